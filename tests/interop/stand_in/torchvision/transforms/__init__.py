@@ -1,0 +1,1 @@
+"""Holds `torchvision.transforms.functional` of the stand-in."""
