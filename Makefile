@@ -1,0 +1,84 @@
+# make test   lint and all tests, on the newest and on the lowest supported versions
+# make demo   the first example
+#
+# Both start from nothing: they make the virtual environments they need. Wanted beforehand are
+# Python 3.11 and Java 17 or newer, nothing else.
+
+# The constraints files are pinned for this version.
+PYTHON ?= $(shell command -v python3.11 || echo python3)
+PYTEST_ARGS ?=
+
+DEV := .venv
+LOWEST := .venv-lowest
+INTEROP := .venv-interop
+
+# Spark's driver and workers must run the same Python. $(1): environment.
+with_spark = PYSPARK_PYTHON="$(CURDIR)/$(1)/bin/python" \
+	PYSPARK_DRIVER_PYTHON="$(CURDIR)/$(1)/bin/python"
+
+with_interop = MDSTORM_INTEROP_PYTHON="$(CURDIR)/$(INTEROP)/bin/python"
+
+# Spark asks for the host's address, which a machine without a network may not know.
+export SPARK_LOCAL_IP ?= 127.0.0.1
+
+.DEFAULT_GOAL := test
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: test demo lint format test-dev test-lowest test-interop java environments clean distclean
+
+test: java lint test-dev test-lowest
+
+demo: java $(DEV)/.complete
+	$(call with_spark,$(DEV)) $(DEV)/bin/python examples/quickstart.py
+
+lint: $(DEV)/.complete
+	$(DEV)/bin/ruff check .
+	$(DEV)/bin/ruff format --check .
+	$(DEV)/bin/mypy
+	$(DEV)/bin/lint-imports
+
+format: $(DEV)/.complete
+	$(DEV)/bin/ruff check --fix .
+	$(DEV)/bin/ruff format .
+
+test-dev: java $(DEV)/.complete $(INTEROP)/.complete
+	$(call with_spark,$(DEV)) $(with_interop) $(DEV)/bin/python -m pytest $(PYTEST_ARGS)
+
+# The same tests; those that need something newer skip themselves.
+test-lowest: java $(LOWEST)/.complete
+	$(call with_spark,$(LOWEST)) $(LOWEST)/bin/python -m pytest $(PYTEST_ARGS)
+
+# The part of test-dev that compares with MosaicML Streaming, alone.
+test-interop: java $(DEV)/.complete $(INTEROP)/.complete
+	$(call with_spark,$(DEV)) $(with_interop) $(DEV)/bin/python -m pytest tests/interop $(PYTEST_ARGS)
+
+java:
+	@scripts/check_java.sh
+
+environments: $(DEV)/.complete $(LOWEST)/.complete $(INTEROP)/.complete
+
+# $(1): name of the constraints file
+define install
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints/$(1).txt --editable '.[dev]'
+	touch $@
+endef
+
+$(DEV)/.complete: pyproject.toml constraints/dev.txt
+	$(call install,dev)
+
+$(LOWEST)/.complete: pyproject.toml constraints/lowest.txt
+	$(call install,lowest)
+
+$(INTEROP)/.complete: tests/interop/make_environment.sh constraints/interop.txt
+	PYTHON=$(PYTHON) tests/interop/make_environment.sh $(@D)
+	touch $@
+
+clean:
+	rm -rf dist build artifacts spark-warehouse metastore_db derby.log
+	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find benchmarks compat examples mds_backend migrate tests -name __pycache__ -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf $(DEV) $(LOWEST) $(INTEROP)
