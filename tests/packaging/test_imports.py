@@ -1,0 +1,30 @@
+"""Importing the packages is cheap: frameworks and cloud SDKs wait until something needs them."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"adlfs", "databricks", "gcsfs", "pandas", "pyspark", "s3fs", "tensorflow", "torch"}
+
+
+def heavy_modules_after(program: str) -> set[str]:
+    """Run a program in a process of its own: this one has imported the frameworks already."""
+    report = "import atexit, sys; atexit.register(lambda: print('loaded:', *sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{report}; {program}"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    loaded = done.stdout.rpartition("loaded:")[2].split()
+    assert "sys" in loaded
+    return HEAVY.intersection(name.partition(".")[0] for name in loaded)
+
+
+@pytest.mark.parametrize("package", ["mdstorm", "mdstorm_backend", "mdstorm_migrate"])
+def test_import_loads_no_framework(package: str) -> None:
+    assert heavy_modules_after(f"import {package}") == set()
+
+
+def test_help_loads_no_framework() -> None:
+    program = "from mdstorm.cli import main; sys.argv = ['mdstorm', '--help']; main()"
+    assert heavy_modules_after(program) == set()

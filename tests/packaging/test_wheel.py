@@ -1,0 +1,57 @@
+"""The built distribution, installed where there is nothing but the base dependencies."""
+
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = {"mdstorm", "mdstorm_backend", "mdstorm_migrate"}
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("dist")
+    # Without --wheel it is built from the sdist, which must therefore be complete.
+    run(sys.executable, "-m", "build", "--outdir", target, ROOT, cwd=target)
+    (built,) = target.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def base_install(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make an environment with the wheel and the versions that this test run has."""
+    target = tmp_path_factory.mktemp("base")
+    constraints = target / "constraints.txt"
+    constraints.write_text(
+        run(sys.executable, "-m", "pip", "freeze", "--exclude-editable", cwd=target)
+    )
+    venv.create(target / "venv", with_pip=True)
+    python = target / "venv" / "bin" / "python"
+    run(python, "-m", "pip", "install", "--quiet", "-c", constraints, wheel, cwd=target)
+    return target / "venv" / "bin"
+
+
+def test_wheel_ships_the_typed_packages_and_nothing_else(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {f"{package}/py.typed" for package in PACKAGES} <= names
+    top_level = {name.partition("/")[0] for name in names}
+    assert {name for name in top_level if not name.endswith(".dist-info")} == PACKAGES
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
+
+
+def test_base_install_imports(base_install: Path, tmp_path: Path) -> None:
+    run(base_install / "python", "-c", f"import {', '.join(sorted(PACKAGES))}", cwd=tmp_path)
+
+
+def test_base_install_has_the_command(base_install: Path, tmp_path: Path) -> None:
+    assert "Usage" in run(base_install / "mdstorm", "--help", cwd=tmp_path)
