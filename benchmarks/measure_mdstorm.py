@@ -1,0 +1,102 @@
+"""mdstorm: MDS written by its Spark converter, read by its torch and TensorFlow loaders.
+
+Runs in the project's own environment.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from functools import partial
+from importlib.metadata import version
+from typing import Any
+
+from mdstorm.spark import SparkDatasetConverter, make_spark_converter
+from measuring import (
+    arguments,
+    emit,
+    peak_memory_in_a_process,
+    reading_speed,
+    time_writes,
+    touch_mapping,
+    touch_namedtuple,
+)
+from table import spark_session
+
+IMPORT_ATTEMPTS = 5
+LONG_EPOCHS = 10
+
+
+def import_seconds() -> float:
+    """Measure what `import mdstorm` adds to the life of a bare interpreter, best of five each."""
+
+    def best(program: str) -> float:
+        seconds = []
+        for _ in range(IMPORT_ATTEMPTS):
+            start = time.perf_counter()
+            subprocess.run([sys.executable, "-c", program], check=True)
+            seconds.append(time.perf_counter() - start)
+        return min(seconds)
+
+    return best("import mdstorm") - best("pass")
+
+
+def open_torch(converter: Any, batch_size: int, **options: Any) -> Any:
+    """One context of the torch loader."""
+    options = {"num_epochs": 1, **options}
+    return converter.make_torch_dataloader(batch_size=batch_size, **options)
+
+
+def open_tf(converter: Any, batch_size: int) -> Any:
+    """One context of the tf.data pipeline."""
+    return converter.make_tf_dataset(batch_size=batch_size, num_epochs=1, shuffle_row_groups=False)
+
+
+def main() -> None:
+    """Measure and print one line of JSON."""
+    options = arguments(__doc__)
+    rows, batch_size = options.rows, options.batch_size
+    import_s = import_seconds()
+
+    with tempfile.TemporaryDirectory() as folder:
+        session = spark_session()
+        session.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, f"file://{folder}")
+        figures, converter = time_writes(session, make_spark_converter, rows)
+        session.stop()
+
+        loader = partial(open_torch, converter, batch_size)
+        in_order = partial(loader, shuffle_row_groups=False)
+        shuffled = partial(loader, shuffling_queue_capacity=rows)
+        long_run = partial(in_order, num_epochs=LONG_EPOCHS)
+        torch = {
+            "in_order": reading_speed(in_order, touch_mapping, rows),
+            "in_order_long": reading_speed(long_run, touch_mapping, rows * LONG_EPOCHS),
+            "shuffled": reading_speed(shuffled, touch_mapping, rows),
+        }
+        memory = {
+            "in_order": peak_memory_in_a_process(in_order),
+            "shuffled": peak_memory_in_a_process(shuffled),
+        }
+        # Last, so that TensorFlow's threads are not there while torch is measured.
+        tf = reading_speed(partial(open_tf, converter, batch_size), touch_namedtuple, rows)
+
+    emit(
+        {
+            "library": "mdstorm",
+            "version": version("mdstorm"),
+            "rows": rows,
+            "batch_size": batch_size,
+            **figures,
+            "torch_rows_per_s": torch,
+            "tf_rows_per_s": tf,
+            "shuffle_buffer_rows": rows,
+            "import_s": import_s,
+            "memory": memory,
+        }
+    )
+
+
+if __name__ == "__main__":
+    main()

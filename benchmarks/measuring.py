@@ -1,0 +1,146 @@
+"""How writing, reading and memory are measured: the same way for every library."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import statistics
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from table import FIRST_COLUMN, LAST_COLUMN, ROWS, numeric_table
+
+WARM_WRITES = 3
+EMPTY_READ_RETRIES = 5
+
+# Batches of one library's loader, for as long as its context is open.
+Loader = AbstractContextManager[Iterable[Any]]
+
+
+def arguments(description: str | None) -> argparse.Namespace:
+    """Parse the options that all three measurements share."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--batch-size", type=int, default=4096)
+    parser.add_argument("--rows", type=int, default=ROWS, help="rows of the table")
+    return parser.parse_args()
+
+
+def time_writes(session: Any, write: Callable[[Any], Any], rows: int) -> tuple[dict[str, Any], Any]:
+    """Time the first write of the session and of warm ones; and what the last one returned.
+
+    Every write gets a frame with values of its own, so that no library can reuse an earlier copy.
+    """
+    seconds = []
+    result = None
+    for seed in range(1 + WARM_WRITES):
+        frame = numeric_table(session, seed, rows)
+        start = time.perf_counter()
+        result = write(frame)
+        seconds.append(time.perf_counter() - start)
+        frame.unpersist(blocking=True)
+    figures = {
+        "materialize_first_s": seconds[0],
+        "materialize_second_s": statistics.median(seconds[1:]),
+        "materialize_warm_runs_s": seconds[1:],
+    }
+    return figures, result
+
+
+def touch_mapping(batch: Any) -> int:
+    """Count the rows of a dict batch, looking at its first and its last column."""
+    rows = batch[FIRST_COLUMN].shape[0]
+    assert batch[LAST_COLUMN].shape[0] == rows
+    return int(rows)
+
+
+def touch_namedtuple(batch: Any) -> int:
+    """Count the rows of a namedtuple batch, looking at its first and its last column."""
+    rows = batch[0].shape[0]
+    assert batch[-1].shape[0] == rows
+    return int(rows)
+
+
+def read_once(
+    open_loader: Callable[[], Loader], touch: Callable[[Any], int], expected_rows: int
+) -> float:
+    """Time one pass in seconds, from asking for the loader to its last batch.
+
+    Opening counts, because whoever trains waits for it. Closing does not: stopping worker threads
+    is not reading. A pass without any row is repeated, for Petastorm's thread pool now and then
+    ends before it starts; any other wrong count is an error.
+    """
+    for _ in range(EMPTY_READ_RETRIES):
+        rows = 0
+        start = time.perf_counter()
+        with open_loader() as loader:
+            for batch in loader:
+                rows += touch(batch)
+            seconds = time.perf_counter() - start
+        if rows:
+            if rows != expected_rows:
+                raise RuntimeError(f"read {rows} rows, expected {expected_rows}")
+            return seconds
+    raise RuntimeError(f"{EMPTY_READ_RETRIES} passes in a row gave no rows")
+
+
+def reading_speed(
+    open_loader: Callable[[], Loader],
+    touch: Callable[[Any], int],
+    rows: int,
+    *,
+    passes: int = 3,
+    seconds: float = 3.0,
+) -> dict[str, Any]:
+    """Take the median rows per second of at least `passes` passes that last `seconds` together.
+
+    One more pass goes before them, to warm up.
+    """
+    read_once(open_loader, touch, rows)
+    took: list[float] = []
+    while len(took) < passes or sum(took) < seconds:
+        took.append(read_once(open_loader, touch, rows))
+    return {
+        "rows_per_s": rows / statistics.median(took),
+        "slowest": rows / max(took),
+        "fastest": rows / min(took),
+        "passes": len(took),
+        "rows_per_pass": rows,
+    }
+
+
+def peak_memory_in_a_process(open_epoch: Callable[[], Loader], epochs: int = 5) -> dict[str, float]:
+    """Measure peak MiB after the first epoch, and how much it has grown after the last.
+
+    In a process of its own: a peak never falls again, and earlier measurements raise it.
+    """
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(max_workers=1, mp_context=spawn) as executor:
+        return executor.submit(_peak_memory, open_epoch, epochs).result()
+
+
+def _peak_memory(open_epoch: Callable[[], Loader], epochs: int) -> dict[str, float]:
+    peaks = []
+    for _ in range(epochs):
+        with open_epoch() as loader:
+            for batch in loader:
+                touch_mapping(batch)
+        peaks.append(_peak_mib())
+    return {"first_epoch_mib": peaks[0], "growth_mib": peaks[-1] - peaks[0]}
+
+
+def _peak_mib() -> float:
+    # Not ru_maxrss: on Linux it starts from the peak of the process that started this one.
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError("/proc/self/status names no peak memory")
+
+
+def emit(figures: dict[str, Any]) -> None:
+    """Print one line of JSON on stdout, for `run.py`."""
+    print(json.dumps(figures), flush=True)

@@ -1,0 +1,61 @@
+"""Runs `program.py` on Petastorm and on mdstorm and compares every batch that the two delivered.
+
+Exit code 0: equal in columns, shapes, types and values; 1: the differences are listed. Start it
+with the interpreter that has mdstorm; Petastorm's environment comes from `../make_environments.sh`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).parent
+ENVIRONMENTS = HERE.parent / ".environments"
+
+
+def run_program(python: Path, library: str, folder: Path) -> dict[str, np.ndarray]:
+    """Load all arrays that the program saved, by `precision/framework/batch/column`."""
+    batches = folder / f"{library}.npz"
+    done = subprocess.run(
+        [python, HERE / "program.py", library, batches], capture_output=True, text=True
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"{done.stderr[-4000:]}\nThe program failed on {library}; see above.")
+    print(f"--- {library}\n{done.stdout}")
+    with np.load(batches) as saved:
+        return dict(saved)
+
+
+def differences(expected: dict[str, np.ndarray], found: dict[str, np.ndarray]) -> list[str]:
+    """List the arrays that are missing, extra or unlike the expected ones."""
+    lines = []
+    for key in sorted(expected.keys() | found.keys()):
+        if key not in found or key not in expected:
+            lines.append(f"{key}: only in {'mdstorm' if key in found else 'petastorm'}")
+            continue
+        before, now = expected[key], found[key]
+        if (before.dtype, before.shape) != (now.dtype, now.shape):
+            lines.append(f"{key}: {before.dtype}{before.shape} became {now.dtype}{now.shape}")
+        elif before.tobytes() != now.tobytes():
+            lines.append(f"{key}: {int((before != now).sum())} of {before.size} values differ")
+    return lines
+
+
+def main() -> int:
+    """Run both, print what differs."""
+    subprocess.run([HERE.parent / "make_environments.sh"], check=True)
+    with tempfile.TemporaryDirectory() as folder:
+        petastorm = ENVIRONMENTS / "petastorm" / "bin" / "python"
+        expected = run_program(petastorm, "petastorm", Path(folder))
+        found = run_program(Path(sys.executable), "mdstorm", Path(folder))
+    lines = differences(expected, found)
+    print("\n".join(lines) or f"{len(expected)} arrays are equal")
+    return 1 if lines else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

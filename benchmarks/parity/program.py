@@ -1,0 +1,101 @@
+"""An ordinary Petastorm program, run once on Petastorm and once on mdstorm.
+
+    program.py petastorm|mdstorm BATCHES_FILE
+
+Only the import line differs. Everything that the loaders deliver goes into BATCHES_FILE (.npz), and
+a line for each batch to stdout.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+import warnings
+from typing import Any
+
+import numpy as np
+from pyspark.sql import SparkSession
+
+if sys.argv[1] == "petastorm":
+    from petastorm.spark import SparkDatasetConverter, make_spark_converter
+else:
+    from mdstorm.spark import SparkDatasetConverter, make_spark_converter
+
+ROWS = 1_000
+# Divides neither one epoch nor two, so that a batch spans the epochs and the last one is short.
+BATCH_SIZE = 96
+NUMBERS = [
+    "hash(id) as an_int",
+    "id * 3000000001 as a_long",
+    "cast(id / 7 as float) as a_float",
+    "id / 3 as a_double",
+    "id % 3 = 0 as a_boolean",
+    "array(id / 3, -id / 7, cast(id as double)) as an_array",
+]
+TEXT = ["concat('row ', id, ' ä') as a_string"]
+READING = {
+    "batch_size": BATCH_SIZE,
+    "num_epochs": 2,
+    "shuffle_row_groups": False,
+    # Petastorm's thread pool now and then ends before the first row.
+    "reader_pool_type": "dummy",
+}
+
+
+def deliver(session: SparkSession, dtype: str | None) -> dict[str, list[dict[str, Any]]]:
+    """Convert, then read with torch and with TensorFlow."""
+    # One partition, thus one row group: the rows have one order in both libraries.
+    rows = session.range(0, ROWS, 1, 1)
+
+    converter = make_spark_converter(rows.selectExpr(NUMBERS), dtype=dtype)
+    with converter.make_torch_dataloader(**READING) as loader:
+        torch = [{name: column.numpy() for name, column in batch.items()} for batch in loader]
+
+    converter = make_spark_converter(rows.selectExpr(NUMBERS + TEXT), dtype=dtype)
+    with converter.make_tf_dataset(**READING) as dataset:
+        tf = [
+            {name: column.numpy() for name, column in batch._asdict().items()} for batch in dataset
+        ]
+    return {"torch": torch, "tf": tf}
+
+
+def main() -> None:
+    """Run the program for single and for unchanged precision; save and list the batches."""
+    warnings.simplefilter("ignore")
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    session = (
+        SparkSession.builder.master("local[1]")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .getOrCreate()
+    )
+    saved: dict[str, np.ndarray] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        session.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, f"file://{folder}")
+        for dtype in ("float32", None):
+            for framework, batches in deliver(session, dtype).items():
+                for number, batch in enumerate(batches):
+                    key = f"{dtype}/{framework}/{number:03d}"
+                    saved[f"{key}/columns"] = np.array(list(batch))
+                    for name, column in batch.items():
+                        # Strings come as objects, which .npz would pickle; the bytes stay.
+                        column = column.astype("S") if column.dtype == object else column
+                        saved[f"{key}/{name}"] = column
+                    print(key, describe(batch))
+    np.savez(sys.argv[2], **saved)
+
+
+def describe(batch: dict[str, np.ndarray]) -> str:
+    """Name a digest of the values, then shape and dtype of each column."""
+    digest = hashlib.sha256()
+    for column in batch.values():
+        digest.update(repr(column.tolist()).encode())
+    columns = " ".join(f"{name}:{column.dtype}{column.shape}" for name, column in batch.items())
+    return f"{digest.hexdigest()[:12]} {columns}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,239 @@
+"""Measures mdstorm beside Petastorm and MosaicML Streaming and compares them with our targets.
+
+    python benchmarks/run.py [--rounds 2] [--batch-size 4096] [--rows 500000]
+
+Each library runs in processes and an environment of its own, one after the other, round by round,
+so that a slow minute of the machine meets all of them. Writes `results.json` next to this file.
+Exit code 1 if a target is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+HERE = Path(__file__).resolve().parent
+ENVIRONMENTS = HERE / ".environments"
+RESULTS = HERE / "results.json"
+INTERPRETERS = {
+    "mdstorm": Path(sys.executable),
+    "petastorm": ENVIRONMENTS / "petastorm" / "bin" / "python",
+    "mosaic": ENVIRONMENTS / "mosaic" / "bin" / "python",
+}
+
+Figures = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Target:
+    """What mdstorm promises: a figure of its own against one of another library, or a bound."""
+
+    name: str
+    ours: str
+    theirs: str | None
+    # Times theirs for a ratio (None: shown without a promise), seconds for a bound.
+    promised: float | None
+
+
+TARGETS = (
+    Target(
+        "write, against Petastorm's Parquet",
+        "mdstorm.materialize_second_s",
+        "petastorm.materialize_second_s",
+        1,
+    ),
+    Target(
+        "write, against dataframe_to_mds",
+        "mdstorm.materialize_second_s",
+        "mosaic.materialize_second_s",
+        10,
+    ),
+    Target(
+        "torch in order, against BatchedDataLoader",
+        "mdstorm.torch_rows_per_s.in_order",
+        "petastorm.torch_rows_per_s.batched",
+        3,
+    ),
+    Target(
+        "the same over ten epochs",
+        "mdstorm.torch_rows_per_s.in_order_long",
+        "petastorm.torch_rows_per_s.batched_long",
+        None,
+    ),
+    Target(
+        "torch in order, against DataLoader",
+        "mdstorm.torch_rows_per_s.in_order",
+        "petastorm.torch_rows_per_s.row_by_row",
+        100,
+    ),
+    Target(
+        "torch in order, against StreamingDataLoader",
+        "mdstorm.torch_rows_per_s.in_order",
+        "mosaic.torch_rows_per_s.in_order",
+        500,
+    ),
+    Target(
+        "torch shuffled over the epoch, against BatchedDataLoader with 100,000 rows",
+        "mdstorm.torch_rows_per_s.shuffled",
+        "petastorm.torch_rows_per_s.batched_shuffled",
+        8,
+    ),
+    Target(
+        "torch shuffled over the epoch, against StreamingDataLoader",
+        "mdstorm.torch_rows_per_s.shuffled",
+        "mosaic.torch_rows_per_s.shuffled",
+        None,
+    ),
+    Target(
+        "tf.data, against make_tf_dataset",
+        "mdstorm.tf_rows_per_s",
+        "petastorm.tf_rows_per_s",
+        20,
+    ),
+    Target("import mdstorm", "mdstorm.import_s", None, 0.15),
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One target with what was measured for it."""
+
+    name: str
+    ours: float
+    theirs: float | None
+    ratio: float | None
+    promised: float | None
+    kept: bool | None
+
+
+def measure(library: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Run one library's script once and return the JSON of its last line."""
+    python = INTERPRETERS[library]
+    environment = {
+        **os.environ,
+        "PYSPARK_PYTHON": str(python),
+        "PYSPARK_DRIVER_PYTHON": str(python),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+    }
+    command = [str(python), str(HERE / f"measure_{library}.py")]
+    command += ["--batch-size", str(options.batch_size), "--rows", str(options.rows)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"{done.stderr[-4000:]}\nMeasuring {library} failed; see above.")
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def flatten(prefix: str, value: Any) -> Figures:
+    """Put every number under a dotted name; a reading speed counts as its median alone."""
+    if isinstance(value, dict):
+        if "rows_per_s" in value:
+            return {prefix: value["rows_per_s"]}
+        return {
+            name: figure
+            for key, inner in value.items()
+            for name, figure in flatten(f"{prefix}.{key}", inner).items()
+        }
+    return {prefix: float(value)} if isinstance(value, int | float) else {}
+
+
+def medians(rounds: list[dict[str, dict[str, Any]]]) -> Figures:
+    """Take the median over the rounds of every figure of every library."""
+    flat = [
+        {k: v for library, r in one.items() for k, v in flatten(library, r).items()}
+        for one in rounds
+    ]
+    return {name: statistics.median(one[name] for one in flat) for name in flat[0]}
+
+
+def judge(target: Target, figures: Figures) -> Outcome:
+    """Compare one target; a higher ratio is always better for mdstorm."""
+    ours = figures[target.ours]
+    if target.theirs is None:
+        assert target.promised is not None
+        return Outcome(target.name, ours, None, None, target.promised, ours < target.promised)
+    theirs = figures[target.theirs]
+    ratio = ours / theirs if "rows_per_s" in target.ours else theirs / ours
+    kept = None if target.promised is None else ratio >= target.promised
+    return Outcome(target.name, ours, theirs, ratio, target.promised, kept)
+
+
+def show(outcomes: list[Outcome], figures: Figures) -> None:
+    """Print the figures of each library, then the targets."""
+    console = Console()
+    measured = Table("figure", "median", title="Measured (seconds, rows/s, MiB)")
+    for name, figure in figures.items():
+        measured.add_row(name, _number(figure), style="dim" if "memory" in name else "")
+    console.print(measured)
+
+    compared = Table("", "mdstorm", "other", "ratio", "target", "", title="Compared")
+    verdict: dict[bool | None, str] = {True: "[green]kept[/]", False: "[red]missed[/]", None: ""}
+    for outcome in outcomes:
+        bound = outcome.theirs is None
+        sign = "< " if bound else ">= "
+        compared.add_row(
+            outcome.name,
+            _number(outcome.ours),
+            "" if outcome.theirs is None else _number(outcome.theirs),
+            "" if outcome.ratio is None else f"{outcome.ratio:,.1f}",
+            "" if outcome.promised is None else f"{sign}{outcome.promised:g}",
+            verdict[outcome.kept],
+        )
+    console.print(compared)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1_000 else f"{value:.3f}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--batch-size", type=int, default=4096)
+    parser.add_argument("--rows", type=int, default=500_000)
+    options = parser.parse_args()
+
+    subprocess.run([HERE / "make_environments.sh"], check=True)
+    rounds = []
+    for number in range(1, options.rounds + 1):
+        one = {}
+        for library in INTERPRETERS:
+            print(f"round {number} of {options.rounds}: {library}", file=sys.stderr, flush=True)
+            one[library] = measure(library, options)
+        rounds.append(one)
+
+    figures = medians(rounds)
+    outcomes = [judge(target, figures) for target in TARGETS]
+    machine = {
+        "cpus": os.cpu_count(),
+        "machine": platform.machine(),
+        "system": platform.system(),
+        "python": platform.python_version(),
+    }
+    results = {
+        "machine": machine,
+        "batch_size": options.batch_size,
+        "rows": options.rows,
+        "medians": figures,
+        "targets": [asdict(outcome) for outcome in outcomes],
+        "rounds": rounds,
+    }
+    RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+    show(outcomes, figures)
+    return 1 if any(outcome.kept is False for outcome in outcomes) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

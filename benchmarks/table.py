@@ -1,0 +1,54 @@
+"""The one table that every library is measured on, and the Spark session that makes it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS = 500_000
+COLUMN_PAIRS = 13
+FIRST_COLUMN = "float_00"
+LAST_COLUMN = f"int_{COLUMN_PAIRS - 1:02d}"
+
+
+def spark_session() -> SparkSession:
+    """Two local cores; Python workers run on this interpreter, whatever the environment says."""
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("mdstorm-benchmark")
+        .config("spark.driver.memory", "4g")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def numeric_table(session: SparkSession, seed: int, rows: int = ROWS) -> DataFrame:
+    """13 float and 13 int columns in two partitions, the same values for the same seed.
+
+    The frame is held in Spark's memory before it is returned, so that what is timed afterwards is
+    writing, not computing.
+    """
+    from pyspark.sql.functions import col, hash, lit, rand
+
+    floats = [
+        rand(seed=1_000 * seed + i).cast("float").alias(f"float_{i:02d}")
+        for i in range(COLUMN_PAIRS)
+    ]
+    ints = [
+        hash(col("id"), lit(1_000 * seed + i)).alias(f"int_{i:02d}") for i in range(COLUMN_PAIRS)
+    ]
+    frame = session.range(0, rows, 1, 2).select(*floats, *ints).cache()
+    frame.count()
+    return frame
