@@ -1,0 +1,33 @@
+"""The MDS engine of mdstorm: writes, orders and reads MDS shards.
+
+The names below are loaded on first use, so that importing this package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mdstorm_backend.dataset import Dataset, open_dataset
+    from mdstorm_backend.order import ExactOrder
+    from mdstorm_backend.spark.materialize import materialize
+
+__all__ = ["Dataset", "ExactOrder", "materialize", "open_dataset"]
+
+_HOMES = {
+    "Dataset": "dataset",
+    "ExactOrder": "order",
+    "materialize": "spark.materialize",
+    "open_dataset": "dataset",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,122 @@
+"""The commit: the moment in which a directory of shards becomes a dataset, and its removal.
+
+A directory is ours if it holds the marker file, and a dataset once it holds an index, which is
+written last. Until then nothing in it counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mdstorm_backend.errors import WriteError
+from mdstorm_backend.index import INDEX_NAME, Index
+from mdstorm_backend.schema import FORMAT_VERSION, Column, Schema
+from mdstorm_backend.storage import Location
+from mdstorm_backend.write.shard_writer import ShardReport
+
+__all__ = ["MARKER_NAME", "commit", "mark_directory", "remove_dataset"]
+
+#: Says that mdstorm made the directory. Other readers list files that end in ``.json``.
+MARKER_NAME = "_mdstorm"
+
+_OURS = re.compile(
+    r"part-\d{5,}-\d+\.\d{5,}\.mds(\.(zstd|gz|bz2|br|snappy))?(\.[0-9a-f]{32}\.tmp)?"
+)
+
+
+def mark_directory(location: Location) -> None:
+    """Create the directory and our marker in it.
+
+    Raises
+    ------
+    WriteError
+        If the directory cannot be made or written to.
+    """
+    try:
+        location.make_directory()
+        location.write(MARKER_NAME, [b"This directory was made by mdstorm.\n"])
+    except OSError as error:
+        raise WriteError(
+            f"{location.url} cannot be written to ({error}). Choose a directory that this process "
+            "and the Spark executors may write to"
+        ) from error
+
+
+def commit(location: Location, schema: Schema, reports: Sequence[ShardReport]) -> Index:
+    """Publish the shards of `reports`, in that order, as the dataset of the directory.
+
+    Shards of attempts that lost are removed.
+
+    Raises
+    ------
+    WriteError
+        If a shard is not where it was reported: executors wrote to disks of their own.
+    """
+    shards = tuple(report.info for report in reports)
+    names = {(info.zip_data or info.raw_data).basename: info for info in shards}
+    sizes = dict(location.list_sizes())
+    missing = [
+        name
+        for name, info in names.items()
+        if sizes.get(name) != (info.zip_data or info.raw_data).bytes
+    ]
+    if missing:
+        raise WriteError(
+            f"{len(missing)} of {len(names)} shards that the Spark executors wrote to "
+            f"{location.url} cannot be seen from the driver ({missing[0]} is the first). Choose a "
+            "directory that the driver and all executors share, such as a mounted volume or an "
+            "object store"
+        )
+    columns = tuple(_with_counts(column, reports) for column in schema)
+    extra = {
+        "version": FORMAT_VERSION,
+        "num_rows": sum(info.samples for info in shards),
+        "columns": Schema(columns).to_json(),
+    }
+    index = Index(shards, extra)
+    location.write(INDEX_NAME, [index.to_bytes()])
+    for name in sizes:
+        if _OURS.fullmatch(name) and name not in names:
+            location.remove(name)
+    return index
+
+
+def remove_dataset(location: Location) -> list[str]:
+    """Remove what mdstorm wrote to a directory: index first, then shards and marker.
+
+    Returns
+    -------
+    list of str
+        Names of files that are not ours; they stay, and the directory with them. In a directory
+        without our marker that is every file.
+    """
+    names = location.list_names()
+    if MARKER_NAME not in names:
+        return names
+    ours = [name for name in names if _OURS.fullmatch(name)]
+    for name in [INDEX_NAME, *ours, MARKER_NAME]:
+        location.remove(name)
+    rest = sorted(set(names) - {INDEX_NAME, MARKER_NAME, *ours})
+    if not rest:
+        location.remove_directory_if_empty()
+    return rest
+
+
+def _with_counts(column: Column, reports: Sequence[ShardReport]) -> Column:
+    encodings = Counter(
+        report.info.column_encodings[report.info.column_names.index(column.name)]
+        for report in reports
+    )
+    length = None
+    if column.is_array and len(encodings) == 1:
+        (encoding,) = encodings
+        length = int(encoding.split(":")[2]) if encoding.count(":") == 2 else None
+    return replace(
+        column,
+        null_count=sum(report.null_counts.get(column.name, 0) for report in reports),
+        element_null_count=sum(report.element_null_counts.get(column.name, 0) for report in reports),
+        length=length,
+    )

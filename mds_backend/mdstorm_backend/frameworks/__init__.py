@@ -1,0 +1,1 @@
+"""Batches to PyTorch, TensorFlow, pandas and NumPy."""

@@ -1,0 +1,133 @@
+"""Batches as NumPy, Arrow and pandas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mdstorm_backend._optional import require
+from mdstorm_backend.batch import Batch, Values, as_arrow
+from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.schema import Column, Schema
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["formatter", "to_numpy", "to_pandas", "to_record_batch"]
+
+
+def formatter(name: str, schema: Schema) -> Callable[[Batch], Any]:
+    """Return the function that turns a batch of `schema` into the format `name`."""
+    functions: dict[str, Callable[[Batch, Schema], Any]] = {
+        "numpy": to_numpy,
+        "arrow": to_record_batch,
+        "pandas": to_pandas,
+    }
+    if name not in functions:
+        raise InvalidArgumentError(f"format {name!r} is unknown: use one of {list(functions)}")
+    return lambda batch: functions[name](batch, schema)
+
+
+def to_record_batch(batch: Batch, schema: Schema) -> pa.RecordBatch:
+    """Return the batch as Arrow; nothing is copied where Arrow can wrap NumPy."""
+    arrays = []
+    for column in schema:
+        values = as_arrow(batch[column.name])
+        arrays.append(values if values.type == column.arrow_type else values.cast(column.arrow_type))
+    # Declared nullability is Spark's promise about the source, which nobody has checked.
+    names = list(schema.names)
+    return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def to_numpy(batch: Batch, schema: Schema) -> dict[str, npt.NDArray[Any]]:
+    """Return one NumPy array per column.
+
+    Integer and boolean columns with nulls become float64 with NaN, as pandas does it; dates and
+    timestamps ``datetime64`` with NaT; strings, binaries, decimals, nested values and ragged arrays
+    have dtype object, with None for null.
+    """
+    return {column.name: column_to_numpy(batch[column.name], column) for column in schema}
+
+
+def column_to_numpy(values: Values, column: Column) -> npt.NDArray[Any]:
+    """Return one column as NumPy, see `to_numpy`."""
+    if isinstance(values, np.ndarray):
+        return values
+    return _arrays_to_numpy(values, column) if column.is_array else _scalars_to_numpy(
+        values, column.null_count > 0
+    )
+
+
+def _scalars_to_numpy(values: pa.Array, has_nulls: bool) -> npt.NDArray[Any]:
+    type_ = values.type
+    if pa.types.is_temporal(type_):
+        unit = "D" if pa.types.is_date(type_) else "us"
+        numbers = values.view(pa.int32() if unit == "D" else pa.int64())
+        result = np.asarray(pc.fill_null(numbers, 0)).astype(f"datetime64[{unit}]")
+        result[np.asarray(values.is_null())] = np.datetime64("NaT")
+        return result
+    if pa.types.is_boolean(type_) or pa.types.is_integer(type_):
+        if not has_nulls:
+            return np.array(values)
+        values = values.cast(pa.float64(), safe=False)
+    if pa.types.is_floating(values.type):
+        return np.array(pc.fill_null(values, float("nan")))
+    return objects(values.to_pylist())
+
+
+def _arrays_to_numpy(values: pa.Array, column: Column) -> npt.NDArray[Any]:
+    """Arrays as one matrix if they have one length and no row is null, else as objects."""
+    flat = _scalars_to_numpy(values.flatten(), column.element_null_count > 0)
+    if column.length is not None and not column.null_count:
+        return flat.reshape(-1, column.length)
+    lengths = np.asarray(pc.fill_null(pc.list_value_length(values), 0))
+    arrays: list[Any] = np.split(flat, np.cumsum(lengths)[:-1]) if len(values) else []
+    if values.null_count:
+        arrays = [a if valid else None for a, valid in zip(arrays, values.is_valid().to_pylist())]
+    return objects(arrays)
+
+
+def objects(values: list[Any]) -> npt.NDArray[Any]:
+    """Return the values as an array of dtype object, one per row whatever they are."""
+    result = np.empty(len(values), object)
+    result[:] = values
+    return result
+
+
+def to_pandas(batch: Batch, schema: Schema) -> pd.DataFrame:
+    """Return the batch as a DataFrame.
+
+    As `to_numpy`, but with one array per cell for array columns, ``datetime64[ns]`` for timestamps,
+    and dates as `datetime.date` objects.
+    """
+    columns = {name: batch[name] for name in schema.names}
+    arrays = {
+        c.name: objects(columns[c.name].to_pylist())  # type: ignore[union-attr]
+        if not isinstance(columns[c.name], np.ndarray) and pa.types.is_date(c.arrow_type)
+        else column_to_numpy(columns[c.name], c)
+        for c in schema
+    }
+    return arrays_to_pandas(arrays)
+
+
+def arrays_to_pandas(arrays: dict[str, npt.NDArray[Any]]) -> pd.DataFrame:
+    """Return arrays as the columns of a DataFrame, see `to_pandas`."""
+    pandas = require("pandas")
+    return pandas.DataFrame({name: _series(pandas, array) for name, array in arrays.items()})  # type: ignore[no-any-return]
+
+
+def _series(pandas: Any, array: npt.NDArray[Any]) -> Any:
+    if array.ndim > 1:
+        array = objects(list(array))
+    if array.dtype == "datetime64[D]":
+        dates = array.astype(object)
+        dates[np.isnat(array)] = None
+        return pandas.Series(dates, dtype=object)
+    if array.dtype.kind == "M":
+        return pandas.Series(array.astype("datetime64[ns]"))
+    return pandas.Series(array, dtype=array.dtype)

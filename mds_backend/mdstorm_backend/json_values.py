@@ -1,0 +1,79 @@
+"""JSON text back to nested Arrow values: the inverse of `json_text`."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Optional
+
+import pyarrow as pa
+
+__all__ = ["decode_json", "parse_json"]
+
+_Restore = Optional[Callable[[Any], Any]]
+
+
+def parse_json(texts: pa.Array) -> list[Any]:
+    """Parse one JSON text per row into Python values; a null row is None.
+
+    All texts are parsed in one call.
+    """
+    joined = ",".join("null" if text is None else text for text in texts.to_pylist())
+    return json.loads(f"[{joined}]")  # type: ignore[no-any-return]
+
+
+def decode_json(texts: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Parse one JSON text per row into Arrow values of `type_`.
+
+    Raises
+    ------
+    pyarrow.ArrowInvalid
+        If a text does not hold a value of that type.
+    """
+    rows = parse_json(texts)
+    restore = _restore(type_)
+    return pa.array([restore(row) for row in rows] if restore else rows, type_)
+
+
+def _restore(type_: pa.DataType) -> _Restore:
+    """Return the function from JSON's stand-in to the value, or None where JSON has the type."""
+    if pa.types.is_struct(type_):
+        fields = {field.name: _restore(field.type) for field in type_}
+        return _struct(fields) if any(fields.values()) else None
+    if pa.types.is_map(type_):
+        return _pairs(_restore(type_.key_type), _restore(type_.item_type))
+    if pa.types.is_list(type_):
+        element = _restore(type_.value_type)
+        return _nullable(lambda row: [element(value) for value in row]) if element else None
+    if pa.types.is_decimal(type_):
+        return _nullable(Decimal)
+    if pa.types.is_binary(type_):
+        return _nullable(base64.b64decode)
+    if pa.types.is_date(type_):
+        return _nullable(date.fromisoformat)
+    if pa.types.is_timestamp(type_):
+        return _nullable(lambda text: datetime.fromisoformat(text.replace("Z", "+00:00")))
+    return None
+
+
+def _nullable(restore: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else restore(value)
+
+
+def _struct(fields: dict[str, _Restore]) -> Callable[[Any], Any]:
+    def restore(row: dict[str, Any]) -> dict[str, Any]:
+        return {
+            name: function(row[name]) if (function := fields[name]) else row[name] for name in row
+        }
+
+    return _nullable(restore)
+
+
+def _pairs(key: _Restore, item: _Restore) -> Callable[[Any], Any]:
+    def restore(row: list[list[Any]]) -> list[tuple[Any, Any]]:
+        return [(key(k) if key else k, item(v) if item else v) for k, v in row]
+
+    return _nullable(restore)

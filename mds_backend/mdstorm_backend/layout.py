@@ -1,0 +1,184 @@
+"""The byte layout of an MDS shard, for the side that writes and the side that reads.
+
+::
+
+    uint32   n                  samples
+    uint32   offsets[n + 1]     absolute; the last one is the file's length
+    bytes    header             JSON, ASCII
+    bytes    samples            back to back, each: uint32 sizes of its variable-size columns, then
+                                the values in the order of the column names
+
+All integers are little-endian; nothing is aligned. What MDS has no word for stands in the header
+under ``"mdstorm"``: the logical schema, and for every column with nulls a validity bitmap (one bit a
+row or an array element, least significant first, 1 is valid, in base64).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.encodings import Encoding, parse_encoding
+from mdstorm_backend.errors import CorruptDatasetError
+from mdstorm_backend.index import ShardInfo
+
+__all__ = [
+    "ShardLayout",
+    "Validity",
+    "pack_validity",
+    "parse_header",
+    "preamble_size",
+    "unpack_validity",
+]
+
+_SIZE_WORD = 4
+
+
+@dataclass(frozen=True)
+class ShardLayout:
+    """Where the values of a sample lie.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Column names in stored order.
+    encodings : tuple of Encoding
+        Their encodings.
+    """
+
+    names: tuple[str, ...]
+    encodings: tuple[Encoding, ...]
+
+    @classmethod
+    def of(cls, info: ShardInfo) -> ShardLayout:
+        """Return the layout of the shard that `info` describes."""
+        return cls(info.column_names, tuple(map(parse_encoding, info.column_encodings)))
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether every sample takes the same number of bytes."""
+        return all(encoding.size is not None for encoding in self.encodings)
+
+    @property
+    def record_dtype(self) -> np.dtype[np.void]:
+        """Packed structured dtype of one sample of a fixed-size layout."""
+        return np.dtype(
+            [(n, e.dtype, e.shape) for n, e in zip(self.names, self.encodings)]  # type: ignore[misc]
+        )
+
+    @property
+    def num_variable(self) -> int:
+        """Number of variable-size columns."""
+        return sum(encoding.size is None for encoding in self.encodings)
+
+    @property
+    def size_words(self) -> int:
+        """Bytes of the sizes at the start of each sample."""
+        return _SIZE_WORD * self.num_variable
+
+
+@dataclass(frozen=True)
+class Validity:
+    """Which rows and array elements of one shard are not null.
+
+    Attributes
+    ----------
+    rows : dict of str to numpy.ndarray
+        Column name → bool of shape ``(samples,)``; a column without null rows is absent.
+    elements : dict of str to numpy.ndarray
+        Array column → bool, one per element of the shard's arrays in stored order.
+    """
+
+    rows: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
+    elements: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
+
+
+def pack_validity(validity: Validity) -> dict[str, dict[str, Any]]:
+    """Return the JSON form of `validity` as it stands in a shard's header."""
+    def pack(masks: dict[str, npt.NDArray[np.bool_]]) -> dict[str, Any]:
+        return {
+            name: {
+                "count": len(mask),
+                "bits": base64.b64encode(np.packbits(mask, bitorder="little")).decode("ascii"),
+            }
+            for name, mask in masks.items()
+        }
+
+    return {"rows": pack(validity.rows), "elements": pack(validity.elements)}
+
+
+def unpack_validity(value: dict[str, dict[str, Any]]) -> Validity:
+    """Read what `pack_validity` wrote."""
+    def unpack(masks: dict[str, Any]) -> dict[str, npt.NDArray[np.bool_]]:
+        return {
+            name: np.unpackbits(
+                np.frombuffer(base64.b64decode(mask["bits"]), np.uint8),
+                count=mask["count"],
+                bitorder="little",
+            ).view(np.bool_)
+            for name, mask in masks.items()
+        }
+
+    return Validity(unpack(value.get("rows", {})), unpack(value.get("elements", {})))
+
+
+def preamble_size(samples: int, header: bytes) -> int:
+    """Bytes before the first sample."""
+    return _SIZE_WORD + _SIZE_WORD * (samples + 1) + len(header)
+
+
+def parse_header(
+    data: npt.NDArray[np.uint8], info: ShardInfo, *, url: str
+) -> tuple[npt.NDArray[np.uint32], dict[str, Any]]:
+    """Check a shard's start against its index entry.
+
+    Parameters
+    ----------
+    data : numpy.ndarray
+        The whole file, uint8.
+    info : ShardInfo
+        What the index says of it.
+    url : str
+        Where it came from, for error messages.
+
+    Returns
+    -------
+    offsets : numpy.ndarray
+        uint32 of shape ``(samples + 1,)``, a view.
+    extra : dict
+        The object under ``"mdstorm"``; empty where there is none.
+
+    Raises
+    ------
+    CorruptDatasetError
+        If the file is shorter or longer than stated, or contradicts the index.
+    """
+    n = info.samples
+    if len(data) != info.raw_data.bytes:
+        raise CorruptDatasetError(
+            f"{url} holds {len(data)} bytes and the index says {info.raw_data.bytes}: the file was "
+            "cut off or replaced. Copy it again, or write the dataset again",
+            url=url,
+        )
+    words = data[: _SIZE_WORD * (n + 2)].view("<u4") if len(data) >= _SIZE_WORD * (n + 2) else None
+    if words is None or words[0] != n or words[-1] != len(data):
+        raise CorruptDatasetError(
+            f"{url} does not start as a shard of {n} samples and {len(data)} bytes. "
+            "Copy it again, or write the dataset again",
+            url=url,
+        )
+    offsets = words[1:]
+    header = data[_SIZE_WORD * (n + 2) : int(offsets[0])].tobytes()
+    try:
+        extra = json.loads(header).get("mdstorm", {})
+    except (ValueError, AttributeError) as error:
+        raise CorruptDatasetError(
+            f"{url} has an unreadable header ({error}). Copy it again, or write the dataset again",
+            url=url,
+        ) from error
+    return offsets, extra

@@ -1,0 +1,1 @@
+"""MDS shards to batches."""

@@ -1,0 +1,270 @@
+"""From an order to batches: planned, gathered in blocks and prefetched."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count, repeat
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from mdstorm_backend.batch import Batch, num_rows, slice_batch
+from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.order import ExactOrder, batch_sizes
+from mdstorm_backend.read.gather import Range, gather, gather_columns
+from mdstorm_backend.read.prefetch import Prefetcher
+from mdstorm_backend.read.row_stream import Position, RowStream
+from mdstorm_backend.read.shard import MemoryShard
+from mdstorm_backend.read.window import Source, Window
+
+if TYPE_CHECKING:
+    from mdstorm_backend.dataset import Dataset
+
+__all__ = ["BatchReader", "Block", "Transform"]
+
+#: A block has about so many rows, or bytes if that is less, but at least one batch.
+_BLOCK_ROWS = 8192
+_BLOCK_BYTES = 8 << 20
+
+
+class Transform(Protocol):
+    """A function on batches that may change columns and rows."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """Columns of what it returns."""
+        ...
+
+    def __call__(self, batch: Batch) -> Batch:
+        """Return the transformed rows."""
+        ...
+
+
+@dataclass
+class Block:
+    """Consecutive batches in one piece of memory.
+
+    Attributes
+    ----------
+    sizes : list of int
+        Rows of each batch.
+    ends : list of Position
+        Where the reader stands after each batch.
+    batch : Batch
+        The rows of all of them.
+    """
+
+    sizes: list[int] = field(default_factory=list)
+    ends: list[Position] = field(default_factory=list)
+    ranges: list[Range] = field(default_factory=list)
+    batch: Batch = field(default_factory=dict)
+
+    def batches(self) -> Iterator[Batch]:
+        """Each batch as a view of the block."""
+        start = 0
+        for size in self.sizes:
+            yield slice_batch(self.batch, start, start + size)
+            start += size
+
+
+class BatchReader:
+    """Reads one rank's rows of a dataset in batches.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        What to read.
+    order : ExactOrder
+        In which order, and which share of the rows.
+    batch_size : int
+        Rows of a batch. Batches span epochs; only at the very end they may be shorter.
+    num_epochs : int or None
+        Passes over the data; None never ends.
+    columns : sequence of str or None
+        Which columns, in which order; None for all.
+    transform : Transform, optional
+        Called with the batch of each shard's share before shuffling and batching; may return any
+        number of rows. Then nothing is promised about the number of batches.
+    exact_nulls : bool
+        Deliver nulls of floating-point columns as nulls, not as NaN.
+    workers : int
+        Threads that gather and transform; 0 does everything in the caller's thread.
+    prefetch : int
+        Blocks that may be ready ahead of use; memory grows with it.
+    block_rows : int
+        Rows of a block, rounded to whole batches.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        order: ExactOrder,
+        *,
+        batch_size: int,
+        num_epochs: int | None = 1,
+        columns: Sequence[str] | None = None,
+        transform: Transform | None = None,
+        exact_nulls: bool = False,
+        workers: int = 2,
+        prefetch: int = 4,
+        block_rows: int = _BLOCK_ROWS,
+    ) -> None:
+        check_batch_size(batch_size)
+        check_num_epochs(num_epochs)
+        self.dataset = dataset
+        self.order = order.resolved()
+        self.batch_size = batch_size
+        self.num_epochs = num_epochs
+        self.schema = dataset.schema.select(dataset.select(columns))
+        self.transform = transform
+        self._exact_nulls = exact_nulls
+        self._workers = workers
+        self._prefetch = prefetch
+        self._batches_per_block = max(1, self._block_rows(block_rows) // batch_size)
+        first, last = self.order.rows(len(dataset))
+        self.rows_per_epoch = last - first
+
+    def __len__(self) -> int:
+        """Batches of a whole pass, the same number on every rank.
+
+        Raises
+        ------
+        TypeError
+            If epochs are infinite, or a transform may drop rows.
+        """
+        if self.num_epochs is None or self.transform is not None:
+            reason = "num_epochs=None never ends" if self.transform is None else "a transform may drop rows"
+            raise TypeError(f"the number of batches is not known: {reason}")
+        longest = -(-len(self.dataset) // self.order.world_size)
+        return -(-longest * self.num_epochs // self.batch_size)
+
+    def __iter__(self) -> Iterator[Batch]:
+        for block in self.blocks():
+            yield from block.batches()
+
+    def blocks(self, start: Position = Position(), first_epoch: int = 0) -> Iterator[Block]:
+        """Read blocks of whole batches.
+
+        Parameters
+        ----------
+        start : Position
+            Where to begin; an `ends` entry of an earlier block continues exactly there.
+        first_epoch : int
+            Number of the epoch with which the pass began: `num_epochs` counts from it.
+        """
+        if self.rows_per_epoch == 0:
+            _warn_no_data(self.dataset.url)
+            return
+        with Prefetcher(self._workers, self._prefetch) as prefetcher:
+            plan = self._plan(start, first_epoch, prefetcher)
+            yield from prefetcher.map(self._fill, plan)
+
+    def _fill(self, block: Block) -> Block:
+        if self.transform is None:
+            block.batch = gather(block.ranges, self.schema, exact_nulls=self._exact_nulls)
+        else:
+            block.batch = gather_columns(block.ranges, self.transform.columns)
+        block.ranges = []
+        return block
+
+    def _block_rows(self, rows: int) -> int:
+        per_row = self.dataset.nbytes // max(len(self.dataset), 1)
+        return min(rows, _BLOCK_BYTES // max(per_row, 1))
+
+    def _plan(self, start: Position, first_epoch: int, prefetcher: Prefetcher) -> Iterator[Block]:
+        """Cut the stream of windows into batches, and those into blocks."""
+        stream = RowStream(self._windows(start, first_epoch, prefetcher), start)
+        block = Block()
+        for size in self._sizes(start, first_epoch):
+            taken = stream.take(size, block.ranges)
+            if taken == 0 < size:
+                break
+            block.sizes.append(taken)
+            block.ends.append(stream.position)
+            if len(block.sizes) == self._batches_per_block:
+                yield block
+                block = Block()
+            if taken < size:
+                break
+        if block.sizes:
+            yield block
+
+    def _sizes(self, start: Position, first_epoch: int) -> Iterator[int]:
+        if self.num_epochs is None or self.transform is not None:
+            return repeat(self.batch_size)
+        done = (start.epoch - first_epoch) * self.rows_per_epoch + start.row
+        rows = self.rows_per_epoch * self.num_epochs - done
+        return batch_sizes(rows, len(self) - start.batches, self.batch_size)
+
+    def _windows(
+        self, start: Position, first_epoch: int, prefetcher: Prefetcher
+    ) -> Iterator[tuple[int, int, Window]]:
+        """Yield epoch, first row to use, and window."""
+        epochs = count(start.epoch) if self.num_epochs is None else range(
+            start.epoch, first_epoch + self.num_epochs
+        )
+        skip = start.row
+        for epoch in epochs:
+            rows = 0
+            for number, sources in enumerate(self._groups(self._sources(epoch, prefetcher))):
+                size = sum(source.stop - source.start for source in sources)
+                rows += size
+                if size <= skip:
+                    skip -= size
+                    continue
+                yield epoch, skip, Window(sources, self.order.permutation(size, epoch, number))
+                skip = 0
+            if rows == 0:
+                _warn_no_data(self.dataset.url)
+                return
+
+    def _sources(self, epoch: int, prefetcher: Prefetcher) -> Iterator[Source]:
+        pieces = self.order.pieces(self.dataset.shard_sizes, epoch)
+        sources = (Source(self.dataset.shard(p.shard), p.start, p.stop) for p in pieces)
+        return sources if self.transform is None else prefetcher.map(self._transformed, sources)
+
+    def _transformed(self, source: Source) -> Source:
+        assert self.transform is not None
+        whole = Range(Window([source], None), 0, source.stop - source.start)
+        batch = self.transform(gather([whole], self.schema))
+        return Source(MemoryShard(batch), 0, num_rows(batch))
+
+    def _groups(self, sources: Iterator[Source]) -> Iterator[list[Source]]:
+        """Join sources to windows of at least as many rows as the order asks for."""
+        group: list[Source] = []
+        rows = 0
+        for source in sources:
+            if source.stop == source.start:
+                continue
+            group.append(source)
+            rows += source.stop - source.start
+            if rows >= self.order.window:
+                yield group
+                group, rows = [], 0
+        if group:
+            yield group
+
+
+def check_batch_size(batch_size: object) -> None:
+    """Raise InvalidArgumentError unless `batch_size` is a positive integer."""
+    if not isinstance(batch_size, (int, np.integer)) or isinstance(batch_size, bool) or batch_size < 1:
+        raise InvalidArgumentError(f"batch_size must be a positive number of rows, found {batch_size!r}")
+
+
+def check_num_epochs(num_epochs: object) -> None:
+    """Raise InvalidArgumentError unless `num_epochs` is a positive integer or None."""
+    valid = isinstance(num_epochs, (int, np.integer)) and not isinstance(num_epochs, bool)
+    if num_epochs is not None and not (valid and num_epochs >= 1):  # type: ignore[operator]
+        raise InvalidArgumentError(
+            f"iterations must be positive integer or None, found num_epochs={num_epochs!r}"
+        )
+
+
+def _warn_no_data(url: str) -> None:
+    warnings.warn(
+        f"No matching data is available for loading in {url}: the dataset, or this rank's share of "
+        "it, has no rows",
+        stacklevel=4,
+    )

@@ -1,0 +1,113 @@
+"""Decoding of variable-size samples, a column at a time.
+
+A shard is one buffer in which values lie at known places. Fixed-size values are gathered through a
+view that has an element at every byte; variable-size ones by Arrow, which is told that the buffer is
+a binary array in which values and the gaps between them alternate, and takes every second.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mdstorm_backend.encodings import Encoding
+from mdstorm_backend.errors import UnsupportedEncodingError
+
+__all__ = ["decode_json_lists", "decode_ragged", "gather_binary", "gather_fixed"]
+
+Positions = npt.NDArray[np.int64]
+_INT32_MAX = np.iinfo(np.int32).max
+
+
+def gather_fixed(
+    data: npt.NDArray[np.uint8], starts: Positions, dtype: np.dtype[np.generic], width: int = 1
+) -> npt.NDArray[np.generic]:
+    """Copy `width` values of `dtype` from each of the byte positions `starts`.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape ``(len(starts),)`` for a width of 1, otherwise ``(len(starts), width)``.
+    """
+    size = dtype.itemsize * width
+    if len(starts) == 0:
+        return np.empty((0,) if width == 1 else (0, width), dtype)
+    every_byte: npt.NDArray[np.void] = np.ndarray(
+        (len(data) - size + 1,), f"V{size}", data, strides=(1,)
+    )
+    values = every_byte[starts].view(dtype)
+    return values if width == 1 else values.reshape(-1, width)
+
+
+def gather_binary(
+    data: npt.NDArray[np.uint8], starts: Positions, lengths: Positions, type_: pa.DataType
+) -> pa.Array:
+    """Copy byte strings out of `data`.
+
+    Parameters
+    ----------
+    data : numpy.ndarray
+        The shard, uint8.
+    starts, lengths : numpy.ndarray
+        Position and size in bytes of each value; positions ascend and values do not overlap.
+    type_ : pyarrow.DataType
+        ``binary()`` or ``string()``.
+    """
+    count = len(starts)
+    large = len(data) > _INT32_MAX
+    bounds = np.empty(2 * count + 1, np.int64 if large else np.int32)
+    bounds[0:-1:2] = starts
+    bounds[1::2] = starts + lengths
+    bounds[-1] = bounds[-2] if count else 0
+    container = (pa.large_string() if pa.types.is_string(type_) else pa.large_binary()) if large else type_
+    alternating = pa.Array.from_buffers(
+        container, 2 * count, [None, pa.py_buffer(bounds), pa.py_buffer(data)]
+    )
+    return alternating.take(pa.array(np.arange(0, 2 * count, 2))).cast(type_)
+
+
+def decode_ragged(
+    data: npt.NDArray[np.uint8], starts: Positions, lengths: Positions, encoding: Encoding, name: str
+) -> pa.ListArray:
+    """Decode one-dimensional arrays of any length.
+
+    Each value is a shape header (a byte ``1 << 2 | w``, then the length in ``1 << w`` bytes) and
+    the elements.
+    """
+    assert encoding.dtype is not None
+    marks = data[starts]
+    if len(marks) and (marks >> 2 != 1).any():
+        dimensions = int((marks >> 2)[marks >> 2 != 1][0])
+        raise UnsupportedEncodingError(
+            f"column {name!r} holds arrays of {dimensions} dimensions; this version decodes arrays "
+            "of varying shape with one. Leave the column out with columns=[…]"
+        )
+    headers = 1 + (1 << (marks & 3).astype(np.int64))
+    sizes = lengths - headers
+    offsets = np.zeros(len(starts) + 1, np.int64)
+    np.cumsum(sizes // encoding.dtype.itemsize, out=offsets[1:])
+    raw = gather_binary(data, starts + headers, sizes, pa.binary())
+    elements = pa.Array.from_buffers(
+        pa.from_numpy_dtype(encoding.dtype.newbyteorder("=")), int(offsets[-1]), [None, raw.buffers()[2]]
+    )
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), elements)
+
+
+def decode_json_lists(texts: pa.Array) -> pa.ListArray:
+    """Decode JSON arrays of strings and nulls, one text per row; a null row stays null."""
+    import pyarrow.json as pj
+
+    if len(texts) == 0:
+        return pa.array([], pa.list_(pa.string()))
+    lines = pc.binary_join_element_wise('{"v":', pc.fill_null(texts, "null"), "}\n", "")
+    text = pa.py_buffer(b"".join([lines.buffers()[2]]))
+    schema = pa.schema([("v", pa.list_(pa.string()))])
+    table = pj.read_json(
+        pa.BufferReader(text),
+        # One block: a row may be longer than any block size one could guess.
+        read_options=pj.ReadOptions(use_threads=False, block_size=max(len(text), 1)),
+        parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error"),
+    )
+    return table.column("v").combine_chunks()

@@ -1,0 +1,79 @@
+"""From stored values to the values a user knows: booleans, dates, decimals, nested types, nulls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mdstorm_backend.batch import Values, as_arrow
+from mdstorm_backend.json_values import decode_json
+from mdstorm_backend.read.decode import decode_json_lists
+from mdstorm_backend.schema import Column
+
+__all__ = ["to_logical"]
+
+Mask = npt.NDArray[np.bool_]
+
+
+def to_logical(
+    column: Column, stored: Values, valid: Mask | None, elements: Mask | None, *, exact_nulls: bool
+) -> Values:
+    """Give the stored values of a column their logical type and their nulls.
+
+    Parameters
+    ----------
+    column : Column
+        The column, with the null counts of its dataset.
+    stored : numpy.ndarray or pyarrow.Array
+        Values as the bytes of the shard say. Views of them may be returned.
+    valid, elements : numpy.ndarray or None
+        Which rows, and which elements of their arrays, are not null; None for all.
+    exact_nulls : bool
+        Deliver nulls of floating-point columns as nulls, not as NaN.
+    """
+    values = _typed(column, stored)
+    if column.is_numpy(exact_nulls=exact_nulls):
+        return values
+    values = as_arrow(values)
+    if column.is_array or isinstance(stored, np.ndarray):
+        values = values.cast(column.arrow_type)
+    if elements is not None and (exact_nulls or not column.is_floating):
+        flat = pc.if_else(pa.array(elements), values.flatten(), None)
+        values = pa.ListArray.from_arrays(values.offsets, flat)
+    if valid is not None:
+        values = pc.if_else(pa.array(valid), values, pa.scalar(None, values.type))
+    return _parsed(column, values)
+
+
+def _typed(column: Column, stored: Values) -> Values:
+    if isinstance(stored, np.ndarray):
+        element = column.arrow_type.value_type if column.is_array else column.arrow_type
+        return _numpy_typed(element, stored)
+    if column.is_array:
+        element = column.arrow_type.value_type
+        flat = _numpy_typed(element, np.asarray(stored.values))
+        return pa.ListArray.from_arrays(stored.offsets, pa.array(flat).cast(element))
+    return stored
+
+
+def _numpy_typed(type_: pa.DataType, stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    if pa.types.is_boolean(type_):
+        return stored.view(np.bool_)
+    if pa.types.is_date(type_):
+        return stored.astype("datetime64[D]")
+    if pa.types.is_timestamp(type_):
+        return stored.view("datetime64[us]")
+    return stored.view(stored.dtype.newbyteorder("="))
+
+
+def _parsed(column: Column, values: pa.Array) -> pa.Array:
+    """Parse what is stored as text. The placeholders of nulls are gone by now."""
+    if pa.types.is_decimal(column.arrow_type):
+        return values.cast(column.arrow_type)
+    if column.encoding == "json" and column.spark_type is not None:
+        return decode_json(values, column.arrow_type) if column.is_nested else decode_json_lists(values)
+    return values

@@ -1,0 +1,163 @@
+"""An MDS shard, decoded a column at a time out of its bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mdstorm_backend.batch import Batch, Values
+from mdstorm_backend.encodings import Encoding
+from mdstorm_backend.errors import CorruptDatasetError
+from mdstorm_backend.index import ShardInfo
+from mdstorm_backend.layout import ShardLayout, Validity, parse_header, unpack_validity
+from mdstorm_backend.read.decode import decode_ragged, gather_binary, gather_fixed
+from mdstorm_backend.read.logical import to_logical
+from mdstorm_backend.read.shard import Rows, contiguous
+from mdstorm_backend.schema import Column, Schema
+from mdstorm_backend.storage import Buffer
+
+__all__ = ["MDSShard"]
+
+
+class MDSShard:
+    """One shard of a dataset.
+
+    Parameters
+    ----------
+    buffer : bytes-like
+        The uncompressed file, usually a memory map. It is kept, not copied.
+    info : ShardInfo
+        Its entry in the index.
+    schema : Schema
+        The schema of the dataset.
+    url : str
+        Where the file came from, for error messages.
+
+    Raises
+    ------
+    CorruptDatasetError
+        If the file is cut off or contradicts the index.
+    """
+
+    def __init__(self, buffer: Buffer, info: ShardInfo, schema: Schema, *, url: str) -> None:
+        self._data = np.frombuffer(buffer, np.uint8)
+        self._schema = schema
+        self._layout = ShardLayout.of(info)
+        self._url = url
+        self._offsets, self._extra = parse_header(self._data, info, url=url)
+        self.num_samples = info.samples
+        if self._layout.is_fixed:
+            size = self.record_dtype.itemsize * info.samples
+            if int(self._offsets[-1]) - int(self._offsets[0]) != size:
+                raise CorruptDatasetError(
+                    f"{url} holds {info.samples} samples of {self.record_dtype.itemsize} bytes "
+                    f"each by its index, but {self._offsets[-1] - self._offsets[0]} bytes of "
+                    "samples. Copy it again, or write the dataset again",
+                    url=url,
+                )
+
+    @cached_property
+    def record_dtype(self) -> np.dtype[np.void]:
+        """Packed dtype of a sample; only where every column has a fixed size."""
+        return self._layout.record_dtype
+
+    @cached_property
+    def records(self) -> npt.NDArray[np.void] | None:
+        """All samples as opaque records, a view; None where sizes vary."""
+        if not self._layout.is_fixed:
+            return None
+        dtype = np.dtype(f"V{self.record_dtype.itemsize}")
+        start = int(self._offsets[0])
+        if dtype.itemsize == 0 or self.num_samples == 0:
+            return np.empty(self.num_samples, dtype)
+        return np.frombuffer(self._data.data, dtype, self.num_samples, start)
+
+    @cached_property
+    def validity(self) -> Validity:
+        """Which rows and elements are not null."""
+        return unpack_validity(self._extra.get("nulls", {}))
+
+    def read(self, rows: Rows, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
+        """Copy the samples `rows` (ascending, without repetition) of some columns."""
+        if self.records is not None:
+            span = contiguous(rows)
+            chosen = (self.records[span] if span else self.records[rows]).view(self.record_dtype)
+            stored: Batch = {name: chosen[name].copy() for name in columns}
+        else:
+            stored = self._read_variable(rows, columns)
+        return {
+            name: self.finish(self._schema[name], stored[name], rows, exact_nulls=exact_nulls)
+            for name in columns
+        }
+
+    def finish(self, column: Column, stored: Values, rows: Rows, *, exact_nulls: bool) -> Values:
+        """Give the stored values of `rows` their logical type and their nulls."""
+        valid = elements = None
+        if column.null_count and column.name in self.validity.rows:
+            valid = self.validity.rows[column.name][rows]
+        if column.element_null_count and column.name in self.validity.elements:
+            elements = self._element_validity(column.name, rows)
+        return to_logical(column, stored, valid, elements, exact_nulls=exact_nulls)
+
+    def _read_variable(self, rows: Rows, columns: Sequence[str]) -> dict[str, Values]:
+        starts = self._offsets[rows].astype(np.int64)
+        lengths = gather_fixed(self._data, starts, np.dtype("<u4"), self._layout.num_variable)
+        lengths = lengths.reshape(len(rows), -1).astype(np.int64)
+        self._check_extent(rows, starts, lengths)
+        positions = starts + self._layout.size_words
+        variable = iter(range(self._layout.num_variable))
+        wanted, values = set(columns), {}
+        for name, encoding in zip(self._layout.names, self._layout.encodings):
+            size = encoding.size
+            length = lengths[:, next(variable)] if size is None else None
+            if name in wanted:
+                values[name] = self._decode(name, encoding, positions, length)
+            positions = positions + (size if length is None else length)
+        return values
+
+    def _decode(
+        self,
+        name: str,
+        encoding: Encoding,
+        positions: npt.NDArray[np.int64],
+        lengths: npt.NDArray[np.int64] | None,
+    ) -> Values:
+        if lengths is None:
+            assert encoding.dtype is not None and encoding.shape is not None
+            flat = int(np.prod(encoding.shape))
+            values = gather_fixed(self._data, positions, encoding.dtype, flat)
+            return values.reshape(len(positions), *encoding.shape)
+        if encoding.kind == "ndarray":
+            return decode_ragged(self._data, positions, lengths, encoding, name)
+        text = pa.binary() if encoding.kind == "bytes" else pa.string()
+        return gather_binary(self._data, positions, lengths, text)
+
+    def _check_extent(
+        self, rows: Rows, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
+    ) -> None:
+        """Refuse samples whose column sizes do not add up: they would decode to garbage."""
+        fixed = sum(encoding.size or 0 for encoding in self._layout.encodings)
+        ends = starts + self._layout.size_words + fixed + lengths.sum(axis=1)
+        wrong = np.flatnonzero(ends != self._offsets[rows + 1])
+        if len(wrong):
+            raise CorruptDatasetError(
+                f"{self._url}: sample {int(rows[wrong[0]])} has column sizes that do not add up to "
+                "its length. Copy the file again, or write the dataset again",
+                url=self._url,
+            )
+
+    def _element_validity(self, name: str, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Validity of the elements of the arrays in `rows`, flattened."""
+        bits = self.validity.elements[name]
+        encoding = self._layout.encodings[self._layout.names.index(name)]
+        if encoding.shape is not None:
+            return bits.reshape(self.num_samples, -1)[rows].reshape(-1)
+        everything = np.arange(self.num_samples)
+        lists = self._read_variable(everything, [name])[name]
+        masks = pa.ListArray.from_arrays(lists.offsets, pa.array(bits.view(np.uint8)))
+        chosen = masks.take(pa.array(rows)).flatten()
+        return np.asarray(chosen).view(np.bool_)

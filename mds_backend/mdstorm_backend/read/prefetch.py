@@ -1,0 +1,60 @@
+"""Work done ahead of use, by threads, in the order of use."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import TypeVar
+
+__all__ = ["Prefetcher"]
+
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
+
+
+class Prefetcher:
+    """A pool of threads that stays at most `depth` results ahead of its consumer.
+
+    Parameters
+    ----------
+    workers : int
+        Threads; with 0 everything happens in the caller's thread, when it is asked for.
+    depth : int
+        Results that may be under way or ready at a time.
+    """
+
+    def __init__(self, workers: int, depth: int) -> None:
+        self._depth = max(depth, 1)
+        self._pool = (
+            ThreadPoolExecutor(workers, thread_name_prefix="mdstorm-prefetch") if workers else None
+        )
+
+    def __enter__(self) -> Prefetcher:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._pool:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def map(self, function: Callable[[_In], _Out], items: Iterable[_In]) -> Iterator[_Out]:
+        """Apply `function` to each item; results come in the order of the items.
+
+        `items` is advanced in the consumer's thread. An error is raised in its place.
+        """
+        if self._pool is None:
+            yield from map(function, items)
+            return
+        pending: deque[Future[_Out]] = deque()
+        for item in items:
+            pending.append(self._pool.submit(function, item))
+            if len(pending) >= self._depth:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()

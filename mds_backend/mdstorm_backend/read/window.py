@@ -1,0 +1,93 @@
+"""A window: some pieces of shards whose rows are taken in stored order or permuted together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Union
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.read.shard import Shard
+
+__all__ = ["Selection", "Source", "Window"]
+
+Positions = Union[slice, npt.NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class Source:
+    """The samples `start` to `stop` of an open shard."""
+
+    shard: Shard
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Samples of one shard and the places of a block that they fill.
+
+    Both are slices, or both are int64 arrays of the same length, or `rows` alone is an array.
+    """
+
+    shard: Shard
+    rows: Positions
+    positions: Positions
+
+
+class Window:
+    """Rows of several sources as one sequence.
+
+    Parameters
+    ----------
+    sources : sequence of Source
+        Where the rows come from.
+    permutation : numpy.ndarray or None
+        Their order, int64 of as many rows; None for the order of the sources.
+    """
+
+    def __init__(
+        self, sources: Sequence[Source], permutation: npt.NDArray[np.int64] | None
+    ) -> None:
+        self.sources = tuple(sources)
+        self._permutation = permutation
+        self._bounds = np.cumsum([0] + [source.stop - source.start for source in sources])
+
+    def __len__(self) -> int:
+        return int(self._bounds[-1])
+
+    def select(self, start: int, stop: int, position: int) -> Iterator[Selection]:
+        """Say where the rows `start` to `stop` lie, to be put at `position` of a block."""
+        if self._permutation is None:
+            yield from self._in_order(start, stop, position)
+            return
+        chosen = self._permutation[start:stop]
+        if len(self.sources) == 1:
+            source = self.sources[0]
+            places = slice(position, position + len(chosen))
+            yield Selection(source.shard, chosen + source.start, places)
+            return
+        owner = np.searchsorted(self._bounds, chosen, side="right") - 1
+        grouped = np.argsort(owner.astype(np.uint16 if len(self.sources) < 65536 else np.int64),
+                             kind="stable")
+        ends = np.cumsum(np.bincount(owner, minlength=len(self.sources)))
+        for number in np.unique(owner):
+            source = self.sources[number]
+            first = ends[number - 1] if number else 0
+            places = grouped[first : ends[number]]
+            rows = chosen[places] - self._bounds[number] + source.start
+            yield Selection(source.shard, rows, places + position)
+
+    def _in_order(self, start: int, stop: int, position: int) -> Iterator[Selection]:
+        for source, begin in zip(self.sources, self._bounds):
+            size = source.stop - source.start
+            first, last = max(start - begin, 0), min(stop - begin, size)
+            if first < last:
+                begin_at = int(position + begin + first - start)
+                yield Selection(
+                    source.shard,
+                    slice(int(source.start + first), int(source.start + last)),
+                    slice(begin_at, int(begin_at + last - first)),
+                )

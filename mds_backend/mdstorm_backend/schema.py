@@ -1,0 +1,184 @@
+"""The logical schema of a dataset: what MDS has no word for.
+
+It stands as JSON under the key ``"mdstorm"`` of the index and of every shard's header: the columns
+in the order of the DataFrame, their Spark types, and how many nulls they hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from mdstorm_backend.encodings import parse_encoding
+from mdstorm_backend.index import ShardInfo
+from mdstorm_backend.spark_types import SparkType, arrow_type
+
+__all__ = ["FORMAT_VERSION", "Column", "Schema"]
+
+#: Version of the object under the key ``"mdstorm"``.
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a dataset.
+
+    Attributes
+    ----------
+    name : str
+        Name in the DataFrame.
+    encoding : str
+        MDS encoding. For one-dimensional arrays this is ``ndarray:<dtype>``, whatever form the
+        single shards have chosen.
+    spark_type : str, dict or None
+        Spark type as Spark's own JSON; None in a dataset that was not written from a DataFrame.
+    nullable : bool
+        Whether the DataFrame declared the column nullable.
+    null_count : int
+        Rows that are null.
+    element_null_count : int
+        Null elements inside arrays that are not null themselves.
+    length : int or None
+        Length in elements of every array of the column, None where it varies.
+    """
+
+    name: str
+    encoding: str
+    spark_type: SparkType | None = None
+    nullable: bool = True
+    null_count: int = 0
+    element_null_count: int = 0
+    length: int | None = None
+
+    @cached_property
+    def arrow_type(self) -> pa.DataType:
+        """Arrow type of the values as they are delivered, after any cast at writing."""
+        encoding = parse_encoding(self.encoding)
+        if self.spark_type is not None:
+            declared = arrow_type(self.spark_type)
+            if encoding.kind == "ndarray" and pa.types.is_floating(declared.value_type):
+                return pa.list_(_numeric_arrow_type(encoding.dtype))
+            return _numeric_arrow_type(encoding.dtype) if pa.types.is_floating(declared) else declared
+        if encoding.kind == "ndarray":
+            return pa.list_(_numeric_arrow_type(encoding.dtype))
+        if encoding.dtype is not None:
+            return _numeric_arrow_type(encoding.dtype)
+        return pa.binary() if encoding.kind == "bytes" else pa.string()
+
+    @property
+    def is_array(self) -> bool:
+        """Whether a value is a numeric array."""
+        return self.encoding.startswith("ndarray")
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether the value is stored as JSON and is more than a list of strings."""
+        return self.encoding == "json" and not (
+            pa.types.is_list(self.arrow_type) and pa.types.is_string(self.arrow_type.value_type)
+        )
+
+    @property
+    def has_nulls(self) -> bool:
+        """Whether any row or any array element is null."""
+        return bool(self.null_count or self.element_null_count)
+
+    @property
+    def is_floating(self) -> bool:
+        """Whether values, or the elements of arrays, are floating-point numbers."""
+        return pa.types.is_floating(
+            self.arrow_type.value_type if self.is_array else self.arrow_type
+        )
+
+    def is_numpy(self, *, exact_nulls: bool = False) -> bool:
+        """Whether the reading core delivers the column as NumPy arrays rather than Arrow arrays.
+
+        It is decided for the dataset, not for a batch. With `exact_nulls` a null in a
+        floating-point column is not to become NaN.
+        """
+        fixed_size = parse_encoding(self.encoding).dtype is not None and (
+            not self.encoding.startswith("ndarray") or self.length is not None or self.has_shape
+        )
+        if not fixed_size or not self.has_nulls:
+            return fixed_size
+        return self.is_floating and not exact_nulls and not (self.is_array and self.null_count)
+
+    @property
+    def has_shape(self) -> bool:
+        """Whether the encoding itself fixes the shape of an array."""
+        return bool(parse_encoding(self.encoding).shape)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns of a dataset, in the order of the DataFrame."""
+
+    columns: tuple[Column, ...]
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __getitem__(self, name: str) -> Column:
+        return self._by_name[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Column names in order."""
+        return tuple(column.name for column in self.columns)
+
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in self.columns}
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        """The Arrow schema of the values as they are delivered."""
+        return pa.schema([pa.field(c.name, c.arrow_type, c.nullable) for c in self.columns])
+
+    def select(self, names: Iterable[str]) -> Schema:
+        """Return the schema of the columns `names`, in that order."""
+        return Schema(tuple(self._by_name[name] for name in names))
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return one object per column."""
+        return [asdict(column) for column in self.columns]
+
+    @classmethod
+    def from_json(cls, value: list[dict[str, Any]]) -> Schema:
+        """Read what `to_json` wrote; keys of later versions are left alone."""
+        known = Column.__dataclass_fields__
+        return cls(tuple(Column(**{k: v for k, v in c.items() if k in known}) for c in value))
+
+    @classmethod
+    def from_shards(cls, shards: Iterable[ShardInfo]) -> Schema:
+        """Derive the schema of a dataset that carries none: its columns in the stored order."""
+        encodings: dict[str, set[str]] = {}
+        for shard in shards:
+            for name, encoding in zip(shard.column_names, shard.column_encodings):
+                encodings.setdefault(name, set()).add(encoding)
+        return cls(tuple(_merge_encodings(name, found) for name, found in encodings.items()))
+
+
+def _merge_encodings(name: str, found: set[str]) -> Column:
+    if len(found) == 1:
+        text = found.pop()
+        shape = text.split(":")[2:] if text.startswith("ndarray:") else []
+        if shape and "," not in shape[0]:
+            dtype = text.split(":")[1]
+            return replace(Column(name, f"ndarray:{dtype}"), length=int(shape[0]))
+        return Column(name, text)
+    general = {":".join(text.split(":")[:2]) for text in found}
+    return Column(name, general.pop() if len(general) == 1 else min(found))
+
+
+def _numeric_arrow_type(dtype: Any) -> pa.DataType:
+    return pa.from_numpy_dtype(dtype.newbyteorder("="))

@@ -1,0 +1,1 @@
+"""Writing Spark DataFrames as MDS datasets."""

@@ -1,0 +1,55 @@
+"""How many rows Spark puts into one Arrow batch.
+
+Spark 3.5 cuts Arrow batches by rows alone, 10,000 by default, and a batch whose buffers pass 2 GiB
+kills the job. Columns of unbounded size therefore need smaller batches. Spark 4 can cut by bytes as
+well, but does not by default in all of its releases, so it is treated alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from mdstorm_backend.schema import Schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["rows_per_batch", "sized_arrow_batches"]
+
+_CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
+
+#: Rows a batch may have by the widest kind of column: 16 MiB a row for binaries, 1 MiB a row for
+#: arrays and nested values, and 200 KiB a row (Spark's own default) for anything else. The executor
+#: joins small batches again, so the price of a small number is a few microseconds a row.
+_ROWS = {"bytes": 128, "ndarray": 2_000, "json": 2_000}
+_DEFAULT_ROWS = 10_000
+
+
+def rows_per_batch(schema: Schema) -> int:
+    """Most rows that an Arrow batch of these columns may have."""
+    kinds = (column.encoding.partition(":")[0] for column in schema)
+    return min((_ROWS.get(kind, _DEFAULT_ROWS) for kind in kinds), default=_DEFAULT_ROWS)
+
+
+@contextmanager
+def sized_arrow_batches(session: SparkSession, schema: Schema) -> Iterator[None]:
+    """Limit the rows of Arrow batches while a DataFrame of `schema` is written.
+
+    A smaller limit that the user has set is kept. The former setting is restored at the end.
+    """
+    before = session.conf.get(_CONF, None)
+    current = int(before) if before else 0
+    wanted = rows_per_batch(schema)
+    if 0 < current <= wanted:
+        yield
+        return
+    session.conf.set(_CONF, str(wanted))
+    try:
+        yield
+    finally:
+        if before is None:
+            session.conf.unset(_CONF)
+        else:
+            session.conf.set(_CONF, before)

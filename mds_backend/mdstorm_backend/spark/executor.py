@@ -1,0 +1,111 @@
+"""What runs on a Spark executor: one partition of record batches becomes shards.
+
+Needs pyarrow and NumPy there, and neither PyTorch nor TensorFlow.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from mdstorm_backend.schema import Schema
+from mdstorm_backend.storage import Location
+from mdstorm_backend.write.shard_writer import ShardWriter
+
+__all__ = ["REPORT_SCHEMA", "make_task", "write_partition"]
+
+#: Spark schema of what a task returns: one JSON text per shard.
+REPORT_SCHEMA = "report string"
+
+#: Small record batches are joined to this many rows or bytes before they are encoded.
+_JOIN_ROWS = 8192
+_JOIN_BYTES = 8 << 20
+
+Batches = Iterator[pa.RecordBatch]
+
+
+def make_task(job: dict[str, Any]) -> Callable[[Batches], Batches]:
+    """Return the function for ``df.mapInArrow``.
+
+    Being a closure it travels by value, so that an executor without mdstorm can run it far enough
+    to say what is missing. `job` holds the arguments of `write_partition` as plain values.
+    """
+
+    def write_shards(batches: Batches) -> Batches:
+        try:
+            from mdstorm_backend.spark.executor import write_partition
+        except ImportError as error:
+            raise ImportError(
+                f"mdstorm cannot be imported on a Spark worker ({error}). Install it on the "
+                "workers as well: add the library 'mdstorm' to the cluster, run "
+                "'%pip install mdstorm' in a notebook, or set PYSPARK_PYTHON to a Python that "
+                "has it"
+            ) from error
+        yield from write_partition(batches, **job)
+
+    return write_shards
+
+
+def write_partition(
+    batches: Batches,
+    *,
+    url: str,
+    storage_options: dict[str, Any],
+    schema: list[dict[str, Any]],
+    shard_size: int,
+    compression: str | None,
+) -> Batches:
+    """Write the batches of one partition as shards.
+
+    The shards are named after the partition and the attempt, so that an attempt that Spark gives up
+    cannot disturb the one that wins.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        One text column `report`; one row per shard: partition, sequence and `ShardReport` as JSON.
+    """
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        raise RuntimeError("write_partition was called outside of a Spark task")
+    partition, attempt = context.partitionId(), context.taskAttemptId()
+    writer = ShardWriter(
+        Location(url, storage_options),
+        Schema.from_json(schema),
+        prefix=f"part-{partition:05}-{attempt}",
+        shard_size=shard_size,
+        compression=compression,
+    )
+    for batch in _join_small(batches):
+        writer.write(batch)
+    reports = [
+        json.dumps({"partition": partition, "sequence": sequence, **report.to_json()})
+        for sequence, report in enumerate(writer.close())
+    ]
+    yield pa.RecordBatch.from_arrays([pa.array(reports, pa.string())], names=["report"])
+
+
+def _join_small(batches: Batches) -> Batches:
+    pending: list[pa.RecordBatch] = []
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        pending.append(batch)
+        rows, size = sum(b.num_rows for b in pending), sum(b.nbytes for b in pending)
+        if rows >= _JOIN_ROWS or size >= _JOIN_BYTES:
+            yield _joined(pending)
+            pending = []
+    if pending:
+        yield _joined(pending)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    (joined,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return joined

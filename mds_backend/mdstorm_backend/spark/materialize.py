@@ -1,0 +1,127 @@
+"""A Spark DataFrame becomes an MDS dataset, in one job."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+from mdstorm_backend.commit import commit, mark_directory, remove_dataset
+from mdstorm_backend.compression import check_compression
+from mdstorm_backend.dataset import Dataset
+from mdstorm_backend.errors import InvalidArgumentError, WriteError
+from mdstorm_backend.index import INDEX_NAME
+from mdstorm_backend.spark.arrow_batches import sized_arrow_batches
+from mdstorm_backend.spark.executor import REPORT_SCHEMA, make_task
+from mdstorm_backend.spark.progress import write_progress
+from mdstorm_backend.spark.type_plan import plan_types
+from mdstorm_backend.storage import Location, check_no_secrets
+from mdstorm_backend.write.shard_writer import ShardReport
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["DEFAULT_SHARD_SIZE", "materialize"]
+
+#: Bytes, the default of the MDS format's own writer.
+DEFAULT_SHARD_SIZE = 1 << 26
+#: Offsets within a shard are 32 bits wide.
+_LARGEST_SHARD_SIZE = (1 << 32) - 1
+
+_logger = logging.getLogger(__name__)
+
+
+def materialize(
+    df: DataFrame,
+    url: str,
+    *,
+    dtype: str | None = "float32",
+    shard_size: int | None = None,
+    compression: str | None = None,
+    storage_options: dict[str, Any] | None = None,
+) -> Dataset:
+    """Write a DataFrame as an MDS dataset.
+
+    One pass of ``df.mapInArrow`` on a classic or a Spark Connect session. The samples come in the
+    order of the partitions. The index is written last, so a failed job leaves no dataset.
+
+    Parameters
+    ----------
+    df : pyspark.sql.DataFrame
+        Any frame, an empty one included.
+    url : str
+        Directory for the dataset, which must not hold one yet. The executors write to it.
+    dtype : {"float32", "float64", None}
+        What floating-point scalars, arrays and vectors are cast to; None keeps them.
+    shard_size : int, optional
+        Largest size of an uncompressed shard in bytes; 64 MiB if None or 0, at most 4 GiB.
+    compression : str, optional
+        ``"zstd"``, ``"gz"``, ``"bz2"``, ``"br"`` or ``"snappy"``, with an optional ``":level"``.
+    storage_options : dict, optional
+        Arguments of the fsspec file system. They travel to the executors, so credentials are
+        refused.
+
+    Returns
+    -------
+    Dataset
+        The dataset, opened.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        If columns cannot be stored; raised before the job starts and names all of them.
+    InvalidArgumentError
+        If an argument is outside its domain, or the frame has no or repeated column names.
+    WriteError
+        If the directory cannot be written, or already holds a dataset.
+    """
+    check_compression(compression)
+    check_no_secrets(storage_options or {})
+    schema = plan_types(df.schema.jsonValue()["fields"], dtype)
+    location = Location.of(url, storage_options)
+    if location.exists(INDEX_NAME):
+        raise WriteError(
+            f"{location.url} already holds a dataset. Choose another directory, or remove that one"
+        )
+    job = {
+        "url": location.url,
+        "storage_options": location.storage_options,
+        "schema": schema.to_json(),
+        "shard_size": checked_shard_size(shard_size),
+        "compression": compression,
+    }
+    mark_directory(location)
+    try:
+        with sized_arrow_batches(df.sparkSession, schema), write_progress(df.sparkSession, location):
+            rows = df.mapInArrow(make_task(job), REPORT_SCHEMA).collect()  # type: ignore[arg-type]
+        index = commit(location, schema, _in_order([row["report"] for row in rows]))
+    except BaseException:
+        remove_dataset(location)
+        raise
+    _logger.info("wrote %d shards to %s", len(index.shards), location.url)
+    return Dataset(location, index)
+
+
+def checked_shard_size(shard_size: int | None) -> int:
+    """Return the shard size in bytes that an argument stands for.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is negative or not a number.
+    """
+    try:
+        size = int(shard_size or DEFAULT_SHARD_SIZE)
+    except (TypeError, ValueError):
+        size = -1
+    if size < 0:
+        raise InvalidArgumentError(
+            f"the shard size must be a number of bytes or None, found {shard_size!r}"
+        )
+    return min(size, _LARGEST_SHARD_SIZE)
+
+
+def _in_order(reports: list[str]) -> list[ShardReport]:
+    """Parse the reports of a job and put them in the order of partitions and shards."""
+    values = sorted(map(json.loads, reports), key=lambda v: (v["partition"], v["sequence"]))
+    return [ShardReport.from_json(value) for value in values]

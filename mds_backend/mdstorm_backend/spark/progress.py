@@ -1,0 +1,53 @@
+"""A progress line for long writes, on terminals only."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from mdstorm_backend.storage import Location
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["write_progress"]
+
+_INTERVAL_SECONDS = 1.0
+
+
+@contextmanager
+def write_progress(session: SparkSession, location: Location) -> Iterator[None]:
+    """Show shards and bytes written so far while the block runs.
+
+    It watches the directory, which works on every kind of session. Nothing is shown where standard
+    error is no terminal, or where Spark draws a progress bar of its own.
+    """
+    own_bar = session.conf.get("spark.ui.showConsoleProgress", "false") == "true"
+    if own_bar or not sys.stderr.isatty():
+        yield
+        return
+    done = threading.Event()
+    thread = threading.Thread(target=_watch, args=(location, done), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def _watch(location: Location, done: threading.Event) -> None:
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("writing MDS shards")
+        while not done.wait(_INTERVAL_SECONDS):
+            sizes = [size for name, size in location.list_sizes() if name.endswith(".mds")]
+            progress.update(
+                task, description=f"writing MDS shards: {len(sizes)}, {sum(sizes) / 1e6:,.0f} MB"
+            )

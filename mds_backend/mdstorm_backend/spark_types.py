@@ -1,0 +1,88 @@
+"""Spark SQL types, in the JSON that Spark itself writes, and the Arrow types they stand for.
+
+Datasets keep the Spark type of a column in this form, so they can be read without Spark.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Union
+
+import pyarrow as pa
+
+__all__ = ["SparkType", "arrow_type", "is_vector", "simple_name"]
+
+#: ``"long"``, ``"decimal(10,2)"``, ``{"type": "array", "elementType": …}``, …
+SparkType = Union[str, dict[str, Any]]
+
+_ATOMIC = {
+    "boolean": pa.bool_(),
+    "byte": pa.int8(),
+    "short": pa.int16(),
+    "integer": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+_DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
+_TEXT = re.compile(r"(var)?char\(\d+\)|string collate \S+")
+_DAY_TIME_INTERVAL = re.compile(r"interval (day|hour|minute|second)( to (hour|minute|second))?")
+
+
+def is_vector(spark_type: SparkType) -> bool:
+    """Whether the type is an ``ml`` or ``mllib`` vector."""
+    return (
+        isinstance(spark_type, dict)
+        and spark_type["type"] == "udt"
+        and str(spark_type.get("pyClass", spark_type.get("class"))).endswith("VectorUDT")
+    )
+
+
+def simple_name(spark_type: SparkType) -> str:
+    """Name of the type for messages, as Spark abbreviates it."""
+    if isinstance(spark_type, str):
+        return spark_type
+    kind = str(spark_type["type"])
+    if kind == "array":
+        return f"array<{simple_name(spark_type['elementType'])}>"
+    if kind == "map":
+        return f"map<{simple_name(spark_type['keyType'])},{simple_name(spark_type['valueType'])}>"
+    if kind == "struct":
+        fields = (f"{f['name']}:{simple_name(f['type'])}" for f in spark_type["fields"])
+        return f"struct<{','.join(fields)}>"
+    return "vector" if is_vector(spark_type) else str(spark_type.get("class") or kind)
+
+
+def arrow_type(spark_type: SparkType) -> pa.DataType:
+    """Return the Arrow type that holds the values of a Spark type.
+
+    Vectors are lists of float64, day-time intervals int64 microseconds.
+
+    Raises
+    ------
+    KeyError
+        If the type has no counterpart, as ``void``, ``variant`` and year-month intervals.
+    """
+    if isinstance(spark_type, str):
+        if decimal := _DECIMAL.fullmatch(spark_type):
+            return pa.decimal128(int(decimal[1]), int(decimal[2]))
+        if _TEXT.fullmatch(spark_type):
+            return pa.string()
+        if _DAY_TIME_INTERVAL.fullmatch(spark_type):
+            return pa.duration("us")
+        return _ATOMIC[spark_type]
+    kind = spark_type["type"]
+    if kind == "array":
+        return pa.list_(arrow_type(spark_type["elementType"]))
+    if kind == "map":
+        return pa.map_(arrow_type(spark_type["keyType"]), arrow_type(spark_type["valueType"]))
+    if kind == "struct":
+        return pa.struct([(f["name"], arrow_type(f["type"])) for f in spark_type["fields"]])
+    if is_vector(spark_type):
+        return pa.list_(pa.float64())
+    raise KeyError(simple_name(spark_type))

@@ -1,0 +1,1 @@
+"""Arrow data to MDS shards."""

@@ -1,0 +1,156 @@
+"""The samples of the shard that is being written."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.encodings import parse_encoding
+from mdstorm_backend.layout import Validity, pack_validity, preamble_size
+from mdstorm_backend.schema import FORMAT_VERSION, Schema
+from mdstorm_backend.storage import Buffer
+from mdstorm_backend.write.encoded_column import EncodedColumn
+from mdstorm_backend.write.samples import Samples
+
+__all__ = ["ShardBuffer"]
+
+#: Bytes of the header that a bitmap takes beside its bits, at most.
+_BITMAP_ENTRY = 64
+#: Bytes that base64 makes of one bit.
+_BASE64_BIT = 1 / 6
+
+
+class ShardBuffer:
+    """Collects samples of one layout until they reach the size of a shard.
+
+    Parameters
+    ----------
+    schema : Schema
+        Schema of the dataset, written into the header.
+    names, encodings : tuple of str
+        The columns in stored order.
+    size_limit : int
+        Largest size of the shard in bytes, header included.
+    compression : str or None
+        Named in the header.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        names: tuple[str, ...],
+        encodings: tuple[str, ...],
+        size_limit: int,
+        compression: str | None,
+    ) -> None:
+        self.encodings = encodings
+        self.samples = 0
+        self._names = names
+        self._schema = schema
+        self._size_limit = size_limit
+        self._compression = compression
+        self._chunks: list[memoryview] = []
+        self._lengths: list[npt.NDArray[np.int64]] = []
+        self._pieces: list[tuple[list[EncodedColumn], int, int]] = []
+        bitmaps = sum(len(name) + _BITMAP_ENTRY for name in names) * 2
+        self._used: float = preamble_size(0, self._header(Validity())) + bitmaps
+        self._nullable = sum(column.nullable for column in schema) * _BASE64_BIT
+
+    def append(self, columns: list[EncodedColumn], samples: Samples, start: int) -> int:
+        """Take samples from `start` on until the shard is full.
+
+        Returns
+        -------
+        int
+            The first sample that was not taken; an empty buffer takes at least one.
+        """
+        costs = self._costs(columns, samples, start)
+        taken = int(np.searchsorted(costs, self._size_limit - self._used, side="right"))
+        if self.samples == 0:
+            taken = max(taken, 1)
+        if taken == 0:
+            return start
+        stop = start + taken
+        self._used += float(costs[taken - 1])
+        self.samples += taken
+        self._chunks.append(samples.data[samples.ends[start] : samples.ends[stop]])
+        self._lengths.append(np.diff(samples.ends[start : stop + 1]))
+        self._pieces.append((columns, start, stop))
+        return stop
+
+    def _costs(
+        self, columns: list[EncodedColumn], samples: Samples, start: int
+    ) -> npt.NDArray[np.float64]:
+        """Bytes that the samples from `start` on add to the shard, summed up."""
+        ends = samples.ends[start:] - samples.ends[start]
+        count = np.arange(len(ends))
+        costs = ends + count * (4 + self._nullable)
+        for column in columns:
+            if column.element_ends is not None:
+                elements = column.element_ends[start:] - column.element_ends[start]
+                costs = costs + elements * _BASE64_BIT
+        return costs[1:].astype(np.float64)
+
+    @cached_property
+    def validity(self) -> Validity:
+        """The nulls of the collected samples."""
+        rows: dict[str, npt.NDArray[np.bool_]] = {}
+        elements: dict[str, npt.NDArray[np.bool_]] = {}
+        for position, name in enumerate(self._names):
+            pieces = [(columns[position], start, stop) for columns, start, stop in self._pieces]
+            if any(c.valid is not None and not c.valid[a:b].all() for c, a, b in pieces):
+                rows[name] = np.concatenate([_row_mask(*piece) for piece in pieces])
+            masks = [_element_mask(*piece) for piece in pieces]
+            if not all(mask.all() for mask in masks):
+                elements[name] = np.concatenate(masks)
+        return Validity(rows, elements)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the finished shard."""
+        return preamble_size(self.samples, self._final_header) + sum(map(len, self._chunks))
+
+    def content(self) -> list[Buffer]:
+        """Return the buffers that make up the shard, in order."""
+        offsets = np.zeros(self.samples + 1, np.int64)
+        np.cumsum(np.concatenate(self._lengths), out=offsets[1:])
+        offsets += preamble_size(self.samples, self._final_header)
+        start = np.uint32(self.samples).tobytes() + offsets.astype("<u4").tobytes()
+        return [start, self._final_header, *self._chunks]
+
+    @cached_property
+    def _final_header(self) -> bytes:
+        return self._header(self.validity)
+
+    def _header(self, validity: Validity) -> bytes:
+        extra: dict[str, Any] = {"version": FORMAT_VERSION, "columns": self._schema.to_json()}
+        if validity.rows or validity.elements:
+            extra["nulls"] = pack_validity(validity)
+        value = {
+            "column_encodings": self.encodings,
+            "column_names": self._names,
+            "column_sizes": [parse_encoding(text).size for text in self.encodings],
+            "compression": self._compression,
+            "format": "mds",
+            "hashes": [],
+            "mdstorm": extra,
+            "size_limit": self._size_limit,
+            "version": 2,
+        }
+        return json.dumps(value, sort_keys=True).encode("ascii")
+
+
+def _row_mask(column: EncodedColumn, start: int, stop: int) -> npt.NDArray[np.bool_]:
+    return np.ones(stop - start, np.bool_) if column.valid is None else column.valid[start:stop]
+
+
+def _element_mask(column: EncodedColumn, start: int, stop: int) -> npt.NDArray[np.bool_]:
+    """Validity of the elements of some rows."""
+    if column.element_ends is None:
+        return np.ones(0, np.bool_)
+    first, last = column.element_ends[start], column.element_ends[stop]
+    return np.ones(last - first, np.bool_) if column.elements is None else column.elements[first:last]
