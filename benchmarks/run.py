@@ -32,6 +32,9 @@ INTERPRETERS = {
     "mosaic": ENVIRONMENTS / "mosaic" / "bin" / "python",
 }
 
+# Numbers in the results that are not measurements.
+SETTINGS = {"rows", "batch_size", "shuffle_buffer_rows", "rows_read_per_pass"}
+
 Figures = dict[str, float]
 
 
@@ -175,6 +178,8 @@ def show(outcomes: list[Outcome], figures: Figures) -> None:
     console = Console()
     measured = Table("figure", "median", title="Measured (seconds, rows/s, MiB)")
     for name, figure in figures.items():
+        if name.rpartition(".")[2] in SETTINGS:
+            continue
         measured.add_row(name, _number(figure), style="dim" if "memory" in name else "")
     console.print(measured)
 
