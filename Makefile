@@ -78,7 +78,8 @@ $(INTEROP)/.complete: tests/interop/make_environment.sh constraints/interop.txt
 clean:
 	rm -rf dist build artifacts spark-warehouse metastore_db derby.log
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	find benchmarks compat examples mds_backend migrate tests -name __pycache__ -prune -exec rm -rf {} +
+	find . \( -path './.venv*' -o -path ./benchmarks/.environments \) -prune \
+		-o -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean
 	rm -rf $(DEV) $(LOWEST) $(INTEROP)
