@@ -9,7 +9,7 @@ array. A null in a floating-point column is NaN.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Union
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 __all__ = ["Batch", "Values", "concat_values", "num_rows", "slice_batch", "take_values"]
 
-Values = Union[npt.NDArray[np.generic], pa.Array]
+Values: TypeAlias = npt.NDArray[np.generic] | pa.Array
 Batch = dict[str, Values]
 
 
@@ -30,7 +30,8 @@ def num_rows(batch: Batch) -> int:
 def slice_batch(batch: Batch, start: int, stop: int) -> Batch:
     """Rows `start` to `stop` as views: nothing is copied."""
     return {
-        name: values[start:stop] if isinstance(values, np.ndarray)
+        name: values[start:stop]
+        if isinstance(values, np.ndarray)
         else values.slice(start, stop - start)
         for name, values in batch.items()
     }

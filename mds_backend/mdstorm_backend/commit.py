@@ -117,6 +117,8 @@ def _with_counts(column: Column, reports: Sequence[ShardReport]) -> Column:
     return replace(
         column,
         null_count=sum(report.null_counts.get(column.name, 0) for report in reports),
-        element_null_count=sum(report.element_null_counts.get(column.name, 0) for report in reports),
+        element_null_count=sum(
+            report.element_null_counts.get(column.name, 0) for report in reports
+        ),
         length=length,
     )

@@ -248,6 +248,5 @@ class Dataset:
     def to_pandas(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """Read the whole dataset as one pandas DataFrame."""
         frames = list(self.batches(max(len(self), 1), format="pandas", columns=columns))
-        if frames:
-            return frames[0]
-        return self.to_table(columns).to_pandas()
+        frame: pd.DataFrame = frames[0] if frames else self.to_table(columns).to_pandas()
+        return frame

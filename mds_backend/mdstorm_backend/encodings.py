@@ -18,7 +18,8 @@ __all__ = ["ARRAY_DTYPES", "SCALAR_DTYPES", "Encoding", "array_encoding", "parse
 
 #: dtypes that an ``ndarray`` may hold.
 ARRAY_DTYPES = frozenset(
-    f"{kind}{bits}" for kind, sizes in (("uint", (8, 16, 32, 64)), ("int", (8, 16, 32, 64)))
+    f"{kind}{bits}"
+    for kind, sizes in (("uint", (8, 16, 32, 64)), ("int", (8, 16, 32, 64)))
     for bits in sizes
 ) | {"float16", "float32", "float64"}
 

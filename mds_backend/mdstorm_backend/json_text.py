@@ -45,8 +45,16 @@ def _text_or_null(values: pa.Array) -> pa.Array:
         return _struct(values)
     if pa.types.is_map(type_):
         entries = pa.StructArray.from_arrays([values.keys, values.items], ["key", "value"])
-        return _list_of(values, _join("[", json_text(_child(values, entries, 0)), ",",
-                                      json_text(_child(values, entries, 1)), "]"))
+        return _list_of(
+            values,
+            _join(
+                "[",
+                json_text(_child(values, entries, 0)),
+                ",",
+                json_text(_child(values, entries, 1)),
+                "]",
+            ),
+        )
     if pa.types.is_list(type_) or pa.types.is_large_list(type_):
         return _list_of(values, json_text(values.flatten()))
     if pa.types.is_boolean(type_):
@@ -97,7 +105,7 @@ def _floating(values: pa.Array) -> pa.Array:
 
 def _struct(values: pa.StructArray) -> pa.Array:
     pieces: list[pa.Array | str] = ["{"]
-    for i, (field, child) in enumerate(zip(values.type, values.flatten())):
+    for i, (field, child) in enumerate(zip(values.type, values.flatten(), strict=True)):
         pieces += [("," if i else "") + json.dumps(field.name) + ":", json_text(child)]
     if len(pieces) == 1:
         return pc.if_else(values.is_valid(), pa.scalar("{}", _TEXT), pa.scalar(None, _TEXT))

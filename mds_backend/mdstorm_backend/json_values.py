@@ -7,13 +7,13 @@ import json
 from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, Optional
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 __all__ = ["decode_json", "parse_json"]
 
-_Restore = Optional[Callable[[Any], Any]]
+_Restore: TypeAlias = Callable[[Any], Any] | None
 
 
 def parse_json(texts: pa.Array) -> list[Any]:
@@ -64,12 +64,16 @@ def _nullable(restore: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _struct(fields: dict[str, _Restore]) -> Callable[[Any], Any]:
+    restores = {name: function or _unchanged for name, function in fields.items()}
+
     def restore(row: dict[str, Any]) -> dict[str, Any]:
-        return {
-            name: function(row[name]) if (function := fields[name]) else row[name] for name in row
-        }
+        return {name: restores[name](row[name]) for name in row}
 
     return _nullable(restore)
+
+
+def _unchanged(value: Any) -> Any:
+    return value
 
 
 def _pairs(key: _Restore, item: _Restore) -> Callable[[Any], Any]:

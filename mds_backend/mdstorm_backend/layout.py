@@ -9,8 +9,8 @@
                                 the values in the order of the column names
 
 All integers are little-endian; nothing is aligned. What MDS has no word for stands in the header
-under ``"mdstorm"``: the logical schema, and for every column with nulls a validity bitmap (one bit a
-row or an array element, least significant first, 1 is valid, in base64).
+under ``"mdstorm"``: the logical schema, and for every column with nulls a validity bitmap (one bit
+a row or an array element, least significant first, 1 is valid, in base64).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ShardLayout:
     def record_dtype(self) -> np.dtype[np.void]:
         """Packed structured dtype of one sample of a fixed-size layout."""
         return np.dtype(
-            [(n, e.dtype, e.shape) for n, e in zip(self.names, self.encodings)]  # type: ignore[misc]
+            [(n, e.dtype, e.shape) for n, e in zip(self.names, self.encodings, strict=True)]
         )
 
     @property
@@ -100,11 +100,12 @@ class Validity:
 
 def pack_validity(validity: Validity) -> dict[str, dict[str, Any]]:
     """Return the JSON form of `validity` as it stands in a shard's header."""
+
     def pack(masks: dict[str, npt.NDArray[np.bool_]]) -> dict[str, Any]:
         return {
             name: {
                 "count": len(mask),
-                "bits": base64.b64encode(np.packbits(mask, bitorder="little")).decode("ascii"),
+                "bits": base64.b64encode(np.packbits(mask, bitorder="little").data).decode("ascii"),
             }
             for name, mask in masks.items()
         }
@@ -114,6 +115,7 @@ def pack_validity(validity: Validity) -> dict[str, dict[str, Any]]:
 
 def unpack_validity(value: dict[str, dict[str, Any]]) -> Validity:
     """Read what `pack_validity` wrote."""
+
     def unpack(masks: dict[str, Any]) -> dict[str, npt.NDArray[np.bool_]]:
         return {
             name: np.unpackbits(
@@ -166,7 +168,8 @@ def parse_header(
             url=url,
         )
     words = data[: _SIZE_WORD * (n + 2)].view("<u4") if len(data) >= _SIZE_WORD * (n + 2) else None
-    if words is None or words[0] != n or words[-1] != len(data):
+    ascending = words is not None and bool((words[1:-1] <= words[2:]).all())
+    if words is None or words[0] != n or words[-1] != len(data) or not ascending:
         raise CorruptDatasetError(
             f"{url} does not start as a shard of {n} samples and {len(data)} bytes. "
             "Copy it again, or write the dataset again",

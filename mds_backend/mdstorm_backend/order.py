@@ -1,8 +1,8 @@
 """The ``exact`` order: every row exactly once per epoch, over all ranks together.
 
-A pure function of its arguments. Rank r of W reads the rows from ``r·N // W`` to ``(r + 1)·N // W`` in
-stored order, whatever the seed. Within that range shards can be permuted, and rows within windows of
-whole shards; both anew in each epoch.
+A pure function of its arguments. Rank r of W reads the rows from ``r·N // W`` to ``(r + 1)·N // W``
+in stored order, whatever the seed. Within that range shards can be permuted, and rows within
+windows of whole shards; both anew in each epoch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
 
-__all__ = ["ExactOrder", "Piece", "batch_sizes"]
+__all__ = ["ExactOrder", "Piece", "batch_sizes", "ceil_div"]
 
 _SHARDS, _ROWS = 0, 1
 
@@ -114,6 +114,11 @@ class ExactOrder:
     def _generator(self, *stream: int) -> np.random.Generator:
         assert self.seed, "resolved() has not been called"
         return np.random.default_rng([self.seed, *stream])
+
+
+def ceil_div(dividend: int, divisor: int) -> int:
+    """Divide integers, rounding up."""
+    return (dividend + divisor - 1) // divisor
 
 
 def batch_sizes(rows: int, batches: int, batch_size: int) -> Iterator[int]:

@@ -62,7 +62,9 @@ class Column:
             declared = arrow_type(self.spark_type)
             if encoding.kind == "ndarray" and pa.types.is_floating(declared.value_type):
                 return pa.list_(_numeric_arrow_type(encoding.dtype))
-            return _numeric_arrow_type(encoding.dtype) if pa.types.is_floating(declared) else declared
+            return (
+                _numeric_arrow_type(encoding.dtype) if pa.types.is_floating(declared) else declared
+            )
         if encoding.kind == "ndarray":
             return pa.list_(_numeric_arrow_type(encoding.dtype))
         if encoding.dtype is not None:
@@ -89,9 +91,8 @@ class Column:
     @property
     def is_floating(self) -> bool:
         """Whether values, or the elements of arrays, are floating-point numbers."""
-        return pa.types.is_floating(
-            self.arrow_type.value_type if self.is_array else self.arrow_type
-        )
+        type_ = self.arrow_type.value_type if self.is_array else self.arrow_type
+        return bool(pa.types.is_floating(type_))
 
     def is_numpy(self, *, exact_nulls: bool = False) -> bool:
         """Whether the reading core delivers the column as NumPy arrays rather than Arrow arrays.
@@ -130,6 +131,10 @@ class Schema:
     def __contains__(self, name: object) -> bool:
         return name in self._by_name
 
+    def get(self, name: str) -> Column | None:
+        """Return a column by name, or None."""
+        return self._by_name.get(name)
+
     @property
     def names(self) -> tuple[str, ...]:
         """Column names in order."""
@@ -163,7 +168,7 @@ class Schema:
         """Derive the schema of a dataset that carries none: its columns in the stored order."""
         encodings: dict[str, set[str]] = {}
         for shard in shards:
-            for name, encoding in zip(shard.column_names, shard.column_encodings):
+            for name, encoding in zip(shard.column_names, shard.column_encodings, strict=True):
                 encodings.setdefault(name, set()).add(encoding)
         return cls(tuple(_merge_encodings(name, found) for name, found in encodings.items()))
 

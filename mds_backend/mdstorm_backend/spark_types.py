@@ -6,14 +6,14 @@ Datasets keep the Spark type of a column in this form, so they can be read witho
 from __future__ import annotations
 
 import re
-from typing import Any, Union
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 __all__ = ["SparkType", "arrow_type", "is_vector", "simple_name"]
 
 #: ``"long"``, ``"decimal(10,2)"``, ``{"type": "array", "elementType": …}``, …
-SparkType = Union[str, dict[str, Any]]
+SparkType: TypeAlias = str | dict[str, Any]
 
 _ATOMIC = {
     "boolean": pa.bool_(),

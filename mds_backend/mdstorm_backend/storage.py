@@ -1,7 +1,7 @@
 """URLs and files: one grammar over fsspec, with local disks as the fast case.
 
-A dataset is named by a URL (``file:///data/x``, ``dbfs:/x``, ``s3://bucket/x``, ``memory://x``) or by
-a local path. `Location` is one directory behind such a URL.
+A dataset is named by a URL (``file:///data/x``, ``dbfs:/x``, ``s3://bucket/x``, ``memory://x``) or
+by a local path. `Location` is one directory behind such a URL.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import os
 import re
 import uuid
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, TypeAlias
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
@@ -22,7 +23,7 @@ from mdstorm_backend.errors import InvalidArgumentError, UnsupportedURLError
 
 __all__ = ["Buffer", "Location", "check_no_secrets", "has_scheme", "normalize_url"]
 
-Buffer = Union[bytes, bytearray, memoryview]
+Buffer: TypeAlias = bytes | bytearray | memoryview
 
 #: Where Databricks mounts remote storage into the local file tree (FUSE).
 FUSE_PREFIXES = ("/dbfs/", "/Volumes/", "/Workspace/")
@@ -37,8 +38,8 @@ def has_scheme(url: str) -> bool:
 def normalize_url(url: str) -> str:
     """Return the one spelling of `url` that mdstorm uses.
 
-    ``file:/x``, ``FILE:///x`` and a local path become ``file:///x``; ``dbfs:/x`` becomes the path of
-    the mount, ``file:///dbfs/x`` or ``file:///Volumes/x``. A trailing slash is dropped.
+    ``file:/x``, ``FILE:///x`` and a local path become ``file:///x``; ``dbfs:/x`` becomes the path
+    of the mount, ``file:///dbfs/x`` or ``file:///Volumes/x``. A trailing slash is dropped.
 
     Raises
     ------
@@ -76,8 +77,8 @@ def check_no_secrets(storage_options: dict[str, Any]) -> None:
     secrets = sorted(name for name in storage_options if _SECRET.search(name))
     if secrets:
         raise InvalidArgumentError(
-            f"storage_options hold {secrets}, which would be pickled and sent to the Spark workers. "
-            "Give the workers credentials of their own, through their environment, an instance "
+            f"storage_options hold {secrets}, which would be pickled and sent to the Spark "
+            "workers. Give the workers credentials of their own, through their environment, an instance "
             "profile or the cluster's configuration, and leave these options out"
         )
 
@@ -201,10 +202,8 @@ class Location:
     def remove(self, name: str) -> None:
         """Remove a file; one that is already gone is no error."""
         fs, path = self._resolve()
-        try:
+        with suppress(FileNotFoundError):
             fs.rm_file(f"{path}/{name}")
-        except FileNotFoundError:
-            pass
 
     def remove_directory_if_empty(self) -> None:
         """Remove the directory itself if nothing is left in it."""

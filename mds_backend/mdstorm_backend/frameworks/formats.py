@@ -10,15 +10,25 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mdstorm_backend._optional import require
 from mdstorm_backend.batch import Batch, Values, as_arrow
 from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.optional import require
 from mdstorm_backend.schema import Column, Schema
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["formatter", "to_numpy", "to_pandas", "to_record_batch"]
+__all__ = [
+    "arrays_to_pandas",
+    "column_for_pandas",
+    "column_to_numpy",
+    "formatter",
+    "objects",
+    "scalars_to_numpy",
+    "to_numpy",
+    "to_pandas",
+    "to_record_batch",
+]
 
 
 def formatter(name: str, schema: Schema) -> Callable[[Batch], Any]:
@@ -38,7 +48,9 @@ def to_record_batch(batch: Batch, schema: Schema) -> pa.RecordBatch:
     arrays = []
     for column in schema:
         values = as_arrow(batch[column.name])
-        arrays.append(values if values.type == column.arrow_type else values.cast(column.arrow_type))
+        arrays.append(
+            values if values.type == column.arrow_type else values.cast(column.arrow_type)
+        )
     # Declared nullability is Spark's promise about the source, which nobody has checked.
     names = list(schema.names)
     return pa.RecordBatch.from_arrays(arrays, names=names)
@@ -54,16 +66,28 @@ def to_numpy(batch: Batch, schema: Schema) -> dict[str, npt.NDArray[Any]]:
     return {column.name: column_to_numpy(batch[column.name], column) for column in schema}
 
 
-def column_to_numpy(values: Values, column: Column) -> npt.NDArray[Any]:
-    """Return one column as NumPy, see `to_numpy`."""
+def column_to_numpy(values: Values, column: Column | None) -> npt.NDArray[Any]:
+    """Return one column as NumPy, see `to_numpy`.
+
+    `column` is None for one that is not stored; then the nulls at hand decide the dtype.
+    """
     if isinstance(values, np.ndarray):
         return values
-    return _arrays_to_numpy(values, column) if column.is_array else _scalars_to_numpy(
-        values, column.null_count > 0
+    if column is None:
+        column = Column(
+            "",
+            "ndarray:int8" if pa.types.is_list(values.type) else "str",
+            null_count=values.null_count,
+        )
+    return (
+        _arrays_to_numpy(values, column)
+        if column.is_array
+        else scalars_to_numpy(values, column.null_count > 0)
     )
 
 
-def _scalars_to_numpy(values: pa.Array, has_nulls: bool) -> npt.NDArray[Any]:
+def scalars_to_numpy(values: pa.Array, has_nulls: bool) -> npt.NDArray[Any]:
+    """Return an Arrow array of scalars as NumPy; `has_nulls` makes integers float64 with NaN."""
     type_ = values.type
     if pa.types.is_temporal(type_):
         unit = "D" if pa.types.is_date(type_) else "us"
@@ -82,13 +106,16 @@ def _scalars_to_numpy(values: pa.Array, has_nulls: bool) -> npt.NDArray[Any]:
 
 def _arrays_to_numpy(values: pa.Array, column: Column) -> npt.NDArray[Any]:
     """Arrays as one matrix if they have one length and no row is null, else as objects."""
-    flat = _scalars_to_numpy(values.flatten(), column.element_null_count > 0)
+    flat = scalars_to_numpy(values.flatten(), column.element_null_count > 0)
     if column.length is not None and not column.null_count:
         return flat.reshape(-1, column.length)
     lengths = np.asarray(pc.fill_null(pc.list_value_length(values), 0))
     arrays: list[Any] = np.split(flat, np.cumsum(lengths)[:-1]) if len(values) else []
     if values.null_count:
-        arrays = [a if valid else None for a, valid in zip(arrays, values.is_valid().to_pylist())]
+        arrays = [
+            a if valid else None
+            for a, valid in zip(arrays, values.is_valid().to_pylist(), strict=True)
+        ]
     return objects(arrays)
 
 
@@ -105,14 +132,14 @@ def to_pandas(batch: Batch, schema: Schema) -> pd.DataFrame:
     As `to_numpy`, but with one array per cell for array columns, ``datetime64[ns]`` for timestamps,
     and dates as `datetime.date` objects.
     """
-    columns = {name: batch[name] for name in schema.names}
-    arrays = {
-        c.name: objects(columns[c.name].to_pylist())  # type: ignore[union-attr]
-        if not isinstance(columns[c.name], np.ndarray) and pa.types.is_date(c.arrow_type)
-        else column_to_numpy(columns[c.name], c)
-        for c in schema
-    }
-    return arrays_to_pandas(arrays)
+    return arrays_to_pandas({c.name: column_for_pandas(batch[c.name], c) for c in schema})
+
+
+def column_for_pandas(values: Values, column: Column | None) -> npt.NDArray[Any]:
+    """Return one column as NumPy for `arrays_to_pandas`: as `column_to_numpy`, dates as objects."""
+    if not isinstance(values, np.ndarray) and pa.types.is_date(values.type):
+        return objects(values.to_pylist())
+    return column_to_numpy(values, column)
 
 
 def arrays_to_pandas(arrays: dict[str, npt.NDArray[Any]]) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mdstorm_backend.batch import Batch, Values, as_arrow
-from mdstorm_backend.errors import ArgumentTypeError, NullValueError
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, NullValueError
 from mdstorm_backend.frameworks.formats import column_to_numpy
 from mdstorm_backend.schema import Column, Schema
 
@@ -28,7 +28,9 @@ class NullPolicy:
     schema : Schema
         The columns that are read.
     fill : mapping of str to value, optional
-        What takes the place of a null in a column, or of null elements in its arrays.
+        What takes the place of nulls in a column. In a column of arrays a number takes the place
+        of null elements, and a null array becomes as many of them as every array of the column
+        has, or none where that varies; a sequence takes the place of a null array.
     masks : sequence of str, optional
         Columns that get a boolean companion ``<name>_is_null``. Their own nulls become 0 or NaN
         unless `fill` says otherwise.
@@ -51,6 +53,8 @@ class NullPolicy:
                 f"{list(schema.names)}"
             )
         self._schema = schema
+        for name, value in self.fill.items():
+            _check_fill(schema[name], value)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -79,7 +83,8 @@ class NullPolicy:
         if isinstance(values, np.ndarray) or not column.has_nulls:
             return values
         if self.remaining(column) == 0:
-            return _to_values(_filled(values, self.fill.get(column.name, _default(column))), column)
+            fill = self.fill.get(column.name, _default(column))
+            return _to_values(_filled(values, fill, column), column)
         if column.is_numpy():
             return column_to_numpy(values, column)
         return values
@@ -97,6 +102,26 @@ def null_error(name: str, count: int, framework: str) -> NullValueError:
     )
 
 
+def _check_fill(column: Column, value: Any) -> None:
+    """Refuse a value that cannot stand in the column."""
+    length = column.length if column.is_array else None
+    if isinstance(value, (Sequence, np.ndarray)) and length not in (None, len(value)):
+        raise InvalidArgumentError(
+            f"fill_nulls gives {len(value)} elements for column {column.name!r}, whose arrays all "
+            f"have {length}: give as many, or one number for each of them"
+        )
+    try:
+        if column.is_array and not isinstance(value, (Sequence, np.ndarray)):
+            _scalar(value, column.arrow_type.value_type)
+        else:
+            _scalar(list(value) if column.is_array else value, column.arrow_type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
+        raise InvalidArgumentError(
+            f"fill_nulls gives {value!r} for column {column.name!r} of type {column.arrow_type}, "
+            f"which cannot hold it ({error}): give a value of that type"
+        ) from error
+
+
 def _default(column: Column) -> Any:
     """What takes the place of a null under a mask."""
     element = column.arrow_type.value_type if column.is_array else column.arrow_type
@@ -109,17 +134,23 @@ def _default(column: Column) -> Any:
     return pa.scalar(0).cast(pa.int32() if pa.types.is_date(element) else pa.int64()).as_py()
 
 
-def _filled(values: pa.Array, fill: Any) -> pa.Array:
-    if not pa.types.is_list(values.type):
+def _filled(values: pa.Array, fill: Any, column: Column) -> pa.Array:
+    if not column.is_array:
         return pc.fill_null(values, _scalar(fill, values.type))
-    flat = values.flatten()
-    if flat.null_count:
-        flat = pc.fill_null(flat, _scalar(fill, flat.type))
-        lengths = np.asarray(pc.fill_null(pc.list_value_length(values), 0))
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-        mask = values.is_null() if values.null_count else None
-        values = pa.ListArray.from_arrays(pa.array(offsets), flat, mask=mask)
-    return values
+    if isinstance(fill, (Sequence, np.ndarray)):
+        return _replace_null_rows(values, list(fill))
+    elements = _scalar(fill, values.type.value_type)
+    filled = _replace_null_rows(values, [fill] * (column.length or 0))
+    return pa.ListArray.from_arrays(filled.offsets, pc.fill_null(filled.flatten(), elements))
+
+
+def _replace_null_rows(values: pa.Array, row: list[Any]) -> pa.ListArray:
+    """Put the array `row` where a row is null. The result begins at offset 0."""
+    if not values.null_count:
+        return pa.concat_arrays([values])
+    candidates = pa.concat_arrays([values, pa.array([row], values.type)])
+    own = np.arange(len(values))
+    return candidates.take(pa.array(np.where(np.asarray(values.is_null()), len(values), own)))
 
 
 def _scalar(value: Any, type_: pa.DataType) -> pa.Scalar:
@@ -130,7 +161,13 @@ def _scalar(value: Any, type_: pa.DataType) -> pa.Scalar:
 
 def _to_values(values: pa.Array, column: Column) -> Values:
     """Return filled values as the column would be without nulls: NumPy where sizes are fixed."""
-    if values.null_count:
-        return values
-    plain = Column(column.name, column.encoding, column.spark_type, length=column.length)
-    return column_to_numpy(values, plain) if plain.is_numpy() else values
+    left = values.flatten().null_count if column.is_array else values.null_count
+    plain = Column(
+        column.name,
+        column.encoding,
+        column.spark_type,
+        length=column.length,
+        element_null_count=left if column.is_array else 0,
+    )
+    fixed_size = Column(plain.name, plain.encoding, length=plain.length).is_numpy()
+    return column_to_numpy(values, plain) if fixed_size else values

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import count, repeat
+from itertools import accumulate, count, repeat
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from mdstorm_backend.batch import Batch, num_rows, slice_batch
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.order import ExactOrder, batch_sizes
+from mdstorm_backend.order import ExactOrder, batch_sizes, ceil_div
 from mdstorm_backend.read.gather import Range, gather, gather_columns
 from mdstorm_backend.read.prefetch import Prefetcher
 from mdstorm_backend.read.row_stream import Position, RowStream
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchReader", "Block", "Transform"]
 
+_BEGINNING = Position()
 #: A block has about so many rows, or bytes if that is less, but at least one batch.
 _BLOCK_ROWS = 8192
 _BLOCK_BYTES = 8 << 20
@@ -87,6 +88,8 @@ class BatchReader:
     transform : Transform, optional
         Called with the batch of each shard's share before shuffling and batching; may return any
         number of rows. Then nothing is promised about the number of batches.
+    prepare : callable, optional
+        Called with rows as they are read, before the transform; must keep their number.
     exact_nulls : bool
         Deliver nulls of floating-point columns as nulls, not as NaN.
     workers : int
@@ -95,6 +98,9 @@ class BatchReader:
         Blocks that may be ready ahead of use; memory grows with it.
     block_rows : int
         Rows of a block, rounded to whole batches.
+    part : tuple of int
+        ``(k, n)``: deliver only every n-th batch, beginning with number k. So n processes read one
+        sequence of batches together.
     """
 
     def __init__(
@@ -106,10 +112,12 @@ class BatchReader:
         num_epochs: int | None = 1,
         columns: Sequence[str] | None = None,
         transform: Transform | None = None,
+        prepare: Callable[[Batch], Batch] | None = None,
         exact_nulls: bool = False,
         workers: int = 2,
         prefetch: int = 4,
         block_rows: int = _BLOCK_ROWS,
+        part: tuple[int, int] = (0, 1),
     ) -> None:
         check_batch_size(batch_size)
         check_num_epochs(num_epochs)
@@ -119,9 +127,11 @@ class BatchReader:
         self.num_epochs = num_epochs
         self.schema = dataset.schema.select(dataset.select(columns))
         self.transform = transform
+        self._prepare = prepare
         self._exact_nulls = exact_nulls
         self._workers = workers
         self._prefetch = prefetch
+        self._part = part
         self._batches_per_block = max(1, self._block_rows(block_rows) // batch_size)
         first, last = self.order.rows(len(dataset))
         self.rows_per_epoch = last - first
@@ -134,17 +144,18 @@ class BatchReader:
         TypeError
             If epochs are infinite, or a transform may drop rows.
         """
-        if self.num_epochs is None or self.transform is not None:
-            reason = "num_epochs=None never ends" if self.transform is None else "a transform may drop rows"
-            raise TypeError(f"the number of batches is not known: {reason}")
-        longest = -(-len(self.dataset) // self.order.world_size)
-        return -(-longest * self.num_epochs // self.batch_size)
+        if self.transform is not None:
+            raise TypeError("the number of batches is not known: a transform may drop rows")
+        if self.num_epochs is None:
+            raise TypeError("the number of batches is not known: num_epochs=None never ends")
+        longest = ceil_div(len(self.dataset), self.order.world_size)
+        return ceil_div(longest * self.num_epochs, self.batch_size)
 
     def __iter__(self) -> Iterator[Batch]:
         for block in self.blocks():
             yield from block.batches()
 
-    def blocks(self, start: Position = Position(), first_epoch: int = 0) -> Iterator[Block]:
+    def blocks(self, start: Position = _BEGINNING, first_epoch: int = 0) -> Iterator[Block]:
         """Read blocks of whole batches.
 
         Parameters
@@ -161,13 +172,23 @@ class BatchReader:
             plan = self._plan(start, first_epoch, prefetcher)
             yield from prefetcher.map(self._fill, plan)
 
+    def numbers(self) -> Iterator[int]:
+        """Numbers of the samples in the order in which `blocks` reads them; without a transform."""
+        for block in self._plan(Position(), 0, Prefetcher(0, 1)):
+            for range_ in block.ranges:
+                yield from range_.window.numbers(range_.start, range_.stop).tolist()
+
     def _fill(self, block: Block) -> Block:
         if self.transform is None:
-            block.batch = gather(block.ranges, self.schema, exact_nulls=self._exact_nulls)
+            block.batch = self._read(block.ranges)
         else:
             block.batch = gather_columns(block.ranges, self.transform.columns)
         block.ranges = []
         return block
+
+    def _read(self, ranges: Sequence[Range]) -> Batch:
+        batch = gather(ranges, self.schema, exact_nulls=self._exact_nulls)
+        return batch if self._prepare is None else self._prepare(batch)
 
     def _block_rows(self, rows: int) -> int:
         per_row = self.dataset.nbytes // max(len(self.dataset), 1)
@@ -176,13 +197,16 @@ class BatchReader:
     def _plan(self, start: Position, first_epoch: int, prefetcher: Prefetcher) -> Iterator[Block]:
         """Cut the stream of windows into batches, and those into blocks."""
         stream = RowStream(self._windows(start, first_epoch, prefetcher), start)
+        part, parts = self._part
         block = Block()
         for size in self._sizes(start, first_epoch):
-            taken = stream.take(size, block.ranges)
+            mine = stream.position.batches % parts == part
+            taken = stream.take(size, block.ranges if mine else [])
             if taken == 0 < size:
                 break
-            block.sizes.append(taken)
-            block.ends.append(stream.position)
+            if mine:
+                block.sizes.append(taken)
+                block.ends.append(stream.position)
             if len(block.sizes) == self._batches_per_block:
                 yield block
                 block = Block()
@@ -202,8 +226,10 @@ class BatchReader:
         self, start: Position, first_epoch: int, prefetcher: Prefetcher
     ) -> Iterator[tuple[int, int, Window]]:
         """Yield epoch, first row to use, and window."""
-        epochs = count(start.epoch) if self.num_epochs is None else range(
-            start.epoch, first_epoch + self.num_epochs
+        epochs = (
+            count(start.epoch)
+            if self.num_epochs is None
+            else range(start.epoch, first_epoch + self.num_epochs)
         )
         skip = start.row
         for epoch in epochs:
@@ -222,13 +248,17 @@ class BatchReader:
 
     def _sources(self, epoch: int, prefetcher: Prefetcher) -> Iterator[Source]:
         pieces = self.order.pieces(self.dataset.shard_sizes, epoch)
-        sources = (Source(self.dataset.shard(p.shard), p.start, p.stop) for p in pieces)
+        first = [0, *accumulate(self.dataset.shard_sizes)]
+        sources = (
+            Source(self.dataset.shard(p.shard), p.start, p.stop, first[p.shard] + p.start)
+            for p in pieces
+        )
         return sources if self.transform is None else prefetcher.map(self._transformed, sources)
 
     def _transformed(self, source: Source) -> Source:
         assert self.transform is not None
         whole = Range(Window([source], None), 0, source.stop - source.start)
-        batch = self.transform(gather([whole], self.schema))
+        batch = self.transform(self._read([whole]))
         return Source(MemoryShard(batch), 0, num_rows(batch))
 
     def _groups(self, sources: Iterator[Source]) -> Iterator[list[Source]]:
@@ -249,8 +279,14 @@ class BatchReader:
 
 def check_batch_size(batch_size: object) -> None:
     """Raise InvalidArgumentError unless `batch_size` is a positive integer."""
-    if not isinstance(batch_size, (int, np.integer)) or isinstance(batch_size, bool) or batch_size < 1:
-        raise InvalidArgumentError(f"batch_size must be a positive number of rows, found {batch_size!r}")
+    if (
+        not isinstance(batch_size, (int, np.integer))
+        or isinstance(batch_size, bool)
+        or batch_size < 1
+    ):
+        raise InvalidArgumentError(
+            f"batch_size must be a positive number of rows, found {batch_size!r}"
+        )
 
 
 def check_num_epochs(num_epochs: object) -> None:

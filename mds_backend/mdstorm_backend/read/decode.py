@@ -1,8 +1,8 @@
 """Decoding of variable-size samples, a column at a time.
 
 A shard is one buffer in which values lie at known places. Fixed-size values are gathered through a
-view that has an element at every byte; variable-size ones by Arrow, which is told that the buffer is
-a binary array in which values and the gaps between them alternate, and takes every second.
+view that has an element at every byte; variable-size ones by Arrow, which is told that the buffer
+is a binary array in which values and the gaps between them alternate, and takes every second.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ def gather_binary(
     bounds[0:-1:2] = starts
     bounds[1::2] = starts + lengths
     bounds[-1] = bounds[-2] if count else 0
-    container = (pa.large_string() if pa.types.is_string(type_) else pa.large_binary()) if large else type_
+    container = (
+        (pa.large_string() if pa.types.is_string(type_) else pa.large_binary()) if large else type_
+    )
     alternating = pa.Array.from_buffers(
         container, 2 * count, [None, pa.py_buffer(bounds), pa.py_buffer(data)]
     )
@@ -69,7 +71,11 @@ def gather_binary(
 
 
 def decode_ragged(
-    data: npt.NDArray[np.uint8], starts: Positions, lengths: Positions, encoding: Encoding, name: str
+    data: npt.NDArray[np.uint8],
+    starts: Positions,
+    lengths: Positions,
+    encoding: Encoding,
+    name: str,
 ) -> pa.ListArray:
     """Decode one-dimensional arrays of any length.
 
@@ -90,7 +96,9 @@ def decode_ragged(
     np.cumsum(sizes // encoding.dtype.itemsize, out=offsets[1:])
     raw = gather_binary(data, starts + headers, sizes, pa.binary())
     elements = pa.Array.from_buffers(
-        pa.from_numpy_dtype(encoding.dtype.newbyteorder("=")), int(offsets[-1]), [None, raw.buffers()[2]]
+        pa.from_numpy_dtype(encoding.dtype.newbyteorder("=")),
+        int(offsets[-1]),
+        [None, raw.buffers()[2]],
     )
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), elements)
 

@@ -1,8 +1,8 @@
 """Gathering the rows of a block out of their shards.
 
-Where all shards share one fixed-size layout, rows are copied whole, as opaque records, and split into
-columns afterwards, some thousand at a time so that they stay in the processor's cache. Otherwise each
-shard decodes its rows and the columns are joined.
+Where all shards share one fixed-size layout, rows are copied whole, as opaque records, and split
+into columns afterwards, some thousand at a time so that they stay in the processor's cache.
+Otherwise each shard decodes its rows and the columns are joined.
 """
 
 from __future__ import annotations
@@ -119,6 +119,7 @@ def _split(
         return
     scratch = np.empty(count, f"V{dtype.itemsize}")
     for selection in selections:
+        assert not isinstance(selection.positions, slice)
         scratch[selection.positions - position] = _records(selection)
     records = scratch.view(dtype)
     for name, column in stored.items():
@@ -126,7 +127,8 @@ def _split(
 
 
 def _records(selection: Selection) -> npt.NDArray[np.void]:
-    assert isinstance(selection.shard, MDSShard) and selection.shard.records is not None
+    assert isinstance(selection.shard, MDSShard)
+    assert selection.shard.records is not None
     if isinstance(selection.rows, slice):
         return selection.shard.records[selection.rows]
     return np.take(selection.shard.records, selection.rows, mode="clip")

@@ -75,5 +75,9 @@ def _parsed(column: Column, values: pa.Array) -> pa.Array:
     if pa.types.is_decimal(column.arrow_type):
         return values.cast(column.arrow_type)
     if column.encoding == "json" and column.spark_type is not None:
-        return decode_json(values, column.arrow_type) if column.is_nested else decode_json_lists(values)
+        return (
+            decode_json(values, column.arrow_type)
+            if column.is_nested
+            else decode_json_lists(values)
+        )
     return values

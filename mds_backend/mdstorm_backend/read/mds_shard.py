@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.batch import Batch, Values
+from mdstorm_backend.batch import Batch, Values, as_arrow
 from mdstorm_backend.encodings import Encoding
 from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.index import ShardInfo
@@ -21,6 +21,8 @@ from mdstorm_backend.schema import Column, Schema
 from mdstorm_backend.storage import Buffer
 
 __all__ = ["MDSShard"]
+
+Positions = npt.NDArray[np.int64]
 
 
 class MDSShard:
@@ -105,40 +107,38 @@ class MDSShard:
 
     def _read_variable(self, rows: Rows, columns: Sequence[str]) -> dict[str, Values]:
         starts = self._offsets[rows].astype(np.int64)
-        lengths = gather_fixed(self._data, starts, np.dtype("<u4"), self._layout.num_variable)
-        lengths = lengths.reshape(len(rows), -1).astype(np.int64)
+        words = gather_fixed(self._data, starts, np.dtype("<u4"), self._layout.num_variable)
+        lengths: Positions = words.reshape(len(rows), -1).astype(np.int64)
         self._check_extent(rows, starts, lengths)
         positions = starts + self._layout.size_words
         variable = iter(range(self._layout.num_variable))
         wanted, values = set(columns), {}
-        for name, encoding in zip(self._layout.names, self._layout.encodings):
-            size = encoding.size
-            length = lengths[:, next(variable)] if size is None else None
+        for name, encoding in zip(self._layout.names, self._layout.encodings, strict=True):
+            sizes = encoding.size if encoding.size is not None else lengths[:, next(variable)]
             if name in wanted:
-                values[name] = self._decode(name, encoding, positions, length)
-            positions = positions + (size if length is None else length)
+                values[name] = self._decode(name, encoding, positions, sizes)
+            positions = positions + sizes
         return values
 
     def _decode(
         self,
         name: str,
         encoding: Encoding,
-        positions: npt.NDArray[np.int64],
-        lengths: npt.NDArray[np.int64] | None,
+        positions: Positions,
+        sizes: Positions | int,
     ) -> Values:
-        if lengths is None:
-            assert encoding.dtype is not None and encoding.shape is not None
+        if isinstance(sizes, int):
+            assert encoding.dtype is not None
+            assert encoding.shape is not None
             flat = int(np.prod(encoding.shape))
             values = gather_fixed(self._data, positions, encoding.dtype, flat)
             return values.reshape(len(positions), *encoding.shape)
         if encoding.kind == "ndarray":
-            return decode_ragged(self._data, positions, lengths, encoding, name)
+            return decode_ragged(self._data, positions, sizes, encoding, name)
         text = pa.binary() if encoding.kind == "bytes" else pa.string()
-        return gather_binary(self._data, positions, lengths, text)
+        return gather_binary(self._data, positions, sizes, text)
 
-    def _check_extent(
-        self, rows: Rows, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
-    ) -> None:
+    def _check_extent(self, rows: Rows, starts: Positions, lengths: Positions) -> None:
         """Refuse samples whose column sizes do not add up: they would decode to garbage."""
         fixed = sum(encoding.size or 0 for encoding in self._layout.encodings)
         ends = starts + self._layout.size_words + fixed + lengths.sum(axis=1)
@@ -157,7 +157,7 @@ class MDSShard:
         if encoding.shape is not None:
             return bits.reshape(self.num_samples, -1)[rows].reshape(-1)
         everything = np.arange(self.num_samples)
-        lists = self._read_variable(everything, [name])[name]
+        lists = as_arrow(self._read_variable(everything, [name])[name])
         masks = pa.ListArray.from_arrays(lists.offsets, pa.array(bits.view(np.uint8)))
         chosen = masks.take(pa.array(rows)).flatten()
         return np.asarray(chosen).view(np.bool_)

@@ -68,9 +68,7 @@ class RowStream:
             self.position = Position(
                 self.position.epoch, self.position.row + stop - start, self.position.batches
             )
-        self.position = Position(
-            self.position.epoch, self.position.row, self.position.batches + 1
-        )
+        self.position = Position(self.position.epoch, self.position.row, self.position.batches + 1)
         return taken
 
     def _advance(self) -> bool:

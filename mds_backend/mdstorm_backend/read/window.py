@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Union
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,16 +13,21 @@ from mdstorm_backend.read.shard import Shard
 
 __all__ = ["Selection", "Source", "Window"]
 
-Positions = Union[slice, npt.NDArray[np.int64]]
+Positions: TypeAlias = slice | npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Source:
-    """The samples `start` to `stop` of an open shard."""
+    """The samples `start` to `stop` of an open shard.
+
+    `number` is the number of the first of them in the dataset; -1 for samples that a transform has
+    made.
+    """
 
     shard: Shard
     start: int
     stop: int
+    number: int = -1
 
 
 @dataclass(frozen=True)
@@ -66,22 +71,30 @@ class Window:
         chosen = self._permutation[start:stop]
         if len(self.sources) == 1:
             source = self.sources[0]
-            places = slice(position, position + len(chosen))
-            yield Selection(source.shard, chosen + source.start, places)
+            whole = slice(position, position + len(chosen))
+            yield Selection(source.shard, chosen + source.start, whole)
             return
         owner = np.searchsorted(self._bounds, chosen, side="right") - 1
-        grouped = np.argsort(owner.astype(np.uint16 if len(self.sources) < 65536 else np.int64),
-                             kind="stable")
+        grouped = np.argsort(owner.astype(np.int32), kind="stable")
         ends = np.cumsum(np.bincount(owner, minlength=len(self.sources)))
-        for number in np.unique(owner):
+        for number in np.unique(owner).tolist():
             source = self.sources[number]
-            first = ends[number - 1] if number else 0
-            places = grouped[first : ends[number]]
+            places = grouped[ends[number - 1] if number else 0 : ends[number]]
             rows = chosen[places] - self._bounds[number] + source.start
             yield Selection(source.shard, rows, places + position)
 
+    def numbers(self, start: int, stop: int) -> npt.NDArray[np.int64]:
+        """Numbers in the dataset of the rows `start` to `stop`."""
+        rows = (
+            np.arange(start, stop) if self._permutation is None else self._permutation[start:stop]
+        )
+        owner = np.searchsorted(self._bounds, rows, side="right") - 1
+        first = np.array([source.number for source in self.sources])
+        numbers: npt.NDArray[np.int64] = rows - self._bounds[owner] + first[owner]
+        return numbers
+
     def _in_order(self, start: int, stop: int, position: int) -> Iterator[Selection]:
-        for source, begin in zip(self.sources, self._bounds):
+        for source, begin in zip(self.sources, self._bounds[:-1], strict=True):
             size = source.stop - source.start
             first, last = max(start - begin, 0), min(stop - begin, size)
             if first < last:

@@ -92,8 +92,11 @@ def materialize(
     }
     mark_directory(location)
     try:
-        with sized_arrow_batches(df.sparkSession, schema), write_progress(df.sparkSession, location):
-            rows = df.mapInArrow(make_task(job), REPORT_SCHEMA).collect()  # type: ignore[arg-type]
+        with (
+            sized_arrow_batches(df.sparkSession, schema),
+            write_progress(df.sparkSession, location),
+        ):
+            rows = df.mapInArrow(make_task(job), REPORT_SCHEMA).collect()
         index = commit(location, schema, _in_order([row["report"] for row in rows]))
     except BaseException:
         remove_dataset(location)

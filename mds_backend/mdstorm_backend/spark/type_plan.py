@@ -1,4 +1,4 @@
-"""The type plan: which MDS encoding each column of a DataFrame gets, decided before any job runs."""
+"""The type plan: which MDS encoding each column of a DataFrame gets, before any job runs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ def plan_types(fields: list[dict[str, Any]], dtype: str | None = "float32") -> S
     check_float_dtype(dtype)
     _check_names([field["name"] for field in fields])
     refused = {
-        field["name"]: _refusal(field["type"]) for field in fields if not _is_storable(field["type"])
+        field["name"]: _refusal(field["type"])
+        for field in fields
+        if not _is_storable(field["type"])
     }
     if refused:
         reasons = "; ".join(f"{name!r}: {reason}" for name, reason in refused.items())
@@ -136,5 +138,3 @@ def _scalar_encoding(type_: pa.DataType, dtype: str | None) -> str | None:
     if pa.types.is_temporal(type_):
         return "int64"
     return None
-
-

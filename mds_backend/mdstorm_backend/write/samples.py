@@ -1,7 +1,7 @@
 """Encoded columns put together to samples, without visiting a row.
 
-Where every column has a fixed size the samples are one packed structured array. Otherwise each run of
-fixed-size columns becomes one binary column, and Arrow joins the columns row by row.
+Where every column has a fixed size the samples are one packed structured array. Otherwise each run
+of fixed-size columns becomes one binary column, and Arrow joins the columns row by row.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _as_binary(rows: npt.NDArray[np.generic]) -> pa.LargeBinaryArray:
 
 
 def _bytes_of(array: npt.NDArray[np.generic]) -> memoryview:
-    return memoryview(array.reshape(-1).view(np.uint8))
+    return array.reshape(-1).view(np.uint8).data
 
 
 def _ends(values: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:

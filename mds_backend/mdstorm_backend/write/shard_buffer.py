@@ -88,12 +88,12 @@ class ShardBuffer:
         """Bytes that the samples from `start` on add to the shard, summed up."""
         ends = samples.ends[start:] - samples.ends[start]
         count = np.arange(len(ends))
-        costs = ends + count * (4 + self._nullable)
+        costs: npt.NDArray[np.float64] = ends + count * (4 + self._nullable)
         for column in columns:
             if column.element_ends is not None:
                 elements = column.element_ends[start:] - column.element_ends[start]
                 costs = costs + elements * _BASE64_BIT
-        return costs[1:].astype(np.float64)
+        return costs[1:]
 
     @cached_property
     def validity(self) -> Validity:
@@ -153,4 +153,6 @@ def _element_mask(column: EncodedColumn, start: int, stop: int) -> npt.NDArray[n
     if column.element_ends is None:
         return np.ones(0, np.bool_)
     first, last = column.element_ends[start], column.element_ends[stop]
-    return np.ones(last - first, np.bool_) if column.elements is None else column.elements[first:last]
+    return (
+        np.ones(last - first, np.bool_) if column.elements is None else column.elements[first:last]
+    )

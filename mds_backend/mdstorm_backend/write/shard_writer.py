@@ -114,7 +114,7 @@ class ShardWriter:
         # and are stored with their lengths from there on, so this happens once per column.
         changed = [
             column.name
-            for column, encoding in zip(columns, self._buffer.encodings)
+            for column, encoding in zip(columns, self._buffer.encodings, strict=True)
             if column.encoding != encoding
         ]
         if changed:

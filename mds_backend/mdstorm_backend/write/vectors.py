@@ -33,6 +33,4 @@ def vectors_to_lists(vectors: pa.StructArray) -> pa.ListArray:
     dense[offsets[row] + place] = np.asarray(values.flatten())
 
     mask = pc.invert(vectors.is_valid()) if vectors.null_count else None
-    return pa.ListArray.from_arrays(
-        pa.array(offsets.astype(np.int32)), pa.array(dense), mask=mask
-    )
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(dense), mask=mask)

@@ -1,0 +1,8 @@
+"""Spark DataFrames for training: the mirror of ``petastorm.spark``."""
+
+from __future__ import annotations
+
+from mdstorm.spark import spark_dataset_converter
+from mdstorm.spark.spark_dataset_converter import SparkDatasetConverter, make_spark_converter
+
+__all__ = ["SparkDatasetConverter", "make_spark_converter", "spark_dataset_converter"]

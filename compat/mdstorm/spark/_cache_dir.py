@@ -1,0 +1,72 @@
+"""Where converted DataFrames are stored: the configuration, and the rules for its URL."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from mdstorm_backend.storage import has_scheme, normalize_url
+
+from mdstorm.errors import InvalidArgumentError, UnsupportedURLError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["ENVIRONMENT_VARIABLE", "MDSTORM_CONF", "PETASTORM_CONF", "parent_cache_dir"]
+
+PETASTORM_CONF = "petastorm.spark.converter.parentCacheDirUrl"
+MDSTORM_CONF = "mdstorm.spark.converter.parentCacheDirUrl"
+ENVIRONMENT_VARIABLE = "MDSTORM_PARENT_CACHE_DIR_URL"
+
+_logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
+
+
+def parent_cache_dir(session: SparkSession, argument: str | None = None) -> str:
+    """Return the URL of the parent cache directory, normalised.
+
+    The first one given wins: `argument`, the conf ``mdstorm.…``, the conf ``petastorm.…``, the
+    environment variable ``MDSTORM_PARENT_CACHE_DIR_URL``. They are read anew on each call.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If none is given.
+    UnsupportedURLError
+        If it has no scheme and is not on a Databricks mount.
+    """
+    url = (
+        argument
+        or session.conf.get(MDSTORM_CONF, None)
+        or session.conf.get(PETASTORM_CONF, None)
+        or os.environ.get(ENVIRONMENT_VARIABLE)
+    )
+    if not url:
+        raise InvalidArgumentError(
+            f"Please set the spark config {PETASTORM_CONF}. It names the directory for converted "
+            f"DataFrames, such as file:///dbfs/tmp/cache. Where Spark conf cannot be set, pass "
+            f"parent_cache_dir_url=… or set the environment variable {ENVIRONMENT_VARIABLE}"
+        )
+    if not has_scheme(url):
+        raise UnsupportedURLError(
+            f"ERROR! A scheme-less directory url ({url}) is no longer supported. Please prepend "
+            '"file://" for local filesystem.'
+        )
+    normalized = normalize_url(url)
+    _warn_if_not_shared(session, normalized)
+    return normalized
+
+
+def _warn_if_not_shared(session: SparkSession, url: str) -> None:
+    """On a Databricks cluster, local directories belong to one machine."""
+    on_cluster = "DATABRICKS_RUNTIME_VERSION" in os.environ and not (
+        session.conf.get("spark.master", "") or ""
+    ).lower().startswith("local")
+    shared = url.startswith(("file:///dbfs/", "file:///Volumes/", "file:///Workspace/"))
+    if on_cluster and url.startswith("file:") and not shared:
+        _logger.warning(
+            "Usually, when running on databricks, you should specify a dbfs fuse path or a Unity "
+            "Catalog volume for %s, since executors cannot see the driver's disk; found %s",
+            PETASTORM_CONF,
+            url,
+        )

@@ -1,0 +1,61 @@
+"""Removing converted copies: on request and at the end of the process."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+from collections.abc import Callable
+
+from mdstorm_backend.commit import remove_dataset
+from mdstorm_backend.storage import Location
+
+__all__ = ["delete_at_exit", "delete_dir", "register_delete_dir_handler"]
+
+_logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
+
+
+def _remove_ours(dir_url: str) -> None:
+    rest = remove_dataset(Location.of(dir_url))
+    if rest:
+        _logger.warning(
+            "%s keeps %d files that mdstorm did not write, %s among them",
+            dir_url,
+            len(rest),
+            rest[0],
+        )
+
+
+_handler: Callable[[str], object] = _remove_ours
+
+
+def register_delete_dir_handler(handler: Callable[[str], object] | None) -> None:
+    """Replace the function that removes a converted copy, for the whole process.
+
+    Parameters
+    ----------
+    handler : callable or None
+        Takes the URL of the directory. None restores the default, which removes the files that
+        mdstorm wrote and then the directory if nothing else is in it.
+    """
+    global _handler
+    _handler = _remove_ours if handler is None else handler
+
+
+def delete_dir(dir_url: str) -> None:
+    """Remove a converted copy with the handler that is registered now."""
+    _handler(dir_url)
+
+
+def delete_at_exit(dir_url: str) -> None:
+    """Remove a converted copy when this process, and not a fork of it, ends normally."""
+    atexit.register(_delete_quietly, dir_url, os.getpid())
+
+
+def _delete_quietly(dir_url: str, writer: int) -> None:
+    if os.getpid() != writer:
+        return
+    try:
+        delete_dir(dir_url)
+    except Exception as error:
+        _logger.warning("Delete cache data %s failed due to %r", dir_url, error)

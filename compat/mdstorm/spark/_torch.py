@@ -1,0 +1,41 @@
+"""The loader of ``make_torch_dataloader``."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from mdstorm_backend.frameworks.reader_options import ReaderOptions
+from mdstorm_backend.frameworks.torch_dataset import StreamingDataset
+from mdstorm_backend.frameworks.torch_loader import StreamingDataLoader
+
+from mdstorm.errors import InvalidArgumentError
+from mdstorm.spark._reader_arguments import ReaderArguments
+
+__all__ = ["make_loader"]
+
+
+class ConvertedDataset(StreamingDataset):
+    """The PyTorch dataset behind a converter: read as Petastorm's arguments say."""
+
+    def __init__(self, url: str, arguments: ReaderArguments) -> None:
+        super().__init__(local=url, order=arguments.order(), num_epochs=arguments.num_epochs)
+        self._arguments = arguments
+
+    @cached_property
+    def options(self) -> ReaderOptions:
+        """How the dataset is read."""
+        return self._arguments.options(self.dataset, self.order)
+
+
+def make_loader(
+    url: str, arguments: ReaderArguments, batch_size: int | None, dataset_size: int
+) -> StreamingDataLoader:
+    """Make the loader; nothing is opened before its first use."""
+    if batch_size is None or batch_size < 1:
+        if arguments.num_epochs is None:
+            raise InvalidArgumentError(
+                f"batch_size={batch_size!r} puts all rows into one batch, and num_epochs=None "
+                "never ends: give a batch_size, or a number of epochs"
+            )
+        batch_size = max(dataset_size * arguments.num_epochs, 1)
+    return StreamingDataLoader(ConvertedDataset(url, arguments), batch_size=batch_size)

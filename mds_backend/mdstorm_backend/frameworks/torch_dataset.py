@@ -1,0 +1,158 @@
+"""`StreamingDataset`: an MDS dataset as a PyTorch dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from torch.utils.data import IterableDataset, get_worker_info
+
+from mdstorm_backend.batch import num_rows
+from mdstorm_backend.dataset import Dataset, open_dataset
+from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.frameworks.formats import column_to_numpy
+from mdstorm_backend.frameworks.reader_options import ReaderOptions
+from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.read.batch_reader import BatchReader, Transform
+from mdstorm_backend.storage import Location
+from mdstorm_backend.world import find_world
+
+__all__ = ["StreamingDataset"]
+
+_DEFAULT_SEED = 9176
+_DEFAULT_BLOCK = 1 << 18
+
+
+class StreamingDataset(IterableDataset[Any]):
+    """Samples of an MDS dataset, for `StreamingDataLoader` or for a plain ``DataLoader``.
+
+    Nothing is opened before the first use. The order is ``exact``: every sample comes once per
+    epoch over all ranks. Copies in the workers of a ``DataLoader`` read every n-th batch each.
+
+    Parameters
+    ----------
+    remote, local : str, optional
+        URL or path of the dataset; one of them.
+    split : str, optional
+        Sub-directory to read.
+    batch_size : int, optional
+        Samples that belong together: what the workers of a plain ``DataLoader`` take in turn.
+    shuffle : bool
+        Permute shards, and samples within blocks, anew in each epoch.
+    shuffle_seed : int
+        Seed of the permutations.
+    shuffle_block_size : int, optional
+        Samples of a block, 262,144 by default; at least one shard.
+    order : ExactOrder, optional
+        Order and share of the rows, instead of the three arguments above. By default the rank and
+        world size come from ``torch.distributed`` or the launcher's environment.
+    columns, num_epochs, transform, fill_nulls, null_masks, workers, prefetch
+        See `ReaderOptions`.
+    storage_options : dict, optional
+        Arguments of the fsspec file system.
+    """
+
+    def __init__(
+        self,
+        *,
+        remote: str | None = None,
+        local: str | None = None,
+        split: str | None = None,
+        batch_size: int | None = None,
+        shuffle: bool = False,
+        shuffle_seed: int = _DEFAULT_SEED,
+        shuffle_block_size: int | None = None,
+        order: ExactOrder | None = None,
+        columns: Sequence[str] | None = None,
+        num_epochs: int | None = 1,
+        transform: Transform | None = None,
+        fill_nulls: Mapping[str, Any] | None = None,
+        null_masks: Sequence[str] = (),
+        workers: int = 2,
+        prefetch: int = 4,
+        storage_options: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        if (remote is None) == (local is None):
+            raise InvalidArgumentError(
+                f"give either remote or local, found remote={remote!r} and local={local!r}"
+            )
+        location = Location.of(str(remote or local), storage_options)
+        self._location = location.child(split) if split else location
+        self._batch_size = batch_size
+        if order is None:
+            world = find_world()
+            block = (shuffle_block_size or _DEFAULT_BLOCK) if shuffle else 0
+            order = ExactOrder(
+                seed=shuffle_seed,
+                shuffle_shards=shuffle,
+                window=block,
+                rank=world.rank,
+                world_size=world.size,
+            )
+        self.order = order.resolved()
+        self.num_epochs = num_epochs
+        self._read_options: dict[str, Any] = {
+            "columns": None if columns is None else tuple(columns),
+            "num_epochs": num_epochs,
+            "transform": transform,
+            "fill_nulls": fill_nulls,
+            "null_masks": tuple(null_masks),
+            "workers": workers,
+            "prefetch": prefetch,
+        }
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        """The dataset, opened on first use."""
+        return open_dataset(self._location.url, storage_options=self._location.storage_options)
+
+    @cached_property
+    def options(self) -> ReaderOptions:
+        """How it is read."""
+        return ReaderOptions(self.dataset, self.order, **self._read_options)
+
+    def reader(self, batch_size: int, **options: Any) -> BatchReader:
+        """Make a reader of whole batches, of which this process takes its part.
+
+        In a worker of a ``DataLoader`` it runs in the worker's own thread.
+        """
+        worker = get_worker_info()
+        part = (worker.id, worker.num_workers) if worker else (0, 1)
+        return self.options.reader(batch_size, part=part, **options)
+
+    def __len__(self) -> int:
+        """Samples of this rank in one epoch."""
+        first, last = self.order.rows(len(self.dataset))
+        return last - first
+
+    @property
+    def num_samples(self) -> int:
+        """Samples of the whole dataset."""
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        """Return one sample by its number in stored order: dict of Python values, None for null."""
+        return self.dataset[index]
+
+    def __iter__(self) -> Iterator[Any]:
+        reader = self.reader(self._batch_size or 1)
+        if overrides_samples(type(self)):
+            yield from map(self.__getitem__, reader.numbers())
+            return
+        for batch in reader:
+            rows = {
+                name: column_to_numpy(values, self.options.column(name))
+                for name, values in batch.items()
+            }
+            for i in range(num_rows(batch)):
+                yield {name: values[i] for name, values in rows.items()}
+
+
+def overrides_samples(class_: type) -> bool:
+    """Whether a subclass makes samples of its own, which whole batches would pass by."""
+    return any(
+        getattr(class_, method) is not getattr(StreamingDataset, method)
+        for method in ("__getitem__", "__iter__")
+    )
