@@ -22,7 +22,7 @@ __all__ = ["TorchValues", "check_nulls", "split_values", "to_torch"]
 TorchValues: TypeAlias = torch.Tensor | list[Any]
 
 #: Petastorm's promotions of what PyTorch does not compute with.
-_PROMOTED = {"uint16": np.int32, "uint32": np.int64}
+_PROMOTED = {np.dtype(np.uint16): np.int32, np.dtype(np.uint32): np.int64}
 
 
 def check_nulls(column: Column, count: int) -> None:
@@ -86,7 +86,7 @@ def to_torch(values: Values, column: Column | None, name: str) -> TorchValues:
 def split_values(values: TorchValues, sizes: list[int]) -> list[TorchValues]:
     """Cut a column of a block into batches; tensors are views."""
     if isinstance(values, torch.Tensor):
-        return list(torch.split(values, sizes))
+        return list(values.split_with_sizes(sizes))
     ends = np.cumsum(sizes)
     return [values[end - size : end] for end, size in zip(ends, sizes, strict=True)]
 
@@ -110,8 +110,8 @@ def _array_to_torch(array: npt.NDArray[Any], name: str) -> TorchValues:
         array = nanoseconds(array, name, "PyTorch")
     elif array.dtype == np.bool_:
         array = array.view(np.uint8)
-    elif array.dtype.name in _PROMOTED:
-        array = array.astype(_PROMOTED[array.dtype.name])
+    elif array.dtype in _PROMOTED:
+        array = array.astype(_PROMOTED[array.dtype])
     if not array.flags.writeable:
         array = array.copy()
     return torch.from_numpy(array)

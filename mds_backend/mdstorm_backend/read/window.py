@@ -75,11 +75,14 @@ class Window:
             yield Selection(source.shard, chosen + source.start, whole)
             return
         owner = np.searchsorted(self._bounds, chosen, side="right") - 1
-        grouped = np.argsort(owner.astype(np.int32), kind="stable")
-        ends = np.cumsum(np.bincount(owner, minlength=len(self.sources)))
-        for number in np.unique(owner).tolist():
+        # A stable sort of 16-bit integers is a radix sort.
+        few = len(self.sources) <= np.iinfo(np.uint16).max
+        grouped = np.argsort(owner.astype(np.uint16) if few else owner, kind="stable")
+        counts = np.bincount(owner)
+        ends = np.cumsum(counts)
+        for number in np.flatnonzero(counts).tolist():
             source = self.sources[number]
-            places = grouped[ends[number - 1] if number else 0 : ends[number]]
+            places = grouped[ends[number] - counts[number] : ends[number]]
             rows = chosen[places] - self._bounds[number] + source.start
             yield Selection(source.shard, rows, places + position)
 
