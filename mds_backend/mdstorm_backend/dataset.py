@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from mdstorm_backend.compression import decompress
+from mdstorm_backend.encodings import parse_encoding
 from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.index import INDEX_NAME, Index
 from mdstorm_backend.order import ExactOrder
@@ -85,6 +86,8 @@ class Dataset:
         ------
         IndexError
             If there is no such sample.
+        UnsupportedEncodingError
+            If this version cannot decode one of the columns.
         """
         if not -len(self) <= i < len(self):
             raise IndexError(f"sample {i} of {len(self)} in {self.url}")
@@ -184,15 +187,18 @@ class Dataset:
         ------
         ArgumentTypeError
             If the dataset has no such column.
+        UnsupportedEncodingError
+            If this version cannot decode one of them.
         """
-        if columns is None:
-            return self.schema.names
-        unknown = [name for name in columns if name not in self.schema]
+        names = self.schema.names if columns is None else tuple(columns)
+        unknown = [name for name in names if name not in self.schema]
         if unknown:
             raise ArgumentTypeError(
                 f"{self.url} has no columns {unknown}; it has {list(self.schema.names)}"
             )
-        return tuple(columns)
+        for name in names:
+            parse_encoding(self.schema[name].encoding).check_decodable(name)
+        return names
 
     def batches(
         self,

@@ -1,7 +1,8 @@
 """Encodings of the MDS format: their names, and the bytes each value takes.
 
 An encoding is a text such as ``"int32"``, ``"str"`` or ``"ndarray:float32:3"``. Those that take the
-same number of bytes for every value are *fixed-size*: they have a NumPy dtype and a shape.
+same number of bytes for every value are *fixed-size*: they have a NumPy dtype and a shape. Those
+that this version cannot decode are *opaque*: readers step over their values.
 """
 
 from __future__ import annotations
@@ -44,12 +45,16 @@ class Encoding:
         Little-endian dtype of the values, for scalars and arrays.
     shape : tuple of int or None
         Shape of one value; ``()`` for scalars, None where it varies.
+    is_opaque : bool
+        Whether this version cannot decode the values. Their size is in the shard's index entry, or
+        before every value.
     """
 
     text: str
     kind: str
     dtype: np.dtype[np.generic] | None = None
     shape: tuple[int, ...] | None = None
+    is_opaque: bool = False
 
     @property
     def size(self) -> int | None:
@@ -58,15 +63,25 @@ class Encoding:
             return None
         return self.dtype.itemsize * math.prod(self.shape)
 
+    def check_decodable(self, column: str) -> None:
+        """Raise UnsupportedEncodingError if the values of `column` are opaque."""
+        if self.is_opaque:
+            raise UnsupportedEncodingError(
+                f"column {column!r} has encoding {self.text!r}, which this version of mdstorm "
+                f"cannot decode; it decodes {', '.join(sorted({*SCALAR_DTYPES, *_VARIABLE}))}, "
+                "ndarray:<dtype> and ndarray:<dtype>:<shape>. Leave the column out with "
+                "columns=[…]"
+            )
+
 
 @lru_cache(maxsize=1024)
 def parse_encoding(text: str) -> Encoding:
-    """Parse the text of an encoding.
+    """Parse the text of an encoding; an unknown one is opaque and of variable size.
 
     Raises
     ------
     UnsupportedEncodingError
-        If the format does not know it, or this version cannot decode it.
+        If it is an array of an impossible shape.
     """
     kind, _, parameters = text.partition(":")
     if not parameters:
@@ -78,11 +93,7 @@ def parse_encoding(text: str) -> Encoding:
         dtype, _, shape = parameters.partition(":")
         if dtype in ARRAY_DTYPES:
             return Encoding(text, kind, SCALAR_DTYPES[dtype], _parse_shape(text, shape))
-    raise UnsupportedEncodingError(
-        f"encoding {text!r} cannot be decoded by this version of mdstorm; it decodes "
-        f"{', '.join(sorted({*SCALAR_DTYPES, *_VARIABLE}))}, ndarray:<dtype> and "
-        "ndarray:<dtype>:<shape>. Leave the column out with columns=[…]"
-    )
+    return Encoding(text, kind, is_opaque=True)
 
 
 def array_encoding(dtype: np.dtype[np.generic], length: int | None) -> str:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -57,7 +57,8 @@ class ShardLayout:
     @classmethod
     def of(cls, info: ShardInfo) -> ShardLayout:
         """Return the layout of the shard that `info` describes."""
-        return cls(info.column_names, tuple(map(parse_encoding, info.column_encodings)))
+        pairs = zip(info.column_encodings, info.column_sizes, strict=True)
+        return cls(info.column_names, tuple(_sized(parse_encoding(e), size) for e, size in pairs))
 
     @property
     def is_fixed(self) -> bool:
@@ -80,6 +81,13 @@ class ShardLayout:
     def size_words(self) -> int:
         """Bytes of the sizes at the start of each sample."""
         return _SIZE_WORD * self.num_variable
+
+
+def _sized(encoding: Encoding, size: int | None) -> Encoding:
+    """Give an opaque encoding the size that the index states."""
+    if not encoding.is_opaque or size is None:
+        return encoding
+    return replace(encoding, dtype=np.dtype(f"V{size}"), shape=())
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,7 @@ class Column:
     def arrow_type(self) -> pa.DataType:
         """Arrow type of the values as they are delivered, after any cast at writing."""
         encoding = parse_encoding(self.encoding)
+        encoding.check_decodable(self.name)
         if self.spark_type is not None:
             declared = arrow_type(self.spark_type)
             if encoding.kind == "ndarray" and pa.types.is_floating(declared.value_type):

@@ -84,7 +84,16 @@ class MDSShard:
         return unpack_validity(self._extra.get("nulls", {}))
 
     def read(self, rows: Rows, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
-        """Copy the samples `rows` (ascending, without repetition) of some columns."""
+        """Copy the samples `rows` (ascending, without repetition) of some columns.
+
+        Raises
+        ------
+        UnsupportedEncodingError
+            If this version cannot decode one of them.
+        """
+        for name, encoding in zip(self._layout.names, self._layout.encodings, strict=True):
+            if encoding.is_opaque and name in columns:
+                encoding.check_decodable(name)
         if self.records is not None:
             span = contiguous(rows)
             chosen = (self.records[span] if span else self.records[rows]).view(self.record_dtype)
