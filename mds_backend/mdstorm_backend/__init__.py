@@ -8,16 +8,29 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from mdstorm_backend.optional import require
+
 if TYPE_CHECKING:
     from mdstorm_backend.dataset import Dataset, open_dataset
+    from mdstorm_backend.frameworks.torch_dataset import StreamingDataset
+    from mdstorm_backend.frameworks.torch_loader import StreamingDataLoader
     from mdstorm_backend.order import ExactOrder
     from mdstorm_backend.spark.materialize import materialize
 
-__all__ = ["Dataset", "ExactOrder", "materialize", "open_dataset"]
+__all__ = [
+    "Dataset",
+    "ExactOrder",
+    "StreamingDataLoader",
+    "StreamingDataset",
+    "materialize",
+    "open_dataset",
+]
 
 _HOMES = {
     "Dataset": "dataset",
     "ExactOrder": "order",
+    "StreamingDataLoader": "frameworks.torch_loader",
+    "StreamingDataset": "frameworks.torch_dataset",
     "materialize": "spark.materialize",
     "open_dataset": "dataset",
 }
@@ -26,6 +39,8 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name.startswith("Streaming"):
+        require("torch")
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
 
 

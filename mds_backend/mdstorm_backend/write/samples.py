@@ -18,8 +18,6 @@ from mdstorm_backend.write.encoded_column import EncodedColumn
 
 __all__ = ["Samples", "assemble_samples"]
 
-_EMPTY = pa.scalar(b"", pa.large_binary())
-
 
 @dataclass(frozen=True)
 class Samples:
@@ -62,7 +60,7 @@ def assemble_samples(columns: Sequence[EncodedColumn], num_rows: int) -> Samples
         pieces += column.parts
     if run:
         pieces.append(_as_binary(_records(run, num_rows)))
-    joined = pc.binary_join_element_wise(*pieces, _EMPTY)
+    joined = pc.binary_join_element_wise(*pieces, pa.scalar(b"", pa.large_binary()))
     ends = _ends(joined)
     return Samples(memoryview(joined.buffers()[2])[ends[0] : ends[-1]], ends - ends[0])
 
