@@ -1,0 +1,69 @@
+"""What tests in all folders share: the Spark session of the process."""
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+#: A classic and a Spark Connect session cannot live in one process: each run of pytest has one.
+SESSION_KIND = os.environ.get("MDSTORM_TEST_SESSION", "classic")
+
+_SPARK_CONF = {
+    "spark.default.parallelism": "2",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark_session)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """The session of this process; classic, or Spark Connect if MDSTORM_TEST_SESSION says so."""
+    from pyspark.sql import SparkSession
+
+    # Settings of the JVM, which a Connect client cannot make later.
+    options = " ".join(f"--conf {key}={value}" for key, value in _SPARK_CONF.items())
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"{options} pyspark-shell"
+    builder = SparkSession.builder.appName("mdstorm tests")
+    if SESSION_KIND == "connect":
+        session = builder.remote("local[2]").getOrCreate()
+    else:
+        session = builder.master("local[2]").getOrCreate()
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def classic_spark(spark: Any) -> Any:
+    """The session, for tests that look at what Spark Connect does not show."""
+    if SESSION_KIND == "connect":
+        pytest.skip("needs the driver's JVM, which a Spark Connect client cannot reach")
+    return spark
+
+
+@pytest.fixture
+def set_conf(spark: Any) -> Iterator[Callable[[str, str | None], None]]:
+    """Set (or unset, with None) a conf of the session until the end of the test."""
+    before: dict[str, str | None] = {}
+
+    def apply(key: str, value: str | None) -> None:
+        if value is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, value)
+
+    def set_(key: str, value: str | None) -> None:
+        before.setdefault(key, spark.conf.get(key, None))
+        apply(key, value)
+
+    yield set_
+    for key, value in before.items():
+        apply(key, value)
