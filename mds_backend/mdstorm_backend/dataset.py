@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Dataset", "open_dataset"]
 
-#: Shards that stay open when nobody uses them.
-_OPEN_SHARDS = 16
+#: Shards that stay open when nobody uses them; compressed ones take memory.
+_OPEN_SHARDS = 4
 
 
 def open_dataset(url: str, *, storage_options: dict[str, Any] | None = None) -> Dataset:

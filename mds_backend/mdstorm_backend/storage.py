@@ -78,8 +78,8 @@ def check_no_secrets(storage_options: dict[str, Any]) -> None:
     if secrets:
         raise InvalidArgumentError(
             f"storage_options hold {secrets}, which would be pickled and sent to the Spark "
-            "workers. Give the workers credentials of their own, through their environment, an instance "
-            "profile or the cluster's configuration, and leave these options out"
+            "workers. Give the workers credentials of their own, through their environment, an "
+            "instance profile or the cluster's configuration, and leave these options out"
         )
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 from torch.utils.data import IterableDataset, get_worker_info
 
-from mdstorm_backend.batch import num_rows
 from mdstorm_backend.dataset import Dataset, open_dataset
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.frameworks.formats import column_to_numpy
 from mdstorm_backend.frameworks.reader_options import ReaderOptions
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.read.batch_reader import BatchReader, Transform
+from mdstorm_backend.read.row_stream import Position
 from mdstorm_backend.storage import Location
 from mdstorm_backend.world import find_world
 
@@ -22,6 +22,7 @@ __all__ = ["StreamingDataset"]
 
 _DEFAULT_SEED = 9176
 _DEFAULT_BLOCK = 1 << 18
+_SAMPLES_AT_A_TIME = 1024
 
 
 class StreamingDataset(IterableDataset[Any]):
@@ -93,6 +94,7 @@ class StreamingDataset(IterableDataset[Any]):
             )
         self.order = order.resolved()
         self.num_epochs = num_epochs
+        self.epoch = 0
         self._read_options: dict[str, Any] = {
             "columns": None if columns is None else tuple(columns),
             "num_epochs": num_epochs,
@@ -137,17 +139,30 @@ class StreamingDataset(IterableDataset[Any]):
         return self.dataset[index]
 
     def __iter__(self) -> Iterator[Any]:
-        reader = self.reader(self._batch_size or 1)
+        reader = self.reader(self._batch_size or _SAMPLES_AT_A_TIME)
+        first_epoch = self.epoch
+        self.finish_pass()
         if overrides_samples(type(self)):
-            yield from map(self.__getitem__, reader.numbers())
+            yield from map(self.__getitem__, reader.numbers(first_epoch))
             return
-        for batch in reader:
+        for block in reader.blocks(Position(epoch=first_epoch), first_epoch):
             rows = {
                 name: column_to_numpy(values, self.options.column(name))
-                for name, values in batch.items()
+                for name, values in block.batch.items()
             }
-            for i in range(num_rows(batch)):
-                yield {name: values[i] for name, values in rows.items()}
+            for sample in zip(*rows.values(), strict=True):
+                yield dict(zip(rows, sample, strict=True))
+
+    def finish_pass(self) -> None:
+        """Let the next iteration over samples have permutations of its own."""
+        self.epoch += self.num_epochs or 1
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say with which epoch the next iteration over samples begins.
+
+        The workers of a plain ``DataLoader`` begin with that of the dataset they were copied from.
+        """
+        self.epoch = epoch
 
 
 def overrides_samples(class_: type) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator
 from contextlib import closing
 from types import TracebackType
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch.utils.data import DataLoader, IterableDataset
@@ -64,7 +65,7 @@ class StreamingDataLoader(DataLoader[Any]):
         self._by_sample = options.get("collate_fn") is not None or overrides_samples(type(dataset))
         self._options = options
         self._state = LoaderState()
-        self._running: list[Iterator[Any]] = []
+        self._running: WeakSet[Generator[Any, None, None]] = WeakSet()
         super().__init__(dataset, batch_size=batch_size, num_workers=num_workers, **options)
 
     @property
@@ -92,7 +93,7 @@ class StreamingDataLoader(DataLoader[Any]):
 
     def __iter__(self) -> Any:
         batches = self._samples() if self._by_sample else self._batches()
-        self._running.append(batches)
+        self._running.add(batches)
         return batches
 
     def __enter__(self) -> StreamingDataLoader:
@@ -109,9 +110,8 @@ class StreamingDataLoader(DataLoader[Any]):
 
     def close(self) -> None:
         """End running iterations and their threads. The loader can be iterated again."""
-        running, self._running = self._running, []
-        for iterator in running:
-            iterator.close()  # type: ignore[attr-defined]
+        for batches in list(self._running):
+            batches.close()
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the loader stands, for `load_state_dict` of an equal loader.
@@ -134,15 +134,18 @@ class StreamingDataLoader(DataLoader[Any]):
         )
         self._source.__dict__.pop("options", None)
 
-    def _samples(self) -> Iterator[Any]:
+    def _samples(self) -> Generator[Any, None, None]:
         if self._state.resumes:
             raise StateMismatchError(
                 "a loader with a collate_fn or an overridden __getitem__ cannot resume within a "
                 "pass: load the state into a loader without them"
             )
         yield from super().__iter__()
+        if self.num_workers:
+            # The copies in the workers have gone on to the next epoch, this one has not.
+            self._source.finish_pass()
 
-    def _batches(self) -> Iterator[TorchBatch]:
+    def _batches(self) -> Generator[TorchBatch, None, None]:
         source, state = self._source, self._state
         assert self.batch_size is not None
         start = state.begin()

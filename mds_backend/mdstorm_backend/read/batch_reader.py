@@ -172,9 +172,10 @@ class BatchReader:
             plan = self._plan(start, first_epoch, prefetcher)
             yield from prefetcher.map(self._fill, plan)
 
-    def numbers(self) -> Iterator[int]:
+    def numbers(self, first_epoch: int = 0) -> Iterator[int]:
         """Numbers of the samples in the order in which `blocks` reads them; without a transform."""
-        for block in self._plan(Position(), 0, Prefetcher(0, 1)):
+        start = Position(epoch=first_epoch)
+        for block in self._plan(start, first_epoch, Prefetcher(0, 1)):
             for range_ in block.ranges:
                 yield from range_.window.numbers(range_.start, range_.stop).tolist()
 

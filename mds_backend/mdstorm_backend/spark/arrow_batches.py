@@ -7,6 +7,7 @@ well, but does not by default in all of its releases, so it is treated alike.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -26,6 +27,8 @@ _CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _ROWS = {"bytes": 128, "ndarray": 2_000, "json": 2_000}
 _DEFAULT_ROWS = 10_000
 
+_setting = threading.RLock()
+
 
 def rows_per_batch(schema: Schema) -> int:
     """Most rows that an Arrow batch of these columns may have."""
@@ -37,11 +40,16 @@ def rows_per_batch(schema: Schema) -> int:
 def sized_arrow_batches(session: SparkSession, schema: Schema) -> Iterator[None]:
     """Limit the rows of Arrow batches while a DataFrame of `schema` is written.
 
-    A smaller limit that the user has set is kept. The former setting is restored at the end.
+    A smaller limit that the user has set is kept. The former setting is restored at the end. It
+    belongs to the whole session, so blocks that change it run one after the other.
     """
+    with _setting:
+        yield from _sized(session, rows_per_batch(schema))
+
+
+def _sized(session: SparkSession, wanted: int) -> Iterator[None]:
     before = session.conf.get(_CONF, None)
     current = int(before) if before else 0
-    wanted = rows_per_batch(schema)
     if 0 < current <= wanted:
         yield
         return
