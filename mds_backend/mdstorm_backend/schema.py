@@ -147,8 +147,12 @@ class Schema:
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
-        """The Arrow schema of the values as they are delivered."""
-        return pa.schema([pa.field(c.name, c.arrow_type, c.nullable) for c in self.columns])
+        """The Arrow schema of the values as they are delivered.
+
+        Every field is nullable: what Spark declares is its promise about the source, which nobody
+        has checked.
+        """
+        return pa.schema([(c.name, c.arrow_type) for c in self.columns])
 
     def select(self, names: Iterable[str]) -> Schema:
         """Return the schema of the columns `names`, in that order."""

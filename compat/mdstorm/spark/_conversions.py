@@ -92,10 +92,10 @@ def _read_note(parent_dir_url: str, cache_key: str, identity: Identity) -> str |
     """Return the copy that another process noted, if it is of the same source and still there."""
     try:
         note = json.loads(bytes(Location.of(parent_dir_url).read(_note_name(cache_key))))
-    except FileNotFoundError:
+        dir_url, source = str(note["directory"]), note["source"]
+    except (FileNotFoundError, KeyError, TypeError, ValueError):
         return None
-    dir_url = str(note["directory"])
-    return dir_url if note["source"] == identity.source and _exists(dir_url) else None
+    return dir_url if source == identity.source and _exists(dir_url) else None
 
 
 def _write_note(parent_dir_url: str, cache_key: str, identity: Identity, dir_url: str) -> None:

@@ -58,8 +58,9 @@ def _file_version(url: str) -> list[Any]:
     directory, _, name = unquote(url).replace("s3a://", "s3://", 1).rpartition("/")
     try:
         info = Location.of(directory).stat(name)
-    except (ImportError, OSError, ValueError):
-        # No driver or no right to look: then the name alone has to do.
+    except Exception:
+        # No driver, no credentials, no such file: each storage has errors of its own for that, and
+        # then the name alone has to do.
         return [url]
     return [url, *(str(info[key]) for key in _VERSION_KEYS if key in info)]
 

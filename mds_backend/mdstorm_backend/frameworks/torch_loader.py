@@ -65,6 +65,8 @@ class StreamingDataLoader(DataLoader[Any]):
         self._by_sample = options.get("collate_fn") is not None or overrides_samples(type(dataset))
         self._options = options
         self._state = LoaderState()
+        #: Rows that the current iteration has delivered, on this rank.
+        self.num_samples_yielded = 0
         self._running: WeakSet[Generator[Any, None, None]] = WeakSet()
         super().__init__(dataset, batch_size=batch_size, num_workers=num_workers, **options)
 
@@ -72,11 +74,6 @@ class StreamingDataLoader(DataLoader[Any]):
     def _source(self) -> StreamingDataset:
         assert isinstance(self.dataset, StreamingDataset)
         return self.dataset
-
-    @property
-    def num_samples_yielded(self) -> int:
-        """Rows of this rank that the current pass has delivered in its current epoch."""
-        return self._state.position.row
 
     def __len__(self) -> int:
         """Batches of a whole pass.
@@ -149,6 +146,7 @@ class StreamingDataLoader(DataLoader[Any]):
         source, state = self._source, self._state
         assert self.batch_size is not None
         start = state.begin()
+        self.num_samples_yielded = 0
         for name in source.options.delivered:
             if (column := source.options.column(name)) is not None:
                 check_nulls(column, source.options.nulls.remaining(column))
@@ -164,6 +162,7 @@ class StreamingDataLoader(DataLoader[Any]):
                 if self.pin_memory and not self.num_workers and torch.cuda.is_available():
                     batch = {name: _pinned(values) for name, values in batch.items()}
                 state.position = end
+                self.num_samples_yielded += size
                 yield batch
         state.finish(source.num_epochs)
 
