@@ -7,6 +7,7 @@ Otherwise each shard decodes its rows and the columns are joined.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -77,7 +78,7 @@ def _gather_records(
     total = sum(range_.stop - range_.start for range_ in ranges)
     stored = {column.name: _empty(total, dtype[column.name]) for column in schema}
     masked = [column for column in schema if not column.is_numpy(exact_nulls=exact_nulls)]
-    masks = {column.name: _Masks(column, total) for column in masked}
+    masks = {column.name: _Masks(column, stored[column.name].shape) for column in masked}
     position = 0
     for range_ in ranges:
         for start in range(range_.start, range_.stop, _CHUNK_ROWS):
@@ -135,14 +136,14 @@ def _records(selection: Selection) -> npt.NDArray[np.void]:
 
 
 class _Masks:
-    """The validity of one column over a block."""
+    """The validity of one column over a block of values of some `shape`."""
 
-    def __init__(self, column: Column, rows: int) -> None:
+    def __init__(self, column: Column, shape: tuple[int, ...]) -> None:
         self._name = column.name
-        self._valid = np.ones(rows, np.bool_) if column.null_count else None
+        self._valid = np.ones(shape[0], np.bool_) if column.null_count else None
         self._elements = (
-            np.ones((rows, column.length), np.bool_)
-            if column.element_null_count and column.length
+            np.ones((shape[0], math.prod(shape[1:])), np.bool_)
+            if column.element_null_count
             else None
         )
 
