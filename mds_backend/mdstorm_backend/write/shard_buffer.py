@@ -56,9 +56,9 @@ class ShardBuffer:
         self._chunks: list[memoryview] = []
         self._lengths: list[npt.NDArray[np.int64]] = []
         self._pieces: list[tuple[list[EncodedColumn], int, int]] = []
-        bitmaps = sum(len(name) + _BITMAP_ENTRY for name in names) * 2
+        self._with_nulls: set[str] = set()
+        bitmaps = sum(len(json.dumps(name)) + _BITMAP_ENTRY for name in names) * 2
         self._used: float = preamble_size(0, self._header(Validity())) + bitmaps
-        self._nullable = sum(column.nullable for column in schema) * _BASE64_BIT
 
     def append(self, columns: list[EncodedColumn], samples: Samples, start: int) -> int:
         """Take samples from `start` on until the shard is full.
@@ -68,6 +68,10 @@ class ShardBuffer:
         int
             The first sample that was not taken; an empty buffer takes at least one.
         """
+        # The first null of a column gives it a bitmap, which covers the rows before it as well.
+        new = {column.name for column in columns if column.valid is not None} - self._with_nulls
+        self._with_nulls |= new
+        self._used += len(new) * self.samples * _BASE64_BIT
         costs = self._costs(columns, samples, start)
         taken = int(np.searchsorted(costs, self._size_limit - self._used, side="right"))
         if self.samples == 0:
@@ -88,7 +92,8 @@ class ShardBuffer:
         """Bytes that the samples from `start` on add to the shard, summed up."""
         ends = samples.ends[start:] - samples.ends[start]
         count = np.arange(len(ends))
-        costs: npt.NDArray[np.float64] = ends + count * (4 + self._nullable)
+        row_cost = 4 + len(self._with_nulls) * _BASE64_BIT
+        costs: npt.NDArray[np.float64] = ends + count * row_cost
         for column in columns:
             if column.element_ends is not None:
                 elements = column.element_ends[start:] - column.element_ends[start]
