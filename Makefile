@@ -1,5 +1,6 @@
 # make test   lint and all tests, on the newest and on the lowest supported versions
 # make demo   the first example
+# make benchmark   speed, beside the libraries that mdstorm replaces
 #
 # Both start from nothing: they make the virtual environments they need. Wanted beforehand are
 # Python 3.11 and Java 17 or newer, nothing else.
@@ -24,12 +25,16 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 .DEFAULT_GOAL := test
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: test demo lint format test-dev test-lowest test-interop java environments clean distclean
+.PHONY: test demo benchmark lint format test-dev test-lowest test-interop java environments clean distclean
 
 test: java lint test-dev test-lowest
 
 demo: java $(DEV)/.complete
 	$(call with_spark,$(DEV)) $(DEV)/bin/python examples/quickstart.py
+
+# Beside Petastorm and MosaicML Streaming, whose environments it makes.
+benchmark: java $(DEV)/.complete
+	$(DEV)/bin/python benchmarks/run.py
 
 lint: $(DEV)/.complete
 	$(DEV)/bin/ruff check .

@@ -77,7 +77,13 @@ def commit(location: Location, schema: Schema, reports: Sequence[ShardReport]) -
         "columns": Schema(columns).to_json(),
     }
     index = Index(shards, extra)
-    location.write(INDEX_NAME, [index.to_bytes()])
+    content = index.to_bytes()
+    location.write(INDEX_NAME, [content])
+    if bytes(location.read(INDEX_NAME)) != content:
+        raise WriteError(
+            f"{location.file_url(INDEX_NAME)} does not read back as it was written. Another process "
+            "writes to the same directory, or its storage is at fault: choose another directory"
+        )
     for name in sizes:
         if _OURS.fullmatch(name) and name not in names:
             location.remove(name)

@@ -80,7 +80,7 @@ class Dataset:
         return sum(self.shard_sizes)
 
     def __getitem__(self, i: int) -> dict[str, Any]:
-        """Return sample `i` as a dict of Python values; nulls are None.
+        """Return sample `i`: NumPy scalars and arrays, Python objects for the rest, None for null.
 
         Raises
         ------

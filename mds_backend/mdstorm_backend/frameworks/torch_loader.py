@@ -85,8 +85,10 @@ class StreamingDataLoader(DataLoader[Any]):
         """
         assert self.batch_size is not None
         reader = self._source.options.reader(self.batch_size)
-        full = reader.rows_per_epoch * (self._source.num_epochs or 0) // self.batch_size
-        return full if self.drop_last else len(reader)
+        batches = len(reader)
+        if self.drop_last:
+            return reader.rows_per_epoch * (self._source.num_epochs or 0) // self.batch_size
+        return batches
 
     def __iter__(self) -> Any:
         batches = self._samples() if self._by_sample else self._batches()

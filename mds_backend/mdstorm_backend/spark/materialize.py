@@ -15,6 +15,7 @@ from mdstorm_backend.spark.arrow_batches import sized_arrow_batches
 from mdstorm_backend.spark.executor import REPORT_SCHEMA, make_task
 from mdstorm_backend.spark.progress import write_progress
 from mdstorm_backend.spark.type_plan import plan_types
+from mdstorm_backend.spark_types import simple_name
 from mdstorm_backend.storage import Location, check_no_secrets
 from mdstorm_backend.write.shard_writer import ShardReport
 
@@ -90,6 +91,11 @@ def materialize(
         "shard_size": checked_shard_size(shard_size),
         "compression": compression,
     }
+    _logger.info(
+        "writing %s with the columns %s",
+        location.url,
+        ", ".join(f"{c.name} {simple_name(c.spark_type or '')} as {c.encoding}" for c in schema),
+    )
     mark_directory(location)
     try:
         with (
