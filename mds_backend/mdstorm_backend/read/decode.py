@@ -92,6 +92,8 @@ def decode_ragged(
         )
     headers = 1 + (1 << (marks & 3).astype(np.int64))
     sizes = lengths - headers
+    if (sizes < 0).any() or (sizes % encoding.dtype.itemsize).any():
+        raise ValueError(f"column {name!r} holds arrays of sizes that their headers do not allow")
     offsets = np.zeros(len(starts) + 1, np.int64)
     np.cumsum(sizes // encoding.dtype.itemsize, out=offsets[1:])
     raw = gather_binary(data, starts + headers, sizes, pa.binary())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ import pyarrow as pa
 
 from mdstorm_backend.batch import Batch, Values, as_arrow
 from mdstorm_backend.encodings import Encoding
-from mdstorm_backend.errors import CorruptDatasetError
+from mdstorm_backend.errors import CorruptDatasetError, MDStormError
 from mdstorm_backend.index import ShardInfo
 from mdstorm_backend.layout import ShardLayout, Validity, parse_header, unpack_validity
 from mdstorm_backend.read.decode import decode_ragged, gather_binary, gather_fixed
@@ -55,11 +56,9 @@ class MDSShard:
         if self._layout.is_fixed:
             size = self.record_dtype.itemsize * info.samples
             if int(self._offsets[-1]) - int(self._offsets[0]) != size:
-                raise CorruptDatasetError(
-                    f"{url} holds {info.samples} samples of {self.record_dtype.itemsize} bytes "
-                    f"each by its index, but {self._offsets[-1] - self._offsets[0]} bytes of "
-                    "samples. Copy it again, or write the dataset again",
-                    url=url,
+                raise self._corrupt(
+                    f"holds {info.samples} samples of {self.record_dtype.itemsize} bytes each by "
+                    f"its index, but {self._offsets[-1] - self._offsets[0]} bytes of samples"
                 )
 
     @cached_property
@@ -81,7 +80,25 @@ class MDSShard:
     @cached_property
     def validity(self) -> Validity:
         """Which rows and elements are not null."""
-        return unpack_validity(self._extra.get("nulls", {}))
+        try:
+            validity = unpack_validity(self._extra.get("nulls", {}))
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise self._corrupt(f"has unreadable null bitmaps ({error})") from error
+        if not self._fits(validity):
+            raise self._corrupt(f"has null bitmaps that are not of its {self.num_samples} samples")
+        return validity
+
+    def _fits(self, validity: Validity) -> bool:
+        """Whether bitmaps are as long as their columns, where that is known beforehand."""
+        shapes = {
+            name: encoding.shape
+            for name, encoding in zip(self._layout.names, self._layout.encodings, strict=True)
+        }
+        return all(len(mask) == self.num_samples for mask in validity.rows.values()) and all(
+            shape is None or len(mask) == self.num_samples * prod(shape)
+            for name, mask in validity.elements.items()
+            for shape in [shapes.get(name)]
+        )
 
     def read(self, rows: Rows, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
         """Copy the samples `rows` (ascending, without repetition) of some columns.
@@ -90,10 +107,20 @@ class MDSShard:
         ------
         UnsupportedEncodingError
             If this version cannot decode one of them.
+        CorruptDatasetError
+            If values are not what their encoding says.
         """
         for name, encoding in zip(self._layout.names, self._layout.encodings, strict=True):
             if encoding.is_opaque and name in columns:
                 encoding.check_decodable(name)
+        try:
+            return self._read(rows, columns, exact_nulls=exact_nulls)
+        except (IndexError, ValueError) as error:
+            if isinstance(error, MDStormError):
+                raise
+            raise self._corrupt(f"holds values that cannot be decoded ({error})") from error
+
+    def _read(self, rows: Rows, columns: Sequence[str], *, exact_nulls: bool) -> Batch:
         if self.records is not None:
             span = contiguous(rows)
             chosen = (self.records[span] if span else self.records[rows]).view(self.record_dtype)
@@ -144,8 +171,11 @@ class MDSShard:
             return values.reshape(len(positions), *encoding.shape)
         if encoding.kind == "ndarray":
             return decode_ragged(self._data, positions, sizes, encoding, name)
-        text = pa.binary() if encoding.kind == "bytes" else pa.string()
-        return gather_binary(self._data, positions, sizes, text)
+        if encoding.kind == "bytes":
+            return gather_binary(self._data, positions, sizes, pa.binary())
+        texts = gather_binary(self._data, positions, sizes, pa.string())
+        texts.validate(full=True)  # UTF-8: a value that is not would show far from here
+        return texts
 
     def _check_extent(self, rows: Rows, starts: Positions, lengths: Positions) -> None:
         """Refuse samples whose column sizes do not add up: they would decode to garbage."""
@@ -153,11 +183,15 @@ class MDSShard:
         ends = starts + self._layout.size_words + fixed + lengths.sum(axis=1)
         wrong = np.flatnonzero(ends != self._offsets[rows + 1])
         if len(wrong):
-            raise CorruptDatasetError(
-                f"{self._url}: sample {int(rows[wrong[0]])} has column sizes that do not add up to "
-                "its length. Copy the file again, or write the dataset again",
-                url=self._url,
+            raise self._corrupt(
+                f"holds sample {int(rows[wrong[0]])} with column sizes that do not add up to its "
+                "length"
             )
+
+    def _corrupt(self, what: str) -> CorruptDatasetError:
+        return CorruptDatasetError(
+            f"{self._url} {what}. Copy it again, or write the dataset again", url=self._url
+        )
 
     def _element_validity(self, name: str, rows: Rows) -> npt.NDArray[np.bool_]:
         """Validity of the elements of the arrays in `rows`, flattened."""
