@@ -156,5 +156,6 @@ def _series(pandas: Any, array: npt.NDArray[Any]) -> Any:
         dates[np.isnat(array)] = None
         return pandas.Series(dates, dtype=object)
     if array.dtype.kind == "M":
-        return pandas.Series(array.astype("datetime64[ns]"))
+        # By pandas: NumPy wraps around silently where a timestamp does not fit.
+        return pandas.Series(array).astype("datetime64[ns]")
     return pandas.Series(array, dtype=array.dtype)

@@ -82,6 +82,8 @@ class NullPolicy:
     def _treat(self, values: Values, column: Column) -> Values:
         if isinstance(values, np.ndarray) or not column.has_nulls:
             return values
+        if column.is_nested and column.name not in self.fill:
+            return values  # delivered as Python objects, which have None
         if self.remaining(column) == 0:
             fill = self.fill.get(column.name, _default(column))
             return _to_values(_filled(values, fill, column), column)
@@ -115,7 +117,7 @@ def _check_fill(column: Column, value: Any) -> None:
             _scalar(value, column.arrow_type.value_type)
         else:
             _scalar(list(value) if column.is_array else value, column.arrow_type)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError) as error:
         raise InvalidArgumentError(
             f"fill_nulls gives {value!r} for column {column.name!r} of type {column.arrow_type}, "
             f"which cannot hold it ({error}): give a value of that type"
@@ -131,6 +133,10 @@ def _default(column: Column) -> Any:
         return ""
     if pa.types.is_binary(element):
         return b""
+    if pa.types.is_boolean(element):
+        return False
+    if pa.types.is_list(element):
+        return []
     return pa.scalar(0).cast(pa.int32() if pa.types.is_date(element) else pa.int64()).as_py()
 
 

@@ -117,13 +117,15 @@ def _array_to_torch(array: npt.NDArray[Any], name: str) -> TorchValues:
     return torch.from_numpy(array)
 
 
-def _lists_to_torch(lists: pa.Array, column: Column | None, name: str) -> list[Any]:
+def _lists_to_torch(lists: pa.Array, column: Column | None, name: str) -> TorchValues:
     if lists.null_count:
         raise null_error(name, lists.null_count, "PyTorch")
     elements = lists.flatten()
     flat = to_torch(elements, _elements_of(column), name)
-    lengths = np.asarray(pc.list_value_length(lists)).tolist()
     assert isinstance(flat, torch.Tensor)
+    if column is not None and column.length is not None:
+        return flat.reshape(-1, column.length)
+    lengths = np.asarray(pc.list_value_length(lists)).tolist()
     return list(torch.split(flat, lengths)) if lengths else []
 
 
