@@ -60,8 +60,8 @@ def to_numpy(batch: Batch, schema: Schema) -> dict[str, npt.NDArray[Any]]:
     """Return one NumPy array per column.
 
     Integer and boolean columns with nulls become float64 with NaN, as pandas does it; dates and
-    timestamps ``datetime64`` with NaT; strings, binaries, decimals, nested values and ragged arrays
-    have dtype object, with None for null.
+    timestamps ``datetime64`` with NaT, day-time intervals integers (microseconds); strings,
+    binaries, decimals, nested values and ragged arrays have dtype object, with None for null.
     """
     return {column.name: column_to_numpy(batch[column.name], column) for column in schema}
 
@@ -88,6 +88,8 @@ def column_to_numpy(values: Values, column: Column | None) -> npt.NDArray[Any]:
 
 def scalars_to_numpy(values: pa.Array, has_nulls: bool) -> npt.NDArray[Any]:
     """Return an Arrow array of scalars as NumPy; `has_nulls` makes integers float64 with NaN."""
+    if pa.types.is_duration(values.type):
+        values = values.cast(pa.int64())
     type_ = values.type
     if pa.types.is_temporal(type_):
         unit = "D" if pa.types.is_date(type_) else "us"

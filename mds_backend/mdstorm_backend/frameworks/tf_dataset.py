@@ -79,8 +79,8 @@ def stored_specs(options: ReaderOptions) -> list[ColumnSpec]:
         if column is None:
             specs.append(ColumnSpec(name, "bool"))
             continue
-        check_nulls(column, options.nulls.remaining(column))
         specs.append(spec_of_column(column))
+        check_nulls(column, options.nulls.remaining(column))
     return specs
 
 

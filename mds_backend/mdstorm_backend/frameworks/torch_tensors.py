@@ -49,9 +49,10 @@ def _needs_value(column: Column) -> bool:
 def to_torch(values: Values, column: Column | None, name: str) -> TorchValues:
     """Return one column of a block as a tensor, or as a list.
 
-    Booleans become uint8, timestamps int64 nanoseconds since 1970 UTC, integers with nulls float64
-    with NaN, ragged arrays a list of tensors; strings, binaries, decimals, dates and nested values
-    lists of Python objects. Tensors share the memory of `values` where the types allow.
+    Booleans become uint8, timestamps int64 nanoseconds since 1970 UTC, day-time intervals int64
+    microseconds, integers with nulls float64 with NaN, ragged arrays a list of tensors; strings,
+    binaries, decimals, dates and nested values lists of Python objects. Tensors share the memory of
+    `values` where the types allow.
 
     Parameters
     ----------
@@ -98,7 +99,9 @@ def _has_tensor(type_: pa.DataType) -> bool:
 
 def _has_nan(type_: pa.DataType) -> bool:
     """Whether nulls of an Arrow type become NaN: in floats, and in integers made float64."""
-    return bool(pa.types.is_integer(type_) or pa.types.is_floating(type_))
+    return bool(
+        pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_duration(type_)
+    )
 
 
 def _array_to_torch(array: npt.NDArray[Any], name: str) -> TorchValues:
