@@ -25,9 +25,10 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 .DEFAULT_GOAL := test
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: test demo benchmark lint format test-dev test-lowest test-interop java environments clean distclean
+.PHONY: test demo benchmark lint format test-dev test-connect test-lowest \
+	test-interop java environments clean distclean
 
-test: java lint test-dev test-lowest
+test: java lint test-dev test-connect test-lowest
 
 demo: java $(DEV)/.complete
 	$(call with_spark,$(DEV)) $(DEV)/bin/python examples/quickstart.py
@@ -48,6 +49,11 @@ format: $(DEV)/.complete
 
 test-dev: java $(DEV)/.complete $(INTEROP)/.complete
 	$(call with_spark,$(DEV)) $(with_interop) $(DEV)/bin/python -m pytest $(PYTEST_ARGS)
+
+# The tests that use a Spark session once more, on Spark Connect: a process has one kind of session.
+test-connect: java $(DEV)/.complete
+	$(call with_spark,$(DEV)) MDSTORM_TEST_SESSION=connect $(DEV)/bin/python -m pytest \
+		-m spark_session $(PYTEST_ARGS)
 
 # The same tests; those that need something newer skip themselves.
 test-lowest: java $(LOWEST)/.complete
