@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.order import ExactOrder, ceil_div
+from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.read.row_stream import Position
 
 if TYPE_CHECKING:
@@ -73,7 +73,12 @@ class LoaderState:
 
     @classmethod
     def from_dict(
-        cls, state: dict[str, Any], source: StreamingDataset, batch_size: int
+        cls,
+        state: dict[str, Any],
+        source: StreamingDataset,
+        batch_size: int,
+        *,
+        drop_last: bool = False,
     ) -> tuple[ExactOrder, LoaderState]:
         """Read what `to_dict` wrote.
 
@@ -106,10 +111,14 @@ class LoaderState:
                 f"the state was taken from another reading of {source.dataset.url} or from another "
                 f"dataset ({'; '.join(wrong)}). Make an equal loader over the same dataset"
             )
-        same_size = ours["batch_size"] == batch_size
         row = int(ours["row"])
-        batches = int(ours["batches"]) if same_size else ceil_div(row, batch_size)
-        result = cls(int(ours["first_epoch"]), Position(int(state["epoch"]), row, batches))
+        epoch, first_epoch = int(state["epoch"]), int(ours["first_epoch"])
+        batches = int(ours["batches"])
+        if ours["batch_size"] != batch_size:
+            reader = source.options.reader(batch_size, drop_last=drop_last)
+            rows = (epoch - first_epoch) * reader.rows_per_epoch + row
+            batches = reader.batches_before(rows)
+        result = cls(first_epoch, Position(epoch, row, batches))
         result.resumes = result._started = bool(ours["started"])
         return replace(source.order, seed=state["shuffle_seed"]), result
 

@@ -84,11 +84,7 @@ class StreamingDataLoader(DataLoader[Any]):
             If epochs are infinite, or a transform may drop rows.
         """
         assert self.batch_size is not None
-        reader = self._source.options.reader(self.batch_size)
-        batches = len(reader)
-        if self.drop_last:
-            return reader.rows_per_epoch * (self._source.num_epochs or 0) // self.batch_size
-        return batches
+        return len(self._source.options.reader(self.batch_size, drop_last=self.drop_last))
 
     def __iter__(self) -> Any:
         batches = self._samples() if self._by_sample else self._batches()
@@ -129,7 +125,7 @@ class StreamingDataLoader(DataLoader[Any]):
             If it was taken from another dataset, order or world size.
         """
         self._source.order, self._state = LoaderState.from_dict(
-            state, self._source, self.batch_size or 1
+            state, self._source, self.batch_size or 1, drop_last=self.drop_last
         )
         self._source.__dict__.pop("options", None)
 
@@ -155,7 +151,7 @@ class StreamingDataLoader(DataLoader[Any]):
         if self.num_workers:
             stream = self._from_processes(start)
         else:
-            reader = source.reader(self.batch_size)
+            reader = source.reader(self.batch_size, drop_last=self.drop_last)
             stream = _tensors(source, reader.blocks(start, state.first_epoch))
         with closing(stream):
             for batch, end, size in stream:
@@ -170,7 +166,9 @@ class StreamingDataLoader(DataLoader[Any]):
 
     def _from_processes(self, start: Position) -> _Delivered:
         assert self.batch_size is not None
-        batches = _WholeBatches(self._source, self.batch_size, start, self._state.first_epoch)
+        batches = _WholeBatches(
+            self._source, self.batch_size, start, self._state.first_epoch, self.drop_last
+        )
         options = {k: v for k, v in self._options.items() if k not in ("collate_fn", "drop_last")}
         loader: DataLoader[Any] = DataLoader(
             batches, batch_size=None, collate_fn=_same, num_workers=self.num_workers, **options
@@ -182,17 +180,23 @@ class _WholeBatches(IterableDataset[Any]):
     """What a worker process iterates over: its part of the batches, as tensors."""
 
     def __init__(
-        self, source: StreamingDataset, batch_size: int, start: Position, first_epoch: int
+        self,
+        source: StreamingDataset,
+        batch_size: int,
+        start: Position,
+        first_epoch: int,
+        drop_last: bool,
     ) -> None:
         super().__init__()
         self._source = source
         self._batch_size = batch_size
         self._start = start
         self._first_epoch = first_epoch
+        self._drop_last = drop_last
 
     def __iter__(self) -> _Delivered:
         # Blocks of one batch: a view would take its whole block along to the other process.
-        reader = self._source.reader(self._batch_size, block_rows=1)
+        reader = self._source.reader(self._batch_size, block_rows=1, drop_last=self._drop_last)
         return _tensors(self._source, reader.blocks(self._start, self._first_epoch))
 
 

@@ -101,6 +101,8 @@ class BatchReader:
     part : tuple of int
         ``(k, n)``: deliver only every n-th batch, beginning with number k. So n processes read one
         sequence of batches together.
+    drop_last : bool
+        Deliver full batches only, as many as the rank with the fewest rows has.
     """
 
     def __init__(
@@ -118,6 +120,7 @@ class BatchReader:
         prefetch: int = 4,
         block_rows: int = _BLOCK_ROWS,
         part: tuple[int, int] = (0, 1),
+        drop_last: bool = False,
     ) -> None:
         check_batch_size(batch_size)
         check_num_epochs(num_epochs)
@@ -132,6 +135,7 @@ class BatchReader:
         self._workers = workers
         self._prefetch = prefetch
         self._part = part
+        self._drop_last = drop_last
         self._batches_per_block = max(1, self._block_rows(block_rows) // batch_size)
         first, last = self.order.rows(len(dataset))
         self.rows_per_epoch = last - first
@@ -144,12 +148,25 @@ class BatchReader:
         TypeError
             If epochs are infinite, or a transform may drop rows.
         """
+        return self._batches_after(0)
+
+    def batches_before(self, rows: int) -> int:
+        """Batches that count as delivered where each rank has delivered `rows` in another size."""
+        if self.transform is not None or self.num_epochs is None:
+            return ceil_div(rows, self.batch_size)
+        return len(self) - self._batches_after(rows)
+
+    def _batches_after(self, rows: int) -> int:
+        """Batches that follow the first `rows` rows of a pass, the same number on every rank."""
         if self.transform is not None:
             raise TypeError("the number of batches is not known: a transform may drop rows")
         if self.num_epochs is None:
             raise TypeError("the number of batches is not known: num_epochs=None never ends")
+        if self._drop_last:
+            shortest = len(self.dataset) // self.order.world_size
+            return max(shortest * self.num_epochs - rows, 0) // self.batch_size
         longest = ceil_div(len(self.dataset), self.order.world_size)
-        return ceil_div(longest * self.num_epochs, self.batch_size)
+        return ceil_div(longest * self.num_epochs - rows, self.batch_size)
 
     def __iter__(self) -> Iterator[Batch]:
         for block in self.blocks():
@@ -219,6 +236,8 @@ class BatchReader:
     def _sizes(self, start: Position, first_epoch: int) -> Iterator[int]:
         if self.num_epochs is None or self.transform is not None:
             return repeat(self.batch_size)
+        if self._drop_last:
+            return repeat(self.batch_size, len(self) - start.batches)
         done = (start.epoch - first_epoch) * self.rows_per_epoch + start.row
         rows = self.rows_per_epoch * self.num_epochs - done
         return batch_sizes(rows, len(self) - start.batches, self.batch_size)
