@@ -1,0 +1,115 @@
+"""What is written comes back: any type, any nulls, any shards, any order, any columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mdstorm_backend.frameworks.formats import to_record_batch
+from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.read.batch_reader import BatchReader
+
+from tests.mds_backend.datasets import array_of, same_values, write_dataset
+from tests.mds_backend.strategies import NUMERIC, Data, data, moderate
+
+SHARD_SIZES = st.sampled_from([1, 1500, 3000, 1 << 20])
+BATCH_ROWS = st.integers(1, 31)
+
+
+@moderate
+@given(data(min_rows=1), SHARD_SIZES, BATCH_ROWS, st.integers(1, 3))
+def test_every_type_comes_back_exactly(
+    given_: Data, shard_size: int, batch_rows: int, tasks: int
+) -> None:
+    with TemporaryDirectory() as directory:
+        dataset = write_dataset(
+            directory,
+            given_.table,
+            given_.fields,
+            shard_size=shard_size,
+            batch_rows=batch_rows,
+            tasks=tasks,
+        )
+        assert len(dataset) == len(given_.table)
+        found = dataset.to_table()
+        assert same_values(found, given_.table)
+        assert found.schema.types == given_.table.schema.types
+
+
+@moderate
+@given(
+    data(min_rows=1),
+    SHARD_SIZES,
+    BATCH_ROWS,
+    st.integers(1, 40),
+    st.sampled_from([1, 8192]),
+    st.integers(0, 40),
+    st.randoms(use_true_random=False),
+)
+def test_any_order_and_projection_delivers_whole_rows(
+    given_: Data,
+    shard_size: int,
+    batch_rows: int,
+    batch_size: int,
+    block_rows: int,
+    window: int,
+    random: Random,
+) -> None:
+    table, fields = given_.table, dict(given_.fields)
+    columns = random.sample(table.column_names, random.randint(1, len(fields)))
+    # A column of its own says which row is which.
+    number = "number of the row"
+    table = table.append_column(number, pa.array(range(len(table)), pa.int64()))
+    fields[number] = "long"
+    with TemporaryDirectory() as directory:
+        dataset = write_dataset(
+            directory, table, fields, shard_size=shard_size, batch_rows=batch_rows
+        )
+        order = ExactOrder(seed=5, shuffle_shards=True, shuffle_rows=True, window=window)
+        reader = BatchReader(
+            dataset,
+            order,
+            batch_size=batch_size,
+            columns=[*columns, number],
+            exact_nulls=True,
+            block_rows=block_rows,
+        )
+        parts = [to_record_batch(batch, reader.schema) for batch in reader]
+        found = pa.Table.from_batches(parts)
+    rows = found[number].to_numpy()
+    assert sorted(rows) == list(range(len(table)))
+    assert same_values(found, table.select([*columns, number]).take(rows))
+
+
+@pytest.mark.parametrize("element", sorted(NUMERIC))
+def test_arrays_that_change_their_length_come_back_exactly(element: str, tmp_path: Path) -> None:
+    """One batch has arrays of one length, the next has not: two forms in one dataset."""
+    example = st.lists(NUMERIC[element], min_size=4, max_size=4)
+
+    @settings(deadline=None, max_examples=10)
+    @given(example, st.integers(0, 3))
+    def check(four: list[object], null: int) -> None:
+        with_null = [None if i == null else value for i, value in enumerate(four)]
+        rows = [four, with_null, None, four[:2], [], with_null, None]
+        fields = {"values": array_of(element)}
+        with TemporaryDirectory(dir=tmp_path) as directory:
+            dataset = write_dataset(directory, {"values": rows}, fields, batch_rows=3)
+            assert len({shard.column_encodings for shard in dataset.index.shards}) == 2
+            expected = dataset.to_table()["values"].to_pylist()
+            assert repr(expected) == repr(
+                pa.array(rows, dataset.schema["values"].arrow_type).to_pylist()
+            )
+            one_by_one = [batch["values"] for batch in dataset.batches(1, format="arrow")]
+            assert repr(pa.chunked_array(one_by_one).to_pylist()) == repr(expected)
+            small_blocks = BatchReader(
+                dataset, ExactOrder(), batch_size=1, block_rows=1, exact_nulls=True
+            )
+            found = [batch["values"].to_pylist()[0] for batch in small_blocks]
+            assert repr(found) == repr(expected)
+
+    check()
