@@ -60,8 +60,9 @@ def write_partition(
 ) -> Batches:
     """Write the batches of one partition as shards.
 
-    The shards are named after the partition and the attempt, so that an attempt that Spark gives up
-    cannot disturb the one that wins.
+    The columns of `batches` are those of `schema`, in its order and under any names. The shards are
+    named after the partition and the attempt, so that an attempt that Spark gives up cannot disturb
+    the one that wins.
 
     Yields
     ------
@@ -74,15 +75,16 @@ def write_partition(
     if context is None:
         raise RuntimeError("write_partition was called outside of a Spark task")
     partition, attempt = context.partitionId(), context.taskAttemptId()
+    columns = Schema.from_json(schema)
     writer = ShardWriter(
         Location(url, storage_options),
-        Schema.from_json(schema),
+        columns,
         prefix=f"part-{partition:05}-{attempt}",
         shard_size=shard_size,
         compression=compression,
     )
     for batch in _join_small(batches):
-        writer.write(batch)
+        writer.write(pa.RecordBatch.from_arrays(batch.columns, names=list(columns.names)))
     reports = [
         json.dumps({"partition": partition, "sequence": sequence, **report.to_json()})
         for sequence, report in enumerate(writer.close())

@@ -102,7 +102,9 @@ def materialize(
             sized_arrow_batches(df.sparkSession, schema),
             write_progress(df.sparkSession, location),
         ):
-            rows = df.mapInArrow(make_task(job), REPORT_SCHEMA).collect()
+            # mapInArrow looks its columns up by name, and takes a dot in one for a field access.
+            plain = df.toDF(*(f"c{i}" for i in range(len(schema))))
+            rows = plain.mapInArrow(make_task(job), REPORT_SCHEMA).collect()
         index = commit(location, schema, _in_order([row["report"] for row in rows]))
     except BaseException:
         remove_dataset(location)

@@ -45,7 +45,7 @@ def plan_types(fields: list[dict[str, Any]], dtype: str | None = "float32") -> S
     UnsupportedTypeError
         If any column cannot be carried: the message names all of them, each with a way out.
     InvalidArgumentError
-        If there is no column, or two have the same name, or `dtype` is none of the three.
+        If there is no column, one has no name, two have the same, or `dtype` is none of the three.
     """
     check_float_dtype(dtype)
     _check_names([field["name"] for field in fields])
@@ -77,6 +77,10 @@ def plan_types(fields: list[dict[str, Any]], dtype: str | None = "float32") -> S
 def _check_names(names: list[str]) -> None:
     if not names:
         raise InvalidArgumentError("the DataFrame has no columns: there is nothing to write")
+    if "" in names:
+        raise InvalidArgumentError(
+            "a column of the DataFrame has an empty name: give it one, for example with df.toDF(…)"
+        )
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise InvalidArgumentError(

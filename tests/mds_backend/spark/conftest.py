@@ -1,0 +1,26 @@
+"""DataFrames of single columns, and where they are written."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MakeFrame = Callable[..., Any]
+
+
+@pytest.fixture
+def frame(spark: Any) -> MakeFrame:
+    """Make a DataFrame with the column `v` from SQL literals, in two partitions if it can."""
+
+    def make(*literals: str) -> Any:
+        rows = ", ".join(f"({literal})" for literal in literals)
+        return spark.sql(f"SELECT col1 AS v FROM VALUES {rows}")
+
+    return make
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    """A directory that does not exist yet."""
+    return tmp_path / "dataset"

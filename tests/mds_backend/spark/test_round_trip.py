@@ -1,0 +1,189 @@
+"""What goes into a dataset comes out of it, for every Spark type and from real DataFrames."""
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from mdstorm_backend.dataset import Dataset
+from mdstorm_backend.spark.materialize import materialize
+
+from tests.mds_backend.spark.conftest import MakeFrame
+
+NEW_YORK = "America/New_York"
+INF, NAN = float("inf"), float("nan")
+FLOAT_1_1 = 1.100000023841858
+UTC = pa.timestamp("us", tz="UTC")
+WALL_CLOCK = pa.timestamp("us")
+
+
+def utc(*args: int) -> dt.datetime:
+    return dt.datetime(*args, tzinfo=dt.timezone.utc)
+
+
+@pytest.fixture(autouse=True)
+def _session_far_from_utc(set_conf: Any) -> None:
+    set_conf("spark.sql.session.timeZone", NEW_YORK)
+
+
+def assert_column(dataset: Dataset, expected: list[Any], type_: pa.DataType) -> None:
+    """Compare the column `v` by type and values, NaN being equal to NaN."""
+    column = dataset.to_table().column("v")
+    assert column.type == type_
+    assert repr(column.to_pylist()) == repr(pa.array(expected, type_).to_pylist())
+
+
+def case(name: str, type_: pa.DataType, **values: Any) -> Any:
+    """SQL literals by position, each with the value that comes out."""
+    return pytest.param(values["literals"], type_, values["expected"], id=name)
+
+
+SCALARS = [
+    case("boolean", pa.bool_(), literals=["true", "NULL", "false"], expected=[True, None, False]),
+    case("byte", pa.int8(), literals=["-128Y", "127Y", "NULL"], expected=[-128, 127, None]),
+    case(
+        "short", pa.int16(), literals=["-32768S", "32767S", "NULL"], expected=[-32768, 32767, None]
+    ),
+    case(
+        "int",
+        pa.int32(),
+        literals=["-2147483648", "2147483647", "NULL"],
+        expected=[-(2**31), 2**31 - 1, None],
+    ),
+    case(
+        "long",
+        pa.int64(),
+        literals=["-9223372036854775808L", "9223372036854775807L", "NULL"],
+        expected=[-(2**63), 2**63 - 1, None],
+    ),
+    case(
+        "decimal",
+        pa.decimal128(10, 2),
+        literals=["CAST('1.50' AS DECIMAL(10,2))", "CAST('-99999999.99' AS DECIMAL(10,2))", "NULL"],
+        expected=[Decimal("1.50"), Decimal("-99999999.99"), None],
+    ),
+    case(
+        "decimal of 38 digits",
+        pa.decimal128(38, 0),
+        literals=[f"CAST('{'9' * 38}' AS DECIMAL(38,0))", f"CAST('-{'9' * 38}' AS DECIMAL(38,0))"],
+        expected=[Decimal("9" * 38), Decimal("-" + "9" * 38)],
+    ),
+    case(
+        "decimal of 38 places",
+        pa.decimal128(38, 38),
+        literals=["CAST(1E-38 AS DECIMAL(38,38))", "CAST(0 AS DECIMAL(38,38))"],
+        expected=[Decimal("1E-38"), Decimal("0E-38")],
+    ),
+    case(
+        "string",
+        pa.string(),
+        literals=["'a\\u0000'", "'\\u0000'", "'häß 🎉'", "''", "NULL"],
+        expected=["a\0", "\0", "häß 🎉", "", None],
+    ),
+    case("varchar", pa.string(), literals=["CAST('ab' AS VARCHAR(3))"], expected=["ab"]),
+    case(
+        "binary",
+        pa.binary(),
+        literals=["X'00FF00'", "X''", "NULL"],
+        expected=[b"\x00\xff\x00", b"", None],
+    ),
+    case(
+        "date",
+        pa.date32(),
+        literals=["DATE'1970-01-01'", "DATE'0001-01-01'", "DATE'9999-12-31'", "NULL"],
+        expected=[dt.date(1970, 1, 1), dt.date.min, dt.date.max, None],
+    ),
+    case(
+        "timestamp",
+        UTC,
+        literals=[
+            "TIMESTAMP'2020-01-01 00:00:00'",
+            "TIMESTAMP'2020-07-01 00:00:00.000001'",
+            "TIMESTAMP'1900-01-01 00:00:00'",
+            "TIMESTAMP'9999-12-30 00:00:00.123456'",
+            "NULL",
+        ],
+        expected=[
+            utc(2020, 1, 1, 5),
+            utc(2020, 7, 1, 4, 0, 0, 1),
+            utc(1900, 1, 1, 5),
+            utc(9999, 12, 30, 5, 0, 0, 123456),
+            None,
+        ],
+    ),
+    case(
+        "timestamp_ntz",
+        WALL_CLOCK,
+        literals=[
+            "TIMESTAMP_NTZ'2020-01-01 00:00:00'",
+            "TIMESTAMP_NTZ'9999-12-31 23:59:59.999999'",
+            "NULL",
+        ],
+        expected=[dt.datetime(2020, 1, 1), dt.datetime.max, None],
+    ),
+    case(
+        "day-time interval",
+        pa.duration("us"),
+        literals=["INTERVAL '1 02:03:04.567891' DAY TO SECOND", "INTERVAL '-1' DAY", "NULL"],
+        expected=[dt.timedelta(1, 7384, 567891), dt.timedelta(-1), None],
+    ),
+]
+
+
+@pytest.mark.parametrize(("literals", "type_", "expected"), SCALARS)
+def test_scalars(
+    frame: MakeFrame, target: Path, literals: list[str], type_: pa.DataType, expected: list[Any]
+) -> None:
+    dataset = materialize(frame(*literals), str(target))
+    assert_column(dataset, expected, type_)
+    assert dataset.schema["v"].null_count == expected.count(None)
+
+
+def test_decimals_of_negative_scale(spark: Any, set_conf: Any, target: Path) -> None:
+    set_conf("spark.sql.legacy.allowNegativeScaleOfDecimal", "true")
+    set_conf("spark.sql.legacy.exponentLiteralAsDecimal.enabled", "true")
+    df = spark.sql("SELECT * FROM VALUES (12E3), (-99E3), (NULL) AS rows(v)")
+    dataset = materialize(df, str(target))
+    assert_column(dataset, [Decimal("1.2E+4"), Decimal("-9.9E+4"), None], pa.decimal128(2, -3))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "type_", "expected"),
+    [
+        ("float32", pa.float32(), [FLOAT_1_1, 1.0, INF, -INF, NAN, None]),
+        ("float64", pa.float64(), [1.1, 1.0, 1e300, -INF, NAN, None]),
+        (None, pa.float64(), [1.1, 1.0, 1e300, -INF, NAN, None]),
+    ],
+)
+def test_doubles_are_cast_as_dtype_says(
+    frame: MakeFrame, target: Path, dtype: str | None, type_: pa.DataType, expected: list[Any]
+) -> None:
+    literals = ["1.1D", "1D", "1e300D", "double('-inf')", "double('nan')", "NULL"]
+    assert_column(materialize(frame(*literals), str(target), dtype=dtype), expected, type_)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "type_"),
+    [("float32", pa.float32()), ("float64", pa.float64()), (None, pa.float32())],
+)
+def test_floats_are_cast_as_dtype_says(
+    frame: MakeFrame, target: Path, dtype: str | None, type_: pa.DataType
+) -> None:
+    df = frame("float('1.1')", "float('inf')", "float('nan')", "NULL")
+    dataset = materialize(df, str(target), dtype=dtype)
+    assert_column(dataset, [FLOAT_1_1, INF, NAN, None], type_)
+
+
+def test_any_column_name(spark: Any, target: Path) -> None:
+    names = ["a b", "a.b", "a.c", "é", "class", "_1", "`", "a,b", "x", "X", "%20", "c0"]
+    df = spark.range(3).selectExpr(*["id"] * len(names)).toDF(*names)
+    dataset = materialize(df, str(target))
+    assert dataset.to_table().to_pydict() == {name: [0, 1, 2] for name in names}
+
+
+def test_collated_strings(frame: MakeFrame, target: Path) -> None:
+    pytest.importorskip("pyspark", "4.0", reason="Spark 3.5 has no collations")
+    dataset = materialize(frame("'Ab' COLLATE UTF8_LCASE", "NULL"), str(target))
+    assert_column(dataset, ["Ab", None], pa.string())
