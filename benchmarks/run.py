@@ -116,6 +116,8 @@ class Outcome:
     ours: float
     theirs: float | None
     ratio: float | None
+    # A wide spread means that something else kept the machine busy: measure again.
+    ratio_by_round: list[float]
     promised: float | None
     kept: bool | None
 
@@ -152,25 +154,37 @@ def flatten(prefix: str, value: Any) -> Figures:
     return {prefix: float(value)} if isinstance(value, int | float) else {}
 
 
-def medians(rounds: list[dict[str, dict[str, Any]]]) -> Figures:
-    """Take the median over the rounds of every figure of every library."""
-    flat = [
+def flat_rounds(rounds: list[dict[str, dict[str, Any]]]) -> list[Figures]:
+    """Give each round's figures of all libraries their dotted names."""
+    return [
         {k: v for library, r in one.items() for k, v in flatten(library, r).items()}
         for one in rounds
     ]
-    return {name: statistics.median(one[name] for one in flat) for name in flat[0]}
 
 
-def judge(target: Target, figures: Figures) -> Outcome:
-    """Compare one target; a higher ratio is always better for mdstorm."""
+def medians(rounds: list[Figures]) -> Figures:
+    """Take the median over the rounds of every figure."""
+    return {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
+
+
+def judge(target: Target, figures: Figures, rounds: list[Figures]) -> Outcome:
+    """Compare the medians for one target, and each round for the spread."""
     ours = figures[target.ours]
     if target.theirs is None:
         assert target.promised is not None
-        return Outcome(target.name, ours, None, None, target.promised, ours < target.promised)
-    theirs = figures[target.theirs]
-    ratio = ours / theirs if "rows_per_s" in target.ours else theirs / ours
+        kept = ours < target.promised
+        return Outcome(target.name, ours, None, None, [], target.promised, kept)
+    ratio = times_better(target.ours, target.theirs, figures)
+    by_round = [times_better(target.ours, target.theirs, one) for one in rounds]
     kept = None if target.promised is None else ratio >= target.promised
-    return Outcome(target.name, ours, theirs, ratio, target.promised, kept)
+    theirs = figures[target.theirs]
+    return Outcome(target.name, ours, theirs, ratio, by_round, target.promised, kept)
+
+
+def times_better(ours: str, theirs: str, figures: Figures) -> float:
+    """Divide so that more is better for mdstorm, be it rows per second or seconds."""
+    speed = "rows_per_s" in ours
+    return figures[ours] / figures[theirs] if speed else figures[theirs] / figures[ours]
 
 
 def show(outcomes: list[Outcome], figures: Figures) -> None:
@@ -183,7 +197,7 @@ def show(outcomes: list[Outcome], figures: Figures) -> None:
         measured.add_row(name, _number(figure), style="dim" if "memory" in name else "")
     console.print(measured)
 
-    compared = Table("", "mdstorm", "other", "ratio", "target", "", title="Compared")
+    compared = Table("", "mdstorm", "other", "ratio", "by round", "target", "", title="Compared")
     verdict: dict[bool | None, str] = {True: "[green]kept[/]", False: "[red]missed[/]", None: ""}
     for outcome in outcomes:
         bound = outcome.theirs is None
@@ -193,6 +207,7 @@ def show(outcomes: list[Outcome], figures: Figures) -> None:
             _number(outcome.ours),
             "" if outcome.theirs is None else _number(outcome.theirs),
             "" if outcome.ratio is None else f"{outcome.ratio:,.1f}",
+            " ".join(f"{ratio:,.1f}" for ratio in outcome.ratio_by_round),
             "" if outcome.promised is None else f"{sign}{outcome.promised:g}",
             verdict[outcome.kept],
         )
@@ -219,8 +234,9 @@ def main() -> int:
             one[library] = measure(library, options)
         rounds.append(one)
 
-    figures = medians(rounds)
-    outcomes = [judge(target, figures) for target in TARGETS]
+    by_round = flat_rounds(rounds)
+    figures = medians(by_round)
+    outcomes = [judge(target, figures, by_round) for target in TARGETS]
     machine = {
         "cpus": os.cpu_count(),
         "machine": platform.machine(),
