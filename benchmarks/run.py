@@ -172,8 +172,8 @@ def judge(target: Target, figures: Figures, rounds: list[Figures]) -> Outcome:
     ours = figures[target.ours]
     if target.theirs is None:
         assert target.promised is not None
-        kept = ours < target.promised
-        return Outcome(target.name, ours, None, None, [], target.promised, kept)
+        within = ours < target.promised
+        return Outcome(target.name, ours, None, None, [], target.promised, within)
     ratio = times_better(target.ours, target.theirs, figures)
     by_round = [times_better(target.ours, target.theirs, one) for one in rounds]
     kept = None if target.promised is None else ratio >= target.promised
@@ -189,7 +189,8 @@ def times_better(ours: str, theirs: str, figures: Figures) -> float:
 
 def show(outcomes: list[Outcome], figures: Figures) -> None:
     """Print the figures of each library, then the targets."""
-    console = Console()
+    # In a file or a log, wide enough for the names.
+    console = Console(width=None if sys.stdout.isatty() else 140)
     measured = Table("figure", "median", title="Measured (seconds, rows/s, MiB)")
     for name, figure in figures.items():
         if name.rpartition(".")[2] in SETTINGS:
