@@ -1,12 +1,11 @@
 """DataFrames of single columns, and where they are written."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-MakeFrame = Callable[..., Any]
+from tests.mds_backend.spark.columns import MakeFrame
 
 
 @pytest.fixture
@@ -24,3 +23,8 @@ def frame(spark: Any) -> MakeFrame:
 def target(tmp_path: Path) -> Path:
     """A directory that does not exist yet."""
     return tmp_path / "dataset"
+
+
+@pytest.fixture
+def session_far_from_utc(set_conf: Any) -> None:
+    set_conf("spark.sql.session.timeZone", "America/New_York")

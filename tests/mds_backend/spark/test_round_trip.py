@@ -7,105 +7,81 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.spark.materialize import materialize
 
-from tests.mds_backend.spark.conftest import MakeFrame
+from tests.mds_backend.spark.columns import UTC, WALL_CLOCK, MakeFrame, assert_column, case, utc
 
-NEW_YORK = "America/New_York"
 INF, NAN = float("inf"), float("nan")
 FLOAT_1_1 = 1.100000023841858
-UTC = pa.timestamp("us", tz="UTC")
-WALL_CLOCK = pa.timestamp("us")
 
 
-def utc(*args: int) -> dt.datetime:
-    return dt.datetime(*args, tzinfo=dt.timezone.utc)
-
-
-@pytest.fixture(autouse=True)
-def _session_far_from_utc(set_conf: Any) -> None:
-    set_conf("spark.sql.session.timeZone", NEW_YORK)
-
-
-def assert_column(dataset: Dataset, expected: list[Any], type_: pa.DataType) -> None:
-    """Compare the column `v` by type and values, NaN being equal to NaN."""
-    column = dataset.to_table().column("v")
-    assert column.type == type_
-    assert repr(column.to_pylist()) == repr(pa.array(expected, type_).to_pylist())
-
-
-def case(name: str, type_: pa.DataType, **values: Any) -> Any:
-    """SQL literals by position, each with the value that comes out."""
-    return pytest.param(values["literals"], type_, values["expected"], id=name)
+pytestmark = pytest.mark.usefixtures("session_far_from_utc")
 
 
 SCALARS = [
-    case("boolean", pa.bool_(), literals=["true", "NULL", "false"], expected=[True, None, False]),
-    case("byte", pa.int8(), literals=["-128Y", "127Y", "NULL"], expected=[-128, 127, None]),
-    case(
-        "short", pa.int16(), literals=["-32768S", "32767S", "NULL"], expected=[-32768, 32767, None]
-    ),
+    case("boolean", pa.bool_(), ["true", "NULL", "false"], [True, None, False]),
+    case("byte", pa.int8(), ["-128Y", "127Y", "NULL"], [-128, 127, None]),
+    case("short", pa.int16(), ["-32768S", "32767S", "NULL"], [-32768, 32767, None]),
     case(
         "int",
         pa.int32(),
-        literals=["-2147483648", "2147483647", "NULL"],
-        expected=[-(2**31), 2**31 - 1, None],
+        ["-2147483648", "2147483647", "NULL"],
+        [-(2**31), 2**31 - 1, None],
     ),
     case(
         "long",
         pa.int64(),
-        literals=["-9223372036854775808L", "9223372036854775807L", "NULL"],
-        expected=[-(2**63), 2**63 - 1, None],
+        ["-9223372036854775808L", "9223372036854775807L", "NULL"],
+        [-(2**63), 2**63 - 1, None],
     ),
     case(
         "decimal",
         pa.decimal128(10, 2),
-        literals=["CAST('1.50' AS DECIMAL(10,2))", "CAST('-99999999.99' AS DECIMAL(10,2))", "NULL"],
-        expected=[Decimal("1.50"), Decimal("-99999999.99"), None],
+        ["CAST('1.50' AS DECIMAL(10,2))", "CAST('-99999999.99' AS DECIMAL(10,2))", "NULL"],
+        [Decimal("1.50"), Decimal("-99999999.99"), None],
     ),
     case(
         "decimal of 38 digits",
         pa.decimal128(38, 0),
-        literals=[f"CAST('{'9' * 38}' AS DECIMAL(38,0))", f"CAST('-{'9' * 38}' AS DECIMAL(38,0))"],
-        expected=[Decimal("9" * 38), Decimal("-" + "9" * 38)],
+        [f"CAST('{'9' * 38}' AS DECIMAL(38,0))", f"CAST('-{'9' * 38}' AS DECIMAL(38,0))"],
+        [Decimal("9" * 38), Decimal("-" + "9" * 38)],
     ),
     case(
         "decimal of 38 places",
         pa.decimal128(38, 38),
-        literals=["CAST(1E-38 AS DECIMAL(38,38))", "CAST(0 AS DECIMAL(38,38))"],
-        expected=[Decimal("1E-38"), Decimal("0E-38")],
+        ["CAST(1E-38 AS DECIMAL(38,38))", "CAST(0 AS DECIMAL(38,38))"],
+        [Decimal("1E-38"), Decimal("0E-38")],
     ),
     case(
         "string",
         pa.string(),
-        literals=["'a\\u0000'", "'\\u0000'", "'häß 🎉'", "''", "NULL"],
-        expected=["a\0", "\0", "häß 🎉", "", None],
+        ["'a\\u0000'", "'\\u0000'", "'häß 🎉'", "''", "NULL"],
+        ["a\0", "\0", "häß 🎉", "", None],
     ),
-    case("varchar", pa.string(), literals=["CAST('ab' AS VARCHAR(3))"], expected=["ab"]),
+    case("varchar", pa.string(), ["CAST('ab' AS VARCHAR(3))"], ["ab"]),
     case(
         "binary",
         pa.binary(),
-        literals=["X'00FF00'", "X''", "NULL"],
-        expected=[b"\x00\xff\x00", b"", None],
+        ["X'00FF00'", "X''", "NULL"],
+        [b"\x00\xff\x00", b"", None],
     ),
     case(
         "date",
         pa.date32(),
-        literals=["DATE'1970-01-01'", "DATE'0001-01-01'", "DATE'9999-12-31'", "NULL"],
-        expected=[dt.date(1970, 1, 1), dt.date.min, dt.date.max, None],
+        ["DATE'1970-01-01'", "DATE'0001-01-01'", "DATE'9999-12-31'", "NULL"],
+        [dt.date(1970, 1, 1), dt.date.min, dt.date.max, None],
     ),
     case(
         "timestamp",
         UTC,
-        literals=[
+        [
             "TIMESTAMP'2020-01-01 00:00:00'",
             "TIMESTAMP'2020-07-01 00:00:00.000001'",
             "TIMESTAMP'1900-01-01 00:00:00'",
             "TIMESTAMP'9999-12-30 00:00:00.123456'",
             "NULL",
         ],
-        expected=[
+        [
             utc(2020, 1, 1, 5),
             utc(2020, 7, 1, 4, 0, 0, 1),
             utc(1900, 1, 1, 5),
@@ -116,18 +92,18 @@ SCALARS = [
     case(
         "timestamp_ntz",
         WALL_CLOCK,
-        literals=[
+        [
             "TIMESTAMP_NTZ'2020-01-01 00:00:00'",
             "TIMESTAMP_NTZ'9999-12-31 23:59:59.999999'",
             "NULL",
         ],
-        expected=[dt.datetime(2020, 1, 1), dt.datetime.max, None],
+        [dt.datetime(2020, 1, 1), dt.datetime.max, None],
     ),
     case(
         "day-time interval",
         pa.duration("us"),
-        literals=["INTERVAL '1 02:03:04.567891' DAY TO SECOND", "INTERVAL '-1' DAY", "NULL"],
-        expected=[dt.timedelta(1, 7384, 567891), dt.timedelta(-1), None],
+        ["INTERVAL '1 02:03:04.567891' DAY TO SECOND", "INTERVAL '-1' DAY", "NULL"],
+        [dt.timedelta(1, 7384, 567891), dt.timedelta(-1), None],
     ),
 ]
 
