@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import pytest
+from mdstorm_backend.errors import InvalidArgumentError, MDStormError, UnsupportedURLError
+from mdstorm_backend.storage import Location, check_no_secrets, has_scheme, normalize_url
+
+
+@pytest.fixture
+def memory() -> Iterator[Location]:
+    """A directory in fsspec's file system in memory, which stands for all remote ones."""
+    yield Location.of("memory://store/data")
+    fsspec.filesystem("memory").store.clear()
+
+
+@pytest.fixture(params=["disk", "memory"])
+def location(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Location]:
+    yield Location.of(str(tmp_path / "data") if request.param == "disk" else "memory://store/data")
+    fsspec.filesystem("memory").store.clear()
+
+
+@pytest.mark.parametrize(
+    ("url", "normal"),
+    [
+        ("/a/b", "file:///a/b"),
+        ("/a/b/", "file:///a/b"),
+        ("/a/b c%20#d?", "file:///a/b c%20#d?"),
+        ("file:/a/b", "file:///a/b"),
+        ("file:///a/b/", "file:///a/b"),
+        ("FILE:///a/B", "file:///a/B"),
+        ("dbfs:/a/b", "file:///dbfs/a/b"),
+        ("dbfs:///a/b/", "file:///dbfs/a/b"),
+        ("dbfs:/Volumes/c/s/v", "file:///Volumes/c/s/v"),
+        ("/dbfs/a", "file:///dbfs/a"),
+        ("/Volumes/c/s/v", "file:///Volumes/c/s/v"),
+        ("s3://bucket/a/", "s3://bucket/a"),
+        ("S3://Bucket/a", "s3://Bucket/a"),
+        (
+            "abfss://box@account.dfs.core.windows.net/a",
+            "abfss://box@account.dfs.core.windows.net/a",
+        ),
+        ("hdfs:/a", "hdfs:/a"),
+        ("memory://a", "memory://a"),
+    ],
+)
+def test_a_url_has_one_spelling(url: str, normal: str) -> None:
+    assert normalize_url(url) == normal
+    assert normalize_url(normal) == normal
+
+
+def test_a_relative_path_is_made_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert normalize_url("data/x") == f"file://{tmp_path}/data/x"
+
+
+def test_a_file_url_with_a_host_is_refused() -> None:
+    with pytest.raises(UnsupportedURLError, match="file:///tmp/x") as caught:
+        normalize_url("file://tmp/x")
+    assert isinstance(caught.value, ValueError)
+    assert isinstance(caught.value, MDStormError)
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("file:///a", True),
+        ("dbfs:/a", True),
+        ("s3://b/a", True),
+        ("/Volumes/a", True),
+        ("/dbfs/a", True),
+        ("/Workspace/a", True),
+        ("/a/b", False),
+        ("a:b/c", True),
+        ("/a:b", False),
+        ("/Volumesx", False),
+        ("relative/path", False),
+        ("", False),
+    ],
+)
+def test_a_scheme_or_a_mount_names_the_storage(url: str, expected: bool) -> None:
+    assert has_scheme(url) is expected
+
+
+@pytest.mark.parametrize(
+    ("url", "local"),
+    [
+        ("/a", True),
+        ("file:///a", True),
+        ("dbfs:/a", False),
+        ("/Volumes/c/s/v", False),
+        ("/Workspace/x", False),
+        ("memory://a", False),
+    ],
+)
+def test_mounts_of_remote_storage_are_not_local_disks(url: str, local: bool) -> None:
+    assert Location.of(url).is_local_disk is local
+
+
+def test_a_file_comes_back_as_it_was_written(location: Location) -> None:
+    location.make_directory()
+    location.write("x", [b"ab", memoryview(b"cd"), bytearray(b"e")])
+    assert bytes(location.read("x")) == b"abcde"
+    assert location.exists("x")
+    assert location.stat("x")["size"] == 5
+
+
+def test_an_empty_file_can_be_read(location: Location) -> None:
+    location.make_directory()
+    location.write("x", [])
+    assert bytes(location.read("x")) == b""
+
+
+def test_a_file_is_replaced_as_a_whole(location: Location) -> None:
+    location.make_directory()
+    location.write("x", [b"a longer text"])
+    location.write("x", [b"short"])
+    assert bytes(location.read("x")) == b"short"
+    assert location.list_sizes() == [("x", 5)]
+
+
+def test_a_missing_file_is_not_found(location: Location) -> None:
+    location.make_directory()
+    assert not location.exists("x")
+    with pytest.raises(FileNotFoundError):
+        location.read("x")
+
+
+def test_files_are_listed_by_relative_name_and_size_below_sub_directories_too(
+    location: Location,
+) -> None:
+    location.child("b").make_directory()
+    location.write("c", [b"12"])
+    location.child("b").write("a", [b"1"])
+    assert location.list_sizes() == [("b/a", 1), ("c", 2)]
+    assert location.list_names() == ["b/a", "c"]
+
+
+def test_a_directory_that_does_not_exist_has_no_files(location: Location) -> None:
+    assert location.list_names() == []
+
+
+def test_removing_what_is_gone_is_no_error(location: Location) -> None:
+    location.make_directory()
+    location.write("x", [b"1"])
+    location.remove("x")
+    location.remove("x")
+    assert location.list_names() == []
+
+
+def test_only_an_empty_directory_is_removed(tmp_path: Path) -> None:
+    location = Location.of(str(tmp_path / "data"))
+    location.make_directory()
+    location.write("x", [b"1"])
+    location.remove_directory_if_empty()
+    assert location.exists("x")
+    location.remove("x")
+    location.remove_directory_if_empty()
+    assert not (tmp_path / "data").exists()
+    location.remove_directory_if_empty()
+
+
+def failing() -> Iterator[bytes]:
+    yield b"the first half"
+    raise RuntimeError("the source failed")
+
+
+def test_a_write_that_fails_leaves_no_file(tmp_path: Path) -> None:
+    location = Location.of(str(tmp_path))
+    with pytest.raises(RuntimeError, match="the source failed"):
+        location.write("x", failing())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_write_that_fails_keeps_the_file_that_was_there(tmp_path: Path) -> None:
+    location = Location.of(str(tmp_path))
+    location.write("x", [b"before"])
+    with pytest.raises(RuntimeError):
+        location.write("x", failing())
+    assert location.list_sizes() == [("x", 6)]
+
+
+def test_a_write_into_a_missing_directory_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        Location.of(str(tmp_path / "missing")).write("x", [b"1"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_read_from_a_disk_survives_the_file_and_cannot_be_written_to(
+    tmp_path: Path,
+) -> None:
+    location = Location.of(str(tmp_path))
+    location.write("x", [b"abc"])
+    buffer = location.read("x")
+    location.remove("x")
+    assert bytes(buffer) == b"abc"
+    assert memoryview(buffer).readonly
+
+
+@pytest.mark.parametrize("name", ["with blank", "per%20cent", "hash#mark", "question?", "naïve"])
+def test_paths_are_taken_literally(name: str, tmp_path: Path) -> None:
+    location = Location.of(str(tmp_path / name))
+    location.make_directory()
+    location.write("x", [b"1"])
+    assert (tmp_path / name / "x").read_bytes() == b"1"
+    assert Location.of(location.url).read("x") == b"1"
+
+
+def test_locations_are_compared_and_pickled_by_value(memory: Location) -> None:
+    other = pickle.loads(pickle.dumps(memory))  # noqa: S301 - our own bytes
+    assert other == memory == Location.of("memory://store/data/")
+    assert memory != Location.of("memory://store/other")
+
+
+def test_file_urls_and_children_lie_below_the_url(memory: Location) -> None:
+    assert memory.file_url("x") == "memory://store/data/x"
+    assert memory.child("part").url == "memory://store/data/part"
+
+
+def test_storage_options_reach_the_file_system_and_hide_from_messages(tmp_path: Path) -> None:
+    location = Location.of("memory://store", {"token": "s3cr3t"})
+    assert "s3cr3t" not in repr(location)
+    assert location.child("x").storage_options == {"token": "s3cr3t"}
+
+
+@pytest.mark.parametrize("name", ["key", "aws_secret_access_key", "Token", "sas_token", "password"])
+def test_secrets_are_refused_without_being_printed(name: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=name) as caught:
+        check_no_secrets({name: "s3cr3t", "anon": True})
+    assert "s3cr3t" not in str(caught.value)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_other_options_may_travel() -> None:
+    check_no_secrets({"anon": True, "endpoint_url": "http://localhost"})
