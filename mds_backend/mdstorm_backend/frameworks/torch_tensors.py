@@ -105,15 +105,16 @@ def _has_nan(type_: pa.DataType) -> bool:
 
 
 def _array_to_torch(array: npt.NDArray[Any], name: str) -> TorchValues:
-    if array.dtype.kind in "OSU":
+    kind = array.dtype.kind
+    if kind in "OSU":
         return list(array.tolist()) if array.ndim == 1 else list(array)
-    if array.dtype == "datetime64[D]":
+    if kind == "M" and array.dtype == "datetime64[D]":
         return list(array.tolist())
-    if array.dtype.kind == "M":
+    if kind == "M":
         array = nanoseconds(array, name, "PyTorch")
-    elif array.dtype == np.bool_:
+    elif kind == "b":
         array = array.view(np.uint8)
-    elif array.dtype in _PROMOTED:
+    elif kind == "u" and array.dtype in _PROMOTED:
         array = array.astype(_PROMOTED[array.dtype])
     if not array.flags.writeable:
         array = array.copy()

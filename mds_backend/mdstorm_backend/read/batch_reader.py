@@ -13,11 +13,11 @@ import numpy as np
 from mdstorm_backend.batch import Batch, num_rows, slice_batch
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order import ExactOrder, batch_sizes, ceil_div
-from mdstorm_backend.read.gather import Range, gather, gather_columns
+from mdstorm_backend.read.gather import Gatherer, gather_columns
 from mdstorm_backend.read.prefetch import Prefetcher
 from mdstorm_backend.read.row_stream import Position, RowStream
 from mdstorm_backend.read.shard import MemoryShard
-from mdstorm_backend.read.window import Source, Window
+from mdstorm_backend.read.window import Range, Source, Window
 
 if TYPE_CHECKING:
     from mdstorm_backend.dataset import Dataset
@@ -131,7 +131,7 @@ class BatchReader:
         self.schema = dataset.schema.select(dataset.select(columns))
         self.transform = transform
         self._prepare = prepare
-        self._exact_nulls = exact_nulls
+        self._gather = Gatherer(self.schema, exact_nulls=exact_nulls)
         self._workers = workers
         self._prefetch = prefetch
         self._part = part
@@ -205,7 +205,7 @@ class BatchReader:
         return block
 
     def _read(self, ranges: Sequence[Range]) -> Batch:
-        batch = gather(ranges, self.schema, exact_nulls=self._exact_nulls)
+        batch = self._gather(ranges)
         return batch if self._prepare is None else self._prepare(batch)
 
     def _block_rows(self, rows: int) -> int:

@@ -10,11 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mdstorm_backend.batch import Values, as_arrow
+from mdstorm_backend.encodings import parse_encoding
 from mdstorm_backend.json_values import decode_json
 from mdstorm_backend.read.decode import decode_json_lists
 from mdstorm_backend.schema import Column
 
-__all__ = ["to_logical"]
+__all__ = ["to_logical", "view_dtype"]
 
 Mask = npt.NDArray[np.bool_]
 
@@ -49,25 +50,34 @@ def to_logical(
     return _parsed(column, values)
 
 
+def view_dtype(column: Column) -> np.dtype[Any] | None:
+    """Return the NumPy dtype of which the stored bytes of a value, or element, are a view.
+
+    None where values have to be converted, as days to ``datetime64[D]``.
+    """
+    type_ = column.arrow_type.value_type if column.is_array else column.arrow_type
+    if pa.types.is_date(type_):
+        return None
+    if pa.types.is_boolean(type_):
+        return np.dtype(np.bool_)
+    if pa.types.is_timestamp(type_):
+        return np.dtype("datetime64[us]")
+    stored = parse_encoding(column.encoding).dtype
+    return None if stored is None else stored.newbyteorder("=")
+
+
 def _typed(column: Column, stored: Values) -> Values:
     if isinstance(stored, np.ndarray):
-        element = column.arrow_type.value_type if column.is_array else column.arrow_type
-        return _numpy_typed(element, stored)
+        return _numpy_typed(column, stored)
     if column.is_array:
-        element = column.arrow_type.value_type
-        flat = _numpy_typed(element, np.asarray(stored.values))
-        return pa.ListArray.from_arrays(stored.offsets, pa.array(flat).cast(element))
+        flat = pa.array(_numpy_typed(column, np.asarray(stored.values)))
+        return pa.ListArray.from_arrays(stored.offsets, flat.cast(column.arrow_type.value_type))
     return stored
 
 
-def _numpy_typed(type_: pa.DataType, stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    if pa.types.is_boolean(type_):
-        return stored.view(np.bool_)
-    if pa.types.is_date(type_):
-        return stored.astype("datetime64[D]")
-    if pa.types.is_timestamp(type_):
-        return stored.view("datetime64[us]")
-    return stored.view(stored.dtype.newbyteorder("="))
+def _numpy_typed(column: Column, stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    dtype = view_dtype(column)
+    return stored.astype("datetime64[D]") if dtype is None else stored.view(dtype)
 
 
 def _parsed(column: Column, values: pa.Array) -> pa.Array:

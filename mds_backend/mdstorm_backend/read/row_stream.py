@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mdstorm_backend.read.gather import Range
-from mdstorm_backend.read.window import Window
+from mdstorm_backend.read.window import Range, Window
 
 __all__ = ["Position", "RowStream"]
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mdstorm_backend.read.shard import Shard
 
-__all__ = ["Selection", "Source", "Window"]
+__all__ = ["Range", "Selection", "Source", "Window"]
 
 Positions: TypeAlias = slice | npt.NDArray[np.int64]
 
@@ -107,3 +107,12 @@ class Window:
                     slice(int(source.start + first), int(source.start + last)),
                     slice(begin_at, int(begin_at + last - first)),
                 )
+
+
+@dataclass(frozen=True)
+class Range:
+    """The rows `start` to `stop` of a window."""
+
+    window: Window
+    start: int
+    stop: int

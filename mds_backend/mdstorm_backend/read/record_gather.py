@@ -1,0 +1,137 @@
+"""Gathering fixed-size samples as opaque records.
+
+Rows are copied whole and split into columns afterwards, some thousand at a time so that they stay
+in the processor's cache. What can be known of the columns beforehand is worked out once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.batch import Batch
+from mdstorm_backend.read.logical import to_logical, view_dtype
+from mdstorm_backend.read.mds_shard import MDSShard
+from mdstorm_backend.read.window import Range, Selection
+from mdstorm_backend.schema import Column, Schema
+
+__all__ = ["RecordGatherer"]
+
+#: Records that are split into columns at a time.
+_CHUNK_ROWS = 8192
+
+
+class RecordGatherer:
+    """Gathers rows of shards whose samples are records of one dtype.
+
+    Parameters
+    ----------
+    schema : Schema
+        The columns to read, in the order of the batch.
+    dtype : numpy.dtype
+        Packed structured dtype of a sample.
+    exact_nulls : bool
+        Deliver nulls of floating-point columns as nulls, not as NaN.
+    """
+
+    def __init__(
+        self, schema: Schema, dtype: np.dtype[np.void], *, exact_nulls: bool = False
+    ) -> None:
+        self._exact_nulls = exact_nulls
+        viewed = {c.name: view_dtype(c) for c in schema if c.is_numpy(exact_nulls=exact_nulls)}
+        #: Columns that are more than another view of their bytes.
+        self._converted = [column for column in schema if viewed.get(column.name) is None]
+        self._masked = [c for c in schema if not c.is_numpy(exact_nulls=exact_nulls)]
+        self._opaque = np.dtype(f"V{dtype.itemsize}")
+        self._dtype = np.dtype(
+            [
+                (name, viewed.get(name) or dtype[name].base, dtype[name].shape)
+                for name in dtype.names or ()
+            ]
+        )
+        self._fields = [
+            (name, self._dtype[name].base, self._dtype[name].shape) for name in schema.names
+        ]
+
+    def __call__(self, ranges: Sequence[Range]) -> Batch:
+        """Copy the rows of `ranges`, one after the other, into new arrays."""
+        total = sum(range_.stop - range_.start for range_ in ranges)
+        batch: dict[str, Any] = {n: np.empty((total, *shape), d) for n, d, shape in self._fields}
+        masks = {c.name: _Masks(c, batch[c.name].shape) for c in self._masked}
+        position = 0
+        for range_ in ranges:
+            for start in range(range_.start, range_.stop, _CHUNK_ROWS):
+                stop = min(start + _CHUNK_ROWS, range_.stop)
+                selections = list(range_.window.select(start, stop, position))
+                self._split(selections, batch, position, stop - start)
+                for mask in masks.values():
+                    mask.fill(selections)
+                position += stop - start
+        for column in self._converted:
+            valid, elements = masks[column.name].found if column.name in masks else (None, None)
+            batch[column.name] = to_logical(
+                column, batch[column.name], valid, elements, exact_nulls=self._exact_nulls
+            )
+        return batch
+
+    def _split(
+        self,
+        selections: Sequence[Selection],
+        batch: dict[str, npt.NDArray[Any]],
+        position: int,
+        count: int,
+    ) -> None:
+        """Copy the records of some selections, which fill `count` rows from `position` on."""
+        if len(selections) == 1 or isinstance(selections[0].positions, slice):
+            for selection in selections:
+                records = _records(selection).view(self._dtype)
+                for name, values in batch.items():
+                    values[selection.positions] = records[name]
+            return
+        scratch = np.empty(count, self._opaque)
+        for selection in selections:
+            assert not isinstance(selection.positions, slice)
+            scratch[selection.positions - position] = _records(selection)
+        records = scratch.view(self._dtype)
+        for name, values in batch.items():
+            values[position : position + count] = records[name]
+
+
+def _records(selection: Selection) -> npt.NDArray[np.void]:
+    assert isinstance(selection.shard, MDSShard)
+    assert selection.shard.records is not None
+    if isinstance(selection.rows, slice):
+        return selection.shard.records[selection.rows]
+    return np.take(selection.shard.records, selection.rows, mode="clip")
+
+
+class _Masks:
+    """The validity of one column over a block of values of some `shape`."""
+
+    def __init__(self, column: Column, shape: tuple[int, ...]) -> None:
+        self._name = column.name
+        self._valid = np.ones(shape[0], np.bool_) if column.null_count else None
+        self._elements = (
+            np.ones((shape[0], math.prod(shape[1:])), np.bool_)
+            if column.element_null_count
+            else None
+        )
+
+    def fill(self, selections: Sequence[Selection]) -> None:
+        for selection in selections:
+            assert isinstance(selection.shard, MDSShard)
+            validity = selection.shard.validity
+            if self._valid is not None and self._name in validity.rows:
+                self._valid[selection.positions] = validity.rows[self._name][selection.rows]
+            if self._elements is not None and self._name in validity.elements:
+                bits = validity.elements[self._name].reshape(selection.shard.num_samples, -1)
+                self._elements[selection.positions] = bits[selection.rows]
+
+    @property
+    def found(self) -> tuple[npt.NDArray[np.bool_] | None, npt.NDArray[np.bool_] | None]:
+        elements = None if self._elements is None else self._elements.reshape(-1)
+        return self._valid, elements
