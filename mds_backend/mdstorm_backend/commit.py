@@ -82,7 +82,8 @@ def commit(location: Location, schema: Schema, reports: Sequence[ShardReport]) -
     if bytes(location.read(INDEX_NAME)) != content:
         raise WriteError(
             f"{location.file_url(INDEX_NAME)} does not read back as it was written. Another "
-            "process writes to the same directory, or its storage is at fault: choose another directory"
+            "process writes to the same directory, or its storage is at fault: choose another "
+            "directory"
         )
     for name in sizes:
         if _OURS.fullmatch(name) and name not in names:
