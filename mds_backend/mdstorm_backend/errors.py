@@ -18,7 +18,8 @@
     └── MissingDependencyError    also ImportError
 
 Each class is also the builtin that code written before mdstorm already catches. Each message says
-what was found, where, and what to do about it.
+what was found, where, and what to do about it. Attributes have defaults because pickle, and the
+worker processes of PyTorch, make an error of its message alone.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class DatasetNotFoundError(MDStormError, FileNotFoundError, RuntimeError):
         Where the dataset was looked for.
     """
 
-    def __init__(self, message: str, *, url: str) -> None:
+    def __init__(self, message: str, *, url: str = "") -> None:
         super().__init__(message)
         self.url = url
 
@@ -68,7 +69,7 @@ class CorruptDatasetError(MDStormError, ValueError):
         The file that is at fault.
     """
 
-    def __init__(self, message: str, *, url: str) -> None:
+    def __init__(self, message: str, *, url: str = "") -> None:
         super().__init__(message)
         self.url = url
 
@@ -86,9 +87,9 @@ class UnsupportedTypeError(MDStormError, TypeError):
         The refused columns, each with the reason.
     """
 
-    def __init__(self, message: str, *, columns: dict[str, str]) -> None:
+    def __init__(self, message: str, *, columns: dict[str, str] | None = None) -> None:
         super().__init__(message)
-        self.columns = columns
+        self.columns = columns or {}
 
 
 class UnsupportedURLError(MDStormError, ValueError):
@@ -118,7 +119,7 @@ class NullValueError(MDStormError, TypeError, ValueError):
         How many nulls the rows at hand hold.
     """
 
-    def __init__(self, message: str, *, column: str, null_count: int) -> None:
+    def __init__(self, message: str, *, column: str = "", null_count: int = 0) -> None:
         super().__init__(message)
         self.column = column
         self.null_count = null_count
@@ -145,6 +146,6 @@ class MissingDependencyError(MDStormError, ImportError):
         The pip extra that brings the library.
     """
 
-    def __init__(self, message: str, *, extra: str) -> None:
+    def __init__(self, message: str, *, extra: str = "") -> None:
         super().__init__(message)
         self.extra = extra

@@ -36,7 +36,7 @@ def find_world() -> World:
     Raises
     ------
     InvalidArgumentError
-        If a variable is not an integer.
+        If a variable is not an integer, or ``TF_CONFIG`` no description of a cluster.
     """
     torch = sys.modules.get("torch")
     distributed = getattr(torch, "distributed", None)
@@ -62,9 +62,15 @@ def _from_tf_config(text: str) -> World:
     """Number the workers of TensorFlow's ``TF_CONFIG``, the chief first."""
     if not text:
         return World()
-    config = json.loads(text)
-    cluster = config.get("cluster", {})
-    members = [(job, i) for job in ("chief", "worker") for i in range(len(cluster.get(job, [])))]
-    task = config.get("task", {})
-    member = (task.get("type"), int(task.get("index", 0)))
+    try:
+        config = json.loads(text)
+        cluster, task = config.get("cluster", {}), config.get("task", {})
+        member = (task.get("type"), int(task.get("index", 0)))
+        jobs = {job: len(cluster.get(job, [])) for job in ("chief", "worker")}
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"the environment variable TF_CONFIG does not describe a cluster ({error}): correct "
+            "it, or unset it to read all rows"
+        ) from error
+    members = [(job, i) for job, size in jobs.items() for i in range(size)]
     return World(members.index(member), len(members)) if member in members else World()
