@@ -1,0 +1,172 @@
+"""Damaged files are reported as damaged: never as an error of another kind, never by a crash."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mdstorm_backend.dataset import Dataset, open_dataset
+from mdstorm_backend.errors import CorruptDatasetError, MDStormError, UnsupportedEncodingError
+from mdstorm_backend.index import Index
+from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.read.batch_reader import BatchReader
+
+from tests.mds_backend.datasets import array_of, struct_of, write_dataset, write_numbers
+
+FIXED = {"number": "long", "flag": "boolean", "pair": array_of("integer")}
+VARIABLE = {
+    "text": "string",
+    "bytes": "binary",
+    "list": array_of("integer"),
+    "price": "decimal(10,2)",
+    "words": array_of("string"),
+    "thing": struct_of(a="date", b="binary"),
+}
+ROWS = {
+    "number": [1, None, 3],
+    "flag": [True, False, None],
+    "pair": [[1, None], None, [3, 4]],
+    "text": ["one", None, "three"],
+    "bytes": [b"1", b"", None],
+    "list": [[1], [], [2, None]],
+    "price": [Decimal("1.50"), None, Decimal("-3.00")],
+    "words": [["a", None], None, []],
+    "thing": [{"a": 1, "b": b"x"}, None, {"a": None, "b": b""}],
+}
+
+
+class Target:
+    """A dataset of one shard whose bytes can be replaced."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.url = dataset.url
+        (shard,) = dataset.index.shards
+        self.file = Path(dataset.location.path, (shard.zip_data or shard.raw_data).basename)
+        self.data = self.file.read_bytes()
+        self.samples = shard.samples
+
+    def read(self, data: bytes) -> None:
+        # A new file: the old one may still be mapped.
+        self.file.unlink()
+        self.file.write_bytes(data)
+        rows = 0
+        for batch in open_dataset(self.url).batches(2):
+            rows += len(next(iter(batch.values())))
+        assert rows == self.samples
+        order = ExactOrder(seed=1, shuffle_rows=True)
+        for batch in BatchReader(open_dataset(self.url), order, batch_size=1, workers=0):
+            assert batch
+
+
+@pytest.fixture(params=["fixed", "variable", "zstd", "gz", "bz2", "br", "snappy"], scope="module")
+def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Target:
+    fields = FIXED if request.param == "fixed" else VARIABLE
+    compression = None if request.param in ("fixed", "variable") else request.param
+    directory = tmp_path_factory.mktemp(request.param)
+    rows = {name: ROWS[name] for name in fields}
+    return Target(write_dataset(directory, rows, fields, compression=compression))
+
+
+def check_damage(target: Target, data: bytes) -> None:
+    """Damage that cannot be seen may pass; what is seen must be reported by name."""
+    found: MDStormError | None = None
+    try:
+        target.read(data)
+    except (CorruptDatasetError, UnsupportedEncodingError) as error:
+        found = error
+    if isinstance(found, CorruptDatasetError):
+        assert found.url == f"file://{target.file}"
+        assert found.url in str(found)
+        assert "rite the dataset again" in str(found)
+    elif found is not None:
+        assert "dimensions" in str(found)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.data())
+def test_any_changed_byte_is_harmless_or_reported(target: Target, data: st.DataObject) -> None:
+    position = data.draw(st.integers(0, len(target.data) - 1))
+    byte = data.draw(st.integers(0, 255))
+    check_damage(target, target.data[:position] + bytes([byte]) + target.data[position + 1 :])
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.data())
+def test_any_other_length_is_reported(target: Target, data: st.DataObject) -> None:
+    cut = data.draw(st.integers(0, len(target.data) - 1))
+    with pytest.raises(CorruptDatasetError, match=r"rite the dataset again") as caught:
+        target.read(target.data[:cut])
+    assert caught.value.url == f"file://{target.file}"
+
+
+def test_the_undamaged_file_is_read(target: Target) -> None:
+    target.read(target.data)
+
+
+def test_an_extended_shard_is_reported(tmp_path: Path) -> None:
+    target = Target(write_numbers(tmp_path, 10))
+    with pytest.raises(CorruptDatasetError, match="was cut off or replaced") as caught:
+        target.read(target.data + b"\0")
+    assert isinstance(caught.value, (MDStormError, ValueError))
+
+
+def with_words(data: bytes, start: int, *words: int) -> bytes:
+    encoded = np.array(words, "<u4").tobytes()
+    return data[:start] + encoded + data[start + len(encoded) :]
+
+
+def test_damaged_offsets_are_reported(tmp_path: Path) -> None:
+    target = Target(write_dataset(tmp_path, {"text": ["ab", "c", ""]}, {"text": "string"}))
+    first, second, third, end = np.frombuffer(target.data, "<u4", 4, 4).tolist()
+    assert end == len(target.data)
+    for damaged in (
+        [first, second, second, end],
+        [first, second, end, end],
+        [first, third, second, end],
+        [first, first, first, end],
+        [first - 1, second, third, end],
+        [first, second, end + 1, end],
+    ):
+        with pytest.raises(CorruptDatasetError):
+            target.read(with_words(target.data, 4, *damaged))
+
+
+def test_damaged_size_words_are_reported_with_the_sample(tmp_path: Path) -> None:
+    rows = {"text": ["ab", "c", ""], "other": ["x", "y", "z"]}
+    target = Target(write_dataset(tmp_path, rows, {"text": "string", "other": "string"}))
+    second = int(np.frombuffer(target.data, "<u4", 1, 8)[0])
+    for words in ([2, 1], [0, 0], [1_000_000, 1], [4_294_967_295, 2]):
+        with pytest.raises(CorruptDatasetError, match="holds sample 1 with column sizes"):
+            target.read(with_words(target.data, second, *words))
+
+
+def test_column_sizes_that_add_up_to_the_same_are_not_noticed(tmp_path: Path) -> None:
+    """What the check of the sizes cannot see stays within the sample."""
+    rows = {"text": ["ab", "c"], "other": ["x", "y"]}
+    dataset = write_dataset(tmp_path, rows, {"text": "string", "other": "string"})
+    target = Target(dataset)
+    second = int(np.frombuffer(target.data, "<u4", 1, 8)[0])
+    target.read(with_words(target.data, second, 2, 0))
+    assert open_dataset(target.url).to_table().to_pydict() == {
+        "text": ["ab", ""],
+        "other": ["x", "yc"],
+    }
+
+
+def test_text_that_is_not_utf8_is_reported(tmp_path: Path) -> None:
+    target = Target(write_dataset(tmp_path, {"text": ["ab"]}, {"text": "string"}))
+    with pytest.raises(CorruptDatasetError, match="cannot be decoded"):
+        target.read(target.data[:-1] + b"\xff")
+
+
+def test_a_shard_of_another_layout_is_reported(tmp_path: Path) -> None:
+    longs = write_dataset(tmp_path, {"n": [1, 2, 3, 4]}, {"n": "long"})
+    (shard,) = longs.index.shards
+    shorts = replace(shard, column_encodings=("int16",), column_sizes=(2,))
+    with pytest.raises(CorruptDatasetError, match=r"4 samples of 2 bytes each .* but 32 bytes"):
+        Dataset(longs.location, Index((shorts,), {})).to_table()
