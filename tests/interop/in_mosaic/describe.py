@@ -1,0 +1,25 @@
+"""Values as texts that tell types and bits apart, the same in both environments."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+
+def describe(value: Any) -> str:
+    """Name the type of a value and everything that is in it."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype.name}{list(value.shape)} {value.reshape(-1).tolist()}"
+    if isinstance(value, np.generic):
+        return f"{value.dtype.name} {value.item()!r}"
+    if isinstance(value, (str, bytes, Decimal)):
+        return f"{type(value).__name__} {value!r}"
+    return f"json {json.dumps(value, sort_keys=True)}"
+
+
+def describe_samples(samples: Any) -> list[dict[str, str]]:
+    """Describe every value of every sample, each a mapping from column to value."""
+    return [{name: describe(value) for name, value in sample.items()} for sample in samples]

@@ -1,0 +1,43 @@
+"""Reads datasets with MosaicML Streaming and prints what it gets as JSON.
+
+    read.py CACHE_DIR DATASET_DIR…
+
+Every dataset is read in order, through a `StreamingDataset` that fetches the shards into a cache
+and a `DataLoader`, and then through a `LocalDataset` on that cache.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from describe import describe_samples
+from streaming import LocalDataset, StreamingDataset
+from torch.utils.data import DataLoader
+
+BATCH_SIZE = 4
+
+
+def read(dataset_dir: str, cache: str) -> dict[str, Any]:
+    dataset = StreamingDataset(remote=dataset_dir, local=cache, batch_size=BATCH_SIZE)
+    loader = DataLoader(dataset, batch_size=BATCH_SIZE, collate_fn=list)
+    batches = list(loader)
+    return {
+        "samples_per_shard": dataset.samples_per_shard.tolist(),
+        "StreamingDataset": describe_samples(sample for batch in batches for sample in batch),
+        "LocalDataset": describe_samples(LocalDataset(cache)),
+    }
+
+
+def main() -> None:
+    caches, *dataset_dirs = sys.argv[1:]
+    results = [
+        read(dataset_dir, str(Path(caches, str(number))))
+        for number, dataset_dir in enumerate(dataset_dirs)
+    ]
+    print(json.dumps(results))
+
+
+main()

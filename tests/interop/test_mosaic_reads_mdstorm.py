@@ -1,0 +1,221 @@
+"""What mdstorm writes from a Spark DataFrame, MosaicML Streaming reads."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from mdstorm.spark import make_spark_converter
+from mdstorm_backend import materialize
+from pyspark.ml.linalg import Vectors, VectorUDT
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructField, StructType, _parse_datatype_string
+
+from tests.interop.in_mosaic.describe import describe
+
+UTC = timezone.utc
+NAN = float("nan")
+ROWS = 60
+SHARD_SIZE = 24_000
+COMPRESSIONS = ["snappy", "gz", "bz2", "zstd", "zstd:19", "br"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of column: what Spark holds, over and over, and what MosaicML Streaming finds."""
+
+    spark_type: str
+    given: list[Any]
+    found: list[Any]
+
+
+def numbers(spark_type: str, dtype: str, given: list[Any], found: list[Any]) -> Kind:
+    return Kind(spark_type, given, [np.dtype(dtype).type(value) for value in found])
+
+
+def arrays(spark_type: str, dtype: str, given: list[Any], found: list[list[Any]]) -> Kind:
+    return Kind(spark_type, given, [np.array(value, dtype) for value in found])
+
+
+KINDS = {
+    # A null is 0, or NaN, or empty, or JSON's null.
+    "boolean": numbers("boolean", "uint8", [True, False, None], [1, 0, 0]),
+    "byte": numbers("tinyint", "int8", [-128, 127, None], [-128, 127, 0]),
+    "short": numbers("smallint", "int16", [-(2**15), None], [-(2**15), 0]),
+    "integer": numbers("int", "int32", [2**31 - 1, None, 5], [2**31 - 1, 0, 5]),
+    "long": numbers("bigint", "int64", [-(2**63), None], [-(2**63), 0]),
+    "float": numbers("float", "float32", [0.1, NAN, None, -0.0], [0.1, NAN, NAN, -0.0]),
+    "double": numbers("double", "float64", [0.1, float("inf"), None], [0.1, float("inf"), NAN]),
+    "decimal": Kind(
+        "decimal(20,3)",
+        [Decimal("12345678901234567.890"), Decimal("-0.500"), None],
+        [Decimal("12345678901234567.890"), Decimal("-0.500"), Decimal("NaN")],
+    ),
+    "string": Kind("string", ["", "é\0🙂\n", None, "a"], ["", "é\0🙂\n", "", "a"]),
+    "binary": Kind("binary", [b"", bytes(range(256)), None], [b"", bytes(range(256)), b""]),
+    "date": numbers(
+        "date", "int32", [date(1969, 12, 31), None, date(2024, 2, 29)], [-1, 0, 19_782]
+    ),
+    "timestamp": numbers(
+        "timestamp",
+        "int64",
+        [datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC), datetime(1970, 1, 2, tzinfo=UTC), None],
+        [-1_000_000, 86_400_000_000, 0],
+    ),
+    "timestamp without zone": numbers(
+        "timestamp_ntz",
+        "int64",
+        [datetime(1970, 1, 1, 0, 0, 0, 7), None],
+        [7, 0],
+    ),
+    "interval": numbers(
+        "interval day to second",
+        "int64",
+        [timedelta(days=-1, microseconds=1), None],
+        [-86_399_999_999, 0],
+    ),
+    "fixed array": arrays(
+        "array<float>",
+        "float32",
+        [[1.0, -0.0, NAN], [0.1, 2.0, float("-inf")]],
+        [[1.0, -0.0, NAN], [0.1, 2.0, float("-inf")]],
+    ),
+    "fixed array with nulls": arrays(
+        "array<int>", "int32", [[1, None], [3, 4], None], [[1, 0], [3, 4], [0, 0]]
+    ),
+    "ragged array": arrays(
+        "array<bigint>", "int64", [[], [1], [2, None, 4], None], [[], [1], [2, 0, 4], []]
+    ),
+    "empty array": arrays("array<double>", "float64", [[]], [[]]),
+    # Lengths of one byte and of two.
+    "long array": arrays("array<tinyint>", "int8", [[1] * 255, [2] * 256], [[1] * 255, [2] * 256]),
+    "array of one length at first": arrays(
+        "array<double>",
+        "float64",
+        [[float(i), 0.5] if i < ROWS // 2 else [0.5] * (i % 3) for i in range(ROWS)],
+        [[float(i), 0.5] if i < ROWS // 2 else [0.5] * (i % 3) for i in range(ROWS)],
+    ),
+    "boolean array": arrays("array<boolean>", "uint8", [[True, None], [False]], [[1, 0], [0]]),
+    "date array": arrays("array<date>", "int32", [[date(1970, 1, 2)], None], [[1], [0]]),
+    "timestamp array": arrays(
+        "array<timestamp>", "int64", [[datetime(1970, 1, 1, tzinfo=UTC)] * 2, []], [[0, 0], []]
+    ),
+    "vector": arrays(
+        "vector",
+        "float64",
+        [Vectors.dense([0.1, -0.0]), Vectors.sparse(2, {1: 3.0}), None],
+        [[0.1, -0.0], [0.0, 3.0], [NAN, NAN]],
+    ),
+    "array of strings": Kind(
+        "array<string>", [['a"\\', None], [], None], [['a"\\', None], [], None]
+    ),
+    "array of arrays": Kind(
+        "array<array<double>>", [[[0.1], [], None], None], [[[0.1], [], None], None]
+    ),
+    "struct": Kind(
+        "struct<x:int, y:array<string>, z:decimal(4,1), b:binary>",
+        [(1, ["é"], Decimal("2.5"), b"\xff"), (None, None, None, None), None],
+        [
+            {"x": 1, "y": ["é"], "z": "2.5", "b": "/w=="},
+            {"x": None, "y": None, "z": None, "b": None},
+            None,
+        ],
+    ),
+    "map": Kind(
+        "map<string,struct<t:timestamp>>",
+        [{"k": (datetime(2024, 2, 29, 1, 2, 3, 4, tzinfo=UTC),)}, {}, None],
+        [[["k", {"t": "2024-02-29 01:02:03.000004Z"}]], [], None],
+    ),
+}
+
+
+#: They make samples of one size, which are written and read by other means.
+FIXED_SIZE = [
+    *(name for name, kind in KINDS.items() if isinstance(kind.found[0], np.generic)),
+    *("fixed array", "fixed array with nulls", "vector"),
+]
+
+
+def data_frame(spark: SparkSession) -> DataFrame:
+    fields = [
+        StructField(name, VectorUDT() if kind.spark_type == "vector" else _type(kind.spark_type))
+        for name, kind in KINDS.items()
+    ]
+    rows = [tuple(kind.given[i % len(kind.given)] for kind in KINDS.values()) for i in range(ROWS)]
+    return spark.createDataFrame(spark.sparkContext.parallelize(rows, 2), StructType(fields))
+
+
+def _type(text: str) -> Any:
+    return _parse_datatype_string(text)
+
+
+@pytest.fixture(scope="module")
+def datasets(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The same rows, once for each compression, and once without."""
+    parent = tmp_path_factory.mktemp("datasets")
+    df = data_frame(spark)
+    converter = make_spark_converter(
+        df, SHARD_SIZE, dtype=None, parent_cache_dir_url=parent.as_uri()
+    )
+    written = {"none": Path(converter.cache_dir_url.removeprefix("file://"))}
+    for compression in COMPRESSIONS:
+        written[compression] = parent / compression.replace(":", "-")
+        materialize(
+            df,
+            written[compression].as_uri(),
+            dtype=None,
+            shard_size=SHARD_SIZE,
+            compression=compression,
+        )
+    written["fixed size"] = parent / "fixed-size"
+    fixed_size = df.select(*(f"`{name}`" for name in FIXED_SIZE))
+    materialize(fixed_size, written["fixed size"].as_uri(), dtype=None, shard_size=6_000)
+    return written
+
+
+@pytest.fixture(scope="module")
+def read(
+    run_in_mosaic: Any, datasets: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
+    results = run_in_mosaic("read.py", tmp_path_factory.mktemp("caches"), *datasets.values())
+    return dict(zip(datasets, results, strict=True))
+
+
+@pytest.mark.parametrize("reader", ["StreamingDataset", "LocalDataset"])
+@pytest.mark.parametrize("name", KINDS)
+def test_mosaic_finds_the_values_of_a_column(read: Any, reader: str, name: str) -> None:
+    expected = [describe(KINDS[name].found[i % len(KINDS[name].found)]) for i in range(ROWS)]
+    assert [sample[name] for sample in read["none"][reader]] == expected
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_mosaic_reads_compressed_shards(
+    read: Any, datasets: dict[str, Path], compression: str
+) -> None:
+    assert read[compression] == read["none"]
+    shards = json.loads((datasets[compression] / "index.json").read_text())["shards"]
+    assert {shard["compression"] for shard in shards} == {compression}
+
+
+@pytest.mark.parametrize("reader", ["StreamingDataset", "LocalDataset"])
+def test_mosaic_reads_samples_of_one_size(read: Any, reader: str) -> None:
+    assert len(read["fixed size"]["samples_per_shard"]) > 2
+    assert read["fixed size"][reader] == [
+        {name: sample[name] for name in sorted(FIXED_SIZE)} for sample in read["none"][reader]
+    ]
+
+
+def test_the_rows_came_from_several_shards_of_several_layouts(
+    read: Any, datasets: dict[str, Path]
+) -> None:
+    assert len(read["none"]["samples_per_shard"]) > 2
+    shards = json.loads((datasets["none"] / "index.json").read_text())["shards"]
+    name = "array of one length at first"
+    encodings = {s["column_encodings"][s["column_names"].index(name)] for s in shards}
+    assert encodings == {"ndarray:float64:2", "ndarray:float64"}
