@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mdstorm_backend.spark_types import arrow_type
+from mdstorm_backend.storage import Location
+from mdstorm_backend.write.shard_writer import ShardReport, ShardWriter
+
+from tests.mds_backend.datasets import array_of, plan, struct_of, to_table, write_shards
+from tests.mds_backend.shard_decoder import DecodedShard, decode_files
+from tests.mds_backend.strategies import Data, data, moderate
+
+#: Types whose stored form is the Python value itself.
+PLAIN_TYPES = st.sampled_from(
+    [
+        "byte",
+        "short",
+        "integer",
+        "long",
+        "float",
+        "double",
+        "string",
+        "binary",
+        "decimal(10,2)",
+        array_of("short"),
+        array_of("double"),
+        array_of("string"),
+    ]
+)
+
+
+@moderate
+@given(data(PLAIN_TYPES, min_rows=1), st.integers(900, 4000), st.integers(1, 31), st.booleans())
+def test_shards_are_what_the_format_says_and_within_their_size(
+    given_: Data, shard_size: int, batch_rows: int, nullable: bool
+) -> None:
+    with TemporaryDirectory() as directory:
+        reports = write_shards(
+            directory,
+            given_.table,
+            given_.fields,
+            shard_size=shard_size,
+            batch_rows=batch_rows,
+            nullable=nullable,
+        )
+        shards = decode_files(Path(directory))
+        sizes = [file.stat().st_size for file in sorted(Path(directory).glob("*.mds"))]
+    assert [repr(row) for shard in shards for row in shard.rows] == [
+        repr({name: row[name] for name in sorted(given_.fields)})
+        for row in given_.table.to_pylist()
+    ]
+    for shard, size, report in zip(shards, sizes, reports, strict=True):
+        assert size <= shard_size or len(shard.rows) == 1
+        check_report(report, shard, size)
+
+
+def check_report(report: ShardReport, shard: DecodedShard, size: int) -> None:
+    """What is reported must agree with the file itself."""
+    info = report.info.to_json()
+    assert info["raw_data"]["bytes"] == size
+    assert info["samples"] == len(shard.rows)
+    assert info["column_names"] == sorted(info["column_names"]) == shard.names
+    for key in set(shard.header) - {"mdstorm"}:
+        assert info[key] == shard.header[key]
+    rows = {
+        name: count
+        for name in shard.names
+        if (count := sum(row[name] is None for row in shard.rows))
+    }
+    assert report.null_counts == rows
+
+
+@pytest.mark.parametrize(
+    "name", ["a", "é" * 60, '"\\\n' * 20, "名前" * 30], ids=["short", "accents", "escapes", "wide"]
+)
+@pytest.mark.parametrize("nullable", [True, False])
+def test_shards_with_nulls_keep_their_size_whatever_the_names(
+    name: str, nullable: bool, tmp_path: Path
+) -> None:
+    names = [name + suffix for suffix in "xyz"]
+    columns = {n: [None if i % 3 else i % 100 for i in range(6000)] for n in names}
+    reports = write_shards(
+        tmp_path, columns, dict.fromkeys(names, "byte"), shard_size=12_000, nullable=nullable
+    )
+    sizes = [report.info.raw_data.bytes for report in reports]
+    assert len(sizes) > 2
+    assert max(sizes) <= 12_000
+    # All but the last are nearly full.
+    assert min(sizes[:-1]) > 8_000
+
+
+def test_nulls_that_begin_late_in_a_shard_are_counted_from_its_start(tmp_path: Path) -> None:
+    columns = {"a": [1] * 4000 + [None] * 4000}
+    reports = write_shards(tmp_path, columns, {"a": "byte"}, shard_size=20_000, batch_rows=500)
+    assert max(report.info.raw_data.bytes for report in reports) <= 20_000
+
+
+def test_null_elements_count_towards_the_size(tmp_path: Path) -> None:
+    columns = {"a": [[None] * 500] * 100 + [[1]]}
+    fields = {"a": array_of("byte")}
+    reports = write_shards(tmp_path, columns, fields, shard_size=10_000)
+    sizes = [report.info.raw_data.bytes for report in reports]
+    assert max(sizes) <= 10_000
+
+
+def test_a_sample_that_is_too_large_has_a_shard_of_its_own(tmp_path: Path) -> None:
+    words = ["a", "b", "c" * 5000, "d", "e" * 5000, "f" * 5000]
+    reports = write_shards(tmp_path, {"word": words}, {"word": "string"}, shard_size=2000)
+    assert [report.info.samples for report in reports] == [2, 1, 1, 1, 1]
+    assert [row["word"] for shard in decode_files(tmp_path) for row in shard.rows] == words
+
+
+def test_no_rows_make_no_shard(tmp_path: Path) -> None:
+    assert write_shards(tmp_path, {"a": []}, {"a": "long"}) == []
+    assert decode_files(tmp_path) == []
+
+
+def test_shards_are_numbered_from_zero(tmp_path: Path) -> None:
+    reports = write_shards(tmp_path, {"a": range(3)}, {"a": "long"}, shard_size=1, prefix="p")
+    names = [report.info.raw_data.basename for report in reports]
+    assert names == ["p.00000.mds", "p.00001.mds", "p.00002.mds"]
+
+
+def test_arrays_that_change_their_length_begin_a_shard_and_stay_ragged(tmp_path: Path) -> None:
+    rows = [[1, 2], [3, 4], [5], [6], [7, 8], [9, 10], None, None]
+    reports = write_shards(tmp_path, {"a": rows}, {"a": array_of("long")}, batch_rows=2)
+    assert [report.info.column_encodings for report in reports] == [
+        ("ndarray:int64:2",),
+        ("ndarray:int64",),
+    ]
+    assert [report.info.column_sizes for report in reports] == [(16,), (None,)]
+    assert [row["a"] for shard in decode_files(tmp_path) for row in shard.rows] == rows
+
+
+def test_columns_of_a_batch_may_come_in_any_order(tmp_path: Path) -> None:
+    fields = {"b": "long", "a": "string"}
+    writer = ShardWriter(Location.of(str(tmp_path)), plan(fields), prefix="p", shard_size=1 << 20)
+    for names in (["a", "b"], ["b", "a"]):
+        table = to_table({"a": ["x"], "b": [1]}, fields).select(names)
+        writer.write(table.to_batches()[0])
+    writer.close()
+    (shard,) = decode_files(tmp_path)
+    assert shard.rows == [{"a": "x", "b": 1}] * 2
+
+
+def test_the_header_carries_the_schema(tmp_path: Path) -> None:
+    fields = {"b": "date", "a": struct_of(x="timestamp")}
+    write_shards(tmp_path, {"b": [None], "a": [{"x": None}]}, fields)
+    (shard,) = decode_files(tmp_path)
+    assert shard.header["mdstorm"]["columns"] == plan(fields).to_json()
+
+
+def test_reports_survive_the_way_through_json(tmp_path: Path) -> None:
+    columns: dict[str, Any] = {"a": [1, None], "b": [[1, None], [2]], "c": [Decimal("1.00"), None]}
+    fields = {"a": "long", "b": array_of("long"), "c": "decimal(3,2)"}
+    for report in write_shards(tmp_path, columns, fields, compression="gz"):
+        assert ShardReport.from_json(json.loads(json.dumps(report.to_json()))) == report
+
+
+class Disk(Location):
+    """A location whose disk is full after some files."""
+
+    def write(self, name: str, buffers: Any) -> None:
+        def until_full() -> Any:
+            for i, buffer in enumerate(buffers):
+                if name.endswith("00002.mds") and i == 1:
+                    raise OSError(28, "No space left on device")
+                yield buffer
+
+        super().write(name, until_full())
+
+
+def test_a_write_that_fails_leaves_no_part_of_a_shard(tmp_path: Path) -> None:
+    disk = Disk(f"file://{tmp_path}")
+    writer = ShardWriter(disk, plan({"a": "long"}), prefix="p", shard_size=1)
+    with pytest.raises(OSError, match="No space left"):
+        writer.write(pa.record_batch([pa.array(range(5), arrow_type("long"))], ["a"]))
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["p.00000.mds", "p.00001.mds"]
+    assert [row["a"] for shard in decode_files(tmp_path) for row in shard.rows] == [0, 1]
