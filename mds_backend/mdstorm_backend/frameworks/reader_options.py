@@ -37,8 +37,7 @@ class ReaderOptions:
     null_masks : tuple of str
         Columns that get a boolean companion which tells their nulls.
     workers, prefetch : int
-        Threads that read ahead at most, and blocks that may be ready. Rows of fixed-size columns
-        are copied by one thread, which memory keeps busy already.
+        Threads that read ahead, and blocks that may be ready.
     """
 
     dataset: Dataset
@@ -66,11 +65,6 @@ class ReaderOptions:
         """Names of the columns of a batch."""
         return tuple(self.transform.columns) if self.transform else self.nulls.columns
 
-    @property
-    def _threads(self) -> int:
-        copies_only = self.transform is None and all(c.is_numpy() for c in self.schema)
-        return min(self.workers, 1) if copies_only else self.workers
-
     def column(self, name: str) -> Column | None:
         """The stored column behind a delivered one; None if a transform or a mask has made it."""
         return None if self.transform is not None else self.schema.get(name)
@@ -86,7 +80,7 @@ class ReaderOptions:
             transform=self.transform,
             prepare=None if self.nulls.is_trivial else self.nulls,
             exact_nulls=not self.nulls.is_trivial,
-            workers=self._threads,
+            workers=self.workers,
             prefetch=self.prefetch,
             **options,
         )

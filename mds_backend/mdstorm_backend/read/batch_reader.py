@@ -12,7 +12,7 @@ import numpy as np
 
 from mdstorm_backend.batch import Batch, num_rows, slice_batch
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.order import ExactOrder, batch_sizes, ceil_div
+from mdstorm_backend.order import ExactOrder, Piece, batch_sizes, ceil_div
 from mdstorm_backend.read.gather import Gatherer, gather_columns
 from mdstorm_backend.read.prefetch import Prefetcher
 from mdstorm_backend.read.row_stream import Position, RowStream
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["BatchReader", "Block", "Transform"]
 
 _BEGINNING = Position()
+#: Shards that are opened ahead of use: downloaded, decompressed, their pages asked for.
+_SHARDS_AHEAD = 2
 #: A block has about so many rows, or bytes if that is less, but at least one batch.
 _BLOCK_ROWS = 8192
 _BLOCK_BYTES = 8 << 20
@@ -93,7 +95,8 @@ class BatchReader:
     exact_nulls : bool
         Deliver nulls of floating-point columns as nulls, not as NaN.
     workers : int
-        Threads that gather and transform; 0 does everything in the caller's thread.
+        Threads that open shards, decode and transform ahead of use; 0 does everything in the
+        caller's thread.
     prefetch : int
         Blocks that may be ready ahead of use; memory grows with it.
     block_rows : int
@@ -137,6 +140,7 @@ class BatchReader:
         self._part = part
         self._drop_last = drop_last
         self._batches_per_block = max(1, self._block_rows(block_rows) // batch_size)
+        self._first = [0, *accumulate(dataset.shard_sizes)]
         first, last = self.order.rows(len(dataset))
         self.rows_per_epoch = last - first
 
@@ -187,7 +191,10 @@ class BatchReader:
             return
         with Prefetcher(self._workers, self._prefetch) as prefetcher:
             plan = self._plan(start, first_epoch, prefetcher)
-            yield from prefetcher.map(self._fill, plan)
+            # Rows that are only copied gain nothing from another thread: it would wait for the
+            # interpreter's lock more often than it copies.
+            fill = map if self._only_copies else prefetcher.map
+            yield from fill(self._fill, plan)
 
     def numbers(self, first_epoch: int = 0) -> Iterator[int]:
         """Numbers of the samples in the order in which `blocks` reads them; without a transform."""
@@ -207,6 +214,14 @@ class BatchReader:
     def _read(self, ranges: Sequence[Range]) -> Batch:
         batch = self._gather(ranges)
         return batch if self._prepare is None else self._prepare(batch)
+
+    @property
+    def _only_copies(self) -> bool:
+        return (
+            self.transform is None
+            and self._prepare is None
+            and all(column.is_numpy() for column in self.schema)
+        )
 
     def _block_rows(self, rows: int) -> int:
         per_row = self.dataset.nbytes // max(len(self.dataset), 1)
@@ -268,15 +283,19 @@ class BatchReader:
 
     def _sources(self, epoch: int, prefetcher: Prefetcher) -> Iterator[Source]:
         pieces = self.order.pieces(self.dataset.shard_sizes, epoch)
-        first = [0, *accumulate(self.dataset.shard_sizes)]
-        sources = (
-            Source(self.dataset.shard(p.shard), p.start, p.stop, first[p.shard] + p.start)
-            for p in pieces
-        )
-        return sources if self.transform is None else prefetcher.map(self._transformed, sources)
+        if self.transform is not None:
+            return prefetcher.map(self._transformed, pieces)
+        return prefetcher.map(self._open, pieces, depth=_SHARDS_AHEAD)
 
-    def _transformed(self, source: Source) -> Source:
+    def _open(self, piece: Piece) -> Source:
+        shard = self.dataset.shard(piece.shard)
+        if self.order.window == 0:
+            shard.will_need()
+        return Source(shard, piece.start, piece.stop, self._first[piece.shard] + piece.start)
+
+    def _transformed(self, piece: Piece) -> Source:
         assert self.transform is not None
+        source = self._open(piece)
         whole = Range(Window([source], None), 0, source.stop - source.start)
         batch = self.transform(self._read([whole]))
         return Source(MemoryShard(batch), 0, num_rows(batch))

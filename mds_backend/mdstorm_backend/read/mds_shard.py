@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Sequence
 from functools import cached_property
 from math import prod
@@ -47,6 +48,7 @@ class MDSShard:
     """
 
     def __init__(self, buffer: Buffer, info: ShardInfo, schema: Schema, *, url: str) -> None:
+        self._buffer = buffer
         self._data = np.frombuffer(buffer, np.uint8)
         self._schema = schema
         self._layout = ShardLayout.of(info)
@@ -60,6 +62,11 @@ class MDSShard:
                     f"holds {info.samples} samples of {self.record_dtype.itemsize} bytes each by "
                     f"its index, but {self._offsets[-1] - self._offsets[0]} bytes of samples"
                 )
+
+    def will_need(self) -> None:
+        """Ask the operating system to read the file ahead, if it is mapped."""
+        if isinstance(self._buffer, memoryview) and isinstance(self._buffer.obj, mmap.mmap):
+            self._buffer.obj.madvise(mmap.MADV_WILLNEED)
 
     @cached_property
     def record_dtype(self) -> np.dtype[np.void]:

@@ -43,9 +43,12 @@ class Prefetcher:
         if self._pool:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def map(self, function: Callable[[_In], _Out], items: Iterable[_In]) -> Iterator[_Out]:
+    def map(
+        self, function: Callable[[_In], _Out], items: Iterable[_In], *, depth: int | None = None
+    ) -> Iterator[_Out]:
         """Apply `function` to each item; results come in the order of the items.
 
+        At most `depth` results are ahead, by default as many as the pool was made for.
         `items` is advanced in the consumer's thread. An error is raised in its place.
         """
         if self._pool is None:
@@ -54,7 +57,7 @@ class Prefetcher:
         pending: deque[Future[_Out]] = deque()
         for item in items:
             pending.append(self._pool.submit(function, item))
-            if len(pending) >= self._depth:
+            if len(pending) >= (depth or self._depth):
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,9 @@ import numpy.typing as npt
 from mdstorm_backend.read.shard import Shard
 
 __all__ = ["Range", "Selection", "Source", "Window"]
+
+#: Up to so many sources, comparing with each bound is faster than a binary search.
+_FEW_SOURCES = 16
 
 Positions: TypeAlias = slice | npt.NDArray[np.int64]
 
@@ -74,10 +77,8 @@ class Window:
             whole = slice(position, position + len(chosen))
             yield Selection(source.shard, chosen + source.start, whole)
             return
-        owner = np.searchsorted(self._bounds, chosen, side="right") - 1
-        # A stable sort of 16-bit integers is a radix sort.
-        few = len(self.sources) <= np.iinfo(np.uint16).max
-        grouped = np.argsort(owner.astype(np.uint16) if few else owner, kind="stable")
+        owner = self._owners(chosen)
+        grouped = np.argsort(owner, kind="stable")
         counts = np.bincount(owner)
         ends = np.cumsum(counts)
         for number in np.flatnonzero(counts).tolist():
@@ -85,6 +86,16 @@ class Window:
             places = grouped[ends[number] - counts[number] : ends[number]]
             rows = chosen[places] - self._bounds[number] + source.start
             yield Selection(source.shard, rows, places + position)
+
+    def _owners(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.integer[Any]]:
+        """Number of the source of each row, in a type whose stable sort is a radix sort."""
+        if len(self.sources) > _FEW_SOURCES:
+            owners = np.searchsorted(self._bounds, rows, side="right") - 1
+            return owners.astype(np.uint16) if len(self.sources) <= 1 << 16 else owners
+        few = np.zeros(len(rows), np.uint8)
+        for bound in self._bounds[1:-1]:
+            few += rows >= bound
+        return few
 
     def numbers(self, start: int, stop: int) -> npt.NDArray[np.int64]:
         """Numbers in the dataset of the rows `start` to `stop`."""
