@@ -25,7 +25,7 @@ Loader = AbstractContextManager[Iterable[Any]]
 def arguments(description: str | None) -> argparse.Namespace:
     """Parse the options that all three measurements share."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--batch-size", type=int, default=4096)
+    parser.add_argument("--batch-size", type=int, default=1024)
     parser.add_argument("--rows", type=int, default=ROWS, help="rows of the table")
     return parser.parse_args()
 

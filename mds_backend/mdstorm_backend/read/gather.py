@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.batch import Batch, concat_values, take_values
+from mdstorm_backend.read.logical import no_values
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.record_gather import RecordGatherer
 from mdstorm_backend.read.window import Positions, Range
@@ -44,6 +45,8 @@ class Gatherer:
         Batch
             Freshly allocated, writable where it is NumPy.
         """
+        if not ranges:
+            return {c.name: no_values(c, exact_nulls=self._exact_nulls) for c in self._schema}
         dtype = _common_record(ranges)
         if dtype is None or not set(self._schema.names) <= set(dtype.names or ()):
             return gather_columns(ranges, self._schema.names, exact_nulls=self._exact_nulls)

@@ -15,7 +15,7 @@ from mdstorm_backend.json_values import decode_json
 from mdstorm_backend.read.decode import decode_json_lists
 from mdstorm_backend.schema import Column
 
-__all__ = ["to_logical", "view_dtype"]
+__all__ = ["no_values", "to_logical", "view_dtype"]
 
 Mask = npt.NDArray[np.bool_]
 
@@ -48,6 +48,16 @@ def to_logical(
     if valid is not None:
         values = pc.if_else(pa.array(valid), values, pa.scalar(None, values.type))
     return _parsed(column, values)
+
+
+def no_values(column: Column, *, exact_nulls: bool) -> Values:
+    """Return the column of a batch without rows."""
+    encoding = parse_encoding(column.encoding)
+    if not column.is_numpy(exact_nulls=exact_nulls):
+        return pa.array([], column.arrow_type)
+    shape = encoding.shape if column.length is None else (column.length,)
+    stored = np.empty((0, *(shape or ())), encoding.dtype)
+    return to_logical(column, stored, None, None, exact_nulls=exact_nulls)
 
 
 def view_dtype(column: Column) -> np.dtype[Any] | None:

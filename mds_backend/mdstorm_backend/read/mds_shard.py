@@ -151,7 +151,7 @@ class MDSShard:
     def _read_variable(self, rows: Rows, columns: Sequence[str]) -> dict[str, Values]:
         starts = self._offsets[rows].astype(np.int64)
         words = gather_fixed(self._data, starts, np.dtype("<u4"), self._layout.num_variable)
-        lengths: Positions = words.reshape(len(rows), -1).astype(np.int64)
+        lengths: Positions = words.reshape(len(rows), self._layout.num_variable).astype(np.int64)
         self._check_extent(rows, starts, lengths)
         positions = starts + self._layout.size_words
         variable = iter(range(self._layout.num_variable))

@@ -109,9 +109,9 @@ class RecordGatherer:
 def _keep_freed_memory() -> None:
     """Let glibc keep the memory of a block for the next one.
 
-    By default it returns freed memory to the system as soon as there are 128 KiB of it, so that each
-    block is faulted in anew, which takes as long as filling it. The threshold rises, by itself and
-    for the process, to twice the largest block that was ever freed: here 16 MiB.
+    By default it returns freed memory to the system as soon as there are 128 KiB of it, so that
+    each block is faulted in anew, which takes as long as filling it. The threshold rises, by itself
+    and for the process, to twice the largest block that was ever freed: here 16 MiB.
     """
     np.empty(16 << 20, np.uint8).fill(0)
 
