@@ -1,0 +1,69 @@
+"""Models learn from what the loaders deliver, and learn the same from the same seed."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+import keras
+import pytest
+import torch
+from mdstorm.spark import SparkDatasetConverter, make_spark_converter
+from pyspark.sql import SparkSession
+from torch import nn
+
+STEPS = 150
+SHUFFLED = {"batch_size": 32, "num_epochs": None, "shuffling_queue_capacity": 200, "seed": 7}
+
+
+@pytest.fixture
+def converter(spark: SparkSession, cache_dir: Path) -> SparkDatasetConverter:
+    """The plane y = 3a - 2b + 1 over pairs (a, b), with a hole that no model may see."""
+    return make_spark_converter(
+        spark.range(500).selectExpr(
+            "array(sin(id), cos(id * 7)) AS x",
+            "3 * sin(id) - 2 * cos(id * 7) + 1 AS y",
+            "IF(id % 9 = 0, NULL, id) AS hole",
+        )
+    )
+
+
+def torch_losses(converter: SparkDatasetConverter) -> list[float]:
+    torch.manual_seed(1)
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    with converter.make_torch_dataloader(**SHUFFLED) as loader:
+        for batch in islice(loader, STEPS):
+            loss = nn.functional.mse_loss(model(batch["x"]).squeeze(1), batch["y"])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    return losses
+
+
+def keras_losses(converter: SparkDatasetConverter) -> list[float]:
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential([keras.layers.Dense(1)])
+    model.compile(keras.optimizers.SGD(0.1), "mse")
+    with converter.make_tf_dataset(**SHUFFLED, schema_fields=["x", "y"]) as dataset:
+        history = model.fit(
+            dataset.map(lambda row: (row.x, row.y)),
+            steps_per_epoch=STEPS // 10,
+            epochs=10,
+            shuffle=False,
+            verbose=0,
+        )
+    losses: list[float] = history.history["loss"]
+    return losses
+
+
+@pytest.mark.parametrize("losses_of", [torch_losses, keras_losses])
+def test_loss_falls_the_same_way_every_time(
+    converter: SparkDatasetConverter, losses_of: object
+) -> None:
+    assert callable(losses_of)
+    losses = losses_of(converter)
+    assert losses[-1] < 1e-3 < 1 < losses[0]
+    assert losses_of(converter) == losses
