@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import functools
-import operator
 import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +136,7 @@ def test_columns_come_as_asked_for(dataset: Dataset) -> None:
 def test_batches_span_epochs(numbers: Dataset) -> None:
     batches = [b["number"].tolist() for b in numbers.batches(600, num_epochs=2)]
     assert [len(batch) for batch in batches] == [600, 600, 600, 200]
-    assert functools.reduce(operator.iadd, batches, []) == [*range(1000), *range(1000)]
+    assert list(chain.from_iterable(batches)) == [*range(1000), *range(1000)]
 
 
 def test_epochs_may_be_infinite(numbers: Dataset) -> None:
@@ -151,7 +150,7 @@ def test_an_order_gives_a_share_of_the_rows(numbers: Dataset) -> None:
          for n in batch["number"]]
         for rank in range(3)
     ]  # fmt: skip
-    assert functools.reduce(operator.iadd, shares, []) == list(range(1000))
+    assert list(chain.from_iterable(shares)) == list(range(1000))
 
 
 def test_the_whole_dataset_can_be_read_at_once(numbers: Dataset) -> None:

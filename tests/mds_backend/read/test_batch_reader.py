@@ -1,0 +1,310 @@
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mdstorm_backend.batch import Batch
+from mdstorm_backend.dataset import Dataset
+from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
+from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.read.batch_reader import BatchReader
+from mdstorm_backend.read.row_stream import Position
+
+from tests.mds_backend.datasets import array_of, write_dataset, write_numbers
+
+SIZES = [1, 2, 7, 23, 60]
+
+
+@pytest.fixture(scope="module")
+def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Dataset]:
+    """Numbers from 0, in shards of 3 or 4 rows."""
+    directory = tmp_path_factory.mktemp("numbers")
+    return {n: write_numbers(directory / str(n), n, tasks=-(-n // 4)) for n in SIZES}
+
+
+def numbers(reader: BatchReader) -> list[list[int]]:
+    return [batch["number"].tolist() for batch in reader]  # type: ignore[union-attr]
+
+
+shuffles = st.fixed_dictionaries(
+    {
+        "seed": st.integers(1, 1 << 40),
+        "shuffle_shards": st.booleans(),
+        "shuffle_rows": st.booleans(),
+        "window": st.sampled_from([0, 1, 5, 1000]),
+    }
+)
+moderate = settings(deadline=None, max_examples=60)
+
+
+@moderate
+@given(
+    st.sampled_from(SIZES),
+    st.integers(1, 5),
+    st.integers(1, 70),
+    st.integers(1, 3),
+    st.sampled_from([1, 8192]),
+    st.sampled_from([0, 2]),
+    shuffles,
+)
+def test_every_row_comes_once_an_epoch_and_all_ranks_have_as_many_batches(
+    datasets: dict[int, Dataset],
+    size: int,
+    world_size: int,
+    batch_size: int,
+    epochs: int,
+    block_rows: int,
+    workers: int,
+    shuffle: dict[str, Any],
+) -> None:
+    if size < world_size:
+        return
+    per_epoch: list[Counter[int]] = [Counter() for _ in range(epochs)]
+    lengths = set()
+    for rank in range(world_size):
+        order = ExactOrder(**shuffle, rank=rank, world_size=world_size)
+        reader = BatchReader(
+            datasets[size],
+            order,
+            batch_size=batch_size,
+            num_epochs=epochs,
+            block_rows=block_rows,
+            workers=workers,
+        )
+        batches = numbers(reader)
+        assert len(batches) == len(reader)
+        assert all(len(batch) <= batch_size for batch in batches)
+        lengths.add(len(batches))
+        rows = [n for batch in batches for n in batch]
+        share = len(rows) // epochs
+        assert share == reader.rows_per_epoch
+        for epoch, found in enumerate(per_epoch):
+            found.update(rows[epoch * share : (epoch + 1) * share])
+    assert per_epoch == [Counter(range(size))] * epochs
+    assert len(lengths) == 1
+
+
+@moderate
+@given(
+    st.sampled_from(SIZES),
+    st.integers(1, 5),
+    st.integers(1, 20),
+    st.integers(1, 3),
+)
+def test_dropped_last_batches_are_the_same_on_all_ranks(
+    datasets: dict[int, Dataset], size: int, world_size: int, batch_size: int, epochs: int
+) -> None:
+    if size < world_size:
+        return
+    counts = []
+    for rank in range(world_size):
+        order = ExactOrder(rank=rank, world_size=world_size)
+        reader = BatchReader(
+            datasets[size], order, batch_size=batch_size, num_epochs=epochs, drop_last=True
+        )
+        batches = numbers(reader)
+        assert {len(batch) for batch in batches} <= {batch_size}
+        assert len(batches) == len(reader)
+        counts.append(len(batches))
+    assert counts == [size // world_size * epochs // batch_size] * world_size
+
+
+@moderate
+@given(shuffles)
+def test_rows_are_shuffled_within_windows_of_whole_shards(
+    datasets: dict[int, Dataset], shuffle: dict[str, Any]
+) -> None:
+    dataset, order = datasets[60], ExactOrder(**shuffle)
+    (rows,) = numbers(BatchReader(dataset, order, batch_size=60))
+    first = np.cumsum([0, *dataset.shard_sizes]).tolist()
+    groups: list[list[int]] = [[]]
+    for piece in order.pieces(dataset.shard_sizes, 0):
+        groups[-1] += range(first[piece.shard] + piece.start, first[piece.shard] + piece.stop)
+        if len(groups[-1]) >= order.window:
+            groups.append([])
+    start = 0
+    for group in groups:
+        found = rows[start : start + len(group)]
+        assert sorted(found) == sorted(group)
+        if not order.shuffles:
+            assert found == group
+        start += len(group)
+
+
+def test_a_shuffle_moves_rows_within_their_shard_or_window(datasets: dict[int, Dataset]) -> None:
+    dataset = datasets[60]
+
+    def read(**shuffle: Any) -> list[int]:
+        order = ExactOrder(seed=3, **shuffle)
+        return [n for b in numbers(BatchReader(dataset, order, batch_size=60)) for n in b]
+
+    def shards(rows: list[int]) -> list[int]:
+        return [n // 4 for n in rows]
+
+    assert read() == list(range(60))
+    assert read(shuffle_rows=True) != list(range(60))
+    assert shards(read(shuffle_rows=True)) == shards(list(range(60)))
+    assert shards(read(window=20)) != shards(list(range(60)))
+    assert sorted(read(window=20)[:20]) == list(range(20))
+    assert set(read(window=60)[:20]) - set(range(20))
+
+
+def test_epochs_differ_and_a_seed_repeats_them(datasets: dict[int, Dataset]) -> None:
+    order = ExactOrder(seed=7, window=60)
+    first, second = (
+        numbers(BatchReader(datasets[60], order, batch_size=60, num_epochs=3)) for _ in range(2)
+    )
+    assert first == second
+    assert len({tuple(epoch) for epoch in first}) == 3
+    other = ExactOrder(seed=8, window=60)
+    assert numbers(BatchReader(datasets[60], other, batch_size=60)) != first[:1]
+
+
+@moderate
+@given(
+    st.sampled_from(SIZES),
+    st.integers(1, 30),
+    st.integers(1, 3),
+    st.sampled_from([1, 8192]),
+    st.booleans(),
+    shuffles,
+    st.data(),
+)
+def test_reading_from_any_position_gives_exactly_the_rest(
+    datasets: dict[int, Dataset],
+    size: int,
+    batch_size: int,
+    epochs: int,
+    block_rows: int,
+    drop_last: bool,
+    shuffle: dict[str, Any],
+    data: st.DataObject,
+) -> None:
+    reader = BatchReader(
+        datasets[size],
+        ExactOrder(**shuffle),
+        batch_size=batch_size,
+        num_epochs=epochs,
+        block_rows=block_rows,
+        drop_last=drop_last,
+    )
+    ends = [end for block in reader.blocks() for end in block.ends]
+    whole = numbers(reader)
+    assert len(ends) == len(whole)
+    done = data.draw(st.integers(0, len(ends)))
+    start = ends[done - 1] if done else Position()
+    rest = [b["number"].tolist() for block in reader.blocks(start) for b in block.batches()]
+    assert rest == whole[done:]
+
+
+def test_endless_epochs_go_on_from_any_position(datasets: dict[int, Dataset]) -> None:
+    reader = BatchReader(
+        datasets[7], ExactOrder(seed=1, window=7), batch_size=3, num_epochs=None, block_rows=1
+    )
+
+    def take(start: Position, count: int) -> list[tuple[Position, list[int]]]:
+        blocks = reader.blocks(start)
+        taken = [
+            (b.ends[0], b.batch["number"].tolist())
+            for b, _ in zip(blocks, range(count), strict=False)
+        ]
+        blocks.close()  # type: ignore[attr-defined]
+        return taken
+
+    whole = take(Position(), 20)
+    assert Counter(n for _, batch in whole for n in batch).most_common()[-1][1] >= 8
+    assert take(whole[9][0], 10) == whole[10:]
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 5])
+def test_parts_deal_out_the_batches_in_turn(datasets: dict[int, Dataset], parts: int) -> None:
+    def read(part: tuple[int, int]) -> list[list[int]]:
+        order = ExactOrder(seed=1, shuffle_rows=True)
+        return numbers(
+            BatchReader(datasets[60], order, batch_size=7, num_epochs=2, part=part, block_rows=1)
+        )
+
+    whole = read((0, 1))
+    for part in range(parts):
+        assert read((part, parts)) == whole[part::parts]
+
+
+def test_the_numbers_of_the_samples_are_known_without_reading(datasets: dict[int, Dataset]) -> None:
+    order = ExactOrder(seed=2, shuffle_shards=True, window=9, rank=1, world_size=2)
+    reader = BatchReader(datasets[60], order, batch_size=8, num_epochs=2)
+    assert list(reader.numbers()) == [n for batch in numbers(reader) for n in batch]
+    later = [n for block in reader.blocks(Position(epoch=4), 4) for n in block.batch["number"]]
+    assert list(reader.numbers(4)) == later
+
+
+def test_a_block_has_whole_batches_and_about_the_rows_asked_for(
+    datasets: dict[int, Dataset],
+) -> None:
+    def block_sizes(batch_size: int, block_rows: int) -> list[list[int]]:
+        reader = BatchReader(
+            datasets[60], ExactOrder(), batch_size=batch_size, block_rows=block_rows
+        )
+        return [block.sizes for block in reader.blocks()]
+
+    assert block_sizes(8, 20) == [[8, 8], [8, 8], [8, 8], [8, 4]]
+    assert block_sizes(25, 20) == [[25], [25], [10]]
+
+
+def test_batches_that_a_short_rank_cannot_fill_are_empty(tmp_path: Path) -> None:
+    fields = {"a": "long", "pair": array_of("short"), "word": "string", "list": array_of("byte")}
+    rows = {"a": [1, 2, 3], "pair": [[1, 2]] * 3, "word": ["x"] * 3, "list": [[1], [], None]}
+    dataset = write_dataset(tmp_path, rows, fields)
+    for block_rows in (1, 8192):
+        reader = BatchReader(
+            dataset,
+            ExactOrder(rank=0, world_size=2),
+            batch_size=1,
+            block_rows=block_rows,
+        )
+        full, empty = reader
+        assert [len(values) for values in full.values()] == [1] * 4
+        assert [len(values) for values in empty.values()] == [0] * 4
+        for name, values in full.items():
+            assert values.dtype == empty[name].dtype if isinstance(values, np.ndarray) else True
+            assert type(values) is type(empty[name])
+
+
+def test_fewer_rows_than_ranks_are_reported_at_once(datasets: dict[int, Dataset]) -> None:
+    with pytest.raises(NoDataAvailableError):
+        BatchReader(datasets[2], ExactOrder(rank=0, world_size=3), batch_size=1)
+
+
+@pytest.mark.parametrize("options", [{"batch_size": 0}, {"batch_size": 1, "num_epochs": 0}])
+def test_wrong_arguments_are_reported_at_once(
+    datasets: dict[int, Dataset], options: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidArgumentError):
+        BatchReader(datasets[2], ExactOrder(), **options)
+
+
+def test_numpy_integers_are_integers(datasets: dict[int, Dataset]) -> None:
+    reader = BatchReader(
+        datasets[7],
+        ExactOrder(),
+        batch_size=np.int32(4),  # type: ignore[arg-type]
+        num_epochs=np.int64(2),  # type: ignore[arg-type]
+    )
+    assert [len(batch) for batch in numbers(reader)] == [4, 4, 4, 2]
+
+
+def test_endless_reading_has_no_length(datasets: dict[int, Dataset]) -> None:
+    with pytest.raises(TypeError, match="never ends"):
+        len(BatchReader(datasets[7], ExactOrder(), batch_size=1, num_epochs=None))
+
+
+def test_rows_are_prepared_as_they_are_read(datasets: dict[int, Dataset]) -> None:
+    def prepare(batch: Batch) -> Batch:
+        return {"number": batch["number"] * 2}  # type: ignore[operator]
+
+    reader = BatchReader(datasets[7], ExactOrder(), batch_size=4, prepare=prepare)
+    assert numbers(reader) == [[0, 2, 4, 6], [8, 10, 12]]

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from mdstorm_backend.batch import Batch, as_arrow
+from mdstorm_backend.dataset import Dataset
+from mdstorm_backend.read import record_gather
+from mdstorm_backend.read.gather import Gatherer, gather_columns
+from mdstorm_backend.read.shard import MemoryShard
+from mdstorm_backend.read.window import Range, Source, Window
+
+from tests.mds_backend.datasets import array_of, write_dataset
+
+#: Four layouts: all fixed, fixed with nulls, with a variable-size column, arrays in two forms.
+LAYOUTS: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
+    "fixed": (
+        {"n": "long", "x": "float", "flag": "boolean", "pair": array_of("short")},
+        {
+            "n": list(range(20)),
+            "x": [i / 2 for i in range(20)],
+            "flag": [i % 3 == 0 for i in range(20)],
+            "pair": [[i, -i] for i in range(20)],
+        },
+    ),
+    "nulls": (
+        {"n": "long", "x": "float", "when": "timestamp", "pair": array_of("short")},
+        {
+            "n": [None if i % 5 == 0 else i for i in range(20)],
+            "x": [None if i % 4 == 0 else i / 2 for i in range(20)],
+            "when": [None if i == 7 else i for i in range(20)],
+            "pair": [None if i == 3 else [i, None if i % 2 else -i] for i in range(20)],
+        },
+    ),
+    "variable": (
+        {"n": "long", "word": "string"},
+        {"n": list(range(20)), "word": [None if i % 7 == 0 else "x" * i for i in range(20)]},
+    ),
+    "mixed": (
+        {"n": "long", "list": array_of("integer")},
+        {
+            "n": list(range(20)),
+            "list": [
+                *([i, None if i % 3 else -i] for i in range(10)),
+                *([i] * (i % 3) for i in range(10)),
+            ],
+        },
+    ),
+}
+
+
+@pytest.fixture(params=LAYOUTS)
+def dataset(request: pytest.FixtureRequest, tmp_path: Path) -> Dataset:
+    fields, rows = LAYOUTS[request.param]
+    dataset = write_dataset(tmp_path, rows, fields, tasks=4)
+    assert dataset.shard_sizes == (5, 5, 5, 5)
+    return dataset
+
+
+def window(dataset: Dataset, first: int, count: int, seed: int | None) -> Window:
+    """All rows of some shards, permuted or not."""
+    sources = [
+        Source(dataset.shard(i), 0, dataset.shard_sizes[i]) for i in range(first, first + count)
+    ]
+    rows = sum(source.stop for source in sources)
+    return Window(sources, None if seed is None else np.random.default_rng(seed).permutation(rows))
+
+
+def values(batch: Batch) -> dict[str, str]:
+    return {name: repr(as_arrow(column).to_pylist()) for name, column in batch.items()}
+
+
+@pytest.mark.parametrize("chunk_bytes", [64, 1 << 20])
+@pytest.mark.parametrize("exact_nulls", [False, True])
+@pytest.mark.parametrize("seed", [None, 1])
+def test_both_ways_of_gathering_agree(
+    dataset: Dataset,
+    seed: int | None,
+    exact_nulls: bool,
+    chunk_bytes: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(record_gather, "_CHUNK_BYTES", chunk_bytes)
+    one, two = window(dataset, 0, 1, seed), window(dataset, 1, 3, seed)
+    ranges = [Range(one, 1, len(one)), Range(two, 0, len(two) - 1), Range(one, 0, 1)]
+    fast = Gatherer(dataset.schema, exact_nulls=exact_nulls)(ranges)
+    plain = gather_columns(ranges, dataset.schema.names, exact_nulls=exact_nulls)
+    assert values(fast) == values(plain)
+    for name, column in fast.items():
+        assert isinstance(column, np.ndarray) is dataset.schema[name].is_numpy(
+            exact_nulls=exact_nulls
+        )
+        assert as_arrow(column).type == as_arrow(plain[name]).type
+
+
+def test_gathered_arrays_are_writable_and_of_their_own(dataset: Dataset) -> None:
+    ranges = [Range(window(dataset, 0, 2, None), 0, 5)]
+    gather = Gatherer(dataset.schema)
+    first, second = gather(ranges), gather(ranges)
+    for name, column in first.items():
+        if isinstance(column, np.ndarray):
+            assert column.flags.writeable
+            assert not np.shares_memory(column, second[name])
+
+
+def test_columns_come_in_the_order_of_the_schema(dataset: Dataset) -> None:
+    names = dataset.schema.names[::-1]
+    ranges = [Range(window(dataset, 0, 1, None), 0, 2)]
+    assert tuple(Gatherer(dataset.schema.select(names))(ranges)) == names
+
+
+def test_samples_in_memory_are_gathered_too() -> None:
+    shards = [
+        MemoryShard({"n": np.arange(3), "w": pa.array(["a", None, "c"])}),
+        MemoryShard({"n": np.arange(3, 5), "w": pa.array(["d", "e"])}),
+    ]
+    sources = [Source(shards[0], 0, 3), Source(shards[1], 0, 2)]
+    batch = gather_columns([Range(Window(sources, np.array([4, 0, 2, 1, 3])), 0, 4)], ["w", "n"])
+    assert as_arrow(batch["n"]).to_pylist() == [4, 0, 2, 1]
+    assert as_arrow(batch["w"]).to_pylist() == ["e", "a", "c", None]
+
+
+def test_one_form_of_arrays_keeps_null_elements_beside_another_form(tmp_path: Path) -> None:
+    """The column has no common length, but the rows at hand have one."""
+    rows = [[1, None], [3, 4], [5]]
+    dataset = write_dataset(tmp_path, {"a": rows}, {"a": array_of("long")}, batch_rows=2)
+    assert dataset.schema["a"].length is None
+    assert dataset.shard(0).records is not None
+    batch = Gatherer(dataset.schema)([Range(window(dataset, 0, 1, None), 0, 2)])
+    assert as_arrow(batch["a"]).to_pylist() == rows[:2]
+
+
+@pytest.mark.parametrize("exact_nulls", [False, True])
+def test_no_rows_have_the_types_of_some_rows(dataset: Dataset, exact_nulls: bool) -> None:
+    gather = Gatherer(dataset.schema, exact_nulls=exact_nulls)
+    nothing, something = gather([]), gather([Range(window(dataset, 0, 1, None), 0, 1)])
+    assert list(nothing) == list(something)
+    for name, column in nothing.items():
+        assert len(column) == 0
+        assert type(column) is type(something[name])
+        assert as_arrow(column).type == as_arrow(something[name]).type
+        if isinstance(column, np.ndarray):
+            assert column.shape[1:] == something[name].shape[1:]

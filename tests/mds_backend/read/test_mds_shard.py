@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mdstorm_backend.batch import as_arrow
+from mdstorm_backend.errors import CorruptDatasetError, UnsupportedEncodingError
+from mdstorm_backend.index import FileInfo, ShardInfo
+from mdstorm_backend.read.mds_shard import MDSShard
+from mdstorm_backend.read.shard import contiguous
+from mdstorm_backend.schema import Schema
+
+from tests.mds_backend.datasets import array_of, write_dataset
+from tests.mds_backend.strategies import Data, data, moderate
+
+URL = "file:///data/x.mds"
+
+FIXED = {"n": "long", "x": "double", "pair": array_of("short")}
+ROWS: dict[str, list[Any]] = {
+    "n": [1, None, 3, 4],
+    "x": [None, 0.5, 1.5, 2.5],
+    "pair": [[1, 2], [3, None], None, [5, 6]],
+    "word": ["a", None, "", "d"],
+}
+
+
+@pytest.fixture(params=["fixed", "variable"])
+def shard(request: pytest.FixtureRequest, tmp_path: Path) -> MDSShard:
+    fields = FIXED if request.param == "fixed" else {**FIXED, "word": "string"}
+    dataset = write_dataset(tmp_path, {name: ROWS[name] for name in fields}, fields)
+    shard = dataset.shard(0)
+    assert (shard.records is not None) is (request.param == "fixed")
+    return shard
+
+
+@pytest.mark.parametrize("rows", [[0, 1, 2, 3], [1, 2], [0, 3], [2], []], ids=str)
+def test_any_rows_of_any_columns_can_be_read(shard: MDSShard, rows: list[int]) -> None:
+    batch = shard.read(np.array(rows, np.int64), ["pair", "n"], exact_nulls=True)
+    assert list(batch) == ["pair", "n"]
+    for name, values in batch.items():
+        assert as_arrow(values).to_pylist() == [ROWS[name][row] for row in rows]
+
+
+def test_nulls_of_floats_are_nan_unless_asked_for(shard: MDSShard) -> None:
+    rows = np.arange(4)
+    lossy, exact = (shard.read(rows, ["x"], exact_nulls=e)["x"] for e in (False, True))
+    assert isinstance(lossy, np.ndarray)
+    np.testing.assert_array_equal(lossy, [np.nan, 0.5, 1.5, 2.5])
+    assert isinstance(exact, pa.Array)
+    assert exact.to_pylist() == ROWS["x"]
+
+
+def test_values_are_copies(shard: MDSShard) -> None:
+    values = shard.read(np.arange(4), ["x"])["x"]
+    assert isinstance(values, np.ndarray)
+    values[:] = 0
+    assert shard.read(np.arange(4), ["x"])["x"][3] == 2.5
+
+
+@moderate
+@given(data(min_rows=1), st.randoms(use_true_random=False))
+def test_reading_some_rows_is_reading_all_and_picking(given_: Data, random: Any) -> None:
+    with TemporaryDirectory() as directory:
+        dataset = write_dataset(directory, given_.table, given_.fields)
+        shard = dataset.shard(0)
+        rows = sorted(random.sample(range(shard.num_samples), random.randint(1, shard.num_samples)))
+        names = random.sample(given_.table.column_names, random.randint(1, len(given_.fields)))
+        batch = shard.read(np.array(rows), names, exact_nulls=True)
+        expected = given_.table.slice(0, shard.num_samples).take(rows)
+        for name, values in batch.items():
+            delivered = as_arrow(values).cast(expected[name].type)
+            assert repr(delivered.to_pylist()) == repr(expected[name].to_pylist())
+
+
+def foreign(samples: list[bytes], encodings: dict[str, tuple[str, int | None]]) -> MDSShard:
+    """A shard as another writer makes it, without a word of ours in its header."""
+    header = b'{"format": "mds"}'
+    offsets = np.cumsum([8 + 4 * len(samples) + len(header), *map(len, samples)])
+    words = np.array([len(samples), *offsets], "<u4").tobytes()
+    content = words + header + b"".join(samples)
+    texts, sizes = zip(*encodings.values(), strict=True)
+    raw = FileInfo("x.mds", len(content), {})
+    info = ShardInfo(tuple(encodings), texts, sizes, len(samples), raw)
+    return MDSShard(content, info, Schema.from_shards([info]), url=URL)
+
+
+def test_columns_that_cannot_be_decoded_are_stepped_over() -> None:
+    samples = [
+        b"\x05\0\0\0\x02\0\0\0" + b"\x01" + b"photo" + b"hi",
+        b"\x00\0\0\0\x01\0\0\0" + b"\x02" + b"" + b"!",
+    ]
+    shard = foreign(samples, {"a": ("int8", 1), "b": ("jpeg", None), "c": ("str", None)})
+    batch = shard.read(np.arange(2), ["c", "a"])
+    assert as_arrow(batch["c"]).to_pylist() == ["hi", "!"]
+    assert as_arrow(batch["a"]).to_pylist() == [1, 2]
+    with pytest.raises(UnsupportedEncodingError, match="column 'b' has encoding 'jpeg'"):
+        shard.read(np.arange(2), ["a", "b"])
+
+
+def test_opaque_columns_of_a_stated_size_leave_the_others_fixed() -> None:
+    shard = foreign([b"\x01abc", b"\x02def"], {"a": ("int8", 1), "b": ("later", 3)})
+    assert shard.read(np.arange(2), ["a"])["a"].tolist() == [1, 2]
+    with pytest.raises(UnsupportedEncodingError, match="'later'"):
+        shard.read(np.arange(2), ["b"])
+
+
+def test_arrays_of_more_dimensions_keep_their_shape() -> None:
+    shard = foreign([bytes(range(6))], {"a": ("ndarray:uint8:2,3", 6)})
+    assert shard.read(np.array([0]), ["a"])["a"].tolist() == [[[0, 1, 2], [3, 4, 5]]]
+
+
+def test_a_shard_without_samples_is_read() -> None:
+    for encodings in ({"a": ("int8", 1)}, {"a": ("str", None)}):
+        shard = foreign([], encodings)  # type: ignore[arg-type]
+        assert shard.num_samples == 0
+        assert len(shard.read(np.empty(0, np.int64), ["a"])["a"]) == 0
+
+
+def test_samples_of_another_size_than_the_index_says_are_refused() -> None:
+    with pytest.raises(CorruptDatasetError, match=r"samples of 1 bytes .* 3 bytes of samples"):
+        foreign([b"\x01", b"\x02\x03"], {"a": ("int8", 1)})
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([], slice(0, 0)),
+        ([5], slice(5, 6)),
+        ([2, 3, 4], slice(2, 5)),
+        ([2, 4], None),
+        ([0, 1, 3], None),
+    ],
+)
+def test_rows_without_a_gap_are_a_slice(rows: list[int], expected: slice | None) -> None:
+    assert contiguous(np.array(rows, np.int64)) == expected
