@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -66,8 +66,20 @@ class ReaderOptions:
         return tuple(self.transform.columns) if self.transform else self.nulls.columns
 
     def column(self, name: str) -> Column | None:
-        """The stored column behind a delivered one; None if a transform or a mask has made it."""
-        return None if self.transform is not None else self.schema.get(name)
+        """The stored column behind a delivered one; None if a transform or a mask has made it.
+
+        A column whose nulls are filled has none.
+        """
+        return None if self.transform is not None else self._columns.get(name)
+
+    @cached_property
+    def _columns(self) -> dict[str, Column]:
+        return {
+            column.name: column
+            if self.nulls.remaining(column)
+            else replace(column, null_count=0, element_null_count=0)
+            for column in self.schema
+        }
 
     def reader(self, batch_size: int, **options: Any) -> BatchReader:
         """Make a reader; further `options` are those of `BatchReader`."""
