@@ -10,7 +10,8 @@ from typing import Any
 from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.frameworks.nulls import NullPolicy
 from mdstorm_backend.order import ExactOrder
-from mdstorm_backend.read.batch_reader import BatchReader, Transform
+from mdstorm_backend.read.batch_reader import BatchReader
+from mdstorm_backend.read.block import Transform
 from mdstorm_backend.schema import Column, Schema
 
 __all__ = ["ReaderOptions"]

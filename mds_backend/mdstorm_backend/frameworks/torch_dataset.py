@@ -13,7 +13,8 @@ from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.frameworks.formats import column_to_numpy
 from mdstorm_backend.frameworks.reader_options import ReaderOptions
 from mdstorm_backend.order import ExactOrder
-from mdstorm_backend.read.batch_reader import BatchReader, Transform
+from mdstorm_backend.read.batch_reader import BatchReader
+from mdstorm_backend.read.block import Transform
 from mdstorm_backend.read.row_stream import Position
 from mdstorm_backend.storage import Location
 from mdstorm_backend.world import find_world

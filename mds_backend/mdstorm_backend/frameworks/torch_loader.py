@@ -20,7 +20,8 @@ from mdstorm_backend.frameworks.torch_tensors import (
     split_values,
     to_torch,
 )
-from mdstorm_backend.read.batch_reader import Block, check_batch_size
+from mdstorm_backend.read.batch_reader import check_batch_size
+from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.row_stream import Position
 
 __all__ = ["StreamingDataLoader"]

@@ -2,74 +2,32 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import accumulate, count, repeat
-from typing import TYPE_CHECKING, Protocol
+from itertools import repeat
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mdstorm_backend.batch import Batch, num_rows, slice_batch
+from mdstorm_backend.batch import Batch, num_rows
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.order import ExactOrder, Piece, batch_sizes, ceil_div
+from mdstorm_backend.order import ExactOrder, batch_sizes, ceil_div
+from mdstorm_backend.read.block import Block, Transform
 from mdstorm_backend.read.gather import Gatherer, gather_columns
 from mdstorm_backend.read.prefetch import Prefetcher
 from mdstorm_backend.read.row_stream import Position, RowStream
 from mdstorm_backend.read.shard import MemoryShard
 from mdstorm_backend.read.window import Range, Source, Window
+from mdstorm_backend.read.window_stream import WindowStream, warn_no_data
 
 if TYPE_CHECKING:
     from mdstorm_backend.dataset import Dataset
 
-__all__ = ["BatchReader", "Block", "Transform"]
+__all__ = ["BatchReader", "check_batch_size", "check_num_epochs"]
 
 _BEGINNING = Position()
-#: Shards that are opened ahead of use: downloaded, decompressed, their pages asked for.
-_SHARDS_AHEAD = 2
 #: A block has about so many rows, or bytes if that is less, but at least one batch.
 _BLOCK_ROWS = 8192
 _BLOCK_BYTES = 8 << 20
-
-
-class Transform(Protocol):
-    """A function on batches that may change columns and rows."""
-
-    @property
-    def columns(self) -> Sequence[str]:
-        """Columns of what it returns."""
-        ...
-
-    def __call__(self, batch: Batch) -> Batch:
-        """Return the transformed rows."""
-        ...
-
-
-@dataclass
-class Block:
-    """Consecutive batches in one piece of memory.
-
-    Attributes
-    ----------
-    sizes : list of int
-        Rows of each batch.
-    ends : list of Position
-        Where the reader stands after each batch.
-    batch : Batch
-        The rows of all of them.
-    """
-
-    sizes: list[int] = field(default_factory=list)
-    ends: list[Position] = field(default_factory=list)
-    ranges: list[Range] = field(default_factory=list)
-    batch: Batch = field(default_factory=dict)
-
-    def batches(self) -> Iterator[Batch]:
-        """Each batch as a view of the block."""
-        start = 0
-        for size in self.sizes:
-            yield slice_batch(self.batch, start, start + size)
-            start += size
 
 
 class BatchReader:
@@ -140,7 +98,8 @@ class BatchReader:
         self._part = part
         self._drop_last = drop_last
         self._batches_per_block = max(1, self._block_rows(block_rows) // batch_size)
-        self._first = [0, *accumulate(dataset.shard_sizes)]
+        transformed = None if transform is None else self._transformed
+        self._stream = WindowStream(dataset, self.order, transformed)
         first, last = self.order.rows(len(dataset))
         self.rows_per_epoch = last - first
 
@@ -187,7 +146,7 @@ class BatchReader:
             Number of the epoch with which the pass began: `num_epochs` counts from it.
         """
         if self.rows_per_epoch == 0:
-            _warn_no_data(self.dataset.url)
+            warn_no_data(self.dataset.url)
             return
         with Prefetcher(self._workers, self._prefetch) as prefetcher:
             plan = self._plan(start, first_epoch, prefetcher)
@@ -215,6 +174,12 @@ class BatchReader:
         batch = self._gather(ranges)
         return batch if self._prepare is None else self._prepare(batch)
 
+    def _transformed(self, source: Source) -> Source:
+        assert self.transform is not None
+        whole = Range(Window([source], None), 0, source.stop - source.start)
+        batch = self.transform(self._read([whole]))
+        return Source(MemoryShard(batch), 0, num_rows(batch))
+
     @property
     def _only_copies(self) -> bool:
         return (
@@ -229,7 +194,8 @@ class BatchReader:
 
     def _plan(self, start: Position, first_epoch: int, prefetcher: Prefetcher) -> Iterator[Block]:
         """Cut the stream of windows into batches, and those into blocks."""
-        stream = RowStream(self._windows(start, first_epoch, prefetcher), start)
+        stop_epoch = None if self.num_epochs is None else first_epoch + self.num_epochs
+        stream = RowStream(self._stream.windows(start, stop_epoch, prefetcher), start)
         part, parts = self._part
         block = Block()
         for size in self._sizes(start, first_epoch):
@@ -257,64 +223,6 @@ class BatchReader:
         rows = self.rows_per_epoch * self.num_epochs - done
         return batch_sizes(rows, len(self) - start.batches, self.batch_size)
 
-    def _windows(
-        self, start: Position, first_epoch: int, prefetcher: Prefetcher
-    ) -> Iterator[tuple[int, int, Window]]:
-        """Yield epoch, first row to use, and window."""
-        epochs = (
-            count(start.epoch)
-            if self.num_epochs is None
-            else range(start.epoch, first_epoch + self.num_epochs)
-        )
-        skip = start.row
-        for epoch in epochs:
-            rows = 0
-            for number, sources in enumerate(self._groups(self._sources(epoch, prefetcher))):
-                size = sum(source.stop - source.start for source in sources)
-                rows += size
-                if size <= skip:
-                    skip -= size
-                    continue
-                yield epoch, skip, Window(sources, self.order.permutation(size, epoch, number))
-                skip = 0
-            if rows == 0:
-                _warn_no_data(self.dataset.url)
-                return
-
-    def _sources(self, epoch: int, prefetcher: Prefetcher) -> Iterator[Source]:
-        pieces = self.order.pieces(self.dataset.shard_sizes, epoch)
-        if self.transform is not None:
-            return prefetcher.map(self._transformed, pieces)
-        return prefetcher.map(self._open, pieces, depth=_SHARDS_AHEAD)
-
-    def _open(self, piece: Piece) -> Source:
-        shard = self.dataset.shard(piece.shard)
-        if self.order.window == 0:
-            shard.will_need()
-        return Source(shard, piece.start, piece.stop, self._first[piece.shard] + piece.start)
-
-    def _transformed(self, piece: Piece) -> Source:
-        assert self.transform is not None
-        source = self._open(piece)
-        whole = Range(Window([source], None), 0, source.stop - source.start)
-        batch = self.transform(self._read([whole]))
-        return Source(MemoryShard(batch), 0, num_rows(batch))
-
-    def _groups(self, sources: Iterator[Source]) -> Iterator[list[Source]]:
-        """Join sources to windows of at least as many rows as the order asks for."""
-        group: list[Source] = []
-        rows = 0
-        for source in sources:
-            if source.stop == source.start:
-                continue
-            group.append(source)
-            rows += source.stop - source.start
-            if rows >= self.order.window:
-                yield group
-                group, rows = [], 0
-        if group:
-            yield group
-
 
 def check_batch_size(batch_size: object) -> None:
     """Raise InvalidArgumentError unless `batch_size` is a positive integer."""
@@ -335,11 +243,3 @@ def check_num_epochs(num_epochs: object) -> None:
         raise InvalidArgumentError(
             f"iterations must be positive integer or None, found num_epochs={num_epochs!r}"
         )
-
-
-def _warn_no_data(url: str) -> None:
-    warnings.warn(
-        f"No matching data is available for loading in {url}: the dataset, or this rank's share of "
-        "it, has no rows",
-        stacklevel=4,
-    )

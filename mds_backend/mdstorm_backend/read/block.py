@@ -1,0 +1,53 @@
+"""A block: consecutive batches in one piece of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from mdstorm_backend.batch import Batch, slice_batch
+from mdstorm_backend.read.row_stream import Position
+from mdstorm_backend.read.window import Range
+
+__all__ = ["Block", "Transform"]
+
+
+class Transform(Protocol):
+    """A function on batches that may change columns and rows."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """Columns of what it returns."""
+        ...
+
+    def __call__(self, batch: Batch) -> Batch:
+        """Return the transformed rows."""
+        ...
+
+
+@dataclass
+class Block:
+    """Consecutive batches in one piece of memory.
+
+    Attributes
+    ----------
+    sizes : list of int
+        Rows of each batch.
+    ends : list of Position
+        Where the reader stands after each batch.
+    batch : Batch
+        The rows of all of them.
+    """
+
+    sizes: list[int] = field(default_factory=list)
+    ends: list[Position] = field(default_factory=list)
+    ranges: list[Range] = field(default_factory=list)
+    batch: Batch = field(default_factory=dict)
+
+    def batches(self) -> Iterator[Batch]:
+        """Each batch as a view of the block."""
+        start = 0
+        for size in self.sizes:
+            yield slice_batch(self.batch, start, start + size)
+            start += size
