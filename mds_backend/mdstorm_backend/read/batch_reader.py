@@ -60,8 +60,8 @@ class BatchReader:
     block_rows : int
         Rows of a block, rounded to whole batches.
     part : tuple of int
-        ``(k, n)``: deliver only every n-th batch, beginning with number k. So n processes read one
-        sequence of batches together.
+        ``(k, n)``: deliver only every n-th batch, beginning with number k after the start. So n
+        processes read one sequence of batches together.
     drop_last : bool
         Deliver full batches only, as many as the rank with the fewest rows has.
     """
@@ -199,7 +199,7 @@ class BatchReader:
         part, parts = self._part
         block = Block()
         for size in self._sizes(start, first_epoch):
-            mine = stream.position.batches % parts == part
+            mine = (stream.position.batches - start.batches) % parts == part
             taken = stream.take(size, block.ranges if mine else [])
             if taken == 0 < size:
                 break
