@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import logging
-import sys
-import uuid
 from collections.abc import Callable
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from mdstorm_backend.dataset import open_dataset
@@ -14,7 +11,6 @@ from mdstorm_backend.optional import require
 from mdstorm_backend.spark.materialize import checked_shard_size, materialize
 from mdstorm_backend.spark.type_plan import check_float_dtype, plan_types
 
-from mdstorm.errors import NotADataFrameError, NotOnDriverError, UnsupportedArgumentError
 from mdstorm.spark._cache_dir import PETASTORM_CONF, parent_cache_dir
 from mdstorm.spark._codec import mds_compression
 from mdstorm.spark._context_managers import TorchDatasetContextManager
@@ -23,10 +19,11 @@ from mdstorm.spark._deletion import delete_at_exit, delete_dir, register_delete_
 from mdstorm.spark._horovod import warn_if_inconsistent
 from mdstorm.spark._identity import identify
 from mdstorm.spark._reader_arguments import ReaderArguments
+from mdstorm.spark._session import check_driver, directory_name, session_of
 
 if TYPE_CHECKING:
     from mdstorm_backend.frameworks.torch_loader import StreamingDataLoader
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 __all__ = [
     "DEFAULT_ROW_GROUP_SIZE_BYTES",
@@ -257,8 +254,8 @@ def make_spark_converter(
     -----
     The first four parameters are those of ``petastorm.spark.make_spark_converter``.
     """
-    _check_driver()
-    session = _session_of(df)
+    check_driver()
+    session = session_of(df)
     parent = parent_cache_dir(session, parent_cache_dir_url)
     compression = mds_compression(compression_codec)
     check_float_dtype(dtype)
@@ -272,7 +269,7 @@ def make_spark_converter(
     def convert() -> str:
         if dtype is not None:
             _logger.warning("Converting floating-point columns to %s", dtype)
-        dir_url = f"{parent}/{_directory_name(session)}"
+        dir_url = f"{parent}/{directory_name(session)}"
         materialize(
             df,
             dir_url,
@@ -287,35 +284,3 @@ def make_spark_converter(
     identity = identify(df, {**options, "parent": parent})
     dataset = open_dataset(find_or_convert(df, identity, parent, convert, cache_key))
     return SparkDatasetConverter(dataset.url, dataset.file_urls, len(dataset))
-
-
-def _check_driver() -> None:
-    if "pyspark" not in sys.modules:
-        return
-    from pyspark import TaskContext
-
-    if TaskContext.get() is not None:
-        raise NotOnDriverError(
-            "make_spark_converter should not be invoked from executor side: convert on the driver "
-            "and send the converter to the tasks, it pickles"
-        )
-
-
-def _session_of(df: Any) -> SparkSession:
-    if isinstance(df, str):
-        raise UnsupportedArgumentError(
-            f"make_spark_converter({df!r}): a path instead of a DataFrame is not supported in this "
-            "version. Read it first: make_spark_converter(spark.read.parquet(path))"
-        )
-    if not hasattr(df, "sparkSession") or not hasattr(df, "mapInArrow"):
-        raise NotADataFrameError(
-            f"{type(df).__name__!r} object has no attribute '_jdf': make_spark_converter needs a "
-            "Spark DataFrame. Make one with spark.createDataFrame(…)"
-        )
-    return cast("SparkSession", df.sparkSession)
-
-
-def _directory_name(session: SparkSession) -> str:
-    """Petastorm's pattern, by which people clean up: time, application, unique id."""
-    application = session.conf.get("spark.app.id", None) or "unknown"
-    return f"{datetime.now():%Y%m%d%H%M%S}-appid-{application}-{uuid.uuid4()}"
