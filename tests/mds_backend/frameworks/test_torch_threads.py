@@ -1,0 +1,106 @@
+"""The threads that read ahead: there while a pass runs, gone with it."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from mdstorm_backend.dataset import Dataset
+from mdstorm_backend.errors import CorruptDatasetError
+
+from tests.mds_backend.datasets import write_dataset
+from tests.mds_backend.frameworks.loaders import torch_loader
+
+
+def reading_threads() -> list[threading.Thread]:
+    return [t for t in threading.enumerate() if t.name.startswith("mdstorm-prefetch")]
+
+
+@pytest.fixture(autouse=True)
+def _no_threads_are_left() -> Iterator[None]:
+    gc.collect()
+    assert reading_threads() == []
+    yield
+    gc.collect()
+    assert reading_threads() == []
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Dataset:
+    """Words and numbers: variable-size columns are decoded by threads."""
+    rows = {"word": [str(i) for i in range(200)], "number": range(200)}
+    return write_dataset(tmp_path, rows, {"word": "string", "number": "long"}, tasks=10)
+
+
+def test_a_finished_pass_leaves_no_thread(dataset: Dataset) -> None:
+    batches = iter(torch_loader(dataset, batch_size=10))
+    next(batches)
+    assert reading_threads()
+    assert len(list(batches)) == 19
+    assert reading_threads() == []
+
+
+def test_a_closed_iterator_leaves_no_thread(dataset: Dataset) -> None:
+    batches = iter(torch_loader(dataset, batch_size=10))
+    next(batches)
+    batches.close()
+    assert reading_threads() == []
+
+
+def test_a_dropped_iterator_leaves_no_thread(dataset: Dataset) -> None:
+    loader = torch_loader(dataset, batch_size=10)
+    for _ in loader:
+        assert reading_threads()
+        break
+    gc.collect()
+    assert reading_threads() == []
+    assert len(list(loader)) == 20
+
+
+def test_leaving_the_block_ends_the_threads_of_every_iterator(dataset: Dataset) -> None:
+    with torch_loader(dataset, batch_size=10) as loader:
+        iterators = [iter(loader), iter(loader)]
+        for iterator in iterators:
+            next(iterator)
+        assert reading_threads()
+    assert reading_threads() == []
+    assert [list(iterator) for iterator in iterators] == [[], []]
+
+
+def test_a_closed_loader_can_be_read_again(dataset: Dataset) -> None:
+    loader = torch_loader(dataset, batch_size=10)
+    for _ in range(2):
+        next(iter(loader))
+        loader.close()
+        assert reading_threads() == []
+    assert len(list(loader)) == 20
+
+
+def test_an_error_leaves_no_thread(dataset: Dataset) -> None:
+    last = dataset.index.shards[-1].raw_data.basename
+    Path(dataset.location.path, last).write_bytes(b"damaged")
+    with pytest.raises(CorruptDatasetError):
+        list(torch_loader(dataset, batch_size=10))
+    assert reading_threads() == []
+
+
+def test_an_error_of_the_caller_leaves_no_thread(dataset: Dataset) -> None:
+    def train() -> None:
+        with torch_loader(dataset, batch_size=10) as loader:
+            for _ in loader:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train()
+    assert reading_threads() == []
+
+
+def test_without_workers_there_is_no_thread(dataset: Dataset) -> None:
+    batches = iter(torch_loader(dataset, batch_size=10, workers=0))
+    assert torch.is_tensor(next(batches)["number"])
+    assert reading_threads() == []
+    batches.close()
