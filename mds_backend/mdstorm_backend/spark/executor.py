@@ -94,14 +94,16 @@ def write_partition(
 
 def _join_small(batches: Batches) -> Batches:
     pending: list[pa.RecordBatch] = []
+    rows = size = 0
     for batch in batches:
         if batch.num_rows == 0:
             continue
         pending.append(batch)
-        rows, size = sum(b.num_rows for b in pending), sum(b.nbytes for b in pending)
+        rows += batch.num_rows
+        size += batch.nbytes
         if rows >= _JOIN_ROWS or size >= _JOIN_BYTES:
             yield _joined(pending)
-            pending = []
+            pending, rows, size = [], 0, 0
     if pending:
         yield _joined(pending)
 
