@@ -1,0 +1,89 @@
+"""How many rows an Arrow batch has, and that the user's setting survives."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mdstorm_backend.spark.arrow_batches import rows_per_batch, sized_arrow_batches
+from mdstorm_backend.spark.materialize import materialize
+
+from tests.mds_backend.datasets import array_of, plan, struct_of
+
+CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
+BINARIES = plan({"x": "binary"})
+
+
+@pytest.mark.parametrize(
+    ("spark_type", "rows"),
+    [
+        ("long", 10_000),
+        ("string", 10_000),
+        ("decimal(38,0)", 10_000),
+        (array_of("double"), 2_000),
+        (array_of("string"), 2_000),
+        (struct_of(a="long"), 2_000),
+        ("binary", 128),
+    ],
+    ids=str,
+)
+def test_wider_columns_get_fewer_rows(spark_type: Any, rows: int) -> None:
+    assert rows_per_batch(plan({"x": spark_type})) == rows
+
+
+def test_the_widest_column_decides() -> None:
+    schema = plan({"a": "long", "b": "binary", "c": array_of("double")})
+    assert rows_per_batch(schema) == 128
+
+
+@pytest.mark.parametrize(
+    ("before", "inside"),
+    [
+        (None, "128"),
+        ("5000", "128"),
+        ("128", "128"),
+        ("7", "7"),
+        ("0", "128"),
+        ("-1", "128"),
+    ],
+)
+def test_the_setting_is_lowered_and_restored(
+    spark: Any, set_conf: Any, before: str | None, inside: str
+) -> None:
+    set_conf(CONF, before)
+    with sized_arrow_batches(spark, BINARIES):
+        assert spark.conf.get(CONF) == inside
+    assert spark.conf.get(CONF, None) == before
+
+
+@pytest.mark.parametrize("before", [None, "5000", "7"])
+def test_the_setting_is_restored_after_a_failure(
+    spark: Any, set_conf: Any, before: str | None
+) -> None:
+    set_conf(CONF, before)
+    with pytest.raises(KeyboardInterrupt), sized_arrow_batches(spark, BINARIES):
+        raise KeyboardInterrupt
+    assert spark.conf.get(CONF, None) == before
+
+
+@pytest.mark.parametrize("before", [None, "5000"])
+def test_writing_restores_the_setting(
+    spark: Any, set_conf: Any, target: Path, before: str | None
+) -> None:
+    set_conf(CONF, before)
+    materialize(spark.sql("SELECT X'00' AS x"), str(target))
+    assert spark.conf.get(CONF, None) == before
+
+
+def test_large_binaries_of_more_rows_than_an_arrow_batch_holds(spark: Any, tmp_path: Path) -> None:
+    """Without smaller batches the first one has 2.5 GB, which Spark 3.5 does not survive."""
+    rows, size = 10_500, 250_000
+    df = spark.range(0, rows, 1, 1).selectExpr(f"CAST(repeat('x', {size}) AS BINARY) AS x")
+    target = tmp_path / "dataset"
+    try:
+        dataset = materialize(df, str(target), shard_size=1 << 28)
+        assert len(dataset) == rows
+        assert dataset.nbytes > rows * size
+        assert dataset[rows - 1]["x"] == b"x" * size
+    finally:
+        shutil.rmtree(target, ignore_errors=True)

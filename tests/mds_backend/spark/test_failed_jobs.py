@@ -1,0 +1,149 @@
+"""What a failed job leaves behind: nothing. And attempts that fail while the job succeeds."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from mdstorm_backend.dataset import open_dataset
+from mdstorm_backend.errors import DatasetNotFoundError, WriteError
+from mdstorm_backend.spark import materialize as materialize_module
+from mdstorm_backend.spark.materialize import materialize
+
+from tests.programs import SESSION, run_program
+
+
+def failing_frame(spark: Any) -> Any:
+    """Four partitions of 500 rows, of which the last one fails at its last row."""
+
+    def fail_at_the_end(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield batch
+            if 1999 in batch.column(0).to_pylist():
+                raise ValueError("row 1999 is bad")
+
+    return spark.range(0, 2000, 1, 4).mapInArrow(fail_at_the_end, "id long")
+
+
+def test_a_failed_job_leaves_nothing_behind(spark: Any, target: Path) -> None:
+    with pytest.raises(Exception, match="row 1999 is bad"):
+        materialize(failing_frame(spark), str(target), shard_size=2000)
+    assert not target.exists()
+    with pytest.raises(DatasetNotFoundError):
+        open_dataset(str(target))
+
+
+def test_a_failed_job_leaves_the_files_of_others(spark: Any, target: Path) -> None:
+    target.mkdir()
+    (target / "part-00000.parquet").write_text("mine")
+    with pytest.raises(Exception, match="row 1999 is bad"):
+        materialize(failing_frame(spark), str(target))
+    assert [path.name for path in target.iterdir()] == ["part-00000.parquet"]
+
+
+def test_a_directory_can_be_used_again_after_a_failure(spark: Any, target: Path) -> None:
+    with pytest.raises(Exception, match="row 1999 is bad"):
+        materialize(failing_frame(spark), str(target))
+    assert len(materialize(spark.range(3), str(target))) == 3
+
+
+def test_a_directory_that_cannot_be_made_is_an_error_before_the_job(
+    spark: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(WriteError, match="cannot be written to") as caught:
+        materialize(failing_frame(spark), f"{tmp_path}/file/dataset")
+    assert "Choose a directory" in str(caught.value)
+
+
+def test_shards_that_the_driver_cannot_see_are_an_error(
+    spark: Any, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_task = materialize_module.make_task
+
+    def make_task_on_a_disk_of_its_own(job: dict[str, Any]) -> Any:
+        write_shards, directory = make_task(job), str(target)
+
+        def write_and_lose(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            from pathlib import Path
+
+            yield from write_shards(batches)
+            for shard in Path(directory).glob("part-*"):
+                shard.unlink(missing_ok=True)
+
+        return write_and_lose
+
+    monkeypatch.setattr(materialize_module, "make_task", make_task_on_a_disk_of_its_own)
+    with pytest.raises(WriteError, match="cannot be seen from the driver") as caught:
+        materialize(spark.range(0, 10, 1, 1), str(target))
+    assert "1 of 1 shards" in str(caught.value)
+    assert not target.exists()
+
+
+RETRY = (
+    SESSION.replace("local[2]", "local[2,4]")
+    + """
+import sys
+from pathlib import Path
+from pyspark import TaskContext
+from mdstorm_backend.spark import materialize as module
+
+make_task = module.make_task
+
+def make_flaky_task(job):
+    write_shards, directory = make_task(job), sys.argv[1]
+
+    def fail_at_first(batches):
+        context = TaskContext.get()
+        leftovers = len(list(Path(directory).glob("part-00001-*")))
+        reports = list(write_shards(batches))
+        if context.partitionId() == 1 and context.attemptNumber() < 2:
+            raise ValueError("a machine is gone")
+        assert context.partitionId() != 1 or leftovers > 2
+        yield from reports
+
+    return fail_at_first
+
+module.make_task = make_flaky_task
+module.materialize(builder.getOrCreate().range(0, 3000, 1, 3), sys.argv[1], shard_size=4000)
+"""
+)
+
+
+def test_attempts_that_failed_leave_neither_shards_nor_rows(tmp_path: Path) -> None:
+    done = run_program(RETRY, tmp_path / "dataset", cwd=tmp_path)
+    assert "a machine is gone" in done.stderr
+    dataset = open_dataset(str(tmp_path / "dataset"))
+    assert dataset.to_table()["id"].to_pylist() == list(range(3000))
+    listed = {shard.raw_data.basename for shard in dataset.index.shards}
+    assert {path.name for path in (tmp_path / "dataset").glob("part-*")} == listed
+    attempts = {name.partition(".")[0] for name in listed if name.startswith("part-00001")}
+    assert len(attempts) == 1
+
+
+NOT_INSTALLED = (
+    SESSION
+    + """
+import sys
+from mdstorm_backend import materialize
+
+spark = builder.config("spark.executorEnv.PYTHONPATH", sys.argv[2]).getOrCreate()
+try:
+    materialize(spark.range(3), sys.argv[1])
+except Exception as error:
+    print(error)
+"""
+)
+
+
+def test_workers_without_mdstorm_say_how_to_install_it(tmp_path: Path) -> None:
+    stand_in = tmp_path / "site"
+    stand_in.mkdir()
+    message = "No module named 'mdstorm_backend'"
+    (stand_in / "mdstorm_backend.py").write_text(f"raise ModuleNotFoundError({message!r})\n")
+    done = run_program(NOT_INSTALLED, tmp_path / "dataset", stand_in, cwd=tmp_path)
+    assert f"mdstorm cannot be imported on a Spark worker ({message})" in done.stdout
+    for remedy in ("add the library 'mdstorm'", "%pip install mdstorm", "PYSPARK_PYTHON"):
+        assert remedy in done.stdout
+    assert not (tmp_path / "dataset").exists()

@@ -1,0 +1,38 @@
+"""Python programs in processes of their own, for what one process cannot show twice."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+#: Start of a program that needs a Spark session with settings of its own.
+SESSION = """
+import os
+os.environ["PYSPARK_SUBMIT_ARGS"] = "--conf spark.ui.enabled=false pyspark-shell"
+from pyspark.sql import SparkSession, functions as F
+builder = SparkSession.builder.master("local[2]")
+"""
+
+_TIMEOUT_SECONDS = 180
+
+
+def run_program(
+    source: str, *args: object, cwd: Path, expect_success: bool = True
+) -> subprocess.CompletedProcess[str]:
+    """Run the source of a program with `args` in the directory `cwd`, with this Python."""
+    program = cwd / "program.py"
+    program.write_text(source)
+    # What PySpark leaves behind in the environment of a process with a Connect session.
+    environment = {k: v for k, v in os.environ.items() if "REMOTE" not in k and "CONNECT" not in k}
+    done = subprocess.run(
+        [sys.executable, program, *map(str, args)],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_TIMEOUT_SECONDS,
+    )
+    if expect_success:
+        assert done.returncode == 0, done.stdout + done.stderr
+    return done
