@@ -1,0 +1,119 @@
+"""Reading takes memory for the rows at hand, not for the dataset nor for the time it goes on."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from mdstorm_backend.dataset import Dataset
+from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.read.batch_reader import BatchReader
+
+from tests.mds_backend.datasets import array_of, write_dataset
+from tests.mds_backend.frameworks.loaders import torch_loader
+
+FIXED: dict[str, Any] = {"x": array_of("double")}
+VARIABLE: dict[str, Any] = {"x": array_of("double"), "word": "string"}
+#: Six times the rows would take 20 MB more; how far threads are ahead makes out less than this.
+TOLERANCE = 6_000_000
+
+
+def rows(count: int, fields: dict[str, Any]) -> pa.Table:
+    values = np.arange(count * 8, dtype=np.float64)
+    matrix = pa.FixedSizeListArray.from_arrays(pa.array(values), 8)
+    columns = {"x": matrix.cast(pa.list_(pa.float64()))}
+    if "word" in fields:
+        columns["word"] = pa.array(np.arange(count)).cast(pa.string())
+    return pa.table(columns)
+
+
+@pytest.fixture(scope="module", params=["fixed", "variable", "zstd"])
+def sizes(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Dataset, Dataset]:
+    """A dataset, and one of six times as many rows."""
+    fields = VARIABLE if request.param == "variable" else FIXED
+    compression = "zstd:1" if request.param == "zstd" else None
+    directory: Path = tmp_path_factory.mktemp(request.param)
+    small, large = (
+        write_dataset(
+            directory / str(count),
+            rows(count, fields),
+            fields,
+            shard_size=500_000,
+            compression=compression,
+        )
+        for count in (64_000, 384_000)
+    )
+    return small, large
+
+
+def most_memory(batches: Iterable[Any]) -> int:
+    """Bytes that were allocated at most while iterating, by Python, NumPy and Arrow."""
+    gc.collect()
+    before = pa.total_allocated_bytes()
+    tracemalloc.start()
+    try:
+        arrow = 0
+        for _ in batches:
+            arrow = max(arrow, pa.total_allocated_bytes() - before)
+        return tracemalloc.get_traced_memory()[1] + arrow
+    finally:
+        tracemalloc.stop()
+
+
+SHUFFLED = ExactOrder(seed=1, shuffle_shards=True, shuffle_rows=True)
+
+
+@pytest.mark.parametrize("order", [ExactOrder(), SHUFFLED], ids=["in order", "shuffled"])
+def test_memory_does_not_grow_with_the_dataset_nor_with_epochs(
+    sizes: tuple[Dataset, Dataset], order: ExactOrder
+) -> None:
+    small, large = sizes
+
+    def read(dataset: Dataset, num_epochs: int) -> int:
+        return most_memory(BatchReader(dataset, order, batch_size=512, num_epochs=num_epochs))
+
+    read(small, 1)  # what is allocated once and for all
+    once = read(small, 1)
+    assert read(large, 1) < once + TOLERANCE
+    assert read(small, 6) < once + TOLERANCE
+
+
+def test_a_loader_takes_no_more(sizes: tuple[Dataset, Dataset]) -> None:
+    small, large = sizes
+    shuffle = {"seed": 1, "shuffle_shards": True, "window": 10_000}
+
+    def read(dataset: Dataset, num_epochs: int) -> int:
+        loader = torch_loader(dataset, batch_size=512, num_epochs=num_epochs, shuffle=shuffle)
+        return most_memory(loader)
+
+    read(small, 1)
+    once = read(small, 1)
+    assert read(large, 1) < once + TOLERANCE
+    assert read(small, 6) < once + TOLERANCE
+
+
+def test_nothing_is_kept_from_pass_to_pass(sizes: tuple[Dataset, Dataset]) -> None:
+    small, _ = sizes
+    loader = torch_loader(small, batch_size=4096, columns=["x"])
+
+    def passes(count: int) -> int:
+        for _ in range(count):
+            for _ in loader:
+                pass
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        first = passes(2)
+        assert passes(10) < first + 50_000
+    finally:
+        tracemalloc.stop()
