@@ -31,7 +31,7 @@ def make_loader(
     url: str, arguments: ReaderArguments, batch_size: int | None, dataset_size: int
 ) -> StreamingDataLoader:
     """Make the loader; nothing is opened before its first use."""
-    if batch_size is None or batch_size < 1:
+    if not batch_size or (isinstance(batch_size, int) and batch_size < 1):
         if arguments.num_epochs is None:
             raise InvalidArgumentError(
                 f"batch_size={batch_size!r} puts all rows into one batch, and num_epochs=None "

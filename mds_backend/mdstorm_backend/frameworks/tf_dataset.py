@@ -19,6 +19,7 @@ from mdstorm_backend.frameworks.reader_options import ReaderOptions
 from mdstorm_backend.frameworks.row_types import row_type
 from mdstorm_backend.frameworks.tf_tensors import ColumnSpec, check_nulls, spec_of_column, to_tf
 from mdstorm_backend.order import ceil_div
+from mdstorm_backend.read.batch_reader import check_batch_size
 
 __all__ = ["make_tf_dataset", "stored_specs"]
 
@@ -53,7 +54,13 @@ def make_tf_dataset(
     tf.data.Dataset
         A ``tf.compat.v1.data.Dataset`` that is also its own context manager, for eager and for
         graph mode.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If `batch_size` is not a positive integer.
     """
+    check_batch_size(batch_size)
 
     def build() -> Any:
         options = make_options()
