@@ -1,0 +1,32 @@
+"""Where converters put their copies, and small converters that need no Spark."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mdstorm.spark import SparkDatasetConverter
+from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
+
+from tests.compat.spark.converters import converter_of
+
+
+@pytest.fixture
+def cache_dir(tmp_path: Path, set_conf: Any) -> Path:
+    """The parent cache directory that the session is configured with."""
+    directory = tmp_path / "cache"
+    set_conf(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, f"file://{directory}")
+    return directory
+
+
+@pytest.fixture
+def ten(tmp_path: Path) -> SparkDatasetConverter:
+    """The numbers from 0 to 9 in two shards."""
+    return converter_of(tmp_path / "ten", {"number": range(10)}, {"number": "long"}, tasks=2)
+
+
+@pytest.fixture
+def default_delete_handler() -> Iterator[None]:
+    """Restore the default handler after the test."""
+    yield
+    register_delete_dir_handler(None)

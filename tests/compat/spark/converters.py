@@ -1,0 +1,54 @@
+"""Converters over datasets of a test, and what their loaders deliver."""
+
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mdstorm.spark import SparkDatasetConverter
+
+from tests.mds_backend.datasets import Columns, Fields, write_dataset
+
+#: One pass in stored order.
+IN_ORDER = {"num_epochs": 1, "shuffle_row_groups": False}
+
+Rows = dict[str, Any]
+Read = Callable[..., list[Rows]]
+
+
+def converter_of(
+    directory: Path, columns: Columns, fields: Fields, **options: Any
+) -> SparkDatasetConverter:
+    """Make the converter that a frame with these columns would get."""
+    dataset = write_dataset(directory, columns, fields, **options)
+    return SparkDatasetConverter(dataset.url, dataset.file_urls, len(dataset))
+
+
+def with_torch(
+    converter: SparkDatasetConverter, *, take: int | None = None, **arguments: Any
+) -> list[Rows]:
+    """Batches (the first `take`) of the PyTorch loader, as lists."""
+    with converter.make_torch_dataloader(**arguments) as loader:
+        return [
+            {name: getattr(values, "tolist", lambda v=values: v)() for name, values in b.items()}
+            for b in islice(loader, take)
+        ]
+
+
+def with_tf(
+    converter: SparkDatasetConverter, *, take: int | None = None, **arguments: Any
+) -> list[Rows]:
+    """Batches (the first `take`) of the TensorFlow dataset, as lists."""
+    with converter.make_tf_dataset(**arguments) as dataset:
+        return [
+            {
+                name: v.to_list() if hasattr(v, "to_list") else v.numpy().tolist()
+                for name, v in batch._asdict().items()
+            }
+            for batch in islice(dataset, take)
+        ]
+
+
+#: For what holds of both frameworks.
+with_either = pytest.mark.parametrize("read", [with_torch, with_tf], ids=["torch", "tf"])
