@@ -263,13 +263,32 @@ def test_damage_is_reported_by_its_own_error(tmp_path: Path, num_workers: int) -
         list(torch_loader(dataset, num_workers=num_workers))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_tensors_can_be_pinned(numbers: Dataset, num_workers: int) -> None:
-    source = StreamingDataset(local=numbers.url)
-    loader = mdstorm_backend.StreamingDataLoader(
-        source, batch_size=8, pin_memory=True, num_workers=num_workers
-    )
-    for batch in loader:
-        assert batch["number"].is_pinned()
-        assert batch["number"].cuda(non_blocking=True).tolist() == batch["number"].tolist()
+def pinning_loader(directory: Path) -> Any:
+    fields = {"number": "long", "word": "string"}
+    dataset = write_dataset(directory, {"number": [1, 2], "word": ["a", "b"]}, fields)
+    source = StreamingDataset(local=dataset.url)
+    return mdstorm_backend.StreamingDataLoader(source, batch_size=1, pin_memory=True)
+
+
+def test_tensors_are_pinned_where_there_is_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pinned: list[torch.Tensor] = []
+
+    def pin_memory(tensor: torch.Tensor) -> torch.Tensor:
+        pinned.append(tensor)
+        return tensor.clone()
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.Tensor, "pin_memory", pin_memory)
+    batches = list(pinning_loader(tmp_path))
+    assert [tensor.tolist() for tensor in pinned] == [[1], [2]]
+    assert [(batch["number"].item(), batch["word"]) for batch in batches] == [
+        (1, ["a"]),
+        (2, ["b"]),
+    ]
+
+
+def test_without_a_gpu_nothing_is_pinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert [batch["number"].item() for batch in pinning_loader(tmp_path)] == [1, 2]
