@@ -25,7 +25,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 .DEFAULT_GOAL := test
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: test demo benchmark lint format test-dev test-connect test-lowest \
+.PHONY: test demo benchmark parity lint format test-dev test-connect test-lowest \
 	test-interop java environments clean distclean
 
 test: java lint test-dev test-connect test-lowest
@@ -36,6 +36,10 @@ demo: java $(DEV)/.complete
 # Beside Petastorm and MosaicML Streaming, whose environments it makes.
 benchmark: java $(DEV)/.complete
 	$(DEV)/bin/python benchmarks/run.py
+
+# One program on Petastorm and on mdstorm: the batches must be equal.
+parity: java $(DEV)/.complete
+	$(DEV)/bin/python benchmarks/parity/compare.py
 
 lint: $(DEV)/.complete
 	$(DEV)/bin/ruff check .
