@@ -30,12 +30,18 @@ def decode_json(texts: pa.Array, type_: pa.DataType) -> pa.Array:
 
     Raises
     ------
-    pyarrow.ArrowInvalid
+    ValueError
         If a text does not hold a value of that type.
     """
     rows = parse_json(texts)
     restore = _restore(type_)
-    return pa.array([restore(row) for row in rows] if restore else rows, type_)
+    try:
+        values = pa.array([restore(row) for row in rows] if restore else rows, type_)
+    except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
+        raise ValueError(f"a text is no value of type {type_} ({error!r})") from error
+    if len(values) != len(texts):
+        raise ValueError(f"{len(texts)} texts hold {len(values)} values of type {type_}")
+    return values
 
 
 def _restore(type_: pa.DataType) -> _Restore:
