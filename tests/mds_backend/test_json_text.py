@@ -148,6 +148,24 @@ def test_many_texts_are_parsed_at_once() -> None:
     assert parse_json(pa.array(["[1, 2]", None, '"x"'])) == [[1, 2], None, "x"]
 
 
-def test_a_text_of_another_type_is_an_error() -> None:
-    with pytest.raises(pa.ArrowInvalid):
-        decode_json(pa.array(['"text"']), pa.list_(pa.int64()))
+@pytest.mark.parametrize(
+    ("text", "spark_type"),
+    [
+        ('"text"', array_of("long")),
+        ("7", struct_of(a="date")),
+        ('{"b": 1}', struct_of(a="date")),
+        ('{"a": 1}', struct_of(a="date")),
+        ('{"a": "x"}', struct_of(a="decimal(5,2)")),
+        ('{"a": "x"}', struct_of(a="binary")),
+        ('{"a": "x"}', struct_of(a="timestamp")),
+        ('{"a": "x"}', struct_of(a="long")),
+        ("[[1]]", map_of("string", "long")),
+        ("7", map_of("string", "date")),
+        ("[", array_of("long")),
+        ("[1],[2]", array_of("long")),
+    ],
+    ids=str,
+)
+def test_a_text_of_another_type_is_a_value_error(text: str, spark_type: SparkType) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        decode_json(pa.array([text]), arrow_type(spark_type))

@@ -98,7 +98,7 @@ def test_shards_with_nulls_keep_their_size_whatever_the_names(
 
 
 def test_nulls_that_begin_late_in_a_shard_are_counted_from_its_start(tmp_path: Path) -> None:
-    columns = {"a": [1] * 4000 + [None] * 4000}
+    columns = {"a": [1] * 2500 + [None] * 4000}
     reports = write_shards(tmp_path, columns, {"a": "byte"}, shard_size=20_000, batch_rows=500)
     assert max(report.info.raw_data.bytes for report in reports) <= 20_000
 
