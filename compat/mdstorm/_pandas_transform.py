@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from mdstorm_backend.batch import Batch, Values
 from mdstorm_backend.frameworks.formats import arrays_to_pandas, column_for_pandas, objects
-from mdstorm_backend.schema import Schema
+from mdstorm_backend.schema import Column, Schema
 
 from mdstorm.errors import TransformError
 from mdstorm.transform import TransformSpec
@@ -51,7 +51,7 @@ class PandasTransform:
             If the function returns other columns than declared, or arrays of other shapes.
         """
         frame = arrays_to_pandas(
-            {name: column_for_pandas(v, self._schema.get(name)) for name, v in batch.items()}
+            {name: _for_function(v, self._schema.get(name)) for name, v in batch.items()}
         )
         if self.spec.func is not None:
             frame = self.spec.func(frame)
@@ -80,6 +80,13 @@ class PandasTransform:
         if len(shape) > 1:
             return _stack(name, series.tolist(), shape)
         return series_to_values(series)
+
+
+def _for_function(values: Values, column: Column | None) -> npt.NDArray[Any]:
+    """Return a column as the function sees it: booleans with nulls as True, False and None."""
+    if not isinstance(values, np.ndarray) and pa.types.is_boolean(values.type):
+        return objects(values.to_pylist())
+    return column_for_pandas(values, column)
 
 
 def _stack(name: str, cells: list[Any], shape: tuple[int | None, ...]) -> npt.NDArray[Any]:

@@ -138,7 +138,8 @@ def _flat(values: Values, spec: ColumnSpec) -> npt.NDArray[Any]:
         values = scalars_to_numpy(values, has_nulls=values.null_count > 0)
     if values.dtype.kind == "M":
         return nanoseconds(values, spec.name, "TensorFlow")
-    if values.dtype.kind == "f" and tf.as_dtype(spec.dtype).is_integer and np.isnan(values).any():
+    keeps_nan = tf.as_dtype(spec.dtype).is_floating
+    if values.dtype.kind == "f" and not keeps_nan and np.isnan(values).any():
         raise null_error(spec.name, int(np.isnan(values).sum()), "TensorFlow")
     if spec.dtype == "string" and values.dtype.kind != "O":
         return values.astype(object)

@@ -40,10 +40,10 @@ def check_nulls(column: Column, count: int) -> None:
 
 
 def _needs_value(column: Column) -> bool:
-    if column.is_array:
-        element = column.arrow_type.value_type
-        return bool(column.null_count) or not _has_nan(element)
-    return _has_tensor(column.arrow_type) and not _has_nan(column.arrow_type)
+    type_ = column.arrow_type.value_type if column.is_array else column.arrow_type
+    if not _has_tensor(type_):
+        return False
+    return not _has_nan(type_) or (column.is_array and column.null_count > 0)
 
 
 def to_torch(values: Values, column: Column | None, name: str) -> TorchValues:
