@@ -1,0 +1,201 @@
+"""Every Spark type, from a DataFrame through the converter to both frameworks."""
+
+import datetime as dt
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import pytest
+import tensorflow as tf
+import torch
+from mdstorm.errors import UnsupportedTypeError
+from mdstorm.spark import make_spark_converter
+
+from tests.compat.spark.converters import IN_ORDER
+
+#: 2020-01-01 00:00 in New York, which is 05:00 UTC, and as a wall clock; nanoseconds.
+NEW_YORK, WALL_CLOCK = 1_577_854_800 * 10**9, 1_577_836_800 * 10**9
+DAY = 86_400 * 10**9
+MIDNIGHT = "'2020-01-01 00:00:00'"
+FLOAT_1_1 = 1.100000023841858
+
+
+class Case(NamedTuple):
+    """Two SQL literals, and what arrives for them."""
+
+    literals: tuple[str, str]
+    torch_dtype: torch.dtype | type
+    torch: list[Any]
+    tf_dtype: tf.DType
+    tf: list[Any]
+
+
+CASES = {
+    "boolean": Case(("true", "false"), torch.uint8, [1, 0], tf.bool, [True, False]),
+    "byte": Case(("-128Y", "127Y"), torch.int8, [-128, 127], tf.int8, [-128, 127]),
+    "short": Case(("-1S", "1S"), torch.int16, [-1, 1], tf.int16, [-1, 1]),
+    "int": Case(("-1", "1"), torch.int32, [-1, 1], tf.int32, [-1, 1]),
+    "long": Case(("-1L", "1L"), torch.int64, [-1, 1], tf.int64, [-1, 1]),
+    "float": Case(
+        ("float('1.1')", "float('inf')"),
+        torch.float32,
+        [FLOAT_1_1, float("inf")],
+        tf.float32,
+        [FLOAT_1_1, float("inf")],
+    ),
+    "double": Case(("1.1D", "1D"), torch.float32, [FLOAT_1_1, 1], tf.float32, [FLOAT_1_1, 1]),
+    "decimal": Case(
+        ("CAST(4.5 AS DECIMAL(5,2))", "CAST(-1 AS DECIMAL(5,2))"),
+        list,
+        [Decimal("4.50"), Decimal("-1.00")],
+        tf.string,
+        [b"4.50", b"-1.00"],
+    ),
+    "string": Case(("'a\\u0000'", "'ü'"), list, ["a\0", "ü"], tf.string, [b"a\0", "ü".encode()]),
+    "binary": Case(("X'00FF00'", "X''"), list, [b"\0\xff\0", b""], tf.string, [b"\0\xff\0", b""]),
+    "date": Case(
+        ("DATE'1970-01-02'", "DATE'1969-12-31'"),
+        list,
+        [dt.date(1970, 1, 2), dt.date(1969, 12, 31)],
+        tf.int64,
+        [DAY, -DAY],
+    ),
+    "timestamp": Case(
+        (f"TIMESTAMP{MIDNIGHT}", "TIMESTAMP'1969-12-31 19:00:00.000001'"),
+        torch.int64,
+        [NEW_YORK, 1000],
+        tf.int64,
+        [NEW_YORK, 1000],
+    ),
+    "timestamp_ntz": Case(
+        (f"TIMESTAMP_NTZ{MIDNIGHT}", "TIMESTAMP_NTZ'1970-01-01 00:00:00'"),
+        torch.int64,
+        [WALL_CLOCK, 0],
+        tf.int64,
+        [WALL_CLOCK, 0],
+    ),
+    "interval": Case(
+        ("INTERVAL '0.000001' SECOND", "INTERVAL '-1' SECOND"),
+        torch.int64,
+        [1, -1_000_000],
+        tf.int64,
+        [1, -1_000_000],
+    ),
+    "matrix": Case(
+        ("array(1.5D, 2D)", "array(3D, 4D)"),
+        torch.float32,
+        [[1.5, 2], [3, 4]],
+        tf.float32,
+        [[1.5, 2], [3, 4]],
+    ),
+    "ragged": Case(
+        ("array(1, 2)", "CAST(array() AS ARRAY<INT>)"), list, [[1, 2], []], tf.int32, [[1, 2], []]
+    ),
+    "booleans": Case(
+        ("array(true)", "array(false)"), torch.uint8, [[1], [0]], tf.bool, [[True], [False]]
+    ),
+    "dates": Case(
+        ("array(DATE'1970-01-02')", "array(DATE'1970-01-01')"),
+        list,
+        [[dt.date(1970, 1, 2)], [dt.date(1970, 1, 1)]],
+        tf.int64,
+        [[DAY], [0]],
+    ),
+    "timestamps": Case(
+        (f"array(TIMESTAMP{MIDNIGHT})", "array(TIMESTAMP'1969-12-31 19:00:00')"),
+        torch.int64,
+        [[NEW_YORK], [0]],
+        tf.int64,
+        [[NEW_YORK], [0]],
+    ),
+    "strings": Case(
+        ("array('a', 'b')", "CAST(array() AS ARRAY<STRING>)"),
+        list,
+        [["a", "b"], []],
+        tf.string,
+        [[b"a", b"b"], []],
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def converter(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """All cases as columns of one frame."""
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    rows = [
+        "SELECT " + ", ".join(f"{case.literals[i]} AS {name}" for name, case in CASES.items())
+        for i in (0, 1)
+    ]
+    df = spark.sql(" UNION ALL ".join(rows)).coalesce(1)
+    cache = tmp_path_factory.mktemp("types")
+    made = make_spark_converter(df, parent_cache_dir_url=f"file://{cache}")
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    yield made
+    made.delete()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_pytorch_receives(converter: Any, name: str) -> None:
+    (batch,) = converter.make_torch_dataloader(schema_fields=[name], **IN_ORDER)
+    values, case = batch[name], CASES[name]
+    if isinstance(values, torch.Tensor):
+        assert values.dtype == case.torch_dtype
+        assert values.tolist() == case.torch
+    else:
+        assert type(values) is case.torch_dtype
+        assert [v.tolist() if isinstance(v, torch.Tensor) else v for v in values] == case.torch
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_tensorflow_receives(converter: Any, name: str) -> None:
+    (batch,) = converter.make_tf_dataset(schema_fields=[name], **IN_ORDER)
+    values, case = getattr(batch, name), CASES[name]
+    assert values.dtype == case.tf_dtype
+    found = values.to_list() if isinstance(values, tf.RaggedTensor) else values.numpy().tolist()
+    assert found == case.tf
+
+
+def test_columns_come_in_the_order_of_the_frame(converter: Any) -> None:
+    (batch,) = converter.make_torch_dataloader(**IN_ORDER)
+    assert list(batch) == list(CASES)
+    (row,) = converter.make_tf_dataset(**IN_ORDER)
+    assert list(row._fields) == list(CASES)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "double", "float_", "vector"),
+    [
+        ("float32", torch.float32, torch.float32, torch.float32),
+        ("float64", torch.float64, torch.float64, torch.float64),
+        (None, torch.float64, torch.float32, torch.float64),
+    ],
+)
+def test_dtype_decides_the_precision(
+    spark: Any, cache_dir: Any, dtype: str | None, double: Any, float_: Any, vector: Any
+) -> None:
+    from pyspark.ml.linalg import Vectors
+
+    rows = [
+        (1.1, [1.1, 2.0], Vectors.sparse(3, {1: 1.1})),
+        (2.0, [3.0, 4.0], Vectors.dense(1, 2, 3)),
+    ]
+    df = spark.createDataFrame(rows, ["double", "array", "vector"])
+    converter = make_spark_converter(df.selectExpr("*", "float(double) AS float"), dtype=dtype)
+    (batch,) = converter.make_torch_dataloader(**IN_ORDER)
+    found = {name: values.dtype for name, values in batch.items()}
+    assert found == {"double": double, "array": double, "vector": vector, "float": float_}
+    assert batch["vector"].shape == (2, 3)
+
+
+@pytest.mark.parametrize("literal", ["DATE'9999-12-31'", "TIMESTAMP'9999-12-30 00:00:00'"])
+def test_instants_beyond_nanoseconds_are_an_error(spark: Any, cache_dir: Any, literal: str) -> None:
+    converter = make_spark_converter(spark.sql(f"SELECT {literal} AS late"))
+    with pytest.raises(tf.errors.OpError, match="column 'late' holds the timestamp 9999-12"):
+        list(converter.make_tf_dataset(num_epochs=1))
+
+
+def test_nested_values_have_no_tensor_in_tensorflow(spark: Any, cache_dir: Any) -> None:
+    converter = make_spark_converter(spark.sql("SELECT 1 AS x, named_struct('a', 1) AS s"))
+    with pytest.raises(UnsupportedTypeError, match="'s' of type struct<a: int32>"):
+        converter.make_tf_dataset(num_epochs=1, schema_fields=["x", "s"])
