@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,8 @@ class PandasTransform:
         self.columns = spec.columns_of(names)
         self._schema = schema
         self._shapes = {field[0]: tuple(field[2]) for field in spec.edit_fields}
+        _warn_of_unknown("remove_fields", spec.removed_fields, names)
+        _warn_of_unknown("selected_fields", spec.selected_fields or [], [*names, *self._shapes])
 
     def __call__(self, batch: Batch) -> Batch:
         """Transform some rows.
@@ -80,6 +83,17 @@ class PandasTransform:
         if len(shape) > 1:
             return _stack(name, series.tolist(), shape)
         return series_to_values(series)
+
+
+def _warn_of_unknown(argument: str, fields: Sequence[str], names: Sequence[str]) -> None:
+    unknown = [name for name in fields if name not in names]
+    if unknown:
+        warnings.warn(
+            f"{argument} specified some field names that are not part of the schema. These field "
+            f"names will be ignored: {', '.join(unknown)}",
+            UserWarning,
+            stacklevel=6,
+        )
 
 
 def _for_function(values: Values, column: Column | None) -> npt.NDArray[Any]:
