@@ -1,0 +1,145 @@
+"""Where copies go: which settings are read, in which order, and which URLs are taken."""
+
+import logging
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from mdstorm.errors import InvalidArgumentError, UnsupportedURLError
+from mdstorm.spark import SparkDatasetConverter, make_spark_converter
+from mdstorm.spark._cache_dir import parent_cache_dir
+
+MDSTORM = "mdstorm.spark.converter.parentCacheDirUrl"
+PETASTORM = "petastorm.spark.converter.parentCacheDirUrl"
+VARIABLE = "MDSTORM_PARENT_CACHE_DIR_URL"
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv("DATABRICKS_RUNTIME_VERSION", raising=False)
+
+
+def session(**conf: str) -> Any:
+    return SimpleNamespace(conf=SimpleNamespace(get=lambda key, default: conf.get(key, default)))
+
+
+def test_the_constant_keeps_the_name_of_petastorm() -> None:
+    assert SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF == PETASTORM
+
+
+@pytest.mark.parametrize(
+    ("url", "normalized"),
+    [
+        ("file:///tmp/x", "file:///tmp/x"),
+        ("file:/tmp/x", "file:///tmp/x"),
+        ("FILE:///tmp/x", "file:///tmp/x"),
+        ("file:///tmp/x/", "file:///tmp/x"),
+        ("file:///tmp/c//", "file:///tmp/c"),
+        ("file:///tmp/a b%20c", "file:///tmp/a b%20c"),
+        ("dbfs:/x/y", "file:///dbfs/x/y"),
+        ("dbfs:///x/y", "file:///dbfs/x/y"),
+        ("dbfs:/Volumes/a/b", "file:///Volumes/a/b"),
+        ("/dbfs/x", "file:///dbfs/x"),
+        ("/Volumes/a/b/", "file:///Volumes/a/b"),
+        ("/Workspace/a", "file:///Workspace/a"),
+        ("s3://bucket/x/", "s3://bucket/x"),
+        ("hdfs:///x", "hdfs:///x"),
+    ],
+)
+def test_accepted_urls(url: str, normalized: str) -> None:
+    assert parent_cache_dir(session(**{PETASTORM: url})) == normalized
+
+
+@pytest.mark.parametrize("url", ["/tmp/x", "tmp/x", "/", "C"])
+def test_a_url_without_a_scheme_is_refused(url: str) -> None:
+    with pytest.raises(UnsupportedURLError, match="ERROR! A scheme-less directory url") as caught:
+        parent_cache_dir(session(**{PETASTORM: url}))
+    assert isinstance(caught.value, ValueError)
+    assert f"({url}) is no longer supported" in str(caught.value)
+    assert 'prepend "file://"' in str(caught.value)
+
+
+def test_a_file_url_with_a_host_is_refused() -> None:
+    with pytest.raises(ValueError, match="names the host 'tmp'"):
+        parent_cache_dir(session(**{PETASTORM: "file://tmp/x"}))
+
+
+@pytest.mark.parametrize("conf", [{}, {PETASTORM: ""}, {MDSTORM: "", PETASTORM: ""}], ids=str)
+def test_no_setting_is_an_error(conf: dict[str, str]) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"Please set the spark config {PETASTORM}") as e:
+        parent_cache_dir(session(**conf))
+    assert isinstance(e.value, ValueError)
+    assert VARIABLE in str(e.value)
+    assert "parent_cache_dir_url" in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("argument", "mdstorm", "petastorm", "variable", "wins"),
+    [
+        ("file:/a", "file:/m", "file:/p", "file:/v", "file:///a"),
+        (None, "file:/m", "file:/p", "file:/v", "file:///m"),
+        (None, None, "file:/p", "file:/v", "file:///p"),
+        (None, None, None, "file:/v", "file:///v"),
+        ("", "", "file:/p", None, "file:///p"),
+    ],
+)
+def test_the_first_setting_given_wins(
+    spark: Any,
+    set_conf: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    argument: str | None,
+    mdstorm: str | None,
+    petastorm: str | None,
+    variable: str | None,
+    wins: str,
+) -> None:
+    set_conf(MDSTORM, mdstorm)
+    set_conf(PETASTORM, petastorm)
+    if variable is not None:
+        monkeypatch.setenv(VARIABLE, variable)
+    assert parent_cache_dir(spark, argument) == wins
+
+
+@pytest.mark.parametrize(
+    ("url", "master", "warns"),
+    [
+        ("file:///tmp/x", "spark://master:7077", True),
+        ("file:///dbfsx/y", "yarn", True),
+        ("file:///tmp/x", "local[8]", False),
+        ("file:///tmp/x", "LOCAL", False),
+        ("file:///dbfs/x", "spark://master:7077", False),
+        ("dbfs:/x", "spark://master:7077", False),
+        ("/Volumes/a/b", "spark://master:7077", False),
+        ("s3://bucket/x", "spark://master:7077", False),
+    ],
+)
+def test_a_disk_of_the_driver_is_warned_of_on_a_databricks_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    url: str,
+    master: str,
+    warns: bool,
+) -> None:
+    conf = {PETASTORM: url, "spark.master": master}
+    with caplog.at_level(logging.WARNING):
+        parent_cache_dir(session(**conf))
+        assert not caplog.records
+        monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "16.4")
+        parent_cache_dir(session(**conf))
+    assert [r.name for r in caplog.records] == ["mdstorm.spark.spark_dataset_converter"] * warns
+    assert all("you should specify a dbfs fuse path" in r.getMessage() for r in caplog.records)
+
+
+def test_the_setting_comes_before_anything_else(spark: Any, set_conf: Any) -> None:
+    set_conf(PETASTORM, None)
+    with pytest.raises(ValueError, match="Please set the spark config"):
+        make_spark_converter(spark.range(1), compression_codec="no such codec")
+
+
+def test_the_setting_is_read_anew_on_each_call(spark: Any, set_conf: Any, tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        set_conf(PETASTORM, f"file://{tmp_path}/{name}/")
+        converter = make_spark_converter(spark.range(3))
+        assert converter.cache_dir_url.startswith(f"file://{tmp_path}/{name}/20")

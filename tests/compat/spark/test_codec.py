@@ -1,0 +1,68 @@
+"""`compression_codec`: Petastorm's names, and what they become."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mdstorm.errors import CompressionCodecError
+from mdstorm.spark import make_spark_converter
+from mdstorm.spark._codec import mds_compression
+from mdstorm_backend.dataset import open_dataset
+
+
+@pytest.mark.parametrize(
+    ("codec", "compression"),
+    [
+        (None, None),
+        ("", None),
+        ("uncompressed", None),
+        ("UNCOMPRESSED", None),
+        ("snappy", "snappy"),
+        ("Snappy", "snappy"),
+        ("gzip", "gz"),
+        ("bzip2", "bz2"),
+        ("lz4", "zstd:1"),
+        ("deflate", "zstd:1"),
+    ],
+)
+def test_codecs_of_petastorm(codec: str | None, compression: str | None) -> None:
+    assert mds_compression(codec) == compression
+
+
+@pytest.mark.parametrize("codec", ["zstd", "none", "lzo", "brotli", "gz", 7, b"gzip"], ids=str)
+def test_any_other_codec_is_refused(codec: Any) -> None:
+    message = "compression_codec should be None or one of the following values"
+    with pytest.raises(CompressionCodecError, match=message) as caught:
+        mds_compression(codec)
+    assert isinstance(caught.value, RuntimeError)
+    assert isinstance(caught.value, ValueError)
+    assert "'snappy'" in str(caught.value)
+    assert repr(codec) in str(caught.value)
+
+
+@pytest.mark.parametrize(("codec", "logs"), [("lz4", 1), ("deflate", 1), ("gzip", 0), (None, 0)])
+def test_a_codec_without_a_counterpart_is_logged(
+    caplog: pytest.LogCaptureFixture, codec: str | None, logs: int
+) -> None:
+    with caplog.at_level(logging.INFO):
+        mds_compression(codec)
+    assert [r.levelname for r in caplog.records] == ["INFO"] * logs
+
+
+@pytest.mark.parametrize(
+    ("codec", "ending"),
+    [(None, ".mds"), ("snappy", ".mds.snappy"), ("GZIP", ".mds.gz"), ("lz4", ".mds.zstd")],
+)
+def test_shards_are_compressed(spark: Any, cache_dir: Path, codec: str | None, ending: str) -> None:
+    converter = make_spark_converter(spark.range(0, 50, 1, 1), compression_codec=codec)
+    (url,) = converter.file_urls
+    assert url.endswith(ending)
+    dataset = open_dataset(converter.cache_dir_url)
+    assert dataset.to_table()["id"].to_pylist() == list(range(50))
+
+
+def test_a_wrong_codec_writes_nothing(spark: Any, cache_dir: Path) -> None:
+    with pytest.raises(CompressionCodecError):
+        make_spark_converter(spark.range(3), compression_codec="zstd")
+    assert not cache_dir.exists()
