@@ -15,6 +15,7 @@ from mdstorm_backend.errors import CorruptDatasetError, MDStormError, Unsupporte
 from mdstorm_backend.index import Index
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.read.batch_reader import BatchReader
+from mdstorm_backend.spark_types import SparkType
 
 from tests.mds_backend.datasets import array_of, struct_of, write_dataset, write_numbers
 
@@ -162,6 +163,25 @@ def test_text_that_is_not_utf8_is_reported(tmp_path: Path) -> None:
     target = Target(write_dataset(tmp_path, {"text": ["ab"]}, {"text": "string"}))
     with pytest.raises(CorruptDatasetError, match="cannot be decoded"):
         target.read(target.data[:-1] + b"\xff")
+
+
+@pytest.mark.parametrize(
+    ("spark_type", "values", "count"),
+    [
+        ("long", [1, None, 3], 3),
+        ("string", ["a", None, "c"], 3),
+        (array_of("long"), [[1, 2], [None, 4]], 4),
+    ],
+    ids=str,
+)
+def test_null_bitmaps_of_another_length_are_reported(
+    spark_type: SparkType, values: list[object], count: int, tmp_path: Path
+) -> None:
+    target = Target(write_dataset(tmp_path, {"a": values}, {"a": spark_type}))
+    stated = f'"count": {count}'.encode()
+    assert target.data.count(stated) == 1
+    with pytest.raises(CorruptDatasetError, match="null bitmaps that are not of its"):
+        target.read(target.data.replace(stated, b'"count": 7'))
 
 
 def test_a_shard_of_another_layout_is_reported(tmp_path: Path) -> None:
