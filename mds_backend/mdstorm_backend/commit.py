@@ -1,14 +1,15 @@
 """The commit: the moment in which a directory of shards becomes a dataset, and its removal.
 
 A directory is ours if it holds the marker file, and a dataset once it holds an index, which is
-written last. Until then nothing in it counts.
+written last. Until then nothing in it counts. Each job names its shards after itself, and removes
+no others than those.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from mdstorm_backend.errors import WriteError
@@ -17,13 +18,14 @@ from mdstorm_backend.schema import FORMAT_VERSION, Column, Schema
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.shard_writer import ShardReport
 
-__all__ = ["MARKER_NAME", "commit", "mark_directory", "remove_dataset"]
+__all__ = ["MARKER_NAME", "abandon", "commit", "mark_directory", "remove_dataset"]
 
 #: Says that mdstorm made the directory. Other readers list files that end in ``.json``.
 MARKER_NAME = "_mdstorm"
 
 _OURS = re.compile(
-    r"part-\d{5,}-\d+\.\d{5,}\.mds(\.(zstd|gz|bz2|br|snappy))?(\.[0-9a-f]{32}\.tmp)?"
+    r"part-\d{5,}-((?P<job>[0-9a-f]{8})-)?\d+\.\d{5,}\.mds(\.(zstd|gz|bz2|br|snappy))?"
+    r"(\.[0-9a-f]{32}\.tmp)?"
 )
 
 
@@ -45,15 +47,18 @@ def mark_directory(location: Location) -> None:
         ) from error
 
 
-def commit(location: Location, schema: Schema, reports: Sequence[ShardReport]) -> Index:
+def commit(
+    location: Location, schema: Schema, reports: Sequence[ShardReport], job: str | None = None
+) -> Index:
     """Publish the shards of `reports`, in that order, as the dataset of the directory.
 
-    Shards of attempts that lost are removed.
+    Shards of attempts of the same job that lost are removed.
 
     Raises
     ------
     WriteError
-        If a shard is not where it was reported: executors wrote to disks of their own.
+        If a shard is not where it was reported, because executors wrote to disks of their own, or
+        if another job has published a dataset there in the meantime.
     """
     shards = tuple(report.info for report in reports)
     names = {(info.zip_data or info.raw_data).basename: info for info in shards}
@@ -70,6 +75,11 @@ def commit(location: Location, schema: Schema, reports: Sequence[ShardReport]) -
             "directory that the driver and all executors share, such as a mounted volume or an "
             "object store"
         )
+    if INDEX_NAME in sizes:
+        raise WriteError(
+            f"another job has written a dataset to {location.url} in the meantime. It is left as "
+            "it is; write to a directory of your own"
+        )
     columns = tuple(_with_counts(column, reports) for column in schema)
     extra = {
         "version": FORMAT_VERSION,
@@ -85,10 +95,18 @@ def commit(location: Location, schema: Schema, reports: Sequence[ShardReport]) -
             "process writes to the same directory, or its storage is at fault: choose another "
             "directory"
         )
-    for name in sizes:
-        if _OURS.fullmatch(name) and name not in names:
+    for name in _shards_of(job, sizes):
+        if name not in names:
             location.remove(name)
     return index
+
+
+def abandon(location: Location, job: str) -> None:
+    """Remove what a failed job has written, and the directory if nothing else is in it."""
+    for name in _shards_of(job, location.list_names()):
+        location.remove(name)
+    if not set(location.list_names()) - {MARKER_NAME}:
+        remove_dataset(location)
 
 
 def remove_dataset(location: Location) -> list[str]:
@@ -110,6 +128,11 @@ def remove_dataset(location: Location) -> list[str]:
     if not rest:
         location.remove_directory_if_empty()
     return rest
+
+
+def _shards_of(job: str | None, names: Iterable[str]) -> list[str]:
+    found = [(name, _OURS.fullmatch(name)) for name in names]
+    return [name for name, match in found if match and match["job"] == job]
 
 
 def _with_counts(column: Column, reports: Sequence[ShardReport]) -> Column:

@@ -10,7 +10,7 @@ import mmap
 import os
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,23 +44,24 @@ def normalize_url(url: str) -> str:
     Raises
     ------
     UnsupportedURLError
-        If a ``file:`` URL names a host, as ``file://tmp/x`` does.
+        If a ``file:`` or ``dbfs:`` URL names a host, as ``file://tmp/x`` does, or is relative.
     """
     scheme, colon, rest = url.partition(":")
     if not (colon and scheme.isidentifier()):
         return "file://" + os.path.abspath(url)
     scheme = scheme.lower()
-    if scheme == "dbfs":
-        path = "/" + rest.strip("/")
-        return "file://" + (path if path.startswith("/Volumes/") else "/dbfs" + path)
-    if scheme != "file":
+    if scheme not in ("file", "dbfs"):
         return f"{scheme}:{rest.rstrip('/')}"
-    if rest.startswith("//") and not rest.startswith("///"):
+    if not rest.startswith("/") or (rest.startswith("//") and not rest.startswith("///")):
+        what = f"the host {rest[2:].partition('/')[0]!r}" if rest.startswith("/") else "no root"
         raise UnsupportedURLError(
-            f"{url!r} names the host {rest[2:].partition('/')[0]!r}, and a file URL has none: "
-            f"write file:///{rest[2:]} for an absolute path"
+            f"{url!r} has {what}, where a {scheme} URL has an absolute path: write "
+            f"{scheme}:///{rest.strip('/')}"
         )
-    return "file:///" + rest.strip("/")
+    path = "/" + rest.strip("/")
+    if scheme == "file" or path.startswith("/Volumes/"):
+        return "file://" + path
+    return "file:///dbfs" + path
 
 
 _SECRET = re.compile(r"key|secret|token|password|credential", re.IGNORECASE)
@@ -74,13 +75,21 @@ def check_no_secrets(storage_options: dict[str, Any]) -> None:
     InvalidArgumentError
         If a name looks like a credential's; the message holds no value.
     """
-    secrets = sorted(name for name in storage_options if _SECRET.search(name))
+    secrets = sorted(_secret_names(storage_options))
     if secrets:
         raise InvalidArgumentError(
             f"storage_options hold {secrets}, which would be pickled and sent to the Spark "
             "workers. Give the workers credentials of their own, through their environment, an "
             "instance profile or the cluster's configuration, and leave these options out"
         )
+
+
+def _secret_names(options: dict[str, Any]) -> Iterator[str]:
+    for name, value in options.items():
+        if isinstance(value, dict):
+            yield from _secret_names(value)
+        elif _SECRET.search(str(name)):
+            yield str(name)
 
 
 @dataclass(frozen=True)
@@ -103,11 +112,22 @@ class Location:
         """Return the location behind `url`, which may also be a local path."""
         return cls(normalize_url(os.fspath(url)), dict(storage_options or {}))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        check_no_secrets(self.storage_options)
+        return Location, (self.url, self.storage_options)
+
     def _resolve(self) -> tuple[Any, str]:
         if self.url.startswith("file:///"):
             # Taken literally: a path may hold any character, '%' and blanks among them.
             return LocalFileSystem(), self.url[len("file://") :]
-        return fsspec.core.url_to_fs(self.url, **self.storage_options)  # type: ignore[no-any-return]
+        try:
+            fs, path = fsspec.core.url_to_fs(self.url, **self.storage_options)
+        except ValueError as error:
+            raise UnsupportedURLError(
+                f"{self.url!r} cannot be opened ({error}): use file:///…, dbfs:/…, s3://…, gs://…, "
+                "abfss://… or another scheme that fsspec knows"
+            ) from error
+        return fs, path
 
     @property
     def path(self) -> str:
@@ -128,8 +148,17 @@ class Location:
         return Location(self.file_url(name), self.storage_options)
 
     def make_directory(self) -> None:
-        """Create the directory and its parents where storage has such a thing."""
+        """Create the directory and its parents where storage has such a thing.
+
+        Raises
+        ------
+        FileNotFoundError
+            If it lies on a Databricks mount that this machine does not have.
+        """
         fs, path = self._resolve()
+        for mount in FUSE_PREFIXES:
+            if path.startswith(mount) and not os.path.isdir(mount):
+                raise FileNotFoundError(f"{mount} is not mounted on this machine")
         fs.makedirs(path, exist_ok=True)
 
     def list_sizes(self) -> list[tuple[str, int]]:

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 from mdstorm_backend.errors import InvalidArgumentError
 
-__all__ = ["World", "find_world"]
+__all__ = ["HOROVOD_VARIABLES", "World", "find_world"]
 
-#: Variables for rank and world size, in the order in which they are tried.
-_VARIABLES = (
-    ("RANK", "WORLD_SIZE"),
+#: Variables for rank and world size under Horovod, in the order in which they are tried.
+HOROVOD_VARIABLES = (
     ("HOROVOD_RANK", "HOROVOD_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
 )
+_VARIABLES = (("RANK", "WORLD_SIZE"), *HOROVOD_VARIABLES)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The context manager for loaders of the user's own making."""
+"""Petastorm's context managers: for loaders of the user's own making, and for use by hand."""
 
 from __future__ import annotations
 
@@ -6,13 +6,64 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
-from mdstorm_backend.dataset import open_dataset
+from mdstorm_backend.optional import require
 
 from mdstorm.errors import InvalidArgumentError
+from mdstorm.spark._files import open_files
 from mdstorm.spark._loader_reader import LoaderReader
 from mdstorm.spark._reader_arguments import ReaderArguments
 
-__all__ = ["TorchDatasetContextManager"]
+__all__ = ["TFDatasetContextManager", "TorchDatasetContextManager"]
+
+
+class TFDatasetContextManager:
+    """Makes a TensorFlow dataset on entry.
+
+    Parameters
+    ----------
+    parquet_file_url_list : sequence of str
+        URLs of all shard files of one dataset.
+    batch_size : int
+        Rows of a batch.
+    prefetch : int or None
+        Batches that TensorFlow keeps ready.
+    petastorm_reader_kwargs : dict
+        Petastorm's reader arguments, with ``num_epochs`` and ``workers_count``.
+    shuffling_queue_capacity : int or None
+        Rows that are shuffled together.
+    """
+
+    def __init__(
+        self,
+        parquet_file_url_list: Sequence[str],
+        batch_size: int,
+        prefetch: int | None,
+        petastorm_reader_kwargs: dict[str, Any],
+        shuffling_queue_capacity: int | None,
+    ) -> None:
+        self._dir_url = _directory_of(parquet_file_url_list)
+        self.parquet_file_url_list = list(parquet_file_url_list)
+        self.batch_size = batch_size
+        self.prefetch = prefetch
+        self.petastorm_reader_kwargs = petastorm_reader_kwargs
+        self.shuffling_queue_capacity = shuffling_queue_capacity
+
+    def __enter__(self) -> Any:
+        require("tensorflow")
+        from mdstorm.spark._tensorflow import make_dataset
+
+        arguments = _arguments(self.petastorm_reader_kwargs, self.shuffling_queue_capacity)
+        return make_dataset(
+            self._dir_url, self.parquet_file_url_list, arguments, self.batch_size, self.prefetch
+        )
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Do nothing: the threads of a pass end with its iterator."""
 
 
 class TorchDatasetContextManager:
@@ -21,7 +72,7 @@ class TorchDatasetContextManager:
     Parameters
     ----------
     parquet_file_url_list : sequence of str
-        URLs of the shard files of one dataset.
+        URLs of all shard files of one dataset.
     batch_size : int
         Passed on to `data_loader_fn`.
     petastorm_reader_kwargs : dict
@@ -39,10 +90,9 @@ class TorchDatasetContextManager:
         batch_size: int,
         petastorm_reader_kwargs: dict[str, Any],
         shuffling_queue_capacity: int,
-        data_loader_fn: Callable[..., Any],
+        data_loader_fn: Callable[..., Any] | None,
     ) -> None:
-        if not parquet_file_url_list:
-            raise InvalidArgumentError("a loader needs the URL of at least one shard file")
+        self._dir_url = _directory_of(parquet_file_url_list)
         self.parquet_file_url_list = list(parquet_file_url_list)
         self.batch_size = batch_size
         self.petastorm_reader_kwargs = petastorm_reader_kwargs
@@ -52,15 +102,17 @@ class TorchDatasetContextManager:
         self.loader: Any = None
 
     def __enter__(self) -> Any:
-        others = dict(self.petastorm_reader_kwargs)
-        arguments = ReaderArguments(
-            "make_batch_reader",
-            others.pop("num_epochs", None),
-            others.pop("workers_count", None),
-            0,
-            others,
-        )
-        dataset = open_dataset(self.parquet_file_url_list[0].rpartition("/")[0])
+        files = self.parquet_file_url_list
+        if self.data_loader_fn is None:
+            arguments = _arguments(self.petastorm_reader_kwargs, self.shuffling_queue_capacity)
+            rows = len(open_files(self._dir_url, files))
+            require("torch")
+            from mdstorm.spark._torch import make_loader
+
+            self.loader = make_loader(self._dir_url, files, arguments, self.batch_size, rows)
+            return self.loader
+        arguments = _arguments(self.petastorm_reader_kwargs, 0)
+        dataset = open_files(self._dir_url, files)
         self.reader = LoaderReader(arguments.options(dataset, arguments.order()))
         self.loader = self.data_loader_fn(
             reader=self.reader,
@@ -78,3 +130,17 @@ class TorchDatasetContextManager:
         if self.reader is not None:
             self.reader.stop()
             self.reader.join()
+        elif self.loader is not None:
+            self.loader.close()
+
+
+def _directory_of(file_urls: Sequence[str]) -> str:
+    if not file_urls:
+        raise InvalidArgumentError("a loader needs the URL of at least one shard file")
+    return file_urls[0].rpartition("/")[0]
+
+
+def _arguments(reader_kwargs: dict[str, Any], queue_capacity: int | None) -> ReaderArguments:
+    others = dict(reader_kwargs)
+    num_epochs, workers = others.pop("num_epochs", None), others.pop("workers_count", None)
+    return ReaderArguments("make_batch_reader", num_epochs, workers, queue_capacity, others)

@@ -55,14 +55,10 @@ def find_or_convert(
         Name under which other processes find the copy as well.
     """
     with _lock:
-        found = _conversions.get(identity.content)
-        if found and _exists(found.dir_url) and _same_plan(found.frame, df):
-            return found.dir_url
-        dir_url = _read_note(parent_dir_url, cache_key, identity) if cache_key else None
-        if dir_url is None:
-            dir_url = convert()
-            if cache_key:
-                _write_note(parent_dir_url, cache_key, identity, dir_url)
+        noted = _read_note(parent_dir_url, cache_key, identity) if cache_key else None
+        dir_url = noted or _remembered(identity, df) or convert()
+        if cache_key and dir_url != noted:
+            _write_note(parent_dir_url, cache_key, identity, dir_url)
         _conversions[identity.content] = _Conversion(dir_url, df if hasattr(df, "_jdf") else None)
         return dir_url
 
@@ -73,6 +69,13 @@ def forget(dir_url: str) -> None:
         for content, conversion in list(_conversions.items()):
             if conversion.dir_url == dir_url:
                 del _conversions[content]
+
+
+def _remembered(identity: Identity, df: DataFrame) -> str | None:
+    """Return the copy that this process has made, if it is still there."""
+    found = _conversions.get(identity.content)
+    usable = found and _exists(found.dir_url) and _same_plan(found.frame, df)
+    return found.dir_url if found and usable else None
 
 
 def _exists(dir_url: str) -> bool:

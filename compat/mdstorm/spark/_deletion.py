@@ -10,7 +10,10 @@ from collections.abc import Callable
 from mdstorm_backend.commit import remove_dataset
 from mdstorm_backend.storage import Location
 
-__all__ = ["delete_at_exit", "delete_dir", "register_delete_dir_handler"]
+__all__ = ["delete_at_exit", "delete_dir", "keep_after_exit", "register_delete_dir_handler"]
+
+#: Copies to remove at the end, each with the process that wrote it.
+_doomed: dict[str, int] = {}
 
 _logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
 
@@ -49,13 +52,20 @@ def delete_dir(dir_url: str) -> None:
 
 def delete_at_exit(dir_url: str) -> None:
     """Remove a converted copy when this process, and not a fork of it, ends normally."""
-    atexit.register(_delete_quietly, dir_url, os.getpid())
+    _doomed[dir_url] = os.getpid()
 
 
-def _delete_quietly(dir_url: str, writer: int) -> None:
-    if os.getpid() != writer:
-        return
-    try:
-        delete_dir(dir_url)
-    except Exception as error:
-        _logger.warning("Delete cache data %s failed due to %r", dir_url, error)
+def keep_after_exit(dir_url: str) -> None:
+    """Take back `delete_at_exit`."""
+    _doomed.pop(dir_url, None)
+
+
+@atexit.register
+def _delete_doomed() -> None:
+    for dir_url, writer in _doomed.items():
+        if writer != os.getpid():
+            continue
+        try:
+            delete_dir(dir_url)
+        except Exception as error:
+            _logger.warning("Delete cache data %s failed due to %r", dir_url, error)

@@ -8,6 +8,7 @@ from typing import Any
 from mdstorm_backend.frameworks.formats import column_to_numpy
 from mdstorm_backend.frameworks.reader_options import ReaderOptions
 from mdstorm_backend.frameworks.row_types import row_type
+from mdstorm_backend.read.row_stream import Position
 
 __all__ = ["LoaderReader"]
 
@@ -25,6 +26,7 @@ class LoaderReader:
     def __init__(self, options: ReaderOptions) -> None:
         self._options = options
         self._batches: Iterator[Any] | None = None
+        self._epoch = 0
         self.last_row_consumed = False
         self.stopped = False
 
@@ -71,7 +73,11 @@ class LoaderReader:
         if rows == 0:
             return
         type_ = row_type("inferred_schema_view", self._options.delivered)
-        for batch in self._options.reader(rows):
+        first_epoch = self._epoch
+        self._epoch += self._options.num_epochs or 1
+        reader = self._options.reader(rows)
+        blocks = reader.blocks(Position(epoch=first_epoch), first_epoch)
+        for batch in (batch for block in blocks for batch in block.batches()):
             yield type_(
                 *(
                     column_to_numpy(batch[name], self._options.column(name))

@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 import os
-import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any
 
+import numpy as np
 from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.frameworks.nulls import NullPolicy
 from mdstorm_backend.frameworks.reader_options import ReaderOptions
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.read.batch_reader import check_num_epochs
-from mdstorm_backend.schema import Schema
 
 from mdstorm._pandas_transform import PandasTransform
 from mdstorm.errors import (
     ArgumentTypeError,
     InvalidArgumentError,
-    NoMatchingFieldsError,
     UnsupportedArgumentError,
 )
+from mdstorm.spark._fields import field_patterns, select_fields
 from mdstorm.transform import TransformSpec
 
-__all__ = ["ReaderArguments", "check_arguments"]
+__all__ = ["DEFAULT_WORKERS", "ReaderArguments", "check_arguments", "check_integer"]
 
 _POOLS = ("thread", "process", "dummy")
-_DEFAULT_WORKERS = 4
+#: Petastorm's number of readers.
+DEFAULT_WORKERS = 4
 
 #: Arguments that have an effect.
 _EFFECTIVE = {
@@ -88,12 +89,16 @@ def check_arguments(method: str, arguments: Mapping[str, Any]) -> None:
                 f"{method}() got an unexpected keyword argument {name!r}. Reader arguments are "
                 f"{', '.join(sorted({*_EFFECTIVE, *_WITHOUT_OBJECT, *_NEUTRAL}))}"
             )
-        if name in _NEUTRAL and value not in _NEUTRAL[name]:
+        if name in _NEUTRAL and not any(value is v or _equal(value, v) for v in _NEUTRAL[name]):
             raise UnsupportedArgumentError(
                 f"{method}(): {name}={value!r} has no effect in this version and is not ignored "
                 "silently. Filter or select on the DataFrame before converting it, or in a "
                 "transform_spec"
             )
+
+
+def _equal(value: Any, neutral: Any) -> bool:
+    return type(value) is type(neutral) and bool(value == neutral)
 
 
 @dataclass(frozen=True)
@@ -119,13 +124,14 @@ class ReaderArguments:
     def __post_init__(self) -> None:
         check_arguments(self.method, self.others)
         check_num_epochs(self.num_epochs)
+        check_integer("workers_count", self.workers_count, lowest=1)
+        check_integer("shuffling_queue_capacity", self.shuffling_queue_capacity)
+        check_integer("seed", self.others.get("seed"), lowest=0)
+        check_integer("shard_seed", self.others.get("shard_seed"), lowest=0)
+        _check_shapes(self.others)
         if self.others.get("reader_pool_type", "thread") not in _POOLS:
             raise InvalidArgumentError(
                 f"Unknown reader_pool_type: {self.others['reader_pool_type']}. Use one of {_POOLS}"
-            )
-        if self.workers_count is not None and self.workers_count < 1:
-            raise InvalidArgumentError(
-                f"workers_count must be at least 1 or None, found {self.workers_count}"
             )
         spec = self.others.get("transform_spec")
         if spec is not None and not isinstance(spec, TransformSpec):
@@ -150,7 +156,7 @@ class ReaderArguments:
         """Threads that read."""
         if self.others.get("reader_pool_type") == "dummy":
             return 0
-        return min(self.workers_count or _DEFAULT_WORKERS, os.cpu_count() or 1)
+        return min(int(self.workers_count or DEFAULT_WORKERS), os.cpu_count() or 1)
 
     def order(self) -> ExactOrder:
         """Return the order that the arguments ask for, its seed fixed."""
@@ -158,10 +164,10 @@ class ReaderArguments:
             warnings.warn("shard_seed was deprecated: use seed", UserWarning, stacklevel=4)
         shard_count = self.shard_count
         return ExactOrder(
-            seed=self.others.get("seed") or self.others.get("shard_seed"),
+            seed=int(self.others.get("seed") or self.others.get("shard_seed") or 0),
             shuffle_shards=bool(self.others.get("shuffle_row_groups", True)),
             shuffle_rows=bool(self.others.get("shuffle_rows", False)),
-            window=max(self.shuffling_queue_capacity or 0, 0),
+            window=max(int(self.shuffling_queue_capacity or 0), 0),
             rank=0 if shard_count is None else int(self.cur_shard or 0),
             world_size=1 if shard_count is None else int(shard_count),
         ).resolved()
@@ -185,62 +191,23 @@ class ReaderArguments:
         )
 
 
-def select_fields(schema: Schema, fields: Any) -> Schema:
-    """Return the columns that ``schema_fields`` asks for, in the order of the DataFrame.
-
-    Parameters
-    ----------
-    schema : Schema
-        All columns.
-    fields : iterable of str or of objects with a name, or None
-        Regular expressions that match whole names, or fields. None or nothing: all columns but
-        nested ones, which are left out with a warning as Petastorm does it.
-
-    Raises
-    ------
-    NoMatchingFieldsError
-        If no column is left.
-    InvalidArgumentError
-        If `fields` is no such thing.
-    """
-    if fields is None or (isinstance(fields, (list, tuple, set)) and not fields):
-        chosen = []
-        for column in schema:
-            if column.is_nested:
-                warnings.warn(
-                    f"Column {column.name!r} has an unsupported field type. Ignoring... It is kept "
-                    "in the dataset; name it in schema_fields to read it",
-                    UserWarning,
-                    stacklevel=5,
-                )
-            else:
-                chosen.append(column.name)
-    else:
-        patterns = _patterns(fields)
-        chosen = [n for n in schema.names if any(re.fullmatch(p, n) for p in patterns)]
-    if not chosen:
-        raise NoMatchingFieldsError(
-            f"No fields matching the criteria {fields!r} were found in the dataset, whose columns "
-            f"are {list(schema.names)}: name at least one of them in schema_fields"
-        )
-    return schema.select(chosen)
+def check_integer(name: str, value: Any, *, lowest: int | None = None) -> None:
+    """Raise InvalidArgumentError unless `value` is None or an integer of at least `lowest`."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if value is not None and not (whole and (lowest is None or value >= lowest)):
+        bound = "" if lowest is None else f" of at least {lowest}"
+        raise InvalidArgumentError(f"{name} must be an integer{bound} or None, found {value!r}")
 
 
-def _patterns(fields: Any) -> list[str]:
-    if isinstance(fields, str) or not isinstance(fields, Iterable):
-        raise InvalidArgumentError(
-            f"Fields must be either None, an iterable of regular expressions or of fields, found "
-            f"{fields!r}: put it in a list"
-        )
-    patterns = []
-    for field in fields:
-        if not isinstance(field, str) and not hasattr(field, "name"):
-            raise InvalidArgumentError(
-                f'Elements of "fields" must be either a string or a field with a name, found '
-                f"{field!r}"
-            )
-        patterns.append(field if isinstance(field, str) else re.escape(field.name))
-    return patterns
+def _check_shapes(others: Mapping[str, Any]) -> None:
+    """Check what does not depend on the columns."""
+    if others.get("schema_fields") is not None:
+        field_patterns(others["schema_fields"])
+    fill, masks = others.get("fill_nulls"), others.get("null_masks")
+    if fill is not None and not isinstance(fill, Mapping):
+        raise ArgumentTypeError(f"fill_nulls must be a dict from column to value, found {fill!r}")
+    if isinstance(masks, str) or not isinstance(masks, (Sequence, NoneType)):
+        raise ArgumentTypeError(f"null_masks must be a list of columns, found {masks!r}")
 
 
 def _check_shard(cur_shard: Any, shard_count: Any) -> None:

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from mdstorm_backend.dataset import open_dataset
 from mdstorm_backend.frameworks.reader_options import ReaderOptions
 from mdstorm_backend.frameworks.tf_dataset import make_tf_dataset, stored_specs
 from mdstorm_backend.frameworks.tf_tensors import ColumnSpec, spec_of_column
 
 from mdstorm.errors import InvalidArgumentError
+from mdstorm.spark._files import open_files
 from mdstorm.spark._reader_arguments import ReaderArguments
 from mdstorm.transform import EditedField, TransformSpec
 
@@ -33,7 +33,11 @@ _DTYPES = {
 
 
 def make_dataset(
-    url: str, arguments: ReaderArguments, batch_size: int, prefetch: int | None
+    url: str,
+    file_urls: Sequence[str],
+    arguments: ReaderArguments,
+    batch_size: int,
+    prefetch: int | None,
 ) -> Any:
     """Make the dataset of namedtuples, for eager and for graph mode."""
     order = arguments.order()
@@ -43,7 +47,7 @@ def make_dataset(
         return stored_specs(options) if spec is None else _transformed_specs(options, spec)
 
     return make_tf_dataset(
-        lambda: arguments.options(open_dataset(url), order),
+        lambda: arguments.options(open_files(url, file_urls), order),
         batch_size=batch_size,
         prefetch=prefetch,
         specs=specs,

@@ -13,12 +13,17 @@ from mdstorm_backend.spark.type_plan import check_float_dtype, plan_types
 
 from mdstorm.spark._cache_dir import PETASTORM_CONF, parent_cache_dir
 from mdstorm.spark._codec import mds_compression
-from mdstorm.spark._context_managers import TorchDatasetContextManager
+from mdstorm.spark._context_managers import TFDatasetContextManager, TorchDatasetContextManager
 from mdstorm.spark._conversions import find_or_convert, forget
-from mdstorm.spark._deletion import delete_at_exit, delete_dir, register_delete_dir_handler
+from mdstorm.spark._deletion import (
+    delete_at_exit,
+    delete_dir,
+    keep_after_exit,
+    register_delete_dir_handler,
+)
 from mdstorm.spark._horovod import warn_if_inconsistent
 from mdstorm.spark._identity import identify
-from mdstorm.spark._reader_arguments import ReaderArguments
+from mdstorm.spark._reader_arguments import DEFAULT_WORKERS, ReaderArguments
 from mdstorm.spark._session import check_driver, directory_name, session_of
 
 if TYPE_CHECKING:
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_ROW_GROUP_SIZE_BYTES",
     "SparkDatasetConverter",
+    "TFDatasetContextManager",
     "TorchDatasetContextManager",
     "make_spark_converter",
     "register_delete_dir_handler",
@@ -117,7 +123,11 @@ class SparkDatasetConverter:
         from mdstorm.spark._tensorflow import make_dataset
 
         return make_dataset(
-            self.cache_dir_url, arguments, batch_size or _DEFAULT_BATCH_SIZE, prefetch
+            self.cache_dir_url,
+            self.file_urls,
+            arguments,
+            batch_size or _DEFAULT_BATCH_SIZE,
+            prefetch,
         )
 
     def make_torch_dataloader(
@@ -167,7 +177,7 @@ class SparkDatasetConverter:
             reader_kwargs = {
                 **petastorm_reader_kwargs,
                 "num_epochs": num_epochs,
-                "workers_count": workers_count or 4,
+                "workers_count": workers_count or DEFAULT_WORKERS,
             }
             return TorchDatasetContextManager(
                 self.file_urls,
@@ -179,7 +189,9 @@ class SparkDatasetConverter:
         require("torch")
         from mdstorm.spark._torch import make_loader
 
-        return make_loader(self.cache_dir_url, arguments, batch_size, self.dataset_size)
+        return make_loader(
+            self.cache_dir_url, self.file_urls, arguments, batch_size, self.dataset_size
+        )
 
     def delete(self) -> None:
         """Remove the converted copy: what mdstorm wrote, and the directory if it is then empty."""
@@ -277,10 +289,11 @@ def make_spark_converter(
             shard_size=cast(int, options["shard_size"]),
             compression=compression,
         )
-        if not (cache_key if keep is None else keep):
-            delete_at_exit(dir_url)
+        delete_at_exit(dir_url)
         return dir_url
 
     identity = identify(df, {**options, "parent": parent})
     dataset = open_dataset(find_or_convert(df, identity, parent, convert, cache_key))
+    if cache_key if keep is None else keep:
+        keep_after_exit(dataset.url)
     return SparkDatasetConverter(dataset.url, dataset.file_urls, len(dataset))

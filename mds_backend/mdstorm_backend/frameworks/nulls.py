@@ -52,6 +52,12 @@ class NullPolicy:
                 f"fill_nulls and null_masks name columns {unknown} that are not read; read are "
                 f"{list(schema.names)}"
             )
+        taken = [name for name in self.masks if name + MASK_SUFFIX in schema]
+        if taken or len(set(self.masks)) < len(self.masks):
+            raise InvalidArgumentError(
+                f"null_masks={list(self.masks)} would make a column {MASK_SUFFIX[1:]!r} twice, or "
+                f"replace one that exists ({taken}): name each column once, and rename that column"
+            )
         self._schema = schema
         for name, value in self.fill.items():
             _check_fill(schema[name], value)
@@ -105,7 +111,7 @@ def null_error(name: str, count: int, framework: str) -> NullValueError:
 
 
 def _check_fill(column: Column, value: Any) -> None:
-    """Refuse a value that cannot stand in the column."""
+    """Refuse a value that cannot stand in the column, or not unchanged."""
     length = column.length if column.is_array else None
     if isinstance(value, (Sequence, np.ndarray)) and length not in (None, len(value)):
         raise InvalidArgumentError(
@@ -114,9 +120,13 @@ def _check_fill(column: Column, value: Any) -> None:
         )
     try:
         if column.is_array and not isinstance(value, (Sequence, np.ndarray)):
-            _scalar(value, column.arrow_type.value_type)
+            stored = _scalar(value, column.arrow_type.value_type)
         else:
-            _scalar(list(value) if column.is_array else value, column.arrow_type)
+            stored = _scalar(list(value) if column.is_array else value, column.arrow_type)
+        if not stored.is_valid:
+            raise TypeError("a null cannot take the place of a null")
+        if isinstance(value, float) and not column.is_floating and stored.as_py() != value:
+            raise TypeError(f"it would become {stored.as_py()!r}")
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError) as error:
         raise InvalidArgumentError(
             f"fill_nulls gives {value!r} for column {column.name!r} of type {column.arrow_type}, "

@@ -6,6 +6,8 @@ import collections
 from functools import lru_cache
 from typing import Any
 
+from mdstorm_backend.errors import InvalidArgumentError
+
 __all__ = ["row_type"]
 
 
@@ -15,7 +17,14 @@ def row_type(type_name: str, names: tuple[str, ...]) -> Any:
 
     Raises
     ------
-    ValueError
-        If a column name is no valid field name, as Python says it.
+    InvalidArgumentError
+        If a column name is no valid field name, in Python's words.
     """
-    return collections.namedtuple(type_name, names)
+    try:
+        return collections.namedtuple(type_name, names)
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"{error}: batches are namedtuples here, so columns need names that Python takes for "
+            f"fields. Rename them before converting, df.toDF(…), or read others of {list(names)} "
+            "with schema_fields"
+        ) from error

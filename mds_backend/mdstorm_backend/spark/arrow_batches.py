@@ -21,10 +21,10 @@ __all__ = ["rows_per_batch", "sized_arrow_batches"]
 
 _CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
-#: Rows a batch may have by the widest kind of column: 16 MiB a row for binaries, 1 MiB a row for
-#: arrays and nested values, and 200 KiB a row (Spark's own default) for anything else. The executor
-#: joins small batches again, so the price of a small number is a few microseconds a row.
-_ROWS = {"bytes": 128, "ndarray": 2_000, "json": 2_000}
+#: Rows a batch may have by the widest kind of column: 16 MiB a row for binaries, 4 MiB a row for
+#: text, arrays and nested values. The executor joins small batches again, so the price of a small
+#: number is a few microseconds a row.
+_ROWS = {"bytes": 128, "str": 512, "ndarray": 512, "json": 512}
 _DEFAULT_ROWS = 10_000
 
 _setting = threading.RLock()

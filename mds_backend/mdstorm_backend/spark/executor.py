@@ -27,11 +27,11 @@ _JOIN_BYTES = 8 << 20
 Batches = Iterator[pa.RecordBatch]
 
 
-def make_task(job: dict[str, Any]) -> Callable[[Batches], Batches]:
+def make_task(arguments: dict[str, Any]) -> Callable[[Batches], Batches]:
     """Return the function for ``df.mapInArrow``.
 
     Being a closure it travels by value, so that an executor without mdstorm can run it far enough
-    to say what is missing. `job` holds the arguments of `write_partition` as plain values.
+    to say what is missing. `arguments` are those of `write_partition`, as plain values.
     """
 
     def write_shards(batches: Batches) -> Batches:
@@ -44,7 +44,7 @@ def make_task(job: dict[str, Any]) -> Callable[[Batches], Batches]:
                 "'%pip install mdstorm' in a notebook, or set PYSPARK_PYTHON to a Python that "
                 "has it"
             ) from error
-        yield from write_partition(batches, **job)
+        yield from write_partition(batches, **arguments)
 
     return write_shards
 
@@ -52,6 +52,7 @@ def make_task(job: dict[str, Any]) -> Callable[[Batches], Batches]:
 def write_partition(
     batches: Batches,
     *,
+    job: str,
     url: str,
     storage_options: dict[str, Any],
     schema: list[dict[str, Any]],
@@ -79,7 +80,7 @@ def write_partition(
     writer = ShardWriter(
         Location(url, storage_options),
         columns,
-        prefix=f"part-{partition:05}-{attempt}",
+        prefix=f"part-{partition:05}-{job}-{attempt}",
         shard_size=shard_size,
         compression=compression,
     )

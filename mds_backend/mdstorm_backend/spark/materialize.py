@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import secrets
 from typing import TYPE_CHECKING, Any
 
-from mdstorm_backend.commit import commit, mark_directory, remove_dataset
+from mdstorm_backend.commit import abandon, commit, mark_directory
 from mdstorm_backend.compression import check_compression
 from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.errors import InvalidArgumentError, WriteError
@@ -22,7 +23,7 @@ from mdstorm_backend.write.shard_writer import ShardReport
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["DEFAULT_SHARD_SIZE", "materialize"]
+__all__ = ["DEFAULT_SHARD_SIZE", "checked_shard_size", "materialize"]
 
 #: Bytes, the default of the MDS format's own writer.
 DEFAULT_SHARD_SIZE = 1 << 26
@@ -84,7 +85,9 @@ def materialize(
         raise WriteError(
             f"{location.url} already holds a dataset. Choose another directory, or remove that one"
         )
-    job = {
+    job = secrets.token_hex(4)
+    task_arguments = {
+        "job": job,
         "url": location.url,
         "storage_options": location.storage_options,
         "schema": schema.to_json(),
@@ -104,13 +107,21 @@ def materialize(
         ):
             # mapInArrow looks its columns up by name, and takes a dot in one for a field access.
             plain = df.toDF(*(f"c{i}" for i in range(len(schema))))
-            rows = plain.mapInArrow(make_task(job), REPORT_SCHEMA).collect()
-        index = commit(location, schema, _in_order([row["report"] for row in rows]))
+            rows = plain.mapInArrow(make_task(task_arguments), REPORT_SCHEMA).collect()
+        index = commit(location, schema, _in_order([row["report"] for row in rows]), job)
     except BaseException:
-        remove_dataset(location)
+        _abandon(location, job)
         raise
     _logger.info("wrote %d shards to %s", len(index.shards), location.url)
     return Dataset(location, index)
+
+
+def _abandon(location: Location, job: str) -> None:
+    """Clean up after a failed job, whose own error is on its way."""
+    try:
+        abandon(location, job)
+    except Exception:
+        _logger.warning("could not remove the shards of a failed job", exc_info=True)
 
 
 def checked_shard_size(shard_size: int | None) -> int:
@@ -119,15 +130,16 @@ def checked_shard_size(shard_size: int | None) -> int:
     Raises
     ------
     InvalidArgumentError
-        If it is negative or not a number.
+        If it is negative or not a whole number; a numeric string will do.
     """
     try:
         size = int(shard_size or DEFAULT_SHARD_SIZE)
-    except (TypeError, ValueError):
-        size = -1
-    if size < 0:
+        whole = isinstance(shard_size, (str, type(None))) or size == (shard_size or size)
+    except (OverflowError, TypeError, ValueError):
+        size, whole = -1, False
+    if size < 0 or not whole or isinstance(shard_size, bool):
         raise InvalidArgumentError(
-            f"the shard size must be a number of bytes or None, found {shard_size!r}"
+            f"the shard size must be a whole number of bytes or None, found {shard_size!r}"
         )
     return min(size, _LARGEST_SHARD_SIZE)
 
