@@ -1,0 +1,71 @@
+"""Wrong arguments are reported by the call itself, before any file is opened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm.spark import SparkDatasetConverter
+
+NOWHERE = SparkDatasetConverter("file:///nowhere", ["file:///nowhere/part.mds"], 10)
+
+
+@pytest.mark.parametrize("method", ["make_torch_dataloader", "make_tf_dataset"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"workers_count": 0},
+        {"workers_count": 2.5},
+        {"workers_count": "2"},
+        {"shuffling_queue_capacity": 2.5},
+        {"shuffling_queue_capacity": "2"},
+        {"seed": -1},
+        {"seed": 1.5},
+        {"seed": "abc"},
+        {"schema_fields": "id"},
+        {"schema_fields": ["("]},
+        {"schema_fields": [3]},
+        {"num_epochs": 0},
+        {"reader_pool_type": "fibre"},
+    ],
+    ids=str,
+)
+def test_a_value_outside_of_its_domain_is_refused(method: str, arguments: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError):
+        getattr(NOWHERE, method)(**arguments)
+
+
+@pytest.mark.parametrize("method", ["make_torch_dataloader", "make_tf_dataset"])
+@pytest.mark.parametrize(
+    "arguments", [{"fill_nulls": [1]}, {"null_masks": "id"}, {"transform_spec": len}], ids=str
+)
+def test_a_value_of_a_wrong_type_is_refused(method: str, arguments: dict[str, Any]) -> None:
+    with pytest.raises(ArgumentTypeError):
+        getattr(NOWHERE, method)(**arguments)
+
+
+def test_a_batch_size_is_a_number() -> None:
+    with pytest.raises(InvalidArgumentError, match="batch_size must be an integer"):
+        NOWHERE.make_torch_dataloader(batch_size="32")  # type: ignore[arg-type]
+
+
+def test_numpy_integers_are_integers(ten: SparkDatasetConverter) -> None:
+    with ten.make_torch_dataloader(
+        batch_size=np.int64(4),  # type: ignore[arg-type]
+        num_epochs=np.int64(1),  # type: ignore[arg-type]
+        workers_count=np.int32(2),  # type: ignore[arg-type]
+        shuffling_queue_capacity=np.int64(20),  # type: ignore[arg-type]
+        seed=np.int64(5),
+    ) as loader:
+        numbers = [n for batch in loader for n in batch["number"].tolist()]
+    assert sorted(numbers) == list(range(10))
+
+
+def test_a_part_of_the_files_is_refused(ten: SparkDatasetConverter) -> None:
+    half = SparkDatasetConverter(ten.cache_dir_url, ten.file_urls[:1], 5)
+    with pytest.raises(InvalidArgumentError, match="A part of a dataset cannot be read"):
+        half.make_torch_dataloader().__enter__()
+    with pytest.raises(InvalidArgumentError, match="A part of a dataset cannot be read"):
+        half.make_tf_dataset()

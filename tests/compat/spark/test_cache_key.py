@@ -1,0 +1,121 @@
+"""`cache_key`: copies that other processes find."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mdstorm.spark import make_spark_converter
+from mdstorm_backend.dataset import open_dataset
+
+from tests.programs import SESSION, run_program
+
+IN_ANOTHER_PROCESS = (
+    SESSION
+    + """
+import sys
+from mdstorm.spark import make_spark_converter
+
+df = builder.getOrCreate().read.csv(sys.argv[2], "x int").where("x > 1")
+converter = make_spark_converter(
+    df, compression_codec="gzip", parent_cache_dir_url=sys.argv[1], cache_key="my rows"
+)
+print(converter.cache_dir_url)
+"""
+)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A CSV file of three numbers."""
+    path = tmp_path / "rows.csv"
+    path.write_text("1\n2\n3\n")
+    return path
+
+
+def convert(spark: Any, cache_dir: Path, source: Path, **changes: Any) -> Any:
+    arguments = {
+        "compression_codec": "gzip",
+        "parent_cache_dir_url": f"file://{cache_dir}",
+        "cache_key": "my rows",
+        **changes,
+    }
+    return make_spark_converter(spark.read.csv(str(source), "x int").where("x > 1"), **arguments)
+
+
+def rows(converter: Any) -> list[int]:
+    return open_dataset(converter.cache_dir_url).to_table()["x"].to_pylist()  # type: ignore[no-any-return]
+
+
+def test_another_process_finds_the_copy(spark: Any, tmp_path: Path, source: Path) -> None:
+    cache_dir = tmp_path / "cache"
+    done = run_program(IN_ANOTHER_PROCESS, f"file://{cache_dir}", source, cwd=tmp_path)
+    url = done.stdout.strip()
+    assert convert(spark, cache_dir, source, cache_key=None).cache_dir_url != url
+    found = convert(spark, cache_dir, source)
+    assert found.cache_dir_url == url
+    assert rows(found) == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"compression_codec": None},
+        {"dtype": "float64"},
+        {"parquet_row_group_size_bytes": 1 << 20},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_other_options_are_another_copy(
+    spark: Any, cache_dir: Path, source: Path, change: dict[str, Any]
+) -> None:
+    first = convert(spark, cache_dir, source)
+    df = spark.read.csv(str(source), "x int").where("x > 2")
+    arguments = {"compression_codec": "gzip", "cache_key": "my rows"}
+    assert make_spark_converter(df, **arguments).cache_dir_url == first.cache_dir_url
+    other = make_spark_converter(df, **{**arguments, **change})
+    assert other.cache_dir_url != first.cache_dir_url
+    assert rows(other) == [3]
+
+
+def test_an_overwritten_source_is_noticed(spark: Any, cache_dir: Path, source: Path) -> None:
+    first = convert(spark, cache_dir, source)
+    source.write_text("1\n2\n3\n4\n")
+    second = convert(spark, cache_dir, source)
+    assert (rows(first), rows(second)) == ([2, 3], [2, 3, 4])
+
+
+def test_the_plan_is_not_compared(spark: Any, cache_dir: Path) -> None:
+    first = make_spark_converter(spark.range(5), cache_key="rows")
+    second = make_spark_converter(spark.range(6), cache_key="rows")
+    assert first.cache_dir_url == second.cache_dir_url
+
+
+def test_other_columns_are_another_copy(spark: Any, cache_dir: Path) -> None:
+    first = make_spark_converter(spark.range(5), cache_key="rows")
+    second = make_spark_converter(spark.range(5).toDF("number"), cache_key="rows")
+    assert first.cache_dir_url != second.cache_dir_url
+
+
+def test_a_copy_that_was_made_without_a_name_gets_one(spark: Any, cache_dir: Path) -> None:
+    first = make_spark_converter(spark.range(5))
+    named = make_spark_converter(spark.range(5), cache_key="rows")
+    found = make_spark_converter(spark.range(6), cache_key="rows")
+    assert first.cache_dir_url == named.cache_dir_url == found.cache_dir_url
+
+
+def test_a_copy_that_is_gone_is_written_again(spark: Any, cache_dir: Path) -> None:
+    first = make_spark_converter(spark.range(5), cache_key="rows")
+    first.delete()
+    second = make_spark_converter(spark.range(5), cache_key="rows")
+    assert second.cache_dir_url != first.cache_dir_url
+    assert len(second) == 5
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"directory": "file:///nowhere"}'])
+def test_a_damaged_note_is_no_obstacle(spark: Any, cache_dir: Path, content: str) -> None:
+    first = make_spark_converter(spark.range(5), cache_key="rows")
+    (note,) = cache_dir.glob("_mdstorm_cache_key_*")
+    note.write_text(content)
+    second = make_spark_converter(spark.range(6), cache_key="rows")
+    assert second.cache_dir_url != first.cache_dir_url
+    assert len(second) == 6

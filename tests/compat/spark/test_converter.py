@@ -1,0 +1,205 @@
+"""`make_spark_converter` and the converter it returns."""
+
+import logging
+import pickle
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from mdstorm.errors import (
+    InvalidArgumentError,
+    NotADataFrameError,
+    NotOnDriverError,
+    UnsupportedArgumentError,
+    UnsupportedTypeError,
+)
+from mdstorm.spark import SparkDatasetConverter, make_spark_converter
+from mdstorm_backend.dataset import open_dataset
+
+from tests.compat.spark.converters import IN_ORDER, with_either, with_torch
+
+
+def test_its_attributes(spark: Any, cache_dir: Path) -> None:
+    converter = make_spark_converter(spark.range(0, 10, 1, 3))
+    assert converter.cache_dir_url.startswith(f"file://{cache_dir}/")
+    assert (len(converter), converter.dataset_size) == (10, 10)
+    assert converter.file_urls == sorted(converter.file_urls)
+    assert len(converter.file_urls) == 3
+    assert {Path(url.removeprefix("file://")).parent for url in converter.file_urls} == {
+        Path(converter.cache_dir_url.removeprefix("file://"))
+    }
+    assert all(Path(url.removeprefix("file://")).is_file() for url in converter.file_urls)
+
+
+def test_the_directory_is_named_as_petastorm_names_it(spark: Any, cache_dir: Path) -> None:
+    converter = make_spark_converter(spark.range(1))
+    uuid = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+    application = re.escape(spark.conf.get("spark.app.id"))
+    name = converter.cache_dir_url.rpartition("/")[2]
+    assert re.fullmatch(rf"\d{{14}}-appid-{application}-{uuid}", name)
+
+
+@with_either
+def test_a_frame_arrives(spark: Any, cache_dir: Path, read: Any) -> None:
+    df = spark.range(0, 10, 1, 2).selectExpr("id", "id / 4 AS x", "array(id, id + 1) AS pair")
+    batches = read(make_spark_converter(df), batch_size=4, **IN_ORDER)
+    assert [batch["id"] for batch in batches] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert batches[2] == {"id": [8, 9], "x": [2.0, 2.25], "pair": [[8, 9], [9, 10]]}
+
+
+def test_a_parent_directory_with_blanks(spark: Any, tmp_path: Path) -> None:
+    parent = f"file://{tmp_path}/with a blank/and 100%"
+    converter = make_spark_converter(spark.range(3), parent_cache_dir_url=parent)
+    assert with_torch(converter, **IN_ORDER) == [{"id": [0, 1, 2]}]
+
+
+def test_names_that_petastorm_cannot_convert(spark: Any, cache_dir: Path) -> None:
+    df = spark.sql("SELECT 1.5D AS `a.b`, array(2.5D) AS `c.d`, 1 AS x, 2 AS X")
+    (batch,) = with_torch(make_spark_converter(df), **IN_ORDER)
+    assert batch == {"a.b": [1.5], "c.d": [[2.5]], "x": [1], "X": [2]}
+
+
+def test_an_empty_frame(spark: Any, cache_dir: Path) -> None:
+    converter = make_spark_converter(spark.range(0))
+    assert (len(converter), converter.file_urls) == (0, [])
+    with pytest.warns(UserWarning, match="No matching data is available"):
+        assert with_torch(converter) == []
+
+
+def test_its_first_four_arguments_may_be_positional(spark: Any, cache_dir: Path) -> None:
+    df = spark.range(0, 2000, 1, 1).selectExpr("id", "CAST(id AS DOUBLE) AS x")
+    converter = make_spark_converter(df, 8000, "gzip", "float64")
+    dataset = open_dataset(converter.cache_dir_url)
+    assert len(converter.file_urls) > 2
+    assert all(url.endswith(".mds.gz") for url in converter.file_urls)
+    assert all(shard.raw_data.bytes <= 8000 for shard in dataset.index.shards)
+    assert dataset.schema["x"].encoding == "float64"
+
+
+@pytest.mark.parametrize(
+    ("given", "limit"),
+    [({}, 32 << 20), ({"parquet_row_group_size_bytes": None}, 64 << 20)],
+    ids=["default", "none"],
+)
+def test_the_row_group_size_is_the_shard_size(
+    spark: Any, cache_dir: Path, given: dict[str, Any], limit: int
+) -> None:
+    dataset = open_dataset(make_spark_converter(spark.range(1), **given).cache_dir_url)
+    assert dataset.index.shards[0].size_limit == limit
+
+
+def test_float_conversion_is_logged_when_a_frame_is_written(
+    spark: Any, cache_dir: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "mdstorm"):
+        for _ in range(2):
+            make_spark_converter(spark.range(3))
+        make_spark_converter(spark.range(3), dtype="float64")
+        make_spark_converter(spark.range(3), dtype=None)
+    assert [(record.name, record.getMessage()) for record in caplog.records] == [
+        ("mdstorm.spark.spark_dataset_converter", f"Converting floating-point columns to {dtype}")
+        for dtype in ("float32", "float64")
+    ]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "Float32", float, ""], ids=str)
+def test_other_dtypes_are_refused(spark: Any, cache_dir: Path, dtype: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"dtype {dtype} is not supported") as caught:
+        make_spark_converter(spark.range(3), dtype=dtype)
+    assert f"is not supported.{' ' * 13}Use 'float32' or float64" in str(caught.value)
+    assert not cache_dir.exists()
+
+
+def test_columns_that_cannot_be_stored_are_refused(spark: Any, cache_dir: Path) -> None:
+    df = spark.sql("SELECT 1 AS x, NULL AS v, INTERVAL '1' YEAR AS y")
+    with pytest.raises(UnsupportedTypeError, match="2 of 3 columns") as caught:
+        make_spark_converter(df)
+    assert list(caught.value.columns) == ["v", "y"]
+    assert not cache_dir.exists()
+
+
+class NotAFrame:
+    """Something with a `schema`, as many objects have."""
+
+    schema = None
+
+
+@pytest.mark.parametrize(
+    "thing", [None, 7, NotAFrame(), Path("/data"), SimpleNamespace(sparkSession=1)], ids=repr
+)
+def test_anything_but_a_frame_is_refused(thing: Any) -> None:
+    message = f"'{type(thing).__name__}' object has no attribute '_jdf'"
+    with pytest.raises(NotADataFrameError, match=message) as caught:
+        make_spark_converter(thing)
+    assert isinstance(caught.value, AttributeError)
+    assert isinstance(caught.value, TypeError)
+
+
+def test_a_pandas_frame_is_refused_with_a_way_out() -> None:
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(NotADataFrameError, match=r"spark\.createDataFrame"):
+        make_spark_converter(pandas.DataFrame({"x": [1]}))
+
+
+def test_a_path_is_refused_with_a_way_out() -> None:
+    with pytest.raises(UnsupportedArgumentError, match=r"spark\.read\.parquet") as caught:
+        make_spark_converter("file:///data")
+    assert isinstance(caught.value, NotImplementedError)
+
+
+class TestPickling:
+    """A converter travels as its three attributes."""
+
+    def test_it_pickles_as_its_attributes(self, ten: SparkDatasetConverter) -> None:
+        pickled = pickle.dumps(ten)
+        assert b"mdstorm.spark.spark_dataset_converter" in pickled
+        assert len(pickled) < 1000
+        copy = pickle.loads(pickled)  # noqa: S301
+        assert (
+            vars(copy)
+            == vars(ten)
+            == {
+                "cache_dir_url": ten.cache_dir_url,
+                "file_urls": ten.file_urls,
+                "dataset_size": 10,
+            }
+        )
+
+    def test_it_can_be_made_by_hand(self, ten: SparkDatasetConverter) -> None:
+        by_hand = SparkDatasetConverter(ten.cache_dir_url, ten.file_urls, 10)
+        assert with_torch(by_hand, batch_size=10, **IN_ORDER) == [{"number": list(range(10))}]
+
+    def test_it_works_inside_of_a_task(self, spark: Any, cache_dir: Path) -> None:
+        converter = make_spark_converter(spark.range(0, 10, 1, 2))
+
+        def train(batches: Any) -> Any:
+            import pyarrow as pa
+            from pyspark import TaskContext
+
+            rank = TaskContext.get().partitionId()
+            loader = converter.make_torch_dataloader(
+                batch_size=5, num_epochs=1, cur_shard=rank, shard_count=2, shuffle_row_groups=False
+            )
+            sums = [int(batch["id"].sum()) for batch in loader]
+            yield from ()
+            yield pa.RecordBatch.from_arrays([pa.array(sums, pa.int64())], names=["sum"])
+
+        rows = spark.range(0, 2, 1, 2).mapInArrow(train, "sum long").collect()
+        assert sorted(row["sum"] for row in rows) == [sum(range(5)), sum(range(5, 10))]
+
+    def test_converting_inside_of_a_task_is_an_error(self, spark: Any) -> None:
+        def convert(batches: Any) -> Any:
+            import pyarrow as pa
+            from mdstorm.spark import make_spark_converter
+
+            try:
+                make_spark_converter(None)
+            except RuntimeError as error:
+                text = f"{type(error).__name__}: {error}"
+            yield pa.RecordBatch.from_arrays([pa.array([text])], names=["text"])
+
+        (row,) = spark.range(0, 1, 1, 1).mapInArrow(convert, "text string").collect()
+        assert row["text"].startswith(NotOnDriverError.__name__)
+        assert "should not be invoked from executor side" in row["text"]

@@ -1,0 +1,114 @@
+"""`delete()`, and the handler behind it."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mdstorm.errors import DatasetNotFoundError
+from mdstorm.spark import SparkDatasetConverter, make_spark_converter
+from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
+
+from tests.compat.spark.converters import Read, with_either
+
+pytestmark = pytest.mark.usefixtures("default_delete_handler")
+
+
+def path_of(converter: SparkDatasetConverter) -> Path:
+    return Path(converter.cache_dir_url.removeprefix("file://"))
+
+
+def test_delete_removes_the_copy_and_not_its_parent(spark: Any, cache_dir: Path) -> None:
+    converter = make_spark_converter(spark.range(0, 10, 1, 3), compression_codec="gzip")
+    assert converter.delete() is None
+    assert cache_dir.is_dir()
+    assert list(cache_dir.iterdir()) == []
+
+
+def test_files_of_others_stay_with_a_warning(
+    ten: SparkDatasetConverter, caplog: pytest.LogCaptureFixture
+) -> None:
+    mine = path_of(ten) / "notes.txt"
+    mine.write_text("mine")
+    (path_of(ten) / "part-00000.parquet").touch()
+    with caplog.at_level(logging.WARNING, "mdstorm"):
+        ten.delete()
+    assert sorted(path.name for path in path_of(ten).iterdir()) == [
+        "notes.txt",
+        "part-00000.parquet",
+    ]
+    assert mine.read_text() == "mine"
+    (record,) = caplog.records
+    assert "keeps 2 files that mdstorm did not write, notes.txt" in record.getMessage()
+
+
+def test_a_directory_that_is_not_ours_is_left_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = ["index.json", "part-00000-0.00000.mds", "shard.00000.mds"]
+    for name in names:
+        (tmp_path / name).write_text("mine")
+    with caplog.at_level(logging.WARNING, "mdstorm"):
+        SparkDatasetConverter(f"file://{tmp_path}", [], 1).delete()
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    assert "keeps 3 files" in caplog.text
+
+
+def test_deleting_again_is_silent(
+    ten: SparkDatasetConverter, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = SparkDatasetConverter(ten.cache_dir_url, ten.file_urls, 10)
+    for converter in (ten, ten, other):
+        converter.delete()
+    assert not path_of(ten).exists()
+    assert not caplog.records
+
+
+@with_either
+def test_another_converter_of_the_copy_fails_when_it_is_used(
+    ten: SparkDatasetConverter, read: Read
+) -> None:
+    other = SparkDatasetConverter(ten.cache_dir_url, ten.file_urls, 10)
+    ten.delete()
+    with pytest.raises(DatasetNotFoundError, match="there is no dataset at") as caught:
+        read(other, num_epochs=1)
+    assert isinstance(caught.value, RuntimeError)
+    assert caught.value.url == ten.cache_dir_url
+
+
+class TestHandler:
+    """`register_delete_dir_handler`."""
+
+    def test_it_gets_the_url_and_replaces_the_removal(self, ten: SparkDatasetConverter) -> None:
+        urls: list[str] = []
+        register_delete_dir_handler(urls.append)
+        ten.delete()
+        assert urls == [ten.cache_dir_url]
+        assert path_of(ten).exists()
+
+    def test_none_restores_the_default(self, ten: SparkDatasetConverter) -> None:
+        register_delete_dir_handler(lambda url: None)
+        register_delete_dir_handler(None)
+        ten.delete()
+        assert not path_of(ten).exists()
+
+    def test_one_registered_later_counts(self, spark: Any, cache_dir: Path) -> None:
+        converter = make_spark_converter(spark.range(3))
+        urls: list[str] = []
+        register_delete_dir_handler(urls.append)
+        converter.delete()
+        assert urls == [converter.cache_dir_url]
+
+    def test_its_errors_come_out(self, ten: SparkDatasetConverter) -> None:
+        def fail(url: str) -> None:
+            raise PermissionError(url)
+
+        register_delete_dir_handler(fail)
+        with pytest.raises(PermissionError, match=ten.cache_dir_url):
+            ten.delete()
+
+    def test_the_copy_is_forgotten_even_if_it_fails(self, spark: Any, cache_dir: Path) -> None:
+        first = make_spark_converter(spark.range(3))
+        register_delete_dir_handler(lambda url: None)
+        first.delete()
+        assert make_spark_converter(spark.range(3)).cache_dir_url != first.cache_dir_url

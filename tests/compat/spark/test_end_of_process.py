@@ -1,0 +1,124 @@
+"""What happens to copies when the process ends."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.programs import SESSION, run_program
+
+CONVERT = (
+    SESSION
+    + """
+import os, sys
+from mdstorm.spark import make_spark_converter
+from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
+
+spark = builder.getOrCreate()
+parent = "file://" + sys.argv[1]
+converter = make_spark_converter(spark.range(5), parent_cache_dir_url=parent)
+assert os.path.isdir(converter.cache_dir_url[len("file://"):])
+"""
+)
+
+NEW_SESSION = """
+spark.stop()
+spark = builder.getOrCreate()
+again = make_spark_converter(spark.range(5), parent_cache_dir_url=parent)
+spark.stop()
+print(converter.cache_dir_url, again.cache_dir_url)
+"""
+
+
+def test_a_copy_outlives_its_session_and_not_the_process(tmp_path: Path) -> None:
+    done = run_program(CONVERT + NEW_SESSION, tmp_path / "cache", cwd=tmp_path)
+    first, again = done.stdout.split()
+    assert first == again
+    assert list((tmp_path / "cache").iterdir()) == []
+    assert "Delete cache data" not in done.stderr
+
+
+KEPT = """
+kept = make_spark_converter(spark.range(6), parent_cache_dir_url=parent, keep=True)
+later = make_spark_converter(spark.range(7), parent_cache_dir_url=parent)
+make_spark_converter(spark.range(7), parent_cache_dir_url=parent, keep=True)
+named = make_spark_converter(spark.range(8), parent_cache_dir_url=parent, cache_key="eight")
+make_spark_converter(spark.range(9), parent_cache_dir_url=parent, cache_key="9", keep=False)
+print(*[converter.cache_dir_url for converter in (kept, later, named)])
+"""
+
+
+def test_copies_that_are_to_be_kept_stay(tmp_path: Path) -> None:
+    done = run_program(CONVERT + KEPT, tmp_path / "cache", cwd=tmp_path)
+    expected = {Path(url.removeprefix("file://")) for url in done.stdout.split()}
+    assert set((tmp_path / "cache").glob("*-appid-*")) == expected
+    assert len(expected) == 3
+
+
+#: Without Spark: the marker file alone makes a directory ours.
+DOOMED = """
+import os, sys
+from mdstorm.spark._deletion import delete_at_exit
+from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
+from mdstorm_backend.commit import mark_directory
+from mdstorm_backend.storage import Location
+
+location = Location.of(sys.argv[1])
+mark_directory(location)
+url = location.url
+delete_at_exit(url)
+print(os.path.isdir(location.path), flush=True)
+"""
+
+
+ENDS = {
+    "a normal end": ("", 0),
+    "an uncaught exception": ("raise ValueError('uncaught')", 1),
+    "sys.exit": ("sys.exit(3)", 3),
+    "after delete()": ("from mdstorm.spark._deletion import delete_dir; delete_dir(url)", 0),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_copies_are_removed_at_the_end(tmp_path: Path, name: str) -> None:
+    end, status = ENDS[name]
+    done = run_program(DOOMED + end, tmp_path / "copy", cwd=tmp_path, expect_success=False)
+    assert done.returncode == status, done.stderr
+    assert done.stdout == "True\n"
+    assert not (tmp_path / "copy").exists()
+    assert "Delete cache data" not in done.stderr
+
+
+def test_the_handler_of_that_moment_is_called(tmp_path: Path) -> None:
+    end = "register_delete_dir_handler(lambda url: print('deleting', url))"
+    done = run_program(DOOMED + end, tmp_path / "copy", cwd=tmp_path)
+    assert done.stdout.endswith(f"deleting file://{tmp_path}/copy\n")
+    assert (tmp_path / "copy").exists()
+
+
+def test_a_handler_that_fails_is_a_warning(tmp_path: Path) -> None:
+    end = "import logging; logging.basicConfig(); register_delete_dir_handler(lambda url: 1 // 0)"
+    done = run_program(DOOMED + end, tmp_path / "copy", cwd=tmp_path)
+    message = f"Delete cache data file://{tmp_path}/copy failed due to ZeroDivisionError"
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_fork_deletes_nothing(tmp_path: Path) -> None:
+    end = """
+child = os.fork()
+if child == 0:
+    sys.exit(0)
+os.waitpid(child, 0)
+print(os.path.isdir(location.path))
+"""
+    done = run_program(DOOMED + end, tmp_path / "copy", cwd=tmp_path)
+    assert done.stdout == "True\nTrue\n"
+    assert not (tmp_path / "copy").exists()
+
+
+def test_a_process_that_is_killed_deletes_nothing(tmp_path: Path) -> None:
+    done = run_program(
+        DOOMED + "os._exit(0)", tmp_path / "copy", cwd=tmp_path, expect_success=False
+    )
+    assert done.returncode == 0
+    assert (tmp_path / "copy").exists()

@@ -1,0 +1,255 @@
+"""When a copy is used again, and when a frame is written anew."""
+
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mdstorm.spark import make_spark_converter
+from mdstorm_backend.dataset import open_dataset
+
+Frames = Callable[[Any], tuple[Any, Any]]
+
+
+def ids(converter: Any) -> list[int]:
+    table = open_dataset(converter.cache_dir_url).to_table()
+    return table.column(0).to_pylist()  # type: ignore[no-any-return]
+
+
+def directories(cache_dir: Path) -> int:
+    return len(list(cache_dir.glob("*-appid-*")))
+
+
+def same(frame: Any) -> tuple[Any, Any]:
+    return frame, frame
+
+
+def with_column(spark: Any, column: Any) -> Any:
+    return spark.range(5).select("id", column.alias("x"))
+
+
+def functions() -> Any:
+    from pyspark.sql import functions
+
+    return functions
+
+
+REUSED: dict[str, Frames] = {
+    "one object": lambda spark: same(spark.range(5)),
+    "the same range": lambda spark: (spark.range(5), spark.range(5)),
+    "one object with rand()": lambda spark: same(with_column(spark, functions().rand())),
+    "one seed": lambda spark: (
+        with_column(spark, functions().rand(1)),
+        with_column(spark, functions().rand(1)),
+    ),
+    "filters in another order": lambda spark: (
+        spark.range(9).where("id > 1 AND id < 7"),
+        spark.range(9).where("id < 7 AND id > 1"),
+    ),
+    "the same SQL": lambda spark: (
+        spark.sql("SELECT 1 AS a, 'x' AS b"),
+        spark.sql("SELECT 1 AS a, 'x' AS b"),
+    ),
+}
+
+NEW: dict[str, Frames] = {
+    "another range": lambda spark: (spark.range(5), spark.range(6)),
+    "another name": lambda spark: (spark.range(5).toDF("a"), spark.range(5).toDF("b")),
+    "another alias": lambda spark: (
+        spark.range(5).selectExpr("id AS a"),
+        spark.range(5).selectExpr("id AS b"),
+    ),
+    "another type": lambda spark: (
+        spark.range(5).selectExpr("CAST(id AS INT) AS a"),
+        spark.range(5).selectExpr("CAST(id AS SHORT) AS a"),
+    ),
+    "another order of columns": lambda spark: (
+        spark.range(5).selectExpr("id", "1 AS x"),
+        spark.range(5).selectExpr("1 AS x", "id"),
+    ),
+    "another seed": lambda spark: (
+        with_column(spark, functions().rand(1)),
+        with_column(spark, functions().rand(2)),
+    ),
+    "repartition and coalesce": lambda spark: (
+        spark.range(5).repartition(1),
+        spark.range(5).coalesce(1),
+    ),
+    "another filter": lambda spark: (
+        spark.range(9).where("id > 1"),
+        spark.range(9).where("id > 2"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REUSED)
+def test_equal_frames_share_a_copy(spark: Any, cache_dir: Path, name: str) -> None:
+    first, second = map(make_spark_converter, REUSED[name](spark))
+    assert first.cache_dir_url == second.cache_dir_url
+    assert (first.file_urls, len(first)) == (second.file_urls, len(second))
+    assert directories(cache_dir) == 1
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_different_frames_do_not(spark: Any, cache_dir: Path, name: str) -> None:
+    first, second = NEW[name](spark)
+    converters = make_spark_converter(first), make_spark_converter(second)
+    assert converters[0].cache_dir_url != converters[1].cache_dir_url
+    for converter, frame in zip(converters, (first, second), strict=True):
+        assert open_dataset(converter.cache_dir_url).schema.names == tuple(frame.columns)
+        assert len(converter) == frame.count()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "reused"),
+    [
+        ({"compression_codec": None}, {"compression_codec": "uncompressed"}, True),
+        ({"compression_codec": "snappy"}, {"compression_codec": "SNAPPY"}, True),
+        ({"compression_codec": "snappy"}, {"compression_codec": "gzip"}, False),
+        ({"dtype": "float32"}, {"dtype": "float64"}, False),
+        ({"dtype": "float32"}, {"dtype": None}, False),
+        ({"parquet_row_group_size_bytes": 1 << 20}, {"parquet_row_group_size_bytes": 2e6}, False),
+        ({"parquet_row_group_size_bytes": 4096}, {"parquet_row_group_size_bytes": "4096"}, True),
+        ({"parquet_row_group_size_bytes": None}, {"parquet_row_group_size_bytes": 0}, True),
+    ],
+    ids=str,
+)
+def test_options_belong_to_a_copy(
+    spark: Any, cache_dir: Path, one: dict[str, Any], other: dict[str, Any], reused: bool
+) -> None:
+    first = make_spark_converter(spark.range(5), **one)
+    second = make_spark_converter(spark.range(5), **other)
+    assert (first.cache_dir_url == second.cache_dir_url) is reused
+
+
+def test_a_copy_belongs_to_its_parent_directory(spark: Any, tmp_path: Path) -> None:
+    parents = [f"file://{tmp_path}/a", f"file://{tmp_path}/b", f"file:{tmp_path}/a/"]
+    first, other, again = (
+        make_spark_converter(spark.range(5), parent_cache_dir_url=url) for url in parents
+    )
+    assert other.cache_dir_url.startswith(f"file://{tmp_path}/b/")
+    assert first.cache_dir_url == again.cache_dir_url
+
+
+def test_the_clock_and_user_functions_are_compared_as_plans(
+    classic_spark: Any, cache_dir: Path
+) -> None:
+    double = functions().udf(lambda x: x * 2, "long")
+    for column in (functions().current_timestamp(), double("id")):
+        frames = [with_column(classic_spark, column) for _ in range(2)]
+        first, second = map(make_spark_converter, frames)
+        assert first.cache_dir_url == second.cache_dir_url
+
+
+def test_rows_from_python_and_unseeded_rand_are_new_each_time(
+    classic_spark: Any, cache_dir: Path
+) -> None:
+    rows = [(1, "x")]
+    for make in (
+        lambda: classic_spark.createDataFrame(rows, ["a", "b"]),
+        lambda: with_column(classic_spark, functions().rand()),
+    ):
+        first, second = make_spark_converter(make()), make_spark_converter(make())
+        assert first.cache_dir_url != second.cache_dir_url
+
+
+def test_a_cached_frame_is_the_same_frame(spark: Any, cache_dir: Path) -> None:
+    df = spark.range(5).selectExpr("id * 3 AS x")
+    first = make_spark_converter(df)
+    cached = df.cache()
+    try:
+        assert make_spark_converter(cached).cache_dir_url == first.cache_dir_url
+    finally:
+        cached.unpersist()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "json"])
+def test_an_overwritten_source_is_noticed(
+    spark: Any, cache_dir: Path, tmp_path: Path, kind: str
+) -> None:
+    source = str(tmp_path / "source with blank")
+    spark.range(5).coalesce(1).write.format(kind).save(source)
+    first = make_spark_converter(spark.read.format(kind).load(source))
+    assert make_spark_converter(spark.read.format(kind).load(source)).file_urls == first.file_urls
+    spark.range(7, 9).coalesce(1).write.mode("overwrite").format(kind).save(source)
+    second = make_spark_converter(spark.read.format(kind).load(source))
+    assert (ids(first), ids(second)) == ([0, 1, 2, 3, 4], [7, 8])
+
+
+def test_a_source_file_that_grew_is_noticed(spark: Any, cache_dir: Path, tmp_path: Path) -> None:
+    source = tmp_path / "rows.csv"
+    source.write_text("1\n2\n")
+    first = make_spark_converter(spark.read.csv(str(source), "x int"))
+    source.write_text("1\n2\n3\n")
+    second = make_spark_converter(spark.read.csv(str(source), "x int"))
+    assert (ids(first), ids(second)) == ([1, 2], [1, 2, 3])
+
+
+@pytest.mark.parametrize("left", ["nothing", "no index"])
+def test_a_copy_deleted_behind_our_back_is_written_again(
+    spark: Any, cache_dir: Path, left: str
+) -> None:
+    first = make_spark_converter(spark.range(5))
+    directory = Path(first.cache_dir_url.removeprefix("file://"))
+    if left == "nothing":
+        shutil.rmtree(directory)
+    else:
+        (directory / "index.json").unlink()
+    second = make_spark_converter(spark.range(5))
+    assert second.cache_dir_url != first.cache_dir_url
+    assert ids(second) == [0, 1, 2, 3, 4]
+
+
+def test_a_deleted_copy_is_written_again(spark: Any, cache_dir: Path) -> None:
+    first = make_spark_converter(spark.range(5))
+    first.delete()
+    second = make_spark_converter(spark.range(5))
+    assert second.cache_dir_url != first.cache_dir_url
+    assert ids(second) == [0, 1, 2, 3, 4]
+
+
+def test_a_failed_conversion_is_not_remembered(spark: Any, cache_dir: Path, tmp_path: Path) -> None:
+    flag = tmp_path / "flag"
+
+    def fail_without(batches: Any) -> Any:
+        import os
+
+        if not os.path.exists(str(flag)):
+            raise ValueError("not yet")
+        yield from batches
+
+    df = spark.range(5).mapInArrow(fail_without, "id long")
+    with pytest.raises(Exception, match="not yet"):
+        make_spark_converter(df)
+    assert directories(cache_dir) == 0
+    flag.touch()
+    assert ids(make_spark_converter(df)) == [0, 1, 2, 3, 4]
+
+
+def test_a_second_conversion_starts_no_job(classic_spark: Any, cache_dir: Path) -> None:
+    make_spark_converter(classic_spark.range(5))
+    context = classic_spark.sparkContext
+    context.setJobGroup("reuse", "reuse")
+    make_spark_converter(classic_spark.range(5))
+    assert not context.statusTracker().getJobIdsForGroup("reuse")
+
+
+def test_threads_that_convert_equal_frames_write_one_copy(spark: Any, cache_dir: Path) -> None:
+    together = threading.Barrier(4)
+    urls: list[str] = []
+
+    def convert() -> None:
+        df = spark.range(0, 50, 1, 2).selectExpr("id * 7 AS seven")
+        together.wait(timeout=60)
+        urls.append(make_spark_converter(df).cache_dir_url)
+
+    threads = [threading.Thread(target=convert) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(urls) == 4
+    assert len(set(urls)) == 1
+    assert directories(cache_dir) == 1

@@ -1,0 +1,208 @@
+"""Values that differ from shard to shard, through a transform and the loaders."""
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import tensorflow as tf
+import torch
+from mdstorm import TransformSpec
+from mdstorm.errors import NullValueError, TransformError
+from mdstorm.spark import SparkDatasetConverter
+
+from tests.compat.spark.converters import (
+    IN_ORDER,
+    Read,
+    converter_of,
+    with_either,
+    with_tf,
+    with_torch,
+)
+from tests.mds_backend.datasets import array_of, map_of
+
+NAN = float("nan")
+IDENTITY = TransformSpec(lambda frame: frame)
+BATCH = {**IN_ORDER, "batch_size": 4}
+
+
+def two_shards(directory: Path, values: list[Any], type_: Any) -> SparkDatasetConverter:
+    """A column `x` of four values, in two shards, beside an `id`."""
+    columns = {"id": range(4), "x": values}
+    return converter_of(directory / "two", columns, {"id": "long", "x": type_}, tasks=2)
+
+
+def torch_x(converter: SparkDatasetConverter, spec: TransformSpec, **arguments: Any) -> Any:
+    (batch,) = converter.make_torch_dataloader(transform_spec=spec, **BATCH, **arguments)
+    return batch["x"]
+
+
+def plain(values: Any) -> Any:
+    if isinstance(values, list):
+        return [plain(value) for value in values]
+    return values.tolist() if isinstance(values, (torch.Tensor, np.ndarray)) else values
+
+
+STORED = [
+    ("decimal(10,2)", [Decimal("1.25"), Decimal("2.50"), Decimal("123456.75"), None]),
+    ("string", [None, None, "a", "b"]),
+    ("binary", [None, None, b"a", b"b"]),
+    ("date", [None, None, dt.date(2020, 1, 1), dt.date(2021, 1, 1)]),
+    ("decimal(10,2)", [None, None, Decimal("1.25"), Decimal("2.50")]),
+    (array_of("string"), [None, None, ["a"], []]),
+    (array_of("string"), [[], [], ["a\0"], [None]]),
+    (array_of("integer"), [[1, 2], [3, 4], [5, 6, 7], [8, 9, 10]]),
+    (array_of("integer"), [[], [], [], [1]]),
+    ("integer", [None, None, 1, 2]),
+    ("float", [None, None, 1.5, 2.5]),
+    (array_of("integer"), [[1, None], [2, 3], [4, 5], [6, 7]]),
+]
+
+
+@pytest.mark.parametrize(("type_", "values"), STORED, ids=str)
+@pytest.mark.parametrize("form", ["frame", "no function"])
+def test_the_identity_changes_nothing_in_pytorch(
+    tmp_path: Path, type_: Any, values: list[Any], form: str
+) -> None:
+    converter = two_shards(tmp_path, values, type_)
+    (batch,) = converter.make_torch_dataloader(**BATCH)
+    found = torch_x(converter, IDENTITY if form == "frame" else TransformSpec())
+    assert type(found) is type(batch["x"])
+    assert repr(found) == repr(batch["x"])
+
+
+@pytest.mark.parametrize(
+    ("type_", "values"),
+    [
+        ("decimal(10,2)", [Decimal("1.25"), Decimal("2.50"), Decimal("123456.75"), Decimal(0)]),
+        (array_of("integer"), [[1, 2], [3, 4], [5, 6, 7], [8, 9, 10]]),
+        (array_of("integer"), [[1], [], [], [2, 3]]),
+        (array_of("string"), [[], [], ["a"], []]),
+        (array_of("boolean"), [[True], [], [], [False]]),
+        (array_of("date"), [[dt.date(1970, 1, 2)], [], [], []]),
+        (array_of("timestamp"), [[dt.datetime(1970, 1, 2)], [], [], []]),
+    ],
+    ids=str,
+)
+def test_the_identity_changes_nothing_in_tensorflow(
+    tmp_path: Path, type_: Any, values: list[Any]
+) -> None:
+    converter = two_shards(tmp_path, values, type_)
+    plain_batches = with_tf(converter, **BATCH)
+    assert with_tf(converter, transform_spec=IDENTITY, **BATCH) == plain_batches
+
+
+def test_null_arrays_in_one_shard_only(tmp_path: Path) -> None:
+    converter = two_shards(tmp_path, [[1.5], None, [2.5], [3.5]], array_of("float"))
+
+    def fill(frame: pd.DataFrame) -> pd.DataFrame:
+        empty = np.zeros(1, np.float32)
+        frame["x"] = [empty if cell is None else cell for cell in frame["x"]]
+        return frame
+
+    assert plain(torch_x(converter, TransformSpec(fill))) == [[1.5], [0.0], [2.5], [3.5]]
+    with pytest.raises(NullValueError, match="column 'x' holds 1 nulls"):
+        torch_x(converter, IDENTITY)
+
+
+@pytest.mark.parametrize(
+    ("type_", "values", "nulls"),
+    [
+        ("boolean", [True, None, False, True], 1),
+        (array_of("boolean"), [[True], [None], [False], [True]], 1),
+    ],
+    ids=str,
+)
+def test_nulls_of_booleans_are_none_in_pandas_and_refused_when_left(
+    tmp_path: Path, type_: Any, values: list[Any], nulls: int
+) -> None:
+    converter = two_shards(tmp_path, values, type_)
+    seen: list[Any] = []
+
+    def look(frame: pd.DataFrame) -> pd.DataFrame:
+        seen.extend(plain(frame["x"].tolist()))
+        return frame
+
+    with pytest.raises(NullValueError, match=f"column 'x' holds {nulls} nulls"):
+        torch_x(converter, TransformSpec(look), reader_pool_type="dummy")
+    assert seen[:4] == values
+    with pytest.raises(tf.errors.OpError, match=f"column 'x' holds {nulls} nulls"):
+        with_tf(converter, transform_spec=IDENTITY, **BATCH)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "null"),
+    [(np.bool_, NAN), (np.bool_, None), (np.int64, NAN), (np.str_, None), (np.bytes_, None)],
+    ids=str,
+)
+def test_nulls_that_a_transform_makes_are_refused_by_tensorflow(
+    tmp_path: Path, dtype: Any, null: Any
+) -> None:
+    converter = two_shards(tmp_path, [1, 2, 3, 4], "long")
+    spec = TransformSpec(lambda f: f.assign(x=null), [("x", dtype, (), True)])
+    with pytest.raises(tf.errors.OpError, match="column 'x' holds 4 nulls"):
+        with_tf(converter, transform_spec=spec, **BATCH)
+
+
+def test_a_shard_without_values_has_nan_beside_integers(tmp_path: Path) -> None:
+    converter = two_shards(tmp_path, [1, 2, 3, 4], "long")
+
+    def drop_small(frame: pd.DataFrame) -> pd.DataFrame:
+        return frame.assign(x=[value if value > 2 else None for value in frame["x"]])
+
+    for edited in ([], [("x", np.int64, (), True)], [("x", object, (), True)]):
+        found = torch_x(converter, TransformSpec(drop_small, edited))
+        assert repr(found.tolist()) == "[nan, nan, 3.0, 4.0]"
+
+
+@with_either
+def test_a_shard_may_lose_all_rows_of_a_column_with_two_dimensions(
+    tmp_path: Path, read: Read
+) -> None:
+    converter = two_shards(tmp_path, [1, 2, 3, 4], "long")
+
+    def late(frame: pd.DataFrame) -> pd.DataFrame:
+        frame = frame[frame["id"] > 1]
+        return frame.assign(x=[np.ones((1, 2))] * len(frame))
+
+    spec = TransformSpec(late, [("x", np.float64, (1, 2), False)])
+    (batch,) = read(converter, transform_spec=spec, **BATCH)
+    assert batch["x"] == [[[1, 1]], [[1, 1]]]
+
+
+@pytest.mark.parametrize(
+    ("type_", "values"),
+    [
+        (map_of("string", "long"), [[("a", 1)], [("b", 2)], [("c", 3)], []]),
+        (map_of("string", "long"), [[("a", 1)], None, [("c", 3)], [("d", 4)]]),
+        (array_of(array_of("long")), [[[1, 2]], [[3, 4]], [[5, 6]], [[]]]),
+    ],
+    ids=str,
+)
+def test_named_nested_columns_pass_through(tmp_path: Path, type_: Any, values: list[Any]) -> None:
+    converter = two_shards(tmp_path, values, type_)
+    fields = ["id", "x"]
+    (batch,) = converter.make_torch_dataloader(schema_fields=fields, **BATCH)
+    assert torch_x(converter, IDENTITY, schema_fields=fields) == batch["x"]
+
+
+def test_timedeltas_are_declared_as_such(tmp_path: Path) -> None:
+    converter = two_shards(tmp_path, [1, 2, 3, 4], "long")
+    spec = TransformSpec(
+        lambda f: f.assign(x=pd.to_timedelta(f["x"], "s")), [("x", np.timedelta64, (), False)]
+    )
+    seconds = [i * 10**6 for i in range(1, 5)]
+    for read in (with_torch, with_tf):
+        (batch,) = read(converter, transform_spec=spec, **BATCH)
+        assert batch["x"] == seconds
+
+
+def test_shards_without_a_common_type_are_an_error(tmp_path: Path) -> None:
+    converter = two_shards(tmp_path, [1, 2, 3, 4], "long")
+    spec = TransformSpec(lambda f: f.assign(x=f["x"] if f["id"][0] else "a"))
+    message = "column 'x' is string in some shards and int64 in others.* return the same type"
+    with pytest.raises(TransformError, match=message):
+        torch_x(converter, spec)

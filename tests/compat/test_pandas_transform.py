@@ -1,0 +1,235 @@
+"""A transform on one shard's rows: what the function sees, and what becomes of its frame."""
+
+import datetime as dt
+import warnings
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from mdstorm._pandas_transform import PandasTransform
+from mdstorm.errors import NoMatchingFieldsError, TransformError
+from mdstorm.transform import TransformSpec, edit_field
+from mdstorm_backend.batch import Values, concat_values
+from mdstorm_backend.schema import Schema
+
+from tests.mds_backend.datasets import Fields, plan
+
+NAN = float("nan")
+
+
+def run(cells: Any, dtype: Any = np.int64, shape: Any = ()) -> Values:
+    """What becomes of a column `x` that the function returns and that is declared so."""
+    spec = TransformSpec(
+        lambda frame: pd.DataFrame({"x": cells}), [edit_field("x", dtype, shape)], ["id"]
+    )
+    return PandasTransform(spec, plan({"id": "long"}), ["id"])({"id": np.arange(2)})["x"]
+
+
+def listed(values: Values) -> list[Any]:
+    return list(values.tolist() if isinstance(values, np.ndarray) else values.to_pylist())
+
+
+class TestEmptyArrays:
+    """NumPy makes float64 of an empty list: it must not decide."""
+
+    def test_beside_integers(self) -> None:
+        values = run([[1, 2], []], np.int64, (None,))
+        assert values.type == pa.list_(pa.int64())
+        assert values.to_pylist() == [[1, 2], []]
+
+    def test_alone_they_have_the_declared_type(self) -> None:
+        values = run([[], []], np.int32, (None,))
+        assert (values.dtype, values.shape) == (np.int32, (2, 0))
+
+    def test_beside_null_rows(self) -> None:
+        values = run([[], None], np.int32, (None,))
+        assert values.type == pa.list_(pa.int32())
+        assert values.to_pylist() == [[], None]
+
+
+class TestNulls:
+    """Columns of nulls take the declared type."""
+
+    def test_numbers_are_nan(self) -> None:
+        values = run([None, None])
+        assert values.dtype == np.float64
+        assert np.isnan(values).all()
+
+    @pytest.mark.parametrize(
+        ("dtype", "type_"),
+        [
+            (np.str_, pa.string()),
+            (np.bytes_, pa.binary()),
+            (np.bool_, pa.bool_()),
+            (dt.date, pa.date32()),
+            (Decimal, pa.null()),
+        ],
+        ids=str,
+    )
+    @pytest.mark.parametrize("null", [None, NAN, pd.NA], ids=str)
+    def test_others_are_null(self, dtype: Any, type_: pa.DataType, null: Any) -> None:
+        values = run([null, null] if null is None else pd.Series([null] * 2, dtype=object), dtype)
+        assert (values.type, values.null_count) == (type_, 2)
+
+    def test_text_that_pandas_made_nan_of(self) -> None:
+        assert run(np.full(2, NAN), np.str_).type == pa.string()
+
+    def test_booleans_of_pandas_keep_theirs(self) -> None:
+        values = run(pd.array([True, None], "boolean"), np.bool_)
+        assert values.to_pylist() == [True, None]
+
+    def test_categories_of_numbers_with_nulls(self) -> None:
+        assert repr(listed(run(pd.Categorical([1, None])))) == "[1.0, nan]"
+
+
+def test_timedeltas_are_microseconds() -> None:
+    assert listed(run(pd.to_timedelta([1, 2], "s"))) == [10**6, 2 * 10**6]
+    assert repr(listed(run(pd.to_timedelta([1, None], "s")))) == "[1000000.0, nan]"
+    cells = pd.Series([dt.timedelta(seconds=1)] * 2, dtype=object)
+    assert listed(run(cells)) == [10**6] * 2
+
+
+def test_sparse_columns_are_filled() -> None:
+    assert listed(run(pd.arrays.SparseArray([0, 5]))) == [0, 5]
+
+
+def test_timestamps_as_objects_are_utc() -> None:
+    zone = dt.timezone(dt.timedelta(hours=1))
+    cells = pd.Series([dt.datetime(1970, 1, 1, 1, tzinfo=zone), None], dtype=object)
+    values = run(cells, np.datetime64)
+    assert listed(values) == [dt.datetime(1970, 1, 1), None]
+
+
+def test_text_in_arrays_keeps_trailing_nul_characters() -> None:
+    assert listed(run([["a\0"], ["b"]], np.str_, (None,))) == [["a\0"], ["b"]]
+
+
+@pytest.mark.parametrize("tail", [(3,), (2, 3)], ids=str)
+def test_no_rows(tail: tuple[int, ...]) -> None:
+    values = run(pd.Series([], dtype=object), np.float32, tail)
+    assert len(values) == 0
+    if len(tail) > 1:
+        assert (values.dtype, values.shape) == (np.float32, (0, *tail))
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [["a", 1], [1, "a"], [1, [2]], [[1], 2], [[1], "a"], [Decimal(1), "a"], [1 << 70, 1]],
+    ids=str,
+)
+def test_mixed_cells_are_an_error_that_names_the_column(cells: list[Any]) -> None:
+    with pytest.raises(TransformError, match=r"column 'x'.*object.*Return values of one type"):
+        run(pd.Series(cells, dtype=object))
+
+
+def transform(fields: Fields, spec: TransformSpec, batch: dict[str, Values]) -> dict[str, Values]:
+    schema = plan(fields)
+    return PandasTransform(spec, schema, schema.names)(batch)
+
+
+def test_columns_of_one_name_are_an_error() -> None:
+    spec = TransformSpec(lambda frame: pd.concat([frame, frame], axis=1))
+    with pytest.raises(TransformError, match=r"several columns named \['id'\]: rename or drop"):
+        transform({"id": "long"}, spec, {"id": np.arange(2)})
+
+
+@pytest.mark.parametrize("returned", [None, pd.Series([1])], ids=["None", "Series"])
+def test_anything_but_a_frame_is_an_error(returned: Any) -> None:
+    with pytest.raises(TransformError, match="and not a pandas DataFrame"):
+        transform({"id": "long"}, TransformSpec(lambda frame: returned), {"id": np.arange(2)})
+
+
+def test_a_timestamp_that_pandas_cannot_hold_is_an_error_that_names_the_column() -> None:
+    batch = {"id": np.arange(1), "when": np.array(["9999-12-31"], "datetime64[us]")}
+    with pytest.raises(TransformError, match=r"column 'when'.*cast the column to LONG or STRING"):
+        transform({"id": "long", "when": "timestamp_ntz"}, TransformSpec(), batch)
+
+
+@pytest.mark.parametrize(
+    "spec", [{"removed_fields": ["id"]}, {"selected_fields": []}], ids=["removed", "selected"]
+)
+def test_no_column_left_is_an_error(spec: dict[str, Any]) -> None:
+    with pytest.raises(NoMatchingFieldsError, match=r"leaves none of the columns \['id'\]"):
+        PandasTransform(TransformSpec(**spec), plan({"id": "long"}), ["id"])
+
+
+def test_the_warning_of_unknown_names_comes_once() -> None:
+    spec = TransformSpec(lambda frame: frame, removed_fields=["no"])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        made = PandasTransform(spec, Schema(plan({"id": "long"}).columns), ["id"])
+        made({"id": np.arange(2)})
+        made({"id": np.arange(2)})
+    (warning,) = caught
+    assert "remove_fields specified some field names that are not part of the schema" in str(
+        warning.message
+    )
+
+
+class TestShardsJoined:
+    """What two shards' calls returned, as one column."""
+
+    @pytest.mark.parametrize(
+        ("one", "other", "dtype", "joined"),
+        [
+            (pa.nulls(1), np.array([1]), np.float64, [NAN, 1.0]),
+            (pa.nulls(1), np.array([0.5], np.float32), np.float32, [NAN, 0.5]),
+            (np.array([1], np.int32), np.array([0.5]), np.float64, [1.0, 0.5]),
+            (np.array([1], np.int8), np.array([300]), np.int64, [1, 300]),
+            (np.array([[1]]), np.array([[0.5]]), np.float64, [[1.0], [0.5]]),
+            (pa.nulls(1), np.array(["1970-01-01"], "M8[us]"), "M8[ns]", None),
+        ],
+    )
+    def test_numbers_are_numpy(self, one: Any, other: Any, dtype: Any, joined: Any) -> None:
+        values = concat_values([one, other])
+        assert isinstance(values, np.ndarray)
+        if joined is None:
+            assert values.dtype.kind == "M"
+            assert np.isnat(values).tolist() == [True, False]
+        else:
+            assert values.dtype == dtype
+            assert repr(values.tolist()) == repr(joined)
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            (pa.nulls(1), pa.array(["a"])),
+            (pa.array(["a"]), pa.nulls(1)),
+            (pa.nulls(1), pa.array([dt.date(2020, 1, 1)])),
+            (pa.nulls(1), np.array([True])),
+            (pa.nulls(1), np.array([[1, 2]])),
+            (pa.array([Decimal("1.25")]), pa.array([Decimal("123456.5")])),
+            (pa.array([[None]]), pa.array([["a"]])),
+            (pa.array([[1]]), pa.array([[0.5]])),
+            (np.array([[1, 2]]), np.array([[1, 2, 3]])),
+            (np.array([[1, 2]]), pa.array([[1], None])),
+            (np.array([[1, 2]], np.int32), pa.array([[0.5]])),
+        ],
+    )
+    def test_others_are_arrow(self, one: Any, other: Any) -> None:
+        values = concat_values([one, other])
+        assert isinstance(values, pa.Array)
+        assert values.to_pylist() == [*listed(one), *listed(other)]
+
+    def test_arrays_of_several_dimensions_are_objects(self) -> None:
+        values = concat_values([np.ones((1, 2, 2)), np.ones((1, 3, 2))])
+        assert [cell.shape for cell in values] == [(2, 2), (3, 2)]
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            (pa.array(["a"]), np.array([1])),
+            (pa.array(["a"]), pa.array([b"a"])),
+            (np.array([1]), np.array([[1, 2]])),
+            (np.array([1]), np.array(["1970-01-01"], "M8[ns]")),
+            (pa.array([Decimal("1e30")]), pa.array([Decimal("1e-30")])),
+        ],
+    )
+    def test_no_common_type_is_an_error_that_names_both(self, one: Any, other: Any) -> None:
+        with pytest.raises(
+            TransformError, match=r"column 'x' is .* in some shards and .* in other"
+        ):
+            concat_values([one, other], "x")
