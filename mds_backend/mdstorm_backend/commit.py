@@ -102,10 +102,11 @@ def commit(
 
 
 def abandon(location: Location, job: str) -> None:
-    """Remove what a failed job has written, and the directory if nothing else is in it."""
+    """Remove what a failed job has written, and the marker unless another job needs it."""
     for name in _shards_of(job, location.list_names()):
         location.remove(name)
-    if not set(location.list_names()) - {MARKER_NAME}:
+    left = location.list_names()
+    if INDEX_NAME not in left and not any(map(_OURS.fullmatch, left)):
         remove_dataset(location)
 
 

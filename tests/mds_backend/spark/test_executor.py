@@ -22,8 +22,12 @@ def in_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pyspark.TaskContext, "get", lambda: context)
 
 
-def job(target: Path, **changes: Any) -> dict[str, Any]:
+JOB = "0123abcd"
+
+
+def task_arguments(target: Path, **changes: Any) -> dict[str, Any]:
     return {
+        "job": JOB,
         "url": Location.of(str(target)).url,
         "storage_options": {},
         "schema": plan({"id": "long", "text": "string"}).to_json(),
@@ -45,14 +49,14 @@ def reports(batches: list[pa.RecordBatch]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("in_a_task")
-def test_shards_are_named_after_partition_and_attempt(target: Path) -> None:
+def test_shards_are_named_after_partition_job_and_attempt(target: Path) -> None:
     target.mkdir()
     done = reports(
-        list(write_partition(iter([rows(*range(2000))]), **job(target, shard_size=9000)))
+        list(write_partition(iter([rows(*range(2000))]), **task_arguments(target, shard_size=9000)))
     )
     names = [ShardReport.from_json(report).info.raw_data.basename for report in done]
     assert len(names) > 1
-    assert names == [f"part-00003-17.{i:05}.mds" for i in range(len(names))]
+    assert names == [f"part-00003-{JOB}-17.{i:05}.mds" for i in range(len(names))]
     assert [(report["partition"], report["sequence"]) for report in done] == [
         (3, i) for i in range(len(names))
     ]
@@ -65,7 +69,7 @@ def test_a_partition_without_rows_writes_nothing(
     target: Path, batches: list[pa.RecordBatch]
 ) -> None:
     target.mkdir()
-    assert reports(list(write_partition(iter(batches), **job(target)))) == []
+    assert reports(list(write_partition(iter(batches), **task_arguments(target)))) == []
     assert list(target.iterdir()) == []
 
 
@@ -76,7 +80,7 @@ def test_the_shards_do_not_depend_on_how_spark_cuts_batches(target: Path) -> Non
         directory = target / str(cut)
         directory.mkdir(parents=True)
         batches = [rows(*range(i, min(i + cut, 20_000))) for i in range(0, 20_000, cut)]
-        list(write_partition(iter(batches), **job(directory)))
+        list(write_partition(iter(batches), **task_arguments(directory)))
         contents.append([path.read_bytes() for path in sorted(directory.iterdir())])
     assert contents[0] == contents[1] == contents[2]
     assert len(contents[0]) == 1
@@ -85,19 +89,21 @@ def test_the_shards_do_not_depend_on_how_spark_cuts_batches(target: Path) -> Non
 @pytest.mark.usefixtures("in_a_task")
 def test_columns_are_taken_by_position(target: Path) -> None:
     target.mkdir()
-    (report,) = reports(list(write_partition(iter([rows(1, names=("c0", "c1"))]), **job(target))))
+    (report,) = reports(
+        list(write_partition(iter([rows(1, names=("c0", "c1"))]), **task_arguments(target)))
+    )
     assert report["info"]["column_names"] == ["id", "text"]
 
 
 def test_outside_of_a_task_it_is_an_error(target: Path) -> None:
     with pytest.raises(RuntimeError, match="outside of a Spark task"):
-        list(write_partition(iter([]), **job(target)))
+        list(write_partition(iter([]), **task_arguments(target)))
 
 
 def test_a_worker_that_cannot_import_mdstorm_says_what_to_do(
     target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task = make_task(job(target))
+    task = make_task(task_arguments(target))
     monkeypatch.setitem(sys.modules, "mdstorm_backend.spark.executor", None)
     with pytest.raises(ImportError, match="Install it on the workers") as caught:
         list(task(iter([])))
@@ -107,7 +113,7 @@ def test_a_worker_that_cannot_import_mdstorm_says_what_to_do(
 def test_the_task_travels_by_value(target: Path) -> None:
     from pyspark import cloudpickle
 
-    pickled = cloudpickle.dumps(make_task(job(target)))
+    pickled = cloudpickle.dumps(make_task(task_arguments(target)))
     modules = {"mdstorm", "mdstorm_backend", "mdstorm_backend.spark.executor"}
     saved = {name: sys.modules.pop(name) for name in modules & set(sys.modules)}
     try:

@@ -1,0 +1,41 @@
+"""URLs that name no place are refused, and secrets stay in their process."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from mdstorm_backend.errors import InvalidArgumentError, UnsupportedURLError
+from mdstorm_backend.storage import Location, check_no_secrets, normalize_url
+
+
+@pytest.mark.parametrize("url", ["file:x/y", "file://host/x", "dbfs://bucket/x", "dbfs:x"])
+def test_a_relative_url_or_one_with_a_host_is_refused(url: str) -> None:
+    with pytest.raises(UnsupportedURLError, match=r"write (file|dbfs):///"):
+        normalize_url(url)
+
+
+def test_an_unknown_scheme_is_named_with_those_that_are_known() -> None:
+    with pytest.raises(UnsupportedURLError, match=r"nosuch://x.*fsspec knows"):
+        Location.of("nosuch://x").list_names()
+
+
+def test_a_mount_that_is_not_there_is_not_made() -> None:
+    with pytest.raises(FileNotFoundError, match="/Volumes/ is not mounted"):
+        Location.of("dbfs:/Volumes/catalog/schema/volume").make_directory()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"secret": "s3cret"}, {"client_kwargs": {"aws_secret_access_key": "s3cret"}}],
+    ids=["plain", "nested"],
+)
+def test_secrets_are_neither_sent_nor_pickled_nor_shown(options: dict[str, object]) -> None:
+    for refuse in (
+        lambda: check_no_secrets(options),
+        lambda: pickle.dumps(Location("memory://x", options)),
+    ):
+        with pytest.raises(InvalidArgumentError, match="credentials of their own") as caught:
+            refuse()
+        assert "s3cret" not in str(caught.value)
+    assert "s3cret" not in repr(Location("memory://x", options))
