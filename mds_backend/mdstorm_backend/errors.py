@@ -143,7 +143,7 @@ class MissingDependencyError(MDStormError, ImportError):
     Attributes
     ----------
     extra : str
-        The pip extra that brings the library.
+        The pip extra that brings the library; empty where the library itself is to be installed.
     """
 
     def __init__(self, message: str, *, extra: str = "") -> None:

@@ -9,8 +9,10 @@ from mdstorm_backend.errors import MissingDependencyError
 
 __all__ = ["require"]
 
+#: Module → what needs it, and the extra that brings it; pandas comes with no extra alone, since the
+#: extra for Spark would install pyspark where Databricks has its own.
 _EXTRAS = {
-    "pandas": ("pandas DataFrames", "spark"),
+    "pandas": ("pandas DataFrames", ""),
     "pyspark": ("Spark DataFrames", "spark"),
     "tensorflow": ("TensorFlow datasets", "tf"),
     "torch": ("PyTorch loaders", "torch"),
@@ -33,7 +35,7 @@ def require(module: str) -> ModuleType:
     Raises
     ------
     MissingDependencyError
-        If it is not installed; the message names the pip extra.
+        If it is not installed; the message says what to install.
     """
     purpose, extra = _EXTRAS[module]
     try:
@@ -41,8 +43,9 @@ def require(module: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name != module:
             raise
+        package = f"'mdstorm[{extra}]'" if extra else module
         raise MissingDependencyError(
             f"{purpose} need the library {module!r}, which is not installed here. "
-            f"Install it with: pip install 'mdstorm[{extra}]'",
+            f"Install it with: pip install {package}",
             extra=extra,
         ) from error
