@@ -6,9 +6,8 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from mdstorm_backend.storage import has_scheme, normalize_url
-
 from mdstorm.errors import InvalidArgumentError, UnsupportedURLError
+from mdstorm_backend.storage import has_scheme, normalize_url
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

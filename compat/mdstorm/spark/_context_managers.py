@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
-from mdstorm_backend.optional import require
-
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.spark._files import open_files
 from mdstorm.spark._loader_reader import LoaderReader
 from mdstorm.spark._reader_arguments import ReaderArguments
+from mdstorm_backend.optional import require
 
 __all__ = ["TFDatasetContextManager", "TorchDatasetContextManager"]
 

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mdstorm.spark._identity import Identity
 from mdstorm_backend.index import INDEX_NAME
 from mdstorm_backend.storage import Location
-
-from mdstorm.spark._identity import Identity
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -7,9 +7,8 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-from mdstorm_backend.schema import Schema
-
 from mdstorm.errors import InvalidArgumentError, NoMatchingFieldsError
+from mdstorm_backend.schema import Schema
 
 __all__ = ["field_patterns", "select_fields"]
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mdstorm_backend.dataset import Dataset, open_dataset
-
 from mdstorm.errors import InvalidArgumentError
+from mdstorm_backend.dataset import Dataset, open_dataset
 
 __all__ = ["open_files"]
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 import os
 
-from mdstorm_backend.world import HOROVOD_VARIABLES
-
 from mdstorm.errors import InvalidArgumentError
+from mdstorm_backend.world import HOROVOD_VARIABLES
 
 __all__ = ["warn_if_inconsistent"]
 

@@ -10,11 +10,6 @@ from types import NoneType
 from typing import Any
 
 import numpy as np
-from mdstorm_backend.dataset import Dataset
-from mdstorm_backend.frameworks.nulls import NullPolicy
-from mdstorm_backend.frameworks.reader_options import ReaderOptions
-from mdstorm_backend.order import ExactOrder
-from mdstorm_backend.read.batch_reader import check_num_epochs
 
 from mdstorm._pandas_transform import PandasTransform
 from mdstorm.errors import (
@@ -24,6 +19,11 @@ from mdstorm.errors import (
 )
 from mdstorm.spark._fields import field_patterns, select_fields
 from mdstorm.transform import TransformSpec
+from mdstorm_backend.dataset import Dataset
+from mdstorm_backend.frameworks.nulls import NullPolicy
+from mdstorm_backend.frameworks.reader_options import ReaderOptions
+from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.read.batch_reader import check_num_epochs
 
 __all__ = ["DEFAULT_WORKERS", "ReaderArguments", "check_arguments", "check_integer"]
 

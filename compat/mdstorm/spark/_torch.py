@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+from mdstorm.errors import InvalidArgumentError
+from mdstorm.spark._files import open_files
+from mdstorm.spark._reader_arguments import ReaderArguments, check_integer
 from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.frameworks.reader_options import ReaderOptions
 from mdstorm_backend.frameworks.torch_dataset import StreamingDataset
 from mdstorm_backend.frameworks.torch_loader import StreamingDataLoader
-
-from mdstorm.errors import InvalidArgumentError
-from mdstorm.spark._files import open_files
-from mdstorm.spark._reader_arguments import ReaderArguments, check_integer
 
 __all__ = ["make_loader"]
 

@@ -6,11 +6,6 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from mdstorm_backend.dataset import open_dataset
-from mdstorm_backend.optional import require
-from mdstorm_backend.spark.materialize import checked_shard_size, materialize
-from mdstorm_backend.spark.type_plan import check_float_dtype, plan_types
-
 from mdstorm.spark._cache_dir import PETASTORM_CONF, parent_cache_dir
 from mdstorm.spark._codec import mds_compression
 from mdstorm.spark._context_managers import TFDatasetContextManager, TorchDatasetContextManager
@@ -25,10 +20,15 @@ from mdstorm.spark._horovod import warn_if_inconsistent
 from mdstorm.spark._identity import identify
 from mdstorm.spark._reader_arguments import DEFAULT_WORKERS, ReaderArguments
 from mdstorm.spark._session import check_driver, directory_name, session_of
+from mdstorm_backend.dataset import open_dataset
+from mdstorm_backend.optional import require
+from mdstorm_backend.spark.materialize import checked_shard_size, materialize
+from mdstorm_backend.spark.type_plan import check_float_dtype, plan_types
 
 if TYPE_CHECKING:
-    from mdstorm_backend.frameworks.torch_loader import StreamingDataLoader
     from pyspark.sql import DataFrame
+
+    from mdstorm_backend.frameworks.torch_loader import StreamingDataLoader
 
 __all__ = [
     "DEFAULT_ROW_GROUP_SIZE_BYTES",

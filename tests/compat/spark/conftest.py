@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.compat.spark.converters import converter_of
+
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
-
-from tests.compat.spark.converters import converter_of
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mdstorm.spark import SparkDatasetConverter
-
 from tests.mds_backend.datasets import Columns, Fields, write_dataset
+
+from mdstorm.spark import SparkDatasetConverter
 
 #: One pass in stored order.
 IN_ORDER = {"num_epochs": 1, "shuffle_row_groups": False}

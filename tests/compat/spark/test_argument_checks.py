@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm.spark import SparkDatasetConverter
 

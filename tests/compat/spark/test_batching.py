@@ -4,10 +4,10 @@ from itertools import chain
 from typing import Any
 
 import pytest
+from tests.compat.spark.converters import IN_ORDER, Read, with_either, with_tf, with_torch
+
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.spark import SparkDatasetConverter
-
-from tests.compat.spark.converters import IN_ORDER, Read, with_either, with_tf, with_torch
 
 
 def numbers(batches: list[dict[str, Any]]) -> list[list[int]]:

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from mdstorm.errors import InvalidArgumentError, UnsupportedURLError
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm.spark._cache_dir import parent_cache_dir
