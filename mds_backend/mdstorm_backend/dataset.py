@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import threading
-from collections import OrderedDict
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -17,6 +17,7 @@ from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, Datas
 from mdstorm_backend.index import INDEX_NAME, Index
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.read.mds_shard import MDSShard
+from mdstorm_backend.read.open_shards import OpenShards
 from mdstorm_backend.schema import Schema
 from mdstorm_backend.storage import Location
 
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["Dataset", "open_dataset"]
-
-#: Shards that stay open when nobody uses them; compressed ones take memory.
-_OPEN_SHARDS = 4
 
 
 def open_dataset(url: str, *, storage_options: dict[str, Any] | None = None) -> Dataset:
@@ -73,11 +71,10 @@ class Dataset:
     def __init__(self, location: Location, index: Index) -> None:
         self.location = location
         self.index = index
-        self._shards: OrderedDict[int, MDSShard] = OrderedDict()
-        self._lock = threading.Lock()
+        self._shards = OpenShards()
 
     def __len__(self) -> int:
-        return sum(self.shard_sizes)
+        return self._bounds[-1]
 
     def __getitem__(self, i: int) -> dict[str, Any]:
         """Return sample `i`: NumPy scalars and arrays, Python objects for the rest, None for null.
@@ -89,17 +86,26 @@ class Dataset:
         UnsupportedEncodingError
             If this version cannot decode one of the columns.
         """
-        if not -len(self) <= i < len(self):
-            raise IndexError(f"sample {i} of {len(self)} in {self.url}")
-        first = np.concatenate([[0], np.cumsum(self.shard_sizes)])
-        position = i % len(self)
-        shard = int(np.searchsorted(first, position, side="right")) - 1
-        row = np.array([position - first[shard]])
-        batch = self.shard(shard).read(row, self.schema.names, exact_nulls=True)
+        shard, row = self.locate(i)
+        batch = self.shard(shard).read(np.array([row]), self.schema.names, exact_nulls=True)
         return {
             name: values[0] if isinstance(values, np.ndarray) else values[0].as_py()
             for name, values in batch.items()
         }
+
+    def locate(self, i: int) -> tuple[int, int]:
+        """Return the number of the shard that holds sample `i`, and its row there.
+
+        Raises
+        ------
+        IndexError
+            If there is no such sample.
+        """
+        if not -len(self) <= i < len(self):
+            raise IndexError(f"sample {i} of {len(self)} in {self.url}")
+        position = int(i) % len(self)
+        shard = bisect_right(self._bounds, position) - 1
+        return shard, position - self._bounds[shard]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Dataset, (self.location, self.index)
@@ -124,6 +130,11 @@ class Dataset:
         """Samples of each shard."""
         return tuple(shard.samples for shard in self.index.shards)
 
+    @cached_property
+    def _bounds(self) -> list[int]:
+        """Number of the first sample of each shard, and of all samples."""
+        return [0, *accumulate(self.shard_sizes)]
+
     @property
     def nbytes(self) -> int:
         """Bytes of all shards, uncompressed."""
@@ -141,7 +152,7 @@ class Dataset:
         return [self.location.file_url(file.basename) for file in files]
 
     def shard(self, number: int) -> MDSShard:
-        """Open shard `number`; the last few stay open.
+        """Open shard `number`. It stays open while somebody holds it; the last few always do.
 
         Raises
         ------
@@ -150,14 +161,7 @@ class Dataset:
         CorruptDatasetError
             If its file does not hold what the index says.
         """
-        with self._lock:
-            if number in self._shards:
-                self._shards.move_to_end(number)
-                return self._shards[number]
-            shard = self._shards[number] = self._open(number)
-            if len(self._shards) > _OPEN_SHARDS:
-                self._shards.popitem(last=False)
-            return shard
+        return self._shards.get(number, self._open)
 
     def _open(self, number: int) -> MDSShard:
         info = self.index.shards[number]

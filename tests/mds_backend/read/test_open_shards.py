@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mdstorm_backend.dataset import Dataset
+from mdstorm_backend.errors import DatasetNotFoundError
+from mdstorm_backend.read.open_shards import OpenShards
+
+from tests.mds_backend.datasets import write_numbers
+
+
+class Shard:
+    """Stands for a shard."""
+
+
+class Opener:
+    """Opens shards, slowly if told so, and counts them."""
+
+    def __init__(self, barrier: threading.Barrier | None = None, seconds: float = 0) -> None:
+        self.opened: list[int] = []
+        self._barrier = barrier
+        self._seconds = seconds
+
+    def __call__(self, number: int) -> Any:
+        self.opened.append(number)
+        if self._barrier:
+            self._barrier.wait(10)
+        time.sleep(self._seconds)
+        return Shard()
+
+
+def test_the_last_few_are_kept_and_those_in_use_are_found() -> None:
+    shards, opener = OpenShards(), Opener()
+    held = shards.get(0, opener)
+    for number in range(1, 8):
+        shards.get(number, opener)
+    gc.collect()
+    assert shards.get(0, opener) is held
+    shards.get(7, opener)
+    assert opener.opened == list(range(8))
+    shards.get(1, opener)
+    assert opener.opened == [*range(8), 1]
+
+
+def test_different_shards_are_opened_at_the_same_time() -> None:
+    shards, opener = OpenShards(), Opener(threading.Barrier(3))
+    with ThreadPoolExecutor(3) as pool:
+        assert len(set(pool.map(lambda n: shards.get(n, opener), range(3)))) == 3
+
+
+def test_threads_that_want_the_same_shard_wait_for_one() -> None:
+    shards, opener = OpenShards(), Opener(seconds=0.1)
+    with ThreadPoolExecutor(4) as pool:
+        assert len(set(pool.map(lambda _: shards.get(0, opener), range(4)))) == 1
+    assert opener.opened == [0]
+
+
+def test_an_error_is_raised_and_the_next_try_opens_again(tmp_path: Path) -> None:
+    dataset = write_numbers(tmp_path, 5)
+    file = Path(dataset.location.path, dataset.index.shards[0].raw_data.basename)
+    data = file.read_bytes()
+    file.unlink()
+    for _ in range(2):
+        with pytest.raises(DatasetNotFoundError, match="is gone"):
+            dataset.shard(0)
+    file.write_bytes(data)
+    assert dataset.shard(0).num_samples == 5
+
+
+def _read(dataset: Dataset) -> None:
+    assert dataset[0] == {"number": 0}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
+def test_a_forked_child_reads_while_a_thread_of_the_parent_opens(tmp_path: Path) -> None:
+    dataset = write_numbers(tmp_path, 5)
+    opening, done = threading.Event(), threading.Event()
+
+    def wait(number: int) -> Any:
+        opening.set()
+        done.wait(30)
+        return Shard()
+
+    thread = threading.Thread(target=dataset._shards.get, args=(0, wait))
+    thread.start()
+    opening.wait(10)
+    with dataset._shards._lock:
+        child = multiprocessing.get_context("fork").Process(target=_read, args=(dataset,))
+        child.start()
+    child.join(20)
+    alive = child.is_alive()
+    child.kill()
+    done.set()
+    thread.join()
+    assert not alive
+    assert child.exitcode == 0
