@@ -58,6 +58,14 @@ class ExactOrder:
     world_size: int = 1
 
     def __post_init__(self) -> None:
+        if self.seed is not None and not (_is_integer(self.seed) and self.seed >= 0):
+            raise InvalidArgumentError(
+                f"the seed must be a non-negative integer or None, found seed={self.seed!r}"
+            )
+        for name in ("seed", "window", "rank", "world_size"):
+            value = getattr(self, name)
+            if isinstance(value, np.integer):  # which JSON does not take in a state
+                object.__setattr__(self, name, int(value))
         if self.world_size < 1 or not 0 <= self.rank < self.world_size:
             raise InvalidArgumentError(
                 f"rank {self.rank} of {self.world_size} does not exist: the rank must be from 0 to "
@@ -74,7 +82,7 @@ class ExactOrder:
         return self if self.seed else replace(self, seed=secrets.randbits(63) | 1)
 
     def rows(self, num_rows: int) -> tuple[int, int]:
-        """First and last-but-one row of this rank among `num_rows`.
+        """First row of this rank among `num_rows`, and the one past its last.
 
         Raises
         ------
@@ -114,6 +122,10 @@ class ExactOrder:
     def _generator(self, *stream: int) -> np.random.Generator:
         assert self.seed, "resolved() has not been called"
         return np.random.default_rng([self.seed, *stream])
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def ceil_div(dividend: int, divisor: int) -> int:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -167,3 +168,14 @@ def test_a_rank_that_is_short_of_rows_splits_what_it_has_left(
     rows: int, batches: int, expected: list[int]
 ) -> None:
     assert list(batch_sizes(rows, batches, 3)) == expected
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "1", True])
+def test_a_seed_is_a_non_negative_integer_or_none(seed: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="the seed must be a non-negative integer or No"):
+        ExactOrder(seed=seed)
+
+
+def test_integers_of_numpy_become_plain_ones() -> None:
+    order = ExactOrder(seed=np.uint32(7), window=np.int64(3), world_size=np.int64(2))
+    assert {type(v) for v in (order.seed, order.window, order.world_size)} == {int}
