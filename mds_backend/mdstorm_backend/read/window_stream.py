@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from itertools import accumulate, count
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from mdstorm_backend.order import ExactOrder, Piece
 from mdstorm_backend.read.prefetch import Prefetcher
 from mdstorm_backend.read.row_stream import Position
 from mdstorm_backend.read.window import Source, Window
+from mdstorm_backend.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from mdstorm_backend.dataset import Dataset
@@ -80,7 +80,7 @@ class WindowStream:
                 yield epoch, skip, Window(sources, self._order.permutation(size, epoch, number))
                 skip = 0
             if rows == 0:
-                warn_no_data(self._dataset.url)
+                warn_no_data(self._dataset.url, transformed=self._transformed is not None)
                 return
 
     def _sources(self, epoch: int, prefetcher: Prefetcher) -> Iterator[Source]:
@@ -115,10 +115,11 @@ class WindowStream:
             yield group
 
 
-def warn_no_data(url: str) -> None:
+def warn_no_data(url: str, *, transformed: bool = False) -> None:
     """Warn that there is nothing to read, as Petastorm does."""
-    warnings.warn(
-        f"No matching data is available for loading in {url}: the dataset, or this rank's share of "
-        "it, has no rows",
-        stacklevel=4,
+    reason = (
+        "the transform returned no rows for a whole epoch"
+        if transformed
+        else "the dataset, or this rank's share of it, has no rows"
     )
+    warn_user(f"No matching data is available for loading in {url}: {reason}")
