@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.order import ExactOrder, ceil_div
 from mdstorm_backend.read.row_stream import Position
 
 if TYPE_CHECKING:
     from mdstorm_backend.frameworks.torch_dataset import StreamingDataset
+    from mdstorm_backend.read.batch_reader import BatchReader
 
 __all__ = ["LoaderState"]
 
@@ -28,19 +30,22 @@ class LoaderState:
         What the current pass has delivered.
     resumes : bool
         Whether the next iteration continues the current pass rather than begin one.
+    started, finished : bool
+        Whether a pass was begun, and whether it came to its end.
     """
 
     first_epoch: int = 0
     position: Position = field(default_factory=Position)
     resumes: bool = False
-    _started: bool = False
+    started: bool = False
+    finished: bool = False
 
     def begin(self) -> Position:
         """Begin an iteration and return where it starts."""
-        if not self.resumes and self._started:
+        if self.started and not self.resumes:
             self.first_epoch = self.position.epoch + 1
             self.position = Position(epoch=self.first_epoch)
-        self.resumes, self._started = False, True
+        self.resumes, self.started, self.finished = False, True, False
         return self.position
 
     def finish(self, num_epochs: int | None) -> None:
@@ -48,37 +53,44 @@ class LoaderState:
         if num_epochs is not None:
             last = self.first_epoch + num_epochs - 1
             self.position = replace(self.position, epoch=last)
+            self.finished = True
 
-    def to_dict(self, source: StreamingDataset, batch_size: int) -> dict[str, Any]:
+    def to_continue(self, reader: BatchReader) -> LoaderState:
+        """Return the state of a loader that goes on from here: within the pass, or after its end.
+
+        A pass whose last batch was delivered is at its end, though nobody has asked for more yet.
+        """
+        result = replace(self)
+        countable = reader.transform is None and reader.num_epochs is not None
+        if self.started and countable and self.position.batches >= len(reader):
+            result.finish(reader.num_epochs)
+        result.resumes = result.started and not result.finished
+        return result
+
+    def to_dict(self, source: StreamingDataset, reader: BatchReader) -> dict[str, Any]:
         """Return the state of a checkpoint."""
-        order = source.order
+        order, state = source.order, self.to_continue(reader)
         return {
-            "epoch": self.position.epoch,
-            "sample_in_epoch": self.position.row * order.world_size,
+            "epoch": state.position.epoch,
+            "sample_in_epoch": state.position.row * order.world_size,
             "num_canonical_nodes": order.world_size,
             "shuffle_seed": order.seed,
             "initial_physical_nodes": order.world_size,
             "mdstorm": {
                 "order": "exact",
-                "row": self.position.row,
-                "batches": self.position.batches,
-                "batch_size": batch_size,
-                "first_epoch": self.first_epoch,
-                "started": self._started,
-                "world_size": order.world_size,
-                "shuffle": _shuffle(order),
-                "dataset": source.dataset.fingerprint,
+                "row": state.position.row,
+                "batches": state.position.batches,
+                "batch_size": reader.batch_size,
+                "first_epoch": state.first_epoch,
+                "started": state.started,
+                "finished": state.finished,
+                **_reading(source, reader),
             },
         }
 
     @classmethod
     def from_dict(
-        cls,
-        state: dict[str, Any],
-        source: StreamingDataset,
-        batch_size: int,
-        *,
-        drop_last: bool = False,
+        cls, state: object, source: StreamingDataset, reader: BatchReader
     ) -> tuple[ExactOrder, LoaderState]:
         """Read what `to_dict` wrote.
 
@@ -92,36 +104,84 @@ class LoaderState:
         Raises
         ------
         StateMismatchError
-            If it belongs to another dataset, or to another way of reading it.
+            If it belongs to another dataset, or to another way of reading it, or is none at all.
         """
+        if not isinstance(state, Mapping):
+            raise StateMismatchError(
+                f"a state is the dict that state_dict() returned, found {state!r}. To begin anew, "
+                "load no state"
+            )
         ours = state.get("mdstorm")
-        if not isinstance(ours, dict) or ours.get("order") != "exact":
+        if not isinstance(ours, Mapping) or ours.get("order") != "exact":
             raise StateMismatchError(
                 "the state was not taken from a loader with the order 'exact', so it does not say "
                 "which rows this loader has to skip. Load it where it was taken"
             )
-        here = {
-            "dataset": source.dataset.fingerprint,
-            "world_size": source.order.world_size,
-            "shuffle": _shuffle(source.order),
-        }
-        wrong = [f"{k}: {ours[k]!r} there, {v!r} here" for k, v in here.items() if ours[k] != v]
-        if wrong:
-            raise StateMismatchError(
-                f"the state was taken from another reading of {source.dataset.url} or from another "
-                f"dataset ({'; '.join(wrong)}). Make an equal loader over the same dataset"
-            )
-        row = int(ours["row"])
-        epoch, first_epoch = int(state["epoch"]), int(ours["first_epoch"])
-        batches = int(ours["batches"])
-        if ours["batch_size"] != batch_size:
-            reader = source.options.reader(batch_size, drop_last=drop_last)
+        _check_reading(ours, source, reader)
+        seed, epoch = _number(state, "shuffle_seed", 1), _number(state, "epoch")
+        first_epoch, row = _number(ours, "first_epoch"), _number(ours, "row")
+        batches, batch_size = _number(ours, "batches"), _number(ours, "batch_size", 1)
+        started, finished = _flag(ours, "started"), _flag(ours, "finished")
+        _check_position(epoch - first_epoch, row, reader)
+        if reader.transform is None:
+            # Another rank's share may be one row longer than this one's.
+            row = min(row, reader.rows_per_epoch)
+        if batch_size != reader.batch_size:
             rows = (epoch - first_epoch) * reader.rows_per_epoch + row
             batches = reader.batches_before(rows)
-        result = cls(first_epoch, Position(epoch, row, batches))
-        result.resumes = result._started = bool(ours["started"])
-        return replace(source.order, seed=state["shuffle_seed"]), result
+        result = cls(first_epoch, Position(epoch, row, batches), False, started, finished)
+        return replace(source.order, seed=seed), result.to_continue(reader)
 
 
-def _shuffle(order: ExactOrder) -> list[Any]:
-    return [order.shuffle_shards, order.shuffle_rows, order.window]
+def _reading(source: StreamingDataset, reader: BatchReader) -> dict[str, Any]:
+    """What has to be the same where a state is taken and where it is loaded."""
+    order = source.order
+    return {
+        "world_size": order.world_size,
+        "shuffle": [order.shuffle_shards, order.shuffle_rows, order.window],
+        "dataset": source.dataset.fingerprint,
+        "columns": list(reader.schema.names),
+        "transform": reader.transform is not None,
+        "num_epochs": reader.num_epochs,
+    }
+
+
+def _check_reading(ours: Mapping[str, Any], source: StreamingDataset, reader: BatchReader) -> None:
+    here = _reading(source, reader)
+    if missing := [key for key in here if key not in ours]:
+        raise _damaged(f"it has no {missing}")
+    wrong = [f"{k}: {ours[k]!r} there, {v!r} here" for k, v in here.items() if ours[k] != v]
+    if wrong:
+        raise StateMismatchError(
+            f"the state was taken from another reading of {source.dataset.url} or from another "
+            f"dataset ({'; '.join(wrong)}). Make an equal loader over the same dataset"
+        )
+
+
+def _check_position(epochs: int, row: int, reader: BatchReader) -> None:
+    """Refuse a place that no loader of this kind comes to."""
+    if epochs < 0 or (reader.num_epochs is not None and epochs >= reader.num_epochs):
+        raise _damaged(f"it stands in epoch {epochs} of a pass of {reader.num_epochs}")
+    longest = ceil_div(len(reader.dataset), reader.order.world_size)
+    if reader.transform is None and row > longest:
+        raise _damaged(f"it stands at row {row} of an epoch of {longest} rows")
+
+
+def _number(state: Mapping[str, Any], key: str, minimum: int = 0) -> int:
+    value = state.get(key)
+    if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+        raise _damaged(f"{key!r} has to be an integer from {minimum} on, found {value!r}")
+    return value
+
+
+def _flag(state: Mapping[str, Any], key: str) -> bool:
+    value = state.get(key)
+    if not isinstance(value, bool):
+        raise _damaged(f"{key!r} has to be true or false, found {value!r}")
+    return value
+
+
+def _damaged(what: str) -> StateMismatchError:
+    return StateMismatchError(
+        f"the state cannot be continued: {what}. Load it as state_dict() returned it, or begin anew"
+    )

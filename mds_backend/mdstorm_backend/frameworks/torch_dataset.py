@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -13,9 +14,11 @@ from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.frameworks.formats import column_to_numpy
 from mdstorm_backend.frameworks.reader_options import ReaderOptions
 from mdstorm_backend.order import ExactOrder
-from mdstorm_backend.read.batch_reader import BatchReader
-from mdstorm_backend.read.block import Transform
+from mdstorm_backend.read.batch_reader import BatchReader, check_num_epochs
+from mdstorm_backend.read.block import Block, Transform
+from mdstorm_backend.read.gather import Gatherer
 from mdstorm_backend.read.row_stream import Position
+from mdstorm_backend.read.window import Range, Source, Window
 from mdstorm_backend.storage import Location
 from mdstorm_backend.world import find_world
 
@@ -31,6 +34,10 @@ class StreamingDataset(IterableDataset[Any]):
 
     Nothing is opened before the first use. The order is ``exact``: every sample comes once per
     epoch over all ranks. Copies in the workers of a ``DataLoader`` read every n-th batch each.
+
+    The workers of a plain ``DataLoader`` are copied anew for each pass, so they cannot count
+    epochs: with ``shuffle`` every pass has the same permutations unless `set_epoch` is called
+    before it, or ``persistent_workers=True`` keeps the copies. `StreamingDataLoader` counts itself.
 
     Parameters
     ----------
@@ -94,11 +101,12 @@ class StreamingDataset(IterableDataset[Any]):
                 world_size=world.size,
             )
         self.order = order.resolved()
-        self.num_epochs = num_epochs
+        check_num_epochs(num_epochs)
+        self.num_epochs = num_epochs if num_epochs is None else int(num_epochs)
         self.epoch = 0
         self._read_options: dict[str, Any] = {
             "columns": None if columns is None else tuple(columns),
-            "num_epochs": num_epochs,
+            "num_epochs": self.num_epochs,
             "transform": transform,
             "fill_nulls": fill_nulls,
             "null_masks": tuple(null_masks),
@@ -136,23 +144,76 @@ class StreamingDataset(IterableDataset[Any]):
         return len(self.dataset)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        """Return one sample by its number in stored order: dict of Python values, None for null."""
-        return self.dataset[index]
+        """Return one sample by its number in stored order, with the values that iterating gives.
+
+        Only the transform is not called: it works on many samples at a time.
+
+        Raises
+        ------
+        IndexError
+            If there is no such sample.
+        """
+        options, gather = self._stored
+        number, row = self.dataset.locate(index)
+        source = Source(self.dataset.shard(number), row, row + 1)
+        batch = gather([Range(Window([source], None), 0, 1)])
+        if not options.nulls.is_trivial:
+            batch = options.nulls(batch)
+        return {
+            name: column_to_numpy(values, options.column(name))[0] for name, values in batch.items()
+        }
+
+    @cached_property
+    def _stored(self) -> tuple[ReaderOptions, Gatherer]:
+        """What reads samples by their numbers: as `options` say, without the transform."""
+        options = replace(self.options, transform=None)
+        return options, Gatherer(options.schema, exact_nulls=not options.nulls.is_trivial)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is made again on use."""
+        return {name: value for name, value in self.__dict__.items() if name != "_stored"}
 
     def __iter__(self) -> Iterator[Any]:
         reader = self.reader(self._batch_size or _SAMPLES_AT_A_TIME)
         first_epoch = self.epoch
         self.finish_pass()
-        if overrides_samples(type(self)):
-            yield from map(self.__getitem__, reader.numbers(first_epoch))
+        for block in self.sample_blocks(reader, Position(epoch=first_epoch), first_epoch):
+            yield from self.samples(block)
+
+    def sample_blocks(
+        self, reader: BatchReader, start: Position, first_epoch: int
+    ) -> Iterator[Block]:
+        """Yield the blocks of `reader`, for `samples`.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the samples come from a ``__getitem__`` of a subclass and there is a transform, whose
+            rows have no numbers.
+        """
+        if not overrides(type(self), "__getitem__"):
+            return reader.blocks(start, first_epoch)
+        if reader.transform is not None:
+            raise InvalidArgumentError(
+                f"{type(self).__name__} overrides __getitem__ and has a transform, which would not "
+                "be called: transform each sample in __getitem__, or do not override it"
+            )
+        return reader.planned(start, first_epoch)
+
+    def samples(self, block: Block) -> Iterator[Any]:
+        """Yield the samples of a block one by one, made by ``__getitem__`` where it is overridden.
+
+        Hold the block meanwhile: that keeps its shards open.
+        """
+        if overrides(type(self), "__getitem__"):
+            yield from map(self.__getitem__, block.numbers())
             return
-        for block in reader.blocks(Position(epoch=first_epoch), first_epoch):
-            rows = {
-                name: column_to_numpy(values, self.options.column(name))
-                for name, values in block.batch.items()
-            }
-            for sample in zip(*rows.values(), strict=True):
-                yield dict(zip(rows, sample, strict=True))
+        rows = {
+            name: column_to_numpy(values, self.options.column(name))
+            for name, values in block.batch.items()
+        }
+        for sample in zip(*rows.values(), strict=True):
+            yield dict(zip(rows, sample, strict=True))
 
     def finish_pass(self) -> None:
         """Let the next iteration over samples have permutations of its own."""
@@ -166,9 +227,6 @@ class StreamingDataset(IterableDataset[Any]):
         self.epoch = epoch
 
 
-def overrides_samples(class_: type) -> bool:
-    """Whether a subclass makes samples of its own, which whole batches would pass by."""
-    return any(
-        getattr(class_, method) is not getattr(StreamingDataset, method)
-        for method in ("__getitem__", "__iter__")
-    )
+def overrides(class_: type, method: str) -> bool:
+    """Whether a subclass makes samples by a `method` of its own, which batches would pass by."""
+    return getattr(class_, method) is not getattr(StreamingDataset, method)

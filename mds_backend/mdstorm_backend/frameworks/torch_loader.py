@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import closing
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 from weakref import WeakSet
 
 import torch
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader
 
-from mdstorm_backend.errors import StateMismatchError
+from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.frameworks.loader_state import LoaderState
-from mdstorm_backend.frameworks.torch_dataset import StreamingDataset, overrides_samples
-from mdstorm_backend.frameworks.torch_tensors import (
-    TorchValues,
-    check_nulls,
-    split_values,
-    to_torch,
-)
-from mdstorm_backend.read.batch_reader import check_batch_size
-from mdstorm_backend.read.block import Block
+from mdstorm_backend.frameworks.torch_batches import Delivered, DeliveredBatches, pinned
+from mdstorm_backend.frameworks.torch_dataset import StreamingDataset, overrides
+from mdstorm_backend.frameworks.torch_tensors import check_nulls
+from mdstorm_backend.read.batch_reader import BatchReader, check_batch_size
 from mdstorm_backend.read.row_stream import Position
 
 __all__ = ["StreamingDataLoader"]
-
-TorchBatch = dict[str, TorchValues]
-#: Batches, each with the place after it and its number of rows.
-_Delivered = Generator[tuple[TorchBatch, Position, int], None, None]
 
 
 class StreamingDataLoader(DataLoader[Any]):
@@ -36,11 +28,16 @@ class StreamingDataLoader(DataLoader[Any]):
 
     A batch is a dict from column to tensor, or to a list where PyTorch has no type: strings,
     binaries, decimals, dates, ragged arrays. Tensors are writable; consecutive batches may share a
-    block of memory but never an element. Samples go one by one, through `collate_fn`, where
-    `collate_fn` is given or the dataset's ``__getitem__`` is overridden.
+    block of memory but never an element. A batch that is kept therefore keeps its block alive, up
+    to 8,192 rows or 8 MiB: ``.clone()`` of its tensors lets the block go.
+
+    Where `collate_fn` is given or the dataset's ``__getitem__`` is overridden, the same batches
+    come as lists of samples through `collate_fn`. With ``batch_size=1`` the list is empty on a rank
+    that is short of a row, so that all ranks have as many batches.
 
     It can be iterated more than once, each time with new permutations, and used in a ``with``
-    statement, at whose end its threads are stopped. Nothing is opened before.
+    statement, at whose end its threads are stopped. Nothing is opened before. A copy, or a pickled
+    loader, goes on from where the original stands.
 
     Parameters
     ----------
@@ -51,7 +48,12 @@ class StreamingDataLoader(DataLoader[Any]):
     num_workers : int
         Processes that read; 0, the default, reads in threads and is usually faster.
     **options
-        Any argument of ``DataLoader``.
+        Any argument of ``DataLoader``, but ``in_order=False``: the order is what a state counts by.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If `batch_size` is not a positive integer, or batches are to come out of order.
     """
 
     def __init__(
@@ -63,18 +65,36 @@ class StreamingDataLoader(DataLoader[Any]):
         **options: Any,
     ) -> None:
         check_batch_size(batch_size)
-        self._by_sample = options.get("collate_fn") is not None or overrides_samples(type(dataset))
+        if not options.get("in_order", True):
+            raise InvalidArgumentError(
+                "in_order=False would let batches come in any order, so that no state could say "
+                "which of them were delivered: leave it out"
+            )
+        self._collates = options.get("collate_fn") is not None or overrides(
+            type(dataset), "__getitem__"
+        )
+        #: Whether the samples are whatever the dataset's own iterator makes.
+        self._is_opaque = overrides(type(dataset), "__iter__")
         self._options = options
+        #: Of the iteration that was advanced last.
         self._state = LoaderState()
-        #: Rows that the current iteration has delivered, on this rank.
+        #: Rows that the iteration which was advanced last has delivered, on this rank.
         self.num_samples_yielded = 0
         self._running: WeakSet[Generator[Any, None, None]] = WeakSet()
-        super().__init__(dataset, batch_size=batch_size, num_workers=num_workers, **options)
+        # PyTorch refuses the integers of NumPy.
+        super().__init__(
+            dataset, batch_size=int(batch_size), num_workers=int(num_workers), **options
+        )
 
     @property
     def _source(self) -> StreamingDataset:
         assert isinstance(self.dataset, StreamingDataset)
         return self.dataset
+
+    def _reader(self) -> BatchReader:
+        """Return a reader of all batches of this rank, to ask for numbers."""
+        assert self.batch_size is not None
+        return self._source.options.reader(self.batch_size, drop_last=self.drop_last)
 
     def __len__(self) -> int:
         """Batches of a whole pass.
@@ -82,15 +102,27 @@ class StreamingDataLoader(DataLoader[Any]):
         Raises
         ------
         TypeError
-            If epochs are infinite, or a transform may drop rows.
+            If epochs are infinite, or a transform may drop rows, or the dataset overrides
+            ``__iter__``.
         """
-        assert self.batch_size is not None
-        return len(self._source.options.reader(self.batch_size, drop_last=self.drop_last))
+        if self._is_opaque:
+            raise TypeError("the number of batches is not known: the dataset overrides __iter__")
+        return len(self._reader())
 
     def __iter__(self) -> Any:
-        batches = self._samples() if self._by_sample else self._batches()
+        batches = self._opaque_batches() if self._is_opaque else self._batches()
         self._running.add(batches)
         return batches
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out running iterations; the copy continues where this loader stands."""
+        state = {name: value for name, value in self.__dict__.items() if name != "_running"}
+        if self._state.started:
+            state["_state"] = self._state.to_continue(self._reader())
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _running=WeakSet())
 
     def __enter__(self) -> StreamingDataLoader:
         _ = self._source.dataset  # a dataset that is gone shows here, not at the first batch
@@ -112,64 +144,81 @@ class StreamingDataLoader(DataLoader[Any]):
     def state_dict(self) -> dict[str, Any]:
         """Return where the loader stands, for `load_state_dict` of an equal loader.
 
-        The keys are those of MosaicML Streaming, and under ``"mdstorm"`` what belongs to this
-        order.
-        """
-        return self._state.to_dict(self._source, self.batch_size or 1)
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Let the next iteration continue where `state` was taken.
+        With several iterations under way it is where the one stands that was advanced last. The
+        keys are those of MosaicML Streaming, and under ``"mdstorm"`` what belongs to this order.
 
         Raises
         ------
         StateMismatchError
-            If it was taken from another dataset, order or world size.
+            If the dataset overrides ``__iter__``: nobody knows which rows its samples are.
         """
-        self._source.order, self._state = LoaderState.from_dict(
-            state, self._source, self.batch_size or 1, drop_last=self.drop_last
-        )
+        self._check_resumable()
+        return self._state.to_dict(self._source, self._reader())
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Let the next iteration continue where `state` was taken.
+
+        After the last batch of a pass that is the beginning of the next one.
+
+        Raises
+        ------
+        StateMismatchError
+            If it was taken from another dataset, order or world size, or is no state.
+        """
+        self._check_resumable()
+        self._source.order, self._state = LoaderState.from_dict(state, self._source, self._reader())
         self._source.__dict__.pop("options", None)
 
-    def _samples(self) -> Generator[Any, None, None]:
-        if self._state.resumes:
+    def _check_resumable(self) -> None:
+        if self._is_opaque:
             raise StateMismatchError(
-                "a loader with a collate_fn or an overridden __getitem__ cannot resume within a "
-                "pass: load the state into a loader without them"
+                f"{type(self._source).__name__} overrides __iter__, so nobody knows which rows its "
+                "samples are, and no state can be taken or loaded: override __getitem__ instead"
             )
+
+    def _opaque_batches(self) -> Generator[Any, None, None]:
         yield from super().__iter__()
         if self.num_workers:
             # The copies in the workers have gone on to the next epoch, this one has not.
             self._source.finish_pass()
 
-    def _batches(self) -> Generator[TorchBatch, None, None]:
-        source, state = self._source, self._state
-        assert self.batch_size is not None
+    def _batches(self) -> Generator[Any, None, None]:
+        source, pins = self._source, self._pins_here()
+        state = self._state = replace(self._state)
         start = state.begin()
-        self.num_samples_yielded = 0
-        for name in source.options.delivered:
-            if (column := source.options.column(name)) is not None:
-                check_nulls(column, source.options.nulls.remaining(column))
-        if self.num_workers:
-            stream = self._from_processes(start)
-        else:
-            reader = source.reader(self.batch_size, drop_last=self.drop_last)
-            stream = _tensors(source, reader.blocks(start, state.first_epoch))
-        with closing(stream):
+        rows = self.num_samples_yielded = 0
+        if not self._collates:
+            _check_columns(source)
+        with closing(self._delivered(start, state.first_epoch)) as stream:
             for batch, end, size in stream:
-                if self.drop_last and size < self.batch_size:
+                if self.drop_last and size < (self.batch_size or 1):
                     continue
-                if self.pin_memory and not self.num_workers and torch.cuda.is_available():
-                    batch = {name: _pinned(values) for name, values in batch.items()}
+                if pins:
+                    batch = pinned(batch, collated=self._collates)
+                rows += size
                 state.position = end
-                self.num_samples_yielded += size
+                self._state, self.num_samples_yielded = state, rows
                 yield batch
         state.finish(source.num_epochs)
+        self._state = state
 
-    def _from_processes(self, start: Position) -> _Delivered:
+    def _pins_here(self) -> bool:
+        """Whether this process has to pin; the batches of workers are pinned by PyTorch."""
+        return bool(self.pin_memory and not self.num_workers and torch.cuda.is_available())
+
+    def _delivered(self, start: Position, first_epoch: int) -> Delivered:
         assert self.batch_size is not None
-        batches = _WholeBatches(
-            self._source, self.batch_size, start, self._state.first_epoch, self.drop_last
+        batches = DeliveredBatches(
+            self._source,
+            self.collate_fn if self._collates else None,
+            start,
+            first_epoch,
+            batch_size=self.batch_size,
+            drop_last=self.drop_last,
         )
+        return self._from_processes(batches) if self.num_workers else iter(batches)
+
+    def _from_processes(self, batches: DeliveredBatches) -> Delivered:
         options = {k: v for k, v in self._options.items() if k not in ("collate_fn", "drop_last")}
         loader: DataLoader[Any] = DataLoader(
             batches, batch_size=None, collate_fn=_same, num_workers=self.num_workers, **options
@@ -177,45 +226,11 @@ class StreamingDataLoader(DataLoader[Any]):
         yield from loader
 
 
-class _WholeBatches(IterableDataset[Any]):
-    """What a worker process iterates over: its part of the batches, as tensors."""
-
-    def __init__(
-        self,
-        source: StreamingDataset,
-        batch_size: int,
-        start: Position,
-        first_epoch: int,
-        drop_last: bool,
-    ) -> None:
-        super().__init__()
-        self._source = source
-        self._batch_size = batch_size
-        self._start = start
-        self._first_epoch = first_epoch
-        self._drop_last = drop_last
-
-    def __iter__(self) -> _Delivered:
-        # Blocks of one batch: a view would take its whole block along to the other process.
-        reader = self._source.reader(self._batch_size, block_rows=1, drop_last=self._drop_last)
-        return _tensors(self._source, reader.blocks(self._start, self._first_epoch))
-
-
-def _tensors(source: StreamingDataset, blocks: Iterator[Block]) -> _Delivered:
-    """Convert blocks as a whole and cut them into batches."""
-    options = source.options
-    for block in blocks:
-        columns = {
-            name: split_values(to_torch(values, options.column(name), name), block.sizes)
-            for name, values in block.batch.items()
-        }
-        names = tuple(columns)
-        for end, size, *values in zip(block.ends, block.sizes, *columns.values(), strict=True):
-            yield dict(zip(names, values, strict=True)), end, size
-
-
-def _pinned(values: TorchValues) -> TorchValues:
-    return values.pin_memory() if isinstance(values, torch.Tensor) else values
+def _check_columns(source: StreamingDataset) -> None:
+    """Refuse nulls that no tensor can hold before the first batch."""
+    for name in source.options.delivered:
+        if (column := source.options.column(name)) is not None:
+            check_nulls(column, source.options.nulls.remaining(column))
 
 
 def _same(batch: Any) -> Any:

@@ -157,10 +157,20 @@ class BatchReader:
 
     def numbers(self, first_epoch: int = 0) -> Iterator[int]:
         """Numbers of the samples in the order in which `blocks` reads them; without a transform."""
-        start = Position(epoch=first_epoch)
-        for block in self._plan(start, first_epoch, Prefetcher(0, 1)):
-            for range_ in block.ranges:
-                yield from range_.window.numbers(range_.start, range_.stop).tolist()
+        for block in self.planned(Position(epoch=first_epoch), first_epoch):
+            yield from block.numbers()
+
+    def planned(self, start: Position = _BEGINNING, first_epoch: int = 0) -> Iterator[Block]:
+        """Yield what `blocks` would read, unread: they know the `numbers` of their samples.
+
+        While a block is held its shards stay open. Not for a reader with a transform, whose rows
+        have no numbers.
+        """
+        if self.rows_per_epoch == 0:
+            warn_no_data(self.dataset.url)
+            return
+        with Prefetcher(self._workers, self._prefetch) as prefetcher:
+            yield from self._plan(start, first_epoch, prefetcher)
 
     def _fill(self, block: Block) -> Block:
         if self.transform is None:

@@ -45,6 +45,14 @@ class Block:
     ranges: list[Range] = field(default_factory=list)
     batch: Batch = field(default_factory=dict)
 
+    def numbers(self) -> list[int]:
+        """Numbers of the samples in the dataset, while the block is unread."""
+        return [
+            number
+            for range_ in self.ranges
+            for number in range_.window.numbers(range_.start, range_.stop).tolist()
+        ]
+
     def batches(self) -> Iterator[Batch]:
         """Each batch as a view of the block."""
         start = 0

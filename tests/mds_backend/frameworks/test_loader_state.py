@@ -74,8 +74,7 @@ def test_a_state_gives_exactly_the_rest(
     first = torch_loader(numbers, shuffle=shuffle, **options)
     for _ in range(passes):
         list(first)
-    # One batch less than all: at the end of a pass nothing is left to compare.
-    done = data.draw(st.integers(1, max(len(first) - 1, 1)))
+    done = data.draw(st.integers(1, len(first)))
     taken(first, done)
     state = through_json(first.state_dict())
 
@@ -87,7 +86,8 @@ def test_a_state_gives_exactly_the_rest(
     for _ in range(passes):
         list(whole)
     expected = column(whole)
-    assert column(second) == expected[done:]
+    # After the last batch of a pass the next one begins.
+    assert column(second) == (expected[done:] or column(whole))
     # The pass after that is again a whole one, and the same for both.
     assert column(second) == column(whole)
 
@@ -106,7 +106,7 @@ def test_a_state_can_be_continued_with_another_batch_size(
     done = list(chain.from_iterable(taken(first, data.draw(st.integers(1, len(first))))))
     second = torch_loader(numbers, shuffle=shuffle, batch_size=other_size, num_epochs=epochs)
     second.load_state_dict(through_json(first.state_dict()))
-    rest = column(second)
+    rest = column(second) if len(done) < ROWS * epochs else []
     assert all(0 < len(batch) <= other_size for batch in rest)
     seed = first.state_dict()["shuffle_seed"]
     whole = torch_loader(numbers, shuffle={**shuffle, "seed": seed}, num_epochs=epochs)

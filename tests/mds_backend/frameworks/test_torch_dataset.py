@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -143,3 +144,36 @@ def test_a_dataset_can_be_pickled_before_and_after_reading(numbers: Dataset) -> 
     dataset.set_epoch(0)
     copies.append(pickle.loads(pickle.dumps(dataset)))  # noqa: S301 - our own bytes
     assert [rows(copy) for copy in copies] == [expected, expected]
+
+
+def test_samples_by_number_are_those_of_iterating(tmp_path: Path) -> None:
+    moment, day = datetime(2024, 5, 6, 7, 8, 9, tzinfo=timezone.utc), date(2024, 5, 6)
+    fields: dict[str, Any] = {
+        "flag": "boolean",
+        "n": "long",
+        "t": "timestamp",
+        "d": "date",
+        "x": "double",
+        "s": "string",
+        "a": array_of("long"),
+    }
+    values = {
+        "flag": [True, None],
+        "n": [1, None],
+        "t": [moment, moment],
+        "d": [day, None],
+        "x": [0.5, None],
+        "s": ["a", None],
+        "a": [[1], [2, 3]],
+    }
+    url = write_dataset(tmp_path, values, fields).url
+    for options in ({}, {"columns": ["d", "n"]}, {"fill_nulls": {"n": 7}, "null_masks": ["flag"]}):
+        dataset = StreamingDataset(local=url, **options)
+        iterated = list(dataset)
+        for number, expected in enumerate(iterated):
+            found = dataset[number]
+            assert repr(found) == repr(expected)
+            assert [type(v) for v in found.values()] == [type(v) for v in expected.values()]
+        assert repr(dataset[-1]) == repr(iterated[1])
+    with pytest.raises(IndexError, match="sample 2 of 2"):
+        dataset[2]

@@ -17,7 +17,6 @@ from mdstorm_backend.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
     NoDataAvailableError,
-    StateMismatchError,
 )
 from mdstorm_backend.frameworks.torch_dataset import StreamingDataset
 from torch.utils.data import DataLoader, default_collate
@@ -219,15 +218,6 @@ class Negative(StreamingDataset):
 def test_an_overridden_getitem_makes_the_samples(numbers: Dataset) -> None:
     loader = mdstorm_backend.StreamingDataLoader(Negative(local=numbers.url), batch_size=9)
     assert rows(loader) == [-n for n in range(100)]
-
-
-def test_a_loader_of_samples_refuses_to_continue_within_a_pass(numbers: Dataset) -> None:
-    whole = torch_loader(numbers)
-    next(iter(whole))
-    loader = torch_loader(numbers, collate_fn=default_collate)
-    loader.load_state_dict(whole.state_dict())
-    with pytest.raises(StateMismatchError, match="cannot resume within a pass"):
-        next(iter(loader))
 
 
 @pytest.mark.parametrize("batch_size", [0, -1, 1.5, None, True])

@@ -1,0 +1,113 @@
+"""The batches of one iteration of a loader, in its own process or in one of its workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from itertools import islice
+from typing import Any, TypeAlias
+
+import torch
+from torch.utils.data import IterableDataset, default_collate, get_worker_info
+from torch.utils.data._utils.pin_memory import pin_memory
+
+from mdstorm_backend.frameworks.torch_dataset import StreamingDataset
+from mdstorm_backend.frameworks.torch_tensors import TorchValues, split_values, to_torch
+from mdstorm_backend.read.block import Block
+from mdstorm_backend.read.row_stream import Position
+
+__all__ = ["Collate", "Delivered", "DeliveredBatches", "pinned"]
+
+Collate: TypeAlias = Callable[[list[Any]], Any]
+#: Batches, each with the place after it and its number of rows.
+Delivered: TypeAlias = Generator[tuple[Any, Position, int], None, None]
+
+
+class DeliveredBatches(IterableDataset[Any]):
+    """What an iteration delivers; in a worker process that process's part of it.
+
+    Parameters
+    ----------
+    source : StreamingDataset
+        What to read.
+    collate : callable or None
+        Makes a batch of the list of its samples; None for whole columns as tensors.
+    start : Position
+        Where to begin.
+    first_epoch : int
+        Epoch with which the pass began.
+    batch_size, drop_last
+        See `BatchReader`.
+    """
+
+    def __init__(
+        self,
+        source: StreamingDataset,
+        collate: Collate | None,
+        start: Position,
+        first_epoch: int,
+        *,
+        batch_size: int,
+        drop_last: bool,
+    ) -> None:
+        super().__init__()
+        self._source = source
+        self._collate = collate
+        self._start = start
+        self._first_epoch = first_epoch
+        self._options: dict[str, Any] = {"batch_size": batch_size, "drop_last": drop_last}
+
+    def __iter__(self) -> Delivered:
+        # Blocks of one batch: a view would take its whole block along to the other process.
+        block = {"block_rows": 1} if get_worker_info() else {}
+        source, start, first_epoch = self._source, self._start, self._first_epoch
+        reader = source.reader(**self._options, **block)
+        if self._collate is None:
+            return _tensors(source, reader.blocks(start, first_epoch))
+        return _collated(source, source.sample_blocks(reader, start, first_epoch), self._collate)
+
+
+def _tensors(source: StreamingDataset, blocks: Iterator[Block]) -> Delivered:
+    """Convert blocks as a whole and cut them into batches."""
+    options = source.options
+    for block in blocks:
+        columns = {
+            name: split_values(to_torch(values, options.column(name), name), block.sizes)
+            for name, values in block.batch.items()
+        }
+        names = tuple(columns)
+        for end, size, *values in zip(block.ends, block.sizes, *columns.values(), strict=True):
+            yield dict(zip(names, values, strict=True)), end, size
+
+
+def _collated(source: StreamingDataset, blocks: Iterator[Block], collate: Collate) -> Delivered:
+    """Collate the samples of each batch."""
+    for block in blocks:
+        samples = source.samples(block)
+        for end, size in zip(block.ends, block.sizes, strict=True):
+            if size == 0 and collate is default_collate:
+                # It needs a sample to know the columns by.
+                yield _without_rows(collate([source[0]])), end, size
+            else:
+                yield collate(list(islice(samples, size))), end, size
+
+
+def _without_rows(batch: Any) -> Any:
+    """Return what `default_collate` would have made of no samples like those of `batch`."""
+    if isinstance(batch, torch.Tensor):
+        return batch[:0]
+    if isinstance(batch, Mapping):
+        return {key: _without_rows(values) for key, values in batch.items()}
+    if isinstance(batch, (list, tuple)) and not isinstance(batch[0], (str, bytes)):
+        return [_without_rows(values) for values in batch]
+    return []
+
+
+def pinned(batch: Any, *, collated: bool) -> Any:
+    """Copy the tensors of a batch into pinned memory."""
+    if collated:
+        return pin_memory(batch)  # type: ignore[no-untyped-call]
+    return {name: _pinned(values) for name, values in batch.items()}
+
+
+def _pinned(values: TorchValues) -> TorchValues:
+    return values.pin_memory() if isinstance(values, torch.Tensor) else values
