@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.transform import TransformSpec, edit_field
 

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.programs import SESSION, run_program
+
 from mdstorm.spark import make_spark_converter
 from mdstorm_backend.dataset import open_dataset
-
-from tests.programs import SESSION, run_program
 
 IN_ANOTHER_PROCESS = (
     SESSION

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from mdstorm.errors import CompressionCodecError
 from mdstorm.spark import make_spark_converter
 from mdstorm.spark._codec import mds_compression

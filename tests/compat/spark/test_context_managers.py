@@ -1,67 +1,213 @@
-"""Petastorm's context managers, made by hand and by ``data_loader_fn``."""
-
-from __future__ import annotations
+"""Loaders of the user's own making, and Petastorm's context managers used by hand."""
 
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from mdstorm.errors import InvalidArgumentError
+import torch
+from tests.compat.spark.converters import IN_ORDER, converter_of
+
+from mdstorm import TransformSpec
+from mdstorm.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm.spark.spark_dataset_converter import (
     TFDatasetContextManager,
     TorchDatasetContextManager,
 )
 
-from tests.compat.spark.converters import converter_of
-
-ONE_PASS = {"num_epochs": 1, "workers_count": 1, "shuffle_row_groups": False}
+READER = {**IN_ORDER, "workers_count": 1}
 
 
-def test_without_a_function_the_torch_manager_makes_the_default_loader(
-    ten: SparkDatasetConverter,
-) -> None:
-    with TorchDatasetContextManager(ten.file_urls, 4, ONE_PASS, 0, None) as loader:
-        assert [len(batch["number"]) for batch in loader] == [4, 4, 2]
+class Recorder:
+    """A loader that keeps what it was made from."""
+
+    def __init__(self, **keywords: Any) -> None:
+        self.keywords = keywords
+
+    def __iter__(self) -> Any:
+        return iter(self.keywords["reader"])
 
 
-def test_the_tf_manager_makes_a_dataset(ten: SparkDatasetConverter) -> None:
-    manager = TFDatasetContextManager(ten.file_urls, 4, None, ONE_PASS, None)
-    for _ in range(2):
+class TestDataLoaderFunction:
+    """`make_torch_dataloader(data_loader_fn=…)`."""
+
+    def test_it_is_called_on_entry_with_three_keywords(self, ten: SparkDatasetConverter) -> None:
+        manager = ten.make_torch_dataloader(4, 1, None, 7, Recorder)
+        assert isinstance(manager, TorchDatasetContextManager)
+        assert (manager.reader, manager.loader) == (None, None)
+        with manager as loader:
+            assert isinstance(loader, Recorder)
+            assert set(loader.keywords) == {"reader", "batch_size", "shuffling_queue_capacity"}
+            assert loader.keywords["batch_size"] == 4
+            assert loader.keywords["shuffling_queue_capacity"] == 7
+            assert loader.keywords["reader"] is manager.reader
+            assert loader is manager.loader
+
+    def test_what_it_returns_is_what_the_context_gives(self, ten: SparkDatasetConverter) -> None:
+        with ten.make_torch_dataloader(data_loader_fn=lambda **_: "anything") as loader:
+            assert loader == "anything"
+
+    def test_its_reader_yields_shards_as_namedtuples(self, ten: SparkDatasetConverter) -> None:
+        with ten.make_torch_dataloader(data_loader_fn=Recorder, **IN_ORDER) as loader:
+            parts = list(loader)
+        assert [part.number.tolist() for part in parts] == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+        assert type(parts[0]).__name__ == "inferred_schema_view"
+        assert all(isinstance(part.number, np.ndarray) for part in parts)
+
+    def test_it_gets_the_share_and_the_transform(self, ten: SparkDatasetConverter) -> None:
+        spec = TransformSpec(lambda frame: frame * 2)
+        arguments = {**IN_ORDER, "cur_shard": 1, "shard_count": 2, "transform_spec": spec}
+        with ten.make_torch_dataloader(data_loader_fn=Recorder, **arguments) as loader:
+            assert [part.number.tolist() for part in loader] == [[10, 12, 14, 16, 18]]
+
+    def test_a_loader_of_batches_can_be_built_on_it(self, ten: SparkDatasetConverter) -> None:
+        def rows_of(reader: Any, batch_size: int, shuffling_queue_capacity: int) -> Any:
+            rows = [row for part in reader for row in part.number]
+            return torch.utils.data.DataLoader(rows, batch_size=batch_size)
+
+        with ten.make_torch_dataloader(4, 1, None, 0, rows_of, shuffle_row_groups=False) as loader:
+            assert [batch.tolist() for batch in loader] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+
+    def test_an_error_in_it_comes_out(self, ten: SparkDatasetConverter) -> None:
+        manager = ten.make_torch_dataloader(data_loader_fn=torch.utils.data.DataLoader)
+        with pytest.raises(TypeError, match="unexpected keyword argument 'reader'"):
+            manager.__enter__()
+
+    def test_attributes_are_those_of_petastorm(self, ten: SparkDatasetConverter) -> None:
+        manager = ten.make_torch_dataloader(8, 3, 2, 5, Recorder, seed=1)
+        assert manager.parquet_file_url_list == ten.file_urls
+        assert manager.batch_size == 8
+        assert manager.petastorm_reader_kwargs == {"seed": 1, "num_epochs": 3, "workers_count": 2}
+        assert manager.shuffling_queue_capacity == 5
+        assert manager.data_loader_fn is Recorder
+
+    def test_arguments_are_checked_at_once(self, ten: SparkDatasetConverter) -> None:
+        with pytest.raises(ArgumentTypeError, match="unexpected keyword argument 'xyz'"):
+            ten.make_torch_dataloader(data_loader_fn=Recorder, xyz=1)
+
+
+class TestReader:
+    """The reader that such a loader gets."""
+
+    @pytest.fixture
+    def manager(self, ten: SparkDatasetConverter) -> Any:
+        return ten.make_torch_dataloader(data_loader_fn=Recorder, **IN_ORDER)
+
+    def test_it_is_batched(self, manager: Any) -> None:
+        with manager:
+            assert manager.reader.batched_output is True
+            assert manager.reader.is_batched_reader is True
+
+    def test_it_has_one_cursor(self, manager: Any) -> None:
+        with manager:
+            reader = manager.reader
+            assert iter(reader) is reader
+            assert next(reader).number.tolist() == [0, 1, 2, 3, 4]
+            assert reader.next().number.tolist() == [5, 6, 7, 8, 9]
+            assert reader.last_row_consumed is False
+            for _ in range(2):
+                with pytest.raises(StopIteration):
+                    next(reader)
+            assert reader.last_row_consumed is True
+
+    def test_it_can_be_reset_at_its_end(self, manager: Any) -> None:
+        with manager:
+            first = [part.number.tolist() for part in manager.reader]
+            manager.reader.reset()
+            assert manager.reader.last_row_consumed is False
+            assert [part.number.tolist() for part in manager.reader] == first
+
+    def test_it_cannot_be_reset_before_its_end(self, manager: Any) -> None:
+        with manager:
+            next(manager.reader)
+            with pytest.raises(NotImplementedError, match="in the middle of iteration"):
+                manager.reader.reset()
+
+    def test_it_ends_with_the_context(self, manager: Any) -> None:
+        with manager as loader:
+            next(iter(loader))
+        assert manager.reader.stopped is True
+        manager.reader.stop()
+        manager.reader.join()
+        with pytest.raises(RuntimeError, match="Trying to read a sample after a reader created by"):
+            next(manager.reader)
+
+    def test_the_context_can_be_entered_again(self, manager: Any) -> None:
+        for _ in range(2):
+            with manager as loader:
+                assert len(list(loader)) == 2
+
+    def test_a_reader_that_is_reset_shuffles_anew(self, tmp_path: Path) -> None:
+        many = converter_of(tmp_path / "many", {"n": range(200)}, {"n": "long"})
+        arguments = {"num_epochs": 1, "shuffle_rows": True, "seed": 3}
+        with many.make_torch_dataloader(data_loader_fn=Recorder, **arguments) as loader:
+            first = [n for part in loader for n in part.n.tolist()]
+            loader.keywords["reader"].reset()
+            second = [n for part in loader for n in part.n.tolist()]
+        assert sorted(first) == sorted(second) == list(range(200))
+        assert first != second
+
+
+class TestByHand:
+    """The managers made without a converter, with Petastorm's arguments."""
+
+    def test_torch_with_a_function(self, ten: SparkDatasetConverter) -> None:
+        manager = TorchDatasetContextManager(ten.file_urls, 4, READER, 0, Recorder)
+        with manager as loader:
+            assert [part.number.tolist() for part in loader] == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
+
+    def test_torch_by_keyword_and_without_a_function(self, ten: SparkDatasetConverter) -> None:
+        manager = TorchDatasetContextManager(
+            parquet_file_url_list=ten.file_urls,
+            batch_size=4,
+            petastorm_reader_kwargs=READER,
+            shuffling_queue_capacity=0,
+            data_loader_fn=None,
+        )
+        with manager as loader:
+            batches = [batch["number"].tolist() for batch in loader]
+        assert batches == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+
+    def test_tensorflow(self, ten: SparkDatasetConverter) -> None:
+        manager = TFDatasetContextManager(
+            parquet_file_url_list=ten.file_urls,
+            batch_size=4,
+            prefetch=None,
+            petastorm_reader_kwargs=READER,
+            shuffling_queue_capacity=None,
+        )
         with manager as dataset:
-            assert [len(batch.number) for batch in dataset] == [4, 4, 2]
+            batches = [batch.number.numpy().tolist() for batch in dataset]
+        assert batches == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
+    def test_files_that_are_gone(self, ten: SparkDatasetConverter) -> None:
+        manager = TorchDatasetContextManager(ten.file_urls, 4, READER, 0, Recorder)
+        ten.delete()
+        with pytest.raises(DatasetNotFoundError):
+            manager.__enter__()
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda files: TorchDatasetContextManager(files, 4, {}, 0, None),
-        lambda files: TFDatasetContextManager(files, 4, None, {}, None),
-    ],
-    ids=["torch", "tf"],
-)
-def test_a_manager_needs_files(make: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="at least one shard file"):
-        make([])
+    def test_a_part_of_the_files_is_refused(self, ten: SparkDatasetConverter) -> None:
+        part = ten.file_urls[:1]
+        for manager in (
+            TorchDatasetContextManager(part, 4, READER, 0, Recorder),
+            TFDatasetContextManager(part, 4, None, READER, 0),
+        ):
+            with pytest.raises(InvalidArgumentError, match="A part of a dataset cannot be read"):
+                manager.__enter__()
 
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda: TorchDatasetContextManager([], 4, READER, 0, None),
+            lambda: TFDatasetContextManager([], 4, None, READER, None),
+        ],
+        ids=["torch", "tf"],
+    )
+    def test_files_are_needed(self, make: Any) -> None:
+        with pytest.raises(InvalidArgumentError, match="at least one shard file"):
+            make()
 
-def test_a_reader_that_is_reset_shuffles_anew(tmp_path: Path) -> None:
-    converter = converter_of(tmp_path / "x", {"n": range(200)}, {"n": "long"})
-    reading = {"num_epochs": 1, "shuffle_rows": True, "seed": 3}
-    with converter.make_torch_dataloader(data_loader_fn=lambda reader, **_: reader, **reading) as r:
-        first = [n for item in r for n in item.n.tolist()]
-        r.reset()
-        second = [n for item in r for n in item.n.tolist()]
-    assert sorted(first) == sorted(second) == list(range(200))
-    assert first != second
-
-
-@pytest.mark.parametrize("name", ["a.b", "class", "_x", "two words"])
-def test_a_name_that_no_namedtuple_can_have_is_refused_with_a_remedy(
-    name: str, tmp_path: Path
-) -> None:
-    converter = converter_of(tmp_path / "x", {name: range(3)}, {name: "long"})
-    with pytest.raises(InvalidArgumentError, match=r"df\.toDF"):
-        converter.make_tf_dataset()
-    with converter.make_torch_dataloader(batch_size=3, num_epochs=1) as loader:
-        assert [batch[name].tolist() for batch in loader] == [[0, 1, 2]]
+    def test_leaving_without_entering_is_harmless(self, ten: SparkDatasetConverter) -> None:
+        TorchDatasetContextManager(ten.file_urls, 4, READER, 0, Recorder).__exit__(None, None, None)
+        TFDatasetContextManager(ten.file_urls, 4, None, READER, 0).__exit__(None, None, None)

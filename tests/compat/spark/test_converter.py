@@ -8,6 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.compat.spark.converters import IN_ORDER, with_either, with_torch
+
 from mdstorm.errors import (
     InvalidArgumentError,
     NotADataFrameError,
@@ -17,8 +19,6 @@ from mdstorm.errors import (
 )
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm_backend.dataset import open_dataset
-
-from tests.compat.spark.converters import IN_ORDER, with_either, with_torch
 
 
 def test_its_attributes(spark: Any, cache_dir: Path) -> None:
@@ -192,6 +192,7 @@ class TestPickling:
     def test_converting_inside_of_a_task_is_an_error(self, spark: Any) -> None:
         def convert(batches: Any) -> Any:
             import pyarrow as pa
+
             from mdstorm.spark import make_spark_converter
 
             try:

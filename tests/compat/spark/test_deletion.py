@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.compat.spark.converters import Read, with_either
+
 from mdstorm.errors import DatasetNotFoundError
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
-
-from tests.compat.spark.converters import Read, with_either
 
 pytestmark = pytest.mark.usefixtures("default_delete_handler")
 

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-
 from tests.programs import SESSION, run_program
 
 CONVERT = (
@@ -38,20 +37,23 @@ def test_a_copy_outlives_its_session_and_not_the_process(tmp_path: Path) -> None
 
 
 KEPT = """
-kept = make_spark_converter(spark.range(6), parent_cache_dir_url=parent, keep=True)
-later = make_spark_converter(spark.range(7), parent_cache_dir_url=parent)
-make_spark_converter(spark.range(7), parent_cache_dir_url=parent, keep=True)
-named = make_spark_converter(spark.range(8), parent_cache_dir_url=parent, cache_key="eight")
-make_spark_converter(spark.range(9), parent_cache_dir_url=parent, cache_key="9", keep=False)
-print(*[converter.cache_dir_url for converter in (kept, later, named)])
+def convert(rows, **asked):
+    return make_spark_converter(spark.range(rows), parent_cache_dir_url=parent, **asked)
+
+kept = [convert(6, keep=True), convert(7, cache_key="seven"), convert(8), convert(9)]
+assert convert(8, keep=True).cache_dir_url == kept[2].cache_dir_url
+assert convert(9, cache_key="nine").cache_dir_url == kept[3].cache_dir_url
+convert(10, cache_key="ten", keep=False)
+print(*[converter.cache_dir_url for converter in kept])
 """
 
 
-def test_copies_that_are_to_be_kept_stay(tmp_path: Path) -> None:
+def test_copies_stay_that_are_to_be_kept_or_found_by_name(tmp_path: Path) -> None:
     done = run_program(CONVERT + KEPT, tmp_path / "cache", cwd=tmp_path)
     expected = {Path(url.removeprefix("file://")) for url in done.stdout.split()}
     assert set((tmp_path / "cache").glob("*-appid-*")) == expected
-    assert len(expected) == 3
+    assert len(expected) == 4
+    assert all((directory / "index.json").is_file() for directory in expected)
 
 
 #: Without Spark: the marker file alone makes a directory ours.

@@ -4,6 +4,7 @@ import logging
 from typing import Any
 
 import pytest
+
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm.spark._horovod import warn_if_inconsistent

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import tensorflow as tf
 import torch
+from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
+from tests.mds_backend.datasets import array_of
+
 from mdstorm import TransformSpec
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, NullValueError
 from mdstorm.spark import SparkDatasetConverter
-
-from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
-from tests.mds_backend.datasets import array_of
 
 NAN = float("nan")
 UTC = dt.timezone.utc

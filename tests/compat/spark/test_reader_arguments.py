@@ -6,6 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
+from tests.mds_backend.datasets import array_of, map_of, struct_of
+
 from mdstorm.errors import (
     ArgumentTypeError,
     InvalidArgumentError,
@@ -13,9 +16,6 @@ from mdstorm.errors import (
     UnsupportedArgumentError,
 )
 from mdstorm.spark import SparkDatasetConverter
-
-from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
-from tests.mds_backend.datasets import array_of, map_of, struct_of
 
 MAKERS = pytest.mark.parametrize("make", ["make_torch_dataloader", "make_tf_dataset"])
 
@@ -108,7 +108,11 @@ def test_what_changes_nothing_is_accepted(ten: SparkDatasetConverter, read: Read
     ("arguments", "error", "message"),
     [
         ({"reader_pool_type": "fork"}, InvalidArgumentError, "Unknown reader_pool_type: fork"),
-        ({"workers_count": 0}, InvalidArgumentError, "workers_count must be at least 1"),
+        (
+            {"workers_count": 0},
+            InvalidArgumentError,
+            "workers_count must be an integer of at least 1",
+        ),
         ({"transform_spec": print}, ArgumentTypeError, "must be a TransformSpec, found builtin"),
     ],
     ids=["pool", "workers", "bare function"],
@@ -228,3 +232,14 @@ class TestSchemaFields:
     ) -> None:
         with pytest.raises(InvalidArgumentError, match=message):
             read(wide, num_epochs=1, schema_fields=fields)
+
+
+@pytest.mark.parametrize("name", ["a.b", "class", "_x", "two words"])
+def test_a_name_that_no_namedtuple_can_have_is_refused_with_a_remedy(
+    tmp_path: Path, name: str
+) -> None:
+    converter = converter_of(tmp_path / "names", {name: [1]}, {name: "long"})
+    with pytest.raises(InvalidArgumentError, match=r"df\.toDF"):
+        converter.make_tf_dataset()
+    (batch,) = converter.make_torch_dataloader(num_epochs=1)
+    assert batch[name].tolist() == [1]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from mdstorm.spark import make_spark_converter
 from mdstorm_backend.dataset import open_dataset
 

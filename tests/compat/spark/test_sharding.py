@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
+
 from mdstorm.errors import InvalidArgumentError, NoDataAvailableError
 from mdstorm.spark import SparkDatasetConverter
-
-from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
 
 
 def ranks(

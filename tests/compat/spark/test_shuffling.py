@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mdstorm.spark import SparkDatasetConverter
-
 from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either, with_torch
+
+from mdstorm.spark import SparkDatasetConverter
 
 ROWS, SHARDS = 96, 8
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from mdstorm.errors import DatasetNotFoundError
-from mdstorm.spark import SparkDatasetConverter
-
 from tests.compat.spark.converters import IN_ORDER, converter_of
 from tests.mds_backend.datasets import array_of
+
+from mdstorm.errors import DatasetNotFoundError
+from mdstorm.spark import SparkDatasetConverter
 
 ROWS = 40
 

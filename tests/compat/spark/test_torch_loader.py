@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from mdstorm.errors import DatasetNotFoundError, StateMismatchError
-from mdstorm.spark import SparkDatasetConverter
-
 from tests.compat.spark.converters import IN_ORDER, converter_of
 from tests.mds_backend.datasets import array_of
+
+from mdstorm.errors import DatasetNotFoundError, StateMismatchError
+from mdstorm.spark import SparkDatasetConverter
 
 
 @pytest.fixture

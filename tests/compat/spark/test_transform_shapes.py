@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import tensorflow as tf
-from mdstorm import TransformSpec
-
 from tests.compat.spark.converters import IN_ORDER, with_tf
 from tests.compat.spark.test_transform_values import BATCH, plain, torch_x, two_shards
 from tests.mds_backend.datasets import array_of
+
+from mdstorm import TransformSpec
 
 
 def test_arrays_of_one_length_made_ragged(tmp_path: Path) -> None:

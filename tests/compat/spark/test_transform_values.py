@@ -10,10 +10,6 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 import torch
-from mdstorm import TransformSpec
-from mdstorm.errors import NullValueError, TransformError
-from mdstorm.spark import SparkDatasetConverter
-
 from tests.compat.spark.converters import (
     IN_ORDER,
     Read,
@@ -23,6 +19,10 @@ from tests.compat.spark.converters import (
     with_torch,
 )
 from tests.mds_backend.datasets import array_of, map_of
+
+from mdstorm import TransformSpec
+from mdstorm.errors import NullValueError, TransformError
+from mdstorm.spark import SparkDatasetConverter
 
 NAN = float("nan")
 IDENTITY = TransformSpec(lambda frame: frame)

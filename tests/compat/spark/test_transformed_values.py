@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 import torch
+from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
+from tests.mds_backend.datasets import array_of
+
 from mdstorm import TransformSpec
 from mdstorm.errors import InvalidArgumentError, TransformError
 from mdstorm.spark import SparkDatasetConverter
-
-from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
-from tests.mds_backend.datasets import array_of
 
 NAN = float("nan")
 

@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 import torch
+from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either, with_torch
+from tests.mds_backend.datasets import array_of, struct_of
+
 from mdstorm import TransformSpec
 from mdstorm.errors import TransformError
 from mdstorm.spark import SparkDatasetConverter
-
-from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either, with_torch
-from tests.mds_backend.datasets import array_of, struct_of
 
 INT, FLOAT = ("number", np.int64, (), False), ("half", np.float32, (), False)
 #: The function fails inside of TensorFlow, whose errors keep the text alone.

@@ -1,0 +1,92 @@
+"""The identity of a frame, with a stand-in for the frame."""
+
+import json
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mdstorm.spark._identity import Identity, identify
+
+
+def frame(*files: str, plan: int = 7, schema: str = "[]") -> Any:
+    """A frame that remembers its first hash, as those of Spark Connect do."""
+    fresh = SimpleNamespace(semanticHash=lambda: plan)
+    return SimpleNamespace(
+        select=lambda star: fresh,
+        semanticHash=lambda: "stale",
+        schema=SimpleNamespace(json=lambda: schema),
+        inputFiles=lambda: list(files),
+    )
+
+
+def both(identity: Identity) -> tuple[str, str]:
+    return identity.content, identity.source
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "rows 100%.csv"
+    path.write_text("1\n2\n")
+    os.utime(path, (1000, 1000))
+    return path
+
+
+def url_of(path: Path) -> str:
+    """The URL as Spark gives it."""
+    return path.as_uri().replace("file:///", "file:/")
+
+
+def test_equal_frames_have_one_identity(source: Path) -> None:
+    first, second = (identify(frame(url_of(source)), {"dtype": None}) for _ in range(2))
+    assert both(first) == both(second)
+
+
+@pytest.mark.parametrize(
+    "other", [{"schema": json.dumps(["x"])}, {"options": {"dtype": "float32"}}], ids=str
+)
+def test_schema_and_options_belong_to_it(other: dict[str, Any]) -> None:
+    options = other.get("options", {"dtype": None})
+    schema = other.get("schema", "[]")
+    one, another = identify(frame(), {"dtype": None}), identify(frame(schema=schema), options)
+    assert one.content != another.content
+    assert one.source != another.source
+
+
+def test_the_plan_belongs_to_the_content_alone() -> None:
+    one, another = identify(frame(plan=1), {}), identify(frame(plan=2), {})
+    assert one.content != another.content
+    assert one.source == another.source
+
+
+def test_the_order_of_files_does_not_matter(source: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.csv"
+    other.touch()
+    urls = [url_of(source), url_of(other)]
+    assert both(identify(frame(*urls), {})) == both(identify(frame(*urls[::-1]), {}))
+
+
+@pytest.mark.parametrize("change", ["size", "time", "removed"])
+def test_a_changed_file_is_another_source(source: Path, change: str) -> None:
+    before = identify(frame(url_of(source)), {})
+    if change == "size":
+        source.write_text("1\n2\n3\n")
+        os.utime(source, (1000, 1000))
+    elif change == "time":
+        os.utime(source, (2000, 2000))
+    else:
+        source.unlink()
+    after = identify(frame(url_of(source)), {})
+    assert before.content != after.content
+    assert before.source != after.source
+
+
+@pytest.mark.parametrize(
+    "url", ["file:/nowhere/x.csv", "hdfs://host:1/x.csv", "unknown://x/y.csv", "", "x.csv"]
+)
+def test_files_that_cannot_be_looked_at_count_by_name(url: str) -> None:
+    first = identify(frame(url), {})
+    assert both(first) == both(identify(frame(url), {}))
+    assert first.source != identify(frame(url + "z"), {}).source

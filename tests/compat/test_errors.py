@@ -1,0 +1,54 @@
+"""The errors of the API: each is also the builtin that existing code catches."""
+
+import importlib
+import inspect
+
+import pytest
+
+import mdstorm_backend.errors
+from mdstorm import errors
+
+BASES = {
+    "ArgumentTypeError": (TypeError,),
+    "CompressionCodecError": (ValueError, RuntimeError),
+    "CorruptDatasetError": (ValueError,),
+    "DatasetNotFoundError": (FileNotFoundError, RuntimeError),
+    "InvalidArgumentError": (ValueError,),
+    "MDStormError": (),
+    "MissingDependencyError": (ImportError,),
+    "NoDataAvailableError": (),
+    "NoMatchingFieldsError": (ValueError, RuntimeError),
+    "NotADataFrameError": (TypeError, AttributeError),
+    "NotOnDriverError": (RuntimeError,),
+    "NullValueError": (TypeError, ValueError),
+    "StateMismatchError": (ValueError,),
+    "TransformError": (ValueError,),
+    "UnsupportedArgumentError": (NotImplementedError,),
+    "UnsupportedEncodingError": (NotImplementedError,),
+    "UnsupportedTypeError": (TypeError,),
+    "UnsupportedURLError": (ValueError,),
+    "WriteError": (RuntimeError,),
+}
+
+
+def test_the_list_is_complete() -> None:
+    assert sorted(BASES) == errors.__all__
+    classes = dict(inspect.getmembers(mdstorm_backend.errors, inspect.isclass))
+    assert set(classes) <= set(errors.__all__)
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_each_is_one_of_ours_and_a_builtin(name: str) -> None:
+    error = getattr(errors, name)
+    assert issubclass(error, errors.MDStormError)
+    for base in BASES[name]:
+        assert issubclass(error, base)
+
+
+def test_the_engine_and_the_api_share_their_classes() -> None:
+    for name in mdstorm_backend.errors.__all__:
+        assert getattr(errors, name) is getattr(mdstorm_backend.errors, name)
+
+
+def test_the_error_of_petastorm_is_where_petastorm_has_it() -> None:
+    assert importlib.import_module("mdstorm").NoDataAvailableError is errors.NoDataAvailableError
