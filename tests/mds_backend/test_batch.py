@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+
 from mdstorm_backend.batch import (
     as_arrow,
     concat_values,
-    fill_null,
     num_rows,
     slice_batch,
     take_values,
@@ -51,9 +51,3 @@ def test_matrices_become_lists() -> None:
     assert as_arrow(np.zeros((2, 2, 2))).to_pylist() == [[0.0] * 4] * 2
     assert as_arrow(np.zeros((0, 2))).to_pylist() == []
     assert as_arrow(np.array([1, 2])).to_pylist() == [1, 2]
-
-
-def test_nulls_are_filled_with_a_value_of_the_same_type() -> None:
-    filled = fill_null(pa.array([1, None], pa.int8()), 7)
-    assert filled.type == pa.int8()
-    assert filled.to_pylist() == [1, 7]

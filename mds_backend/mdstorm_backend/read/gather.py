@@ -87,7 +87,7 @@ def gather_columns(
             parts.append(selection.shard.read(rows, columns, exact_nulls=exact_nulls))
             places.append(filled)
         position += range_.stop - range_.start
-    joined = {name: concat_values([part[name] for part in parts]) for name in columns}
+    joined = {name: concat_values([part[name] for part in parts], name) for name in columns}
     if in_order:
         return joined
     inverse = np.argsort(np.concatenate(places))
