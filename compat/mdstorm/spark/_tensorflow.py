@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from mdstorm_backend.frameworks.reader_options import ReaderOptions
-from mdstorm_backend.frameworks.tf_dataset import make_tf_dataset, stored_specs
-from mdstorm_backend.frameworks.tf_tensors import ColumnSpec, spec_of_column
 
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.spark._files import open_files
 from mdstorm.spark._reader_arguments import ReaderArguments
 from mdstorm.transform import EditedField, TransformSpec
+from mdstorm_backend.frameworks.reader_options import ReaderOptions
+from mdstorm_backend.frameworks.tf_dataset import make_tf_dataset, stored_specs
+from mdstorm_backend.frameworks.tf_tensors import ColumnSpec, spec_of_column
 
 __all__ = ["make_dataset"]
 
@@ -26,6 +26,7 @@ _DTYPES = {
     decimal.Decimal: "string",
     np.datetime64: "int64",
     datetime.date: "int64",
+    np.timedelta64: "int64",
     np.uint16: "int32",
     np.uint32: "int64",
     np.bool_: "bool",

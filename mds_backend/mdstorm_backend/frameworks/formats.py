@@ -124,9 +124,8 @@ def _arrays_to_numpy(values: pa.Array, column: Column) -> npt.NDArray[Any]:
 
 def objects(values: list[Any]) -> npt.NDArray[Any]:
     """Return the values as an array of dtype object, one per row whatever they are."""
-    result = np.empty(len(values), object)
-    result[:] = values
-    return result
+    # Not by assignment: NumPy would look into lists of one length for a second dimension.
+    return np.fromiter(values, object, len(values))
 
 
 def to_pandas(batch: Batch, schema: Schema) -> pd.DataFrame:

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import tensorflow as tf
 
-from mdstorm_backend.batch import Values
-from mdstorm_backend.errors import UnsupportedTypeError
+from mdstorm_backend.batch import Values, as_arrow
+from mdstorm_backend.errors import TransformError, UnsupportedTypeError
 from mdstorm_backend.frameworks.formats import scalars_to_numpy
 from mdstorm_backend.frameworks.nulls import null_error
 from mdstorm_backend.frameworks.timestamps import nanoseconds
@@ -112,23 +112,50 @@ def to_tf(values: Values, spec: ColumnSpec) -> Any:
     ------
     NullValueError
         If a null has no value in TensorFlow.
+    TransformError
+        If a transform has returned values of another type or shape.
     """
-    if not isinstance(values, np.ndarray):
-        if values.null_count:
-            raise null_error(spec.name, values.null_count, "TensorFlow")
-        if pa.types.is_list(values.type):
-            return _lists(values, spec)
-    return _flat(values, spec)
+    if spec.ragged and isinstance(values, np.ndarray) and values.ndim == 2:
+        values = as_arrow(values)
+    if isinstance(values, np.ndarray):
+        result = _flat(values, spec)
+    elif values.null_count:
+        raise null_error(spec.name, values.null_count, "TensorFlow")
+    elif not pa.types.is_list(values.type):
+        result = _flat(values, spec)
+    elif spec.ragged:
+        return _ragged(values, spec)
+    else:
+        result = _dense(values, spec)
+    found = result.shape[1:]
+    if spec.ragged or len(found) != len(spec.shape):
+        raise _shape_error(spec, found)
+    if any(size not in (None, own) for own, size in zip(found, spec.shape, strict=True)):
+        raise _shape_error(spec, found)
+    return result
 
 
-def _lists(lists: pa.Array, spec: ColumnSpec) -> Any:
+def _shape_error(spec: ColumnSpec, found: object) -> TransformError:
+    expected = "arrays of varying length" if spec.ragged else f"shape {spec.shape}"
+    return TransformError(
+        f"column {spec.name!r} arrives in TensorFlow with {expected}, but the transform returned "
+        f"{found}: declare its shape in edit_fields, and pad arrays to one length in the function"
+    )
+
+
+def _ragged(lists: pa.Array, spec: ColumnSpec) -> Any:
     flat = _flat(lists.flatten(), spec)
-    lengths = np.asarray(pc.list_value_length(lists)).astype(np.int64)
-    if spec.ragged:
-        splits = np.zeros(len(lengths) + 1, np.int64)
-        np.cumsum(lengths, out=splits[1:])
-        return tf.RaggedTensor.from_row_splits(flat, splits, validate=False)
-    return flat.reshape(len(lengths), -1)
+    splits = np.zeros(len(lists) + 1, np.int64)
+    np.cumsum(np.asarray(pc.list_value_length(lists)), out=splits[1:])
+    return tf.RaggedTensor.from_row_splits(flat, splits, validate=False)
+
+
+def _dense(lists: pa.Array, spec: ColumnSpec) -> npt.NDArray[Any]:
+    lengths = np.unique(np.asarray(pc.list_value_length(lists)))
+    if len(lengths) > 1:
+        raise _shape_error(spec, f"arrays of lengths from {lengths[0]} to {lengths[-1]}")
+    length = int(lengths[0]) if len(lengths) else spec.shape[0] or 0
+    return _flat(lists.flatten(), spec).reshape(len(lists), length)
 
 
 def _flat(values: Values, spec: ColumnSpec) -> npt.NDArray[Any]:
@@ -136,14 +163,26 @@ def _flat(values: Values, spec: ColumnSpec) -> npt.NDArray[Any]:
         if spec.dtype == "string":
             return _strings(values, spec.name)
         values = scalars_to_numpy(values, has_nulls=values.null_count > 0)
-    if values.dtype.kind == "M":
+    kind = values.dtype.kind
+    if kind == "M":
         return nanoseconds(values, spec.name, "TensorFlow")
-    keeps_nan = tf.as_dtype(spec.dtype).is_floating
-    if values.dtype.kind == "f" and not keeps_nan and np.isnan(values).any():
-        raise null_error(spec.name, int(np.isnan(values).sum()), "TensorFlow")
-    if spec.dtype == "string" and values.dtype.kind != "O":
+    if spec.dtype == "string":
+        if kind not in "OSU":
+            raise _type_error(spec, values.dtype)
         return values.astype(object)
-    return values if spec.dtype == "string" else values.astype(spec.dtype, copy=False)
+    if kind == "f" and not tf.as_dtype(spec.dtype).is_floating and np.isnan(values).any():
+        raise null_error(spec.name, int(np.isnan(values).sum()), "TensorFlow")
+    try:
+        return values.astype(spec.dtype, copy=False)
+    except (TypeError, ValueError) as error:
+        raise _type_error(spec, "Python objects") from error
+
+
+def _type_error(spec: ColumnSpec, found: object) -> TransformError:
+    return TransformError(
+        f"column {spec.name!r} arrives in TensorFlow as {spec.dtype}, but the transform returned "
+        f"{found}: declare its NumPy type in edit_fields, or return that type"
+    )
 
 
 def _strings(values: pa.Array, name: str) -> npt.NDArray[Any]:
