@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import decimal
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from mdstorm._pandas_values import Expected, declared_dtype, series_to_values
+from mdstorm.errors import NoMatchingFieldsError, TransformError
+from mdstorm.transform import TransformSpec
 from mdstorm_backend.batch import Batch, Values
 from mdstorm_backend.frameworks.formats import arrays_to_pandas, column_for_pandas, objects
 from mdstorm_backend.schema import Column, Schema
-
-from mdstorm.errors import TransformError
-from mdstorm.transform import TransformSpec
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,15 +34,26 @@ class PandasTransform:
         The stored columns that are read.
     names : sequence of str
         All columns that go in, mask columns included.
+
+    Raises
+    ------
+    NoMatchingFieldsError
+        If the transform leaves no column.
     """
 
     def __init__(self, spec: TransformSpec, schema: Schema, names: Sequence[str]) -> None:
         self.spec = spec
         self.columns = spec.columns_of(names)
         self._schema = schema
-        self._shapes = {field[0]: tuple(field[2]) for field in spec.edit_fields}
+        self._edited = {str(field[0]): field for field in spec.edit_fields}
+        self._expected = {name: self._expect(name) for name in self.columns}
         _warn_of_unknown("remove_fields", spec.removed_fields, names)
-        _warn_of_unknown("selected_fields", spec.selected_fields or [], [*names, *self._shapes])
+        _warn_of_unknown("selected_fields", spec.selected_fields or [], [*names, *self._edited])
+        if not self.columns:
+            raise NoMatchingFieldsError(
+                f"the TransformSpec leaves none of the columns {list(names)}: keep at least one "
+                "with selected_fields, or name fewer in removed_fields"
+            )
 
     def __call__(self, batch: Batch) -> Batch:
         """Transform some rows.
@@ -53,19 +63,38 @@ class PandasTransform:
         TransformError
             If the function returns other columns than declared, or arrays of other shapes.
         """
-        frame = arrays_to_pandas(
-            {name: _for_function(v, self._schema.get(name)) for name, v in batch.items()}
-        )
+        frame = self._to_frame(batch)
         if self.spec.func is not None:
             frame = self.spec.func(frame)
         columns = self._select(frame)
         return {name: self._to_values(name, frame[name]) for name in columns}
+
+    def _expect(self, name: str) -> Expected:
+        if name in self._edited:
+            return Expected.of_field(self._edited[name])
+        column = self._schema.get(name)
+        return Expected(pa.bool_()) if column is None else Expected.of_column(column)
+
+    def _to_frame(self, batch: Batch) -> pd.DataFrame:
+        arrays = {name: _for_function(v, self._schema.get(name)) for name, v in batch.items()}
+        try:
+            return arrays_to_pandas(arrays)
+        except (ValueError, OverflowError):
+            for name, array in arrays.items():
+                _check_pandas_holds(name, array)
+            raise
 
     def _select(self, frame: pd.DataFrame) -> tuple[str, ...]:
         if not hasattr(frame, "columns"):
             raise TransformError(
                 f"the function of the TransformSpec returned {type(frame).__name__} and not a "
                 "pandas DataFrame: return the frame at its end"
+            )
+        twice = frame.columns[frame.columns.duplicated()]
+        if len(twice):
+            raise TransformError(
+                f"the function of the TransformSpec returned several columns named "
+                f"{sorted(set(map(str, twice)))}: rename or drop all but one of each"
             )
         found = set(frame.columns) - set(self.spec.removed_fields)
         if self.spec.func is None and self.spec.selected_fields is not None:
@@ -79,10 +108,19 @@ class PandasTransform:
         return self.columns
 
     def _to_values(self, name: str, series: pd.Series[Any]) -> Values:
-        shape = self._shapes.get(name, ())
-        if len(shape) > 1:
-            return _stack(name, series.tolist(), shape)
-        return series_to_values(series)
+        field = self._edited.get(name)
+        try:
+            if field is not None and len(field[2]) > 1:
+                return _stack(name, series.tolist(), tuple(field[2]), declared_dtype(field[1]))
+            return series_to_values(series, self._expected[name])
+        except TransformError:
+            raise
+        except (TypeError, ValueError, OverflowError, AttributeError, pa.ArrowException) as error:
+            raise TransformError(
+                f"column {name!r}, which the function returned with pandas type {series.dtype}, "
+                f"cannot be delivered: {error}. Return values of one type, and arrays as one "
+                "numpy.ndarray per cell, or leave the column out with removed_fields"
+            ) from error
 
 
 def _warn_of_unknown(argument: str, fields: Sequence[str], names: Sequence[str]) -> None:
@@ -98,12 +136,32 @@ def _warn_of_unknown(argument: str, fields: Sequence[str], names: Sequence[str])
 
 def _for_function(values: Values, column: Column | None) -> npt.NDArray[Any]:
     """Return a column as the function sees it: booleans with nulls as True, False and None."""
-    if not isinstance(values, np.ndarray) and pa.types.is_boolean(values.type):
-        return objects(values.to_pylist())
+    if not isinstance(values, np.ndarray):
+        if pa.types.is_boolean(values.type):
+            return objects(values.to_pylist())
+        if pa.types.is_list(values.type) and pa.types.is_boolean(values.type.value_type):
+            cells = values.to_pylist()
+            # Of dtype object only where a null can be, then in every shard.
+            dtype = object if column is None or column.element_null_count else np.bool_
+            return objects([None if cell is None else np.array(cell, dtype) for cell in cells])
     return column_for_pandas(values, column)
 
 
-def _stack(name: str, cells: list[Any], shape: tuple[int | None, ...]) -> npt.NDArray[Any]:
+def _check_pandas_holds(name: str, array: npt.NDArray[Any]) -> None:
+    """Say which column pandas refuses: it counts the nanoseconds of a timestamp."""
+    try:
+        arrays_to_pandas({name: array})
+    except (ValueError, OverflowError) as error:
+        raise TransformError(
+            f"column {name!r} of type {array.dtype} does not fit into the pandas DataFrame of the "
+            f"transform: {error}. pandas holds timestamps from 1677 to 2262: cast the column to "
+            "LONG or STRING before converting, or leave it out with schema_fields"
+        ) from error
+
+
+def _stack(
+    name: str, cells: list[Any], shape: tuple[int | None, ...], dtype: np.dtype[Any]
+) -> npt.NDArray[Any]:
     """Stack the cells of a column that is declared with several dimensions."""
     if None in shape:
         raise TransformError(
@@ -121,68 +179,4 @@ def _stack(name: str, cells: list[Any], shape: tuple[int | None, ...]) -> npt.ND
                 f"field {name} must be the shape {shape}, found {cell.shape}: reshape it in the "
                 "function, or declare its shape in edit_fields"
             )
-    return np.stack(cells)
-
-
-def series_to_values(series: pd.Series[Any]) -> Values:
-    """Return the column of a DataFrame as NumPy where values have one size, as Arrow otherwise.
-
-    Always a copy. Nulls of extension types become NaN.
-    """
-    if str(series.dtype) == "category":
-        series = series.astype(series.cat.categories.dtype)
-    dtype: Any = series.dtype
-    if isinstance(dtype, np.dtype) and dtype.kind != "O":
-        return np.array(series.to_numpy(), copy=True)
-    if getattr(dtype, "tz", None) is not None:
-        return np.array(series.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy())
-    if getattr(dtype, "kind", "O") in "iufb":
-        missing = series.isna().any()
-        return np.array(
-            series.to_numpy(np.float64, na_value=np.nan)
-            if missing
-            else series.to_numpy(dtype.numpy_dtype)
-        )
-    return cells_to_values(series.tolist())
-
-
-def cells_to_values(cells: list[Any]) -> Values:
-    """Return a column of Python objects: arrays of one shape stacked, others as Arrow."""
-    sample = next((cell for cell in cells if not _is_missing(cell)), None)
-    if isinstance(sample, (np.ndarray, list, tuple)):
-        return _arrays_to_values(cells)
-    cells = [None if _is_missing(cell) else cell for cell in cells]
-    if isinstance(sample, (bool, np.bool_, int, float, np.number)) and None not in cells:
-        return np.array(cells)
-    if isinstance(sample, (int, float, np.number)) and not isinstance(sample, bool):
-        return np.array([np.nan if cell is None else cell for cell in cells], np.float64)
-    if isinstance(sample, (str, bytes, decimal.Decimal, datetime.date, bool, np.bool_)):
-        return pa.array(cells)
-    return objects(cells)
-
-
-def _arrays_to_values(cells: list[Any]) -> Values:
-    if any(_is_missing(cell) for cell in cells):
-        return pa.array([None if _is_missing(c) else np.asarray(c).tolist() for c in cells])
-    arrays = [np.asarray(cell) for cell in cells]
-    if len({array.shape for array in arrays}) == 1:
-        stacked = np.stack(arrays)
-        if stacked.dtype.kind in "OU":
-            return pa.array(stacked.tolist()) if stacked.ndim == 2 else stacked
-        return stacked
-    if any(array.ndim != 1 for array in arrays):
-        return objects(arrays)
-    offsets = np.zeros(len(arrays) + 1, np.int32)
-    np.cumsum([len(array) for array in arrays], out=offsets[1:])
-    flat = np.concatenate(arrays)
-    values = pa.array(flat.tolist()) if flat.dtype.kind in "OU" else pa.array(flat)
-    return pa.ListArray.from_arrays(pa.array(offsets), values)
-
-
-def _is_missing(cell: Any) -> bool:
-    """Whether a cell is None, NaN, NaT or pandas' NA."""
-    if cell is None or isinstance(cell, (np.ndarray, list, tuple, dict)):
-        return cell is None
-    return type(cell).__name__ in ("NAType", "NaTType") or (
-        isinstance(cell, float) and cell != cell
-    )
+    return np.stack(cells) if cells else np.empty((0, *map(int, shape)), dtype)  # type: ignore[arg-type]

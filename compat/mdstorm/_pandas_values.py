@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from mdstorm_backend.batch import Values, common_type
-from mdstorm_backend.frameworks.formats import objects, scalars_to_numpy
-from mdstorm_backend.schema import Column
 
 from mdstorm.transform import EditedField
+from mdstorm_backend.batch import Values, as_arrow, common_type
+from mdstorm_backend.frameworks.formats import objects, scalars_to_numpy
+from mdstorm_backend.schema import Column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,9 +63,10 @@ class Expected:
 def declared_dtype(numpy_type: Any) -> np.dtype[Any]:
     """Return the NumPy dtype of a declaration; object for what NumPy does not have."""
     try:
-        return np.dtype(numpy_type)
+        dtype: np.dtype[Any] = np.dtype(numpy_type)
     except TypeError:
         return np.dtype(object)
+    return dtype
 
 
 def _declared_type(numpy_type: Any) -> pa.DataType | None:
@@ -105,10 +106,7 @@ def series_to_values(series: pd.Series[Any], expected: Expected) -> Values:
 
 def _plain(series: pd.Series[Any]) -> pd.Series[Any]:
     """Undo what pandas does to save memory: categories and sparse columns."""
-    name = str(series.dtype)
-    if name.startswith("Sparse"):
-        return series.sparse.to_dense()
-    if name == "category":
+    if str(series.dtype) == "category" or str(series.dtype).startswith("Sparse"):
         return type(series)(np.asarray(series))
     return series
 
@@ -195,15 +193,15 @@ def _arrays_to_values(cells: list[Any], expected: Expected) -> Values:
         # From the cells themselves: NumPy drops NUL characters at the end of a text.
         lists = _adopt(pa.array([_listed(cell) for cell in cells]), expected.type)
         return lists if expected.varies else _matrix(lists)
-    dtype = _joined_dtype(present, expected.type)
     lengths = [0 if array is None else len(array) for array in arrays]
-    flat = np.concatenate([array.astype(dtype) for array in present])
-    if len(present) == len(arrays) and len(set(lengths)) == 1 and not expected.varies:
+    flat = _joined([array for array in present if array.size], expected.type)
+    same = len(present) == len(arrays) and len(set(lengths)) == 1
+    if same and not expected.varies and isinstance(flat, np.ndarray):
         return flat.reshape(len(arrays), lengths[0])
     offsets = np.zeros(len(arrays) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
     missing = np.array([array is None for array in arrays] + [False])
-    return pa.ListArray.from_arrays(pa.array(offsets, mask=missing), pa.array(flat))
+    return pa.ListArray.from_arrays(pa.array(offsets, mask=missing), as_arrow(flat))
 
 
 def _listed(cell: Any) -> list[Any] | None:
@@ -211,20 +209,17 @@ def _listed(cell: Any) -> list[Any] | None:
     return None if items is None else [None if is_missing(item) else item for item in items]
 
 
-def _joined_dtype(arrays: list[npt.NDArray[Any]], type_: pa.DataType | None) -> np.dtype[Any]:
-    """Return a dtype for all elements. Empty arrays have none: NumPy makes float64 of ``[]``."""
-    found = [array.dtype for array in arrays if array.size]
-    if found:
-        dtype = np.result_type(*found)
-        # Microseconds are what is taken for granted of timestamps in Arrow.
-        days = dtype == "datetime64[D]"
-        return np.dtype("datetime64[us]") if dtype.kind == "M" and not days else dtype
+def _joined(arrays: list[npt.NDArray[Any]], type_: pa.DataType | None) -> Values:
+    """Return all elements. Arrays without any are left out: NumPy makes float64 of ``[]``."""
+    if arrays:
+        dtype = np.result_type(*[array.dtype for array in arrays])
+        if dtype.kind == "M" and dtype != "datetime64[D]":
+            dtype = np.dtype("datetime64[us]")  # what is taken for granted of them in Arrow
+        return np.concatenate([array.astype(dtype) for array in arrays])
     element = type_.value_type if type_ is not None and pa.types.is_list(type_) else type_
-    try:
-        dtype = np.dtype(element.to_pandas_dtype()) if element is not None else np.dtype(float)
-    except (NotImplementedError, TypeError):
-        return np.dtype(float)
-    return np.dtype("datetime64[us]") if dtype.kind == "M" else dtype
+    if element is not None and _holds_nan(element):
+        return np.empty(0, element.to_pandas_dtype())
+    return pa.nulls(0, element or pa.null())
 
 
 def _matrix(lists: pa.ListArray) -> Values:
