@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
 from mdstorm_backend.commit import commit, mark_directory
 from mdstorm_backend.dataset import Dataset, open_dataset
 from mdstorm_backend.schema import Schema

@@ -3,12 +3,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.mds_backend.datasets import array_of, plan, write_dataset, write_numbers, write_shards
+
 from mdstorm_backend.commit import MARKER_NAME, commit, mark_directory, remove_dataset
 from mdstorm_backend.dataset import open_dataset
 from mdstorm_backend.errors import DatasetNotFoundError, MDStormError, WriteError
 from mdstorm_backend.storage import Location
-
-from tests.mds_backend.datasets import array_of, plan, write_dataset, write_numbers, write_shards
 
 FIELDS = {"number": "long"}
 

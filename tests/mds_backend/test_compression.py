@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.mds_backend.datasets import write_dataset
+
 from mdstorm_backend.compression import check_compression, compress, decompress, extension
 from mdstorm_backend.errors import InvalidArgumentError
-
-from tests.mds_backend.datasets import write_dataset
 
 NAMES = ["zstd", "gz", "bz2", "br", "snappy"]
 LEVELS = ["zstd:1", "zstd:22", "gz:0", "gz:9", "bz2:1", "bz2:9", "br:0", "br:11"]

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.mds_backend.datasets import array_of, struct_of, write_dataset, write_numbers
+
 from mdstorm_backend.dataset import Dataset, open_dataset
 from mdstorm_backend.errors import CorruptDatasetError, MDStormError, UnsupportedEncodingError
 from mdstorm_backend.index import Index
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.read.batch_reader import BatchReader
 from mdstorm_backend.spark_types import SparkType
-
-from tests.mds_backend.datasets import array_of, struct_of, write_dataset, write_numbers
 
 FIXED = {"number": "long", "flag": "boolean", "pair": array_of("integer")}
 VARIABLE = {

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mdstorm_backend.encodings import (
     ARRAY_DTYPES,
     SCALAR_DTYPES,

@@ -5,6 +5,7 @@ import pickle
 from typing import Any
 
 import pytest
+
 from mdstorm_backend import errors
 
 #: What code written before mdstorm already catches.

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.mds_backend.datasets import write_numbers
+
 from mdstorm_backend.dataset import open_dataset
 from mdstorm_backend.errors import CorruptDatasetError, MDStormError
 from mdstorm_backend.index import FileInfo, Index, ShardInfo
-
-from tests.mds_backend.datasets import write_numbers
 
 URL = "file:///data/index.json"
 

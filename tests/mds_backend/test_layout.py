@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mdstorm_backend.encodings import parse_encoding
 from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.index import FileInfo, ShardInfo

@@ -3,8 +3,9 @@ from __future__ import annotations
 import re
 import sys
 
-import mdstorm_backend
 import pytest
+
+import mdstorm_backend
 from mdstorm_backend.errors import MDStormError, MissingDependencyError
 from mdstorm_backend.optional import require
 

@@ -4,11 +4,11 @@ import json
 
 import pyarrow as pa
 import pytest
+from tests.mds_backend.datasets import array_of, map_of, plan, struct_of
+
 from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.index import FileInfo, ShardInfo
 from mdstorm_backend.schema import Column, Schema
-
-from tests.mds_backend.datasets import array_of, map_of, plan, struct_of
 
 FIELDS = {
     "z": "long",

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from mdstorm_backend.spark_types import SparkType, arrow_type, is_vector, simple_name
-
 from tests.mds_backend.datasets import array_of, map_of, struct_of
+
+from mdstorm_backend.spark_types import SparkType, arrow_type, is_vector, simple_name
 
 ML_VECTOR = {
     "type": "udt",

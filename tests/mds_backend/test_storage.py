@@ -6,6 +6,7 @@ from pathlib import Path
 
 import fsspec
 import pytest
+
 from mdstorm_backend.errors import InvalidArgumentError, MDStormError, UnsupportedURLError
 from mdstorm_backend.storage import Location, check_no_secrets, has_scheme, normalize_url
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.mds_backend.datasets import plan, write_shards
+
 from mdstorm_backend.commit import abandon, commit
 from mdstorm_backend.dataset import open_dataset
 from mdstorm_backend.errors import WriteError
 from mdstorm_backend.storage import Location
-
-from tests.mds_backend.datasets import plan, write_shards
 
 FIELDS = {"x": "long"}
 FIRST, SECOND = "aaaaaaaa", "bbbbbbbb"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
+
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedURLError
 from mdstorm_backend.storage import Location, check_no_secrets, normalize_url
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mdstorm_backend.user_warnings import warn_user
-
 from tests.mds_backend.datasets import write_numbers
 from tests.mds_backend.frameworks.loaders import torch_loader
+
+from mdstorm_backend.user_warnings import warn_user
 
 
 class Nothing:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.world import World, find_world
 

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from tests.mds_backend.datasets import array_of, map_of, plan, struct_of, write_dataset
+
 from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.frameworks.formats import column_to_numpy, formatter, objects
 from mdstorm_backend.spark_types import SparkType
-
-from tests.mds_backend.datasets import array_of, map_of, plan, struct_of, write_dataset
 
 UTC = timezone.utc
 

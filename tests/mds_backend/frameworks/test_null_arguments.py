@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.mds_backend.datasets import array_of, plan
+
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.frameworks.nulls import NullPolicy
 from mdstorm_backend.spark_types import SparkType
-
-from tests.mds_backend.datasets import array_of, plan
 
 
 @pytest.mark.parametrize(

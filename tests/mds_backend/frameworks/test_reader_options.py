@@ -4,14 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.mds_backend.datasets import write_dataset
+
 from mdstorm_backend.batch import Batch
 from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.frameworks.reader_options import ReaderOptions
 from mdstorm_backend.frameworks.row_types import row_type
 from mdstorm_backend.order import ExactOrder
-
-from tests.mds_backend.datasets import write_dataset
 
 
 class Renamed:

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
+from tests.mds_backend.datasets import array_of, struct_of, write_dataset, write_numbers
+
 from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.errors import NullValueError, UnsupportedTypeError
 from mdstorm_backend.frameworks import tf_dataset
 from mdstorm_backend.frameworks.reader_options import ReaderOptions
 from mdstorm_backend.frameworks.tf_dataset import make_tf_dataset
 from mdstorm_backend.order import ExactOrder
-
-from tests.mds_backend.datasets import array_of, struct_of, write_dataset, write_numbers
 
 SHUFFLED = {"seed": 5, "shuffle_shards": True, "window": 30}
 

@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import tensorflow as tf
+from tests.mds_backend.datasets import array_of, map_of, plan, struct_of
+
 from mdstorm_backend.errors import NullValueError, UnsupportedTypeError
 from mdstorm_backend.frameworks.tf_tensors import ColumnSpec, check_nulls, spec_of_column, to_tf
 from mdstorm_backend.schema import Column
 from mdstorm_backend.spark_types import SparkType
-
-from tests.mds_backend.datasets import array_of, map_of, plan, struct_of
 
 
 def stored(spark_type: SparkType, **changes: Any) -> Column:

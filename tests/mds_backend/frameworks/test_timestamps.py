@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from mdstorm_backend.errors import NullValueError
 from mdstorm_backend.frameworks.timestamps import nanoseconds
 

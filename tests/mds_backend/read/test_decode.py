@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from mdstorm_backend.encodings import parse_encoding
 from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.read import decode

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.mds_backend.datasets import array_of, write_dataset
+
 from mdstorm_backend.batch import Batch, as_arrow
 from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.read import record_gather
 from mdstorm_backend.read.gather import Gatherer, gather_columns
 from mdstorm_backend.read.shard import MemoryShard
 from mdstorm_backend.read.window import Range, Source, Window
-
-from tests.mds_backend.datasets import array_of, write_dataset
 
 #: Four layouts: all fixed, fixed with nulls, with a variable-size column, arrays in two forms.
 LAYOUTS: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {

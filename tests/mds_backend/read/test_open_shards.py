@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.mds_backend.datasets import write_numbers
+
 from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.read.open_shards import OpenShards
-
-from tests.mds_backend.datasets import write_numbers
 
 
 class Shard:

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+
 from mdstorm_backend.read.prefetch import Prefetcher
 
 

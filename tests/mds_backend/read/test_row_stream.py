@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from mdstorm_backend.read.row_stream import Position, RowStream
 from mdstorm_backend.read.shard import MemoryShard
 from mdstorm_backend.read.window import Range, Source, Window

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.mds_backend.datasets import write_numbers
+
 from mdstorm_backend.batch import Batch
 from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.read.batch_reader import BatchReader
 from mdstorm_backend.read.row_stream import Position
-
-from tests.mds_backend.datasets import write_numbers
 
 
 class OnNumbers:

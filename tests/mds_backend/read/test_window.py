@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from mdstorm_backend.read.shard import MemoryShard
 from mdstorm_backend.read.window import Positions, Source, Window
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+
 from mdstorm_backend.dataset import Dataset
 
 MakeFrame = Callable[..., Any]

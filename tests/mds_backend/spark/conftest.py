@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.mds_backend.spark.columns import MakeFrame
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pyspark
 import pytest
+from tests.mds_backend.datasets import plan
+
 from mdstorm_backend.spark.executor import make_task, write_partition
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.shard_writer import ShardReport
-
-from tests.mds_backend.datasets import plan
 
 
 @pytest.fixture

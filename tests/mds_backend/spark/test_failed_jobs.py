@@ -6,12 +6,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.programs import SESSION, run_program
+
 from mdstorm_backend.dataset import open_dataset
 from mdstorm_backend.errors import DatasetNotFoundError, WriteError
 from mdstorm_backend.spark import materialize as materialize_module
 from mdstorm_backend.spark.materialize import materialize
-
-from tests.programs import SESSION, run_program
 
 
 def failing_frame(spark: Any) -> Any:

@@ -5,11 +5,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.mds_backend.spark.columns import MakeFrame
+
 from mdstorm_backend.dataset import open_dataset
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError, WriteError
 from mdstorm_backend.spark.materialize import materialize
-
-from tests.mds_backend.spark.columns import MakeFrame
 
 
 def ids(target: Path) -> list[int]:

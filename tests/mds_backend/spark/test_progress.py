@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from mdstorm_backend.spark import progress
 from mdstorm_backend.spark.progress import write_progress
 from mdstorm_backend.storage import Location

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from mdstorm_backend.spark.materialize import materialize
-
 from tests.mds_backend.spark.columns import UTC, WALL_CLOCK, MakeFrame, assert_column, utc
+
+from mdstorm_backend.spark.materialize import materialize
 
 INF, NAN = float("inf"), float("nan")
 

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
+from tests.mds_backend.datasets import array_of, map_of, struct_of
+
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
 from mdstorm_backend.spark.type_plan import plan_types
-
-from tests.mds_backend.datasets import array_of, map_of, struct_of
 
 DTYPES = ["float32", "float64", None]
 

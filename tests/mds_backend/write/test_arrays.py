@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from mdstorm_backend.write.arrays import encode_arrays
 from mdstorm_backend.write.encoded_column import EncodedColumn
 

@@ -5,6 +5,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from mdstorm_backend.write.vectors import vectors_to_lists
 
 #: As Spark hands a vector to Arrow.
