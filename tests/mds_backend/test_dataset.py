@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
-import mdstorm_backend
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.mds_backend.datasets import array_of, struct_of, write_dataset, write_numbers
+
+import mdstorm_backend
 from mdstorm_backend.dataset import Dataset, open_dataset
 from mdstorm_backend.errors import (
     ArgumentTypeError,
@@ -22,8 +24,6 @@ from mdstorm_backend.errors import (
 )
 from mdstorm_backend.index import Index
 from mdstorm_backend.order import ExactOrder
-
-from tests.mds_backend.datasets import array_of, struct_of, write_dataset, write_numbers
 
 FIELDS = {
     "word": "string",

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.mds_backend.datasets import array_of, map_of, struct_of
+from tests.mds_backend.strategies import NESTED_TYPES, moderate, values
+
 from mdstorm_backend.json_text import json_text
 from mdstorm_backend.json_values import decode_json, parse_json
 from mdstorm_backend.spark_types import SparkType, arrow_type
-
-from tests.mds_backend.datasets import array_of, map_of, struct_of
-from tests.mds_backend.strategies import NESTED_TYPES, moderate, values
 
 UTC = timezone.utc
 

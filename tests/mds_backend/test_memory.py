@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.mds_backend.datasets import array_of, write_dataset
+from tests.mds_backend.frameworks.loaders import torch_loader
+
 from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.read.batch_reader import BatchReader
-
-from tests.mds_backend.datasets import array_of, write_dataset
-from tests.mds_backend.frameworks.loaders import torch_loader
 
 FIXED: dict[str, Any] = {"x": array_of("double")}
 VARIABLE: dict[str, Any] = {"x": array_of("double"), "word": "string"}

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.mds_backend.datasets import write_dataset, write_numbers
+from tests.mds_backend.frameworks.loaders import column, torch_loader
+
 from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.frameworks.torch_dataset import StreamingDataset
 from mdstorm_backend.frameworks.torch_loader import StreamingDataLoader
-
-from tests.mds_backend.datasets import write_dataset, write_numbers
-from tests.mds_backend.frameworks.loaders import column, torch_loader
 
 ROWS = 40
 SHUFFLED = {"seed": 5, "window": ROWS}

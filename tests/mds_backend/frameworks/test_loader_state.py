@@ -11,11 +11,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mdstorm_backend.dataset import Dataset
-from mdstorm_backend.errors import StateMismatchError
-
 from tests.mds_backend.datasets import write_numbers
 from tests.mds_backend.frameworks.loaders import column, torch_loader
+
+from mdstorm_backend.dataset import Dataset
+from mdstorm_backend.errors import StateMismatchError
 
 ROWS = 40
 

@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.mds_backend.datasets import array_of, struct_of, write_dataset
+from tests.mds_backend.frameworks.loaders import listed, torch_loader
+
 from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.errors import (
     ArgumentTypeError,
@@ -18,9 +21,6 @@ from mdstorm_backend.errors import (
     NullValueError,
 )
 from mdstorm_backend.spark_types import SparkType
-
-from tests.mds_backend.datasets import array_of, struct_of, write_dataset
-from tests.mds_backend.frameworks.loaders import listed, torch_loader
 
 NAN = float("nan")
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.mds_backend.datasets import array_of, write_dataset, write_numbers
+from tests.mds_backend.frameworks.loaders import column
+from torch.utils.data import DataLoader
+
 from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.frameworks.torch_dataset import StreamingDataset
 from mdstorm_backend.order import ExactOrder
-from torch.utils.data import DataLoader
-
-from tests.mds_backend.datasets import array_of, write_dataset, write_numbers
-from tests.mds_backend.frameworks.loaders import column
 
 
 @pytest.fixture(scope="module")

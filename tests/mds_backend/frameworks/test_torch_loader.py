@@ -5,11 +5,15 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import mdstorm_backend
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.mds_backend.datasets import array_of, write_dataset, write_numbers
+from tests.mds_backend.frameworks.loaders import column, torch_loader
+from torch.utils.data import DataLoader, default_collate
+
+import mdstorm_backend
 from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.errors import (
     ArgumentTypeError,
@@ -19,10 +23,6 @@ from mdstorm_backend.errors import (
     NoDataAvailableError,
 )
 from mdstorm_backend.frameworks.torch_dataset import StreamingDataset
-from torch.utils.data import DataLoader, default_collate
-
-from tests.mds_backend.datasets import array_of, write_dataset, write_numbers
-from tests.mds_backend.frameworks.loaders import column, torch_loader
 
 SHUFFLED = {"seed": 5, "shuffle_shards": True, "shuffle_rows": True, "window": 30}
 

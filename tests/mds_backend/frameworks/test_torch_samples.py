@@ -6,17 +6,17 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import mdstorm_backend
 import pytest
 import torch
+from tests.mds_backend.datasets import write_dataset, write_numbers
+from tests.mds_backend.frameworks.loaders import column, torch_loader
+from torch.utils.data import default_collate
+
+import mdstorm_backend
 from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.frameworks.torch_dataset import StreamingDataset
 from mdstorm_backend.order import ExactOrder
-from torch.utils.data import default_collate
-
-from tests.mds_backend.datasets import write_dataset, write_numbers
-from tests.mds_backend.frameworks.loaders import column, torch_loader
 
 ROWS = 103
 

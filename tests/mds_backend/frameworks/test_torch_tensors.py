@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from tests.mds_backend.datasets import array_of, map_of, struct_of, write_dataset
+from tests.mds_backend.frameworks.loaders import listed, torch_loader
+
 from mdstorm_backend.errors import NullValueError
 from mdstorm_backend.frameworks.torch_tensors import split_values, to_torch
 from mdstorm_backend.spark_types import SparkType
-
-from tests.mds_backend.datasets import array_of, map_of, struct_of, write_dataset
-from tests.mds_backend.frameworks.loaders import listed, torch_loader
 
 UTC = timezone.utc
 

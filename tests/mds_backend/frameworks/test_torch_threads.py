@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from mdstorm_backend.dataset import Dataset
-from mdstorm_backend.errors import CorruptDatasetError
-
 from tests.mds_backend.datasets import write_dataset
 from tests.mds_backend.frameworks.loaders import torch_loader
+
+from mdstorm_backend.dataset import Dataset
+from mdstorm_backend.errors import CorruptDatasetError
 
 
 def reading_threads() -> list[threading.Thread]:

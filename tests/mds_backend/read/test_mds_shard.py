@@ -9,15 +9,15 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.mds_backend.datasets import array_of, write_dataset
+from tests.mds_backend.strategies import Data, data, moderate
+
 from mdstorm_backend.batch import as_arrow
 from mdstorm_backend.errors import CorruptDatasetError, UnsupportedEncodingError
 from mdstorm_backend.index import FileInfo, ShardInfo
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.shard import contiguous
 from mdstorm_backend.schema import Schema
-
-from tests.mds_backend.datasets import array_of, write_dataset
-from tests.mds_backend.strategies import Data, data, moderate
 
 URL = "file:///data/x.mds"
 

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import numpy as np
+from tests.mds_backend.datasets import plan
+from tests.mds_backend.shard_decoder import DecodedShard
+
 from mdstorm_backend.write.encoded_column import EncodedColumn
 from mdstorm_backend.write.samples import Samples, assemble_samples
 from mdstorm_backend.write.shard_buffer import ShardBuffer
-
-from tests.mds_backend.datasets import plan
-from tests.mds_backend.shard_decoder import DecodedShard
 
 
 def numbers(*values: int | None) -> tuple[list[EncodedColumn], Samples]:

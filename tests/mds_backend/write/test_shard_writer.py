@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mdstorm_backend.spark_types import arrow_type
-from mdstorm_backend.storage import Location
-from mdstorm_backend.write.shard_writer import ShardReport, ShardWriter
-
 from tests.mds_backend.datasets import array_of, plan, struct_of, to_table, write_shards
 from tests.mds_backend.shard_decoder import DecodedShard, decode_files
 from tests.mds_backend.strategies import Data, data, moderate
+
+from mdstorm_backend.spark_types import arrow_type
+from mdstorm_backend.storage import Location
+from mdstorm_backend.write.shard_writer import ShardReport, ShardWriter
 
 #: Types whose stored form is the Python value itself.
 PLAIN_TYPES = st.sampled_from(
