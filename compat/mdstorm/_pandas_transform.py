@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from mdstorm.transform import TransformSpec
 from mdstorm_backend.batch import Batch, Values
 from mdstorm_backend.frameworks.formats import arrays_to_pandas, column_for_pandas, objects
 from mdstorm_backend.schema import Column, Schema
+from mdstorm_backend.user_warnings import warn_user
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,11 +126,9 @@ class PandasTransform:
 def _warn_of_unknown(argument: str, fields: Sequence[str], names: Sequence[str]) -> None:
     unknown = [name for name in fields if name not in names]
     if unknown:
-        warnings.warn(
+        warn_user(
             f"{argument} specified some field names that are not part of the schema. These field "
-            f"names will be ignored: {', '.join(unknown)}",
-            UserWarning,
-            stacklevel=6,
+            f"names will be ignored: {', '.join(unknown)}"
         )
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
 from mdstorm.errors import InvalidArgumentError, NoMatchingFieldsError
 from mdstorm_backend.schema import Schema
+from mdstorm_backend.user_warnings import warn_user
 
 __all__ = ["field_patterns", "select_fields"]
 
@@ -35,11 +35,9 @@ def select_fields(schema: Schema, fields: Any) -> Schema:
         chosen = []
         for column in schema:
             if column.is_nested:
-                warnings.warn(
+                warn_user(
                     f"Column {column.name!r} has an unsupported field type. Ignoring... It is kept "
-                    "in the dataset; name it in schema_fields to read it",
-                    UserWarning,
-                    stacklevel=5,
+                    "in the dataset; name it in schema_fields to read it"
                 )
             else:
                 chosen.append(column.name)

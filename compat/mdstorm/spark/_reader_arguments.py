@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import NoneType
@@ -24,6 +23,7 @@ from mdstorm_backend.frameworks.nulls import NullPolicy
 from mdstorm_backend.frameworks.reader_options import ReaderOptions
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.read.batch_reader import check_num_epochs
+from mdstorm_backend.user_warnings import warn_user
 
 __all__ = ["DEFAULT_WORKERS", "ReaderArguments", "check_arguments", "check_integer"]
 
@@ -161,7 +161,7 @@ class ReaderArguments:
     def order(self) -> ExactOrder:
         """Return the order that the arguments ask for, its seed fixed."""
         if self.others.get("shard_seed") is not None:
-            warnings.warn("shard_seed was deprecated: use seed", UserWarning, stacklevel=4)
+            warn_user("shard_seed was deprecated: use seed")
         shard_count = self.shard_count
         return ExactOrder(
             seed=int(self.others.get("seed") or self.others.get("shard_seed") or 0),
