@@ -13,7 +13,6 @@ from functools import partial
 from importlib.metadata import version
 from typing import Any
 
-from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from measuring import (
     arguments,
     emit,
@@ -24,6 +23,8 @@ from measuring import (
     touch_namedtuple,
 )
 from table import spark_session
+
+from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 
 IMPORT_ATTEMPTS = 5
 LONG_EPOCHS = 10

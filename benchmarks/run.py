@@ -3,8 +3,8 @@
     python benchmarks/run.py [--rounds 2] [--batch-size 1024] [--rows 500000]
 
 Each library runs in processes and an environment of its own, one after the other, round by round,
-so that a slow minute of the machine meets all of them. Writes `results.json` next to this file, or `--output`.
-Exit code 1 if a target is missed.
+so that a slow minute of the machine meets all of them. Writes `results.json` next to this file, or
+`--output`. Exit code 1 if a target is missed.
 """
 
 from __future__ import annotations

@@ -11,8 +11,9 @@ from importlib.metadata import files
 from typing import Any
 
 import pandas as pd
-from mdstorm.spark import SparkDatasetConverter
 from pyspark.sql import SparkSession
+
+from mdstorm.spark import SparkDatasetConverter
 
 
 @contextmanager

@@ -16,9 +16,10 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 from _support import spark_session
-from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+
+from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 
 RANKS = 2
 ROWS = 21

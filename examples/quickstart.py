@@ -26,15 +26,16 @@ import pandas as pd
 import tensorflow as tf
 import torch
 from _support import read_csv_of, seconds_to_read, spark_session
-from mdstorm import TransformSpec
-from mdstorm.spark import SparkDatasetConverter, make_spark_converter
-from mdstorm_backend import open_dataset
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import broadcast, to_timestamp
 from rich.console import Console
 from rich.table import Table
 from sklearn.datasets import load_digits
 from torch import nn
+
+from mdstorm import TransformSpec
+from mdstorm.spark import SparkDatasetConverter, make_spark_converter
+from mdstorm_backend import open_dataset
 
 # --- Flights, with PyTorch: how late will a plane arrive, as seen from the runway? ----------------
 

@@ -28,6 +28,9 @@ _OURS = re.compile(
     r"(\.[0-9a-f]{32}\.tmp)?"
 )
 
+#: What a process that was killed while it wrote one of the other files leaves behind.
+_TEMPORARY = re.compile(rf"({INDEX_NAME}|{MARKER_NAME})\.[0-9a-f]{{32}}\.tmp")
+
 
 def mark_directory(location: Location) -> None:
     """Create the directory and our marker in it.
@@ -122,7 +125,7 @@ def remove_dataset(location: Location) -> list[str]:
     names = location.list_names()
     if MARKER_NAME not in names:
         return names
-    ours = [name for name in names if _OURS.fullmatch(name)]
+    ours = [n for n in names if _OURS.fullmatch(n) or _TEMPORARY.fullmatch(n)]
     for name in [INDEX_NAME, *ours, MARKER_NAME]:
         location.remove(name)
     rest = sorted(set(names) - {INDEX_NAME, MARKER_NAME, *ours})

@@ -209,15 +209,13 @@ class Location:
     def write(self, name: str, buffers: Iterable[Buffer]) -> None:
         """Write a file that is seen whole or not at all.
 
-        On a local disk a temporary file is renamed; elsewhere the bytes go up sequentially in one
-        piece, which object stores publish at the end.
+        On a local disk a temporary file is renamed; elsewhere the bytes, joined in memory, go up in
+        one piece.
         """
         fs, path = self._resolve()
         target = f"{path}/{name}"
         if not self.is_local_disk:
-            with fs.open(target, "wb") as file:
-                for buffer in buffers:
-                    file.write(buffer)
+            fs.pipe_file(target, b"".join(buffers))
             return
         temporary = Path(f"{target}.{uuid.uuid4().hex}.tmp")
         try:

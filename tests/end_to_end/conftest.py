@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mdstorm.spark import SparkDatasetConverter
 from pyspark.sql import SparkSession
+
+from mdstorm.spark import SparkDatasetConverter
 
 
 @pytest.fixture

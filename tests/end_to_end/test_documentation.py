@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mdstorm.spark import SparkDatasetConverter
 from pyspark.sql import SparkSession
+
+from mdstorm.spark import SparkDatasetConverter
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import torch
+from pyspark.sql import DataFrame, SparkSession
+
 from mdstorm import TransformSpec
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
-from pyspark.sql import DataFrame, SparkSession
 
 
 @pytest.fixture

@@ -8,9 +8,10 @@ from pathlib import Path
 import keras
 import pytest
 import torch
-from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from pyspark.sql import SparkSession
 from torch import nn
+
+from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 
 STEPS = 150
 SHUFFLED = {"batch_size": 32, "num_epochs": None, "shuffling_queue_capacity": 200, "seed": 7}

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from mdstorm_backend import open_dataset
 from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.encodings import parse_encoding

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.interop.in_mosaic.describe import describe
+
 from mdstorm_backend import open_dataset
 from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.errors import UnsupportedEncodingError
-
-from tests.interop.in_mosaic.describe import describe
 
 COMPRESSIONS = ["none", "zstd", "zstd:19", "gz", "gz:1", "bz2", "snappy", "br"]
 #: Their encodings are named in `in_mosaic/write.py`.

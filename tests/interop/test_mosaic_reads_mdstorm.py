@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mdstorm.spark import make_spark_converter
-from mdstorm_backend import materialize
 from pyspark.ml.linalg import Vectors, VectorUDT
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType, _parse_datatype_string
-
 from tests.interop.in_mosaic.describe import describe
+
+from mdstorm.spark import make_spark_converter
+from mdstorm_backend import materialize
 
 UTC = timezone.utc
 NAN = float("nan")

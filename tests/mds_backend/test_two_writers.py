@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.mds_backend.datasets import plan, write_shards
 
-from mdstorm_backend.commit import abandon, commit
+from mdstorm_backend.commit import abandon, commit, remove_dataset
 from mdstorm_backend.dataset import open_dataset
 from mdstorm_backend.errors import WriteError
 from mdstorm_backend.storage import Location
@@ -50,3 +50,12 @@ def test_a_job_that_is_abandoned_beside_another_leaves_the_directory(tmp_path: P
     shards_of(SECOND, tmp_path, range(3))
     abandon(Location.of(str(tmp_path)), FIRST)
     assert [path.name.split("-")[2] for path in tmp_path.glob("part-*")] == [SECOND]
+
+
+def test_what_a_killed_process_left_is_removed_with_the_dataset(tmp_path: Path) -> None:
+    directory = tmp_path / "target"
+    write_shards(directory, {"x": [1]}, FIELDS)
+    for name in ("index.json", "_mdstorm"):
+        (directory / f"{name}.{'0' * 32}.tmp").write_bytes(b"half")
+    assert remove_dataset(Location.of(str(directory))) == []
+    assert not directory.exists()
