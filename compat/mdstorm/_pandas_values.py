@@ -37,21 +37,17 @@ class Expected:
     ----------
     type : pyarrow.DataType or None
         Type as stored, or as declared in ``edit_fields``.
-    varies : bool
-        Whether it is stored as arrays of several lengths: then it stays so in each shard.
     nested : bool
         Whether it passes through as Python objects.
     """
 
     type: pa.DataType | None = None
-    varies: bool = False
     nested: bool = False
 
     @classmethod
     def of_column(cls, column: Column) -> Expected:
         """Return what is known of a stored column that the transform does not declare."""
-        fixed = column.length is not None or column.has_shape
-        return cls(column.arrow_type, column.is_array and not fixed, column.is_nested)
+        return cls(column.arrow_type, column.is_nested)
 
     @classmethod
     def of_field(cls, field: EditedField) -> Expected:
@@ -181,7 +177,11 @@ def _adopt(values: pa.Array, type_: pa.DataType | None) -> pa.Array:
 
 
 def _arrays_to_values(cells: list[Any], expected: Expected) -> Values:
-    """Return arrays, lists and None as a matrix, as an Arrow list, or as objects."""
+    """Return arrays, lists and None as a matrix, as an Arrow list, or as objects.
+
+    Arrays that have one length in this shard are a matrix, as in Petastorm: a function that pads
+    them need not declare it.
+    """
     if not all(cell is None or isinstance(cell, _ARRAYS) for cell in cells):
         raise TypeError("some of its cells are arrays and some are not")
     arrays = [None if cell is None else np.asarray(cell) for cell in cells]
@@ -192,11 +192,11 @@ def _arrays_to_values(cells: list[Any], expected: Expected) -> Values:
     if any(array.dtype.kind not in "biufM" for array in present if array.size):
         # From the cells themselves: NumPy drops NUL characters at the end of a text.
         lists = _adopt(pa.array([_listed(cell) for cell in cells]), expected.type)
-        return lists if expected.varies else _matrix(lists)
+        return _matrix(lists)
     lengths = [0 if array is None else len(array) for array in arrays]
     flat = _joined([array for array in present if array.size], expected.type)
     same = len(present) == len(arrays) and len(set(lengths)) == 1
-    if same and not expected.varies and isinstance(flat, np.ndarray):
+    if same and isinstance(flat, np.ndarray):
         return flat.reshape(len(arrays), lengths[0])
     offsets = np.zeros(len(arrays) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])

@@ -69,3 +69,17 @@ def test_ragged_arrays_of_one_length(tmp_path: Path) -> None:
     spec = TransformSpec(lambda frame: frame.assign(x=[np.arange(2)] * 2))
     (batch,) = with_tf(converter, transform_spec=spec, **BATCH)
     assert batch["x"] == [[0, 1]] * 4
+
+
+def test_a_function_that_pads_need_not_declare_it_for_pytorch(tmp_path: Path) -> None:
+    converter = two_shards(tmp_path, [[1], [2, 3], [], [4, 5, 6]], array_of("long"))
+
+    def pad(frame: pd.DataFrame) -> pd.DataFrame:
+        frame["x"] = [np.pad(cell, (0, 3 - len(cell))) for cell in frame["x"]]
+        return frame
+
+    with converter.make_torch_dataloader(
+        batch_size=3, transform_spec=TransformSpec(pad), **IN_ORDER
+    ) as loader:
+        batches = [batch["x"].tolist() for batch in loader]
+    assert batches == [[[1, 0, 0], [2, 3, 0], [0, 0, 0]], [[4, 5, 6]]]
