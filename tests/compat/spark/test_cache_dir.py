@@ -63,7 +63,7 @@ def test_a_url_without_a_scheme_is_refused(url: str) -> None:
 
 
 def test_a_file_url_with_a_host_is_refused() -> None:
-    with pytest.raises(ValueError, match="names the host 'tmp'"):
+    with pytest.raises(ValueError, match="has the host 'tmp'"):
         parent_cache_dir(session(**{PETASTORM: "file://tmp/x"}))
 
 

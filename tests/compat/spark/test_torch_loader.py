@@ -1,5 +1,6 @@
 """`make_torch_dataloader`: what kind of object it returns and how it behaves."""
 
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -97,17 +98,31 @@ def test_an_error_inside_of_the_context_comes_out(ten: SparkDatasetConverter) ->
         next(1 // 0 for _ in loader)
 
 
-@pytest.mark.parametrize("taken", range(6))
+def numbers(batches: Iterable[Any]) -> list[list[int]]:
+    return [batch["number"].tolist() for batch in batches]
+
+
+TWO_EPOCHS: dict[str, Any] = {"batch_size": 4, "num_epochs": 2, "shuffle_rows": True}
+
+
+@pytest.mark.parametrize("taken", range(5))
 def test_a_state_continues_where_it_was_taken(ten: SparkDatasetConverter, taken: int) -> None:
-    arguments: dict[str, Any] = {"batch_size": 4, "num_epochs": 2, "shuffle_rows": True}
-    first = ten.make_torch_dataloader(seed=3, **arguments)
-    batches = iter(first)
-    seen = [batch["number"].tolist() for batch in islice(batches, taken)]
-    second = ten.make_torch_dataloader(seed=8, **arguments)
+    first = ten.make_torch_dataloader(seed=3, **TWO_EPOCHS)
+    seen = numbers(islice(iter(first), taken))
+    second = ten.make_torch_dataloader(seed=8, **TWO_EPOCHS)
     second.load_state_dict(first.state_dict())
-    rest = [batch["number"].tolist() for batch in second]
-    expected = [b["number"].tolist() for b in ten.make_torch_dataloader(seed=3, **arguments)]
-    assert seen + rest == expected
+    assert seen + numbers(second) == numbers(ten.make_torch_dataloader(seed=3, **TWO_EPOCHS))
+
+
+def test_a_state_of_a_whole_pass_begins_the_next(ten: SparkDatasetConverter) -> None:
+    first = ten.make_torch_dataloader(seed=3, **TWO_EPOCHS)
+    passes = [numbers(first)]
+    state = first.state_dict()
+    passes.append(numbers(first))
+    second = ten.make_torch_dataloader(seed=8, **TWO_EPOCHS)
+    second.load_state_dict(state)
+    assert numbers(second) == passes[1]
+    assert passes[0] != passes[1]
 
 
 def test_a_state_of_another_dataset_is_refused(
