@@ -62,9 +62,17 @@ def test_a_url_without_a_scheme_is_refused(url: str) -> None:
     assert 'prepend "file://"' in str(caught.value)
 
 
-def test_a_file_url_with_a_host_is_refused() -> None:
-    with pytest.raises(ValueError, match="has the host 'tmp'"):
-        parent_cache_dir(session(**{PETASTORM: "file://tmp/x"}))
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("file://tmp/x", "has the host 'tmp'"),
+        ("dbfs://x/y", "has the host 'x'"),
+        ("file:tmp/x", "has no root"),
+    ],
+)
+def test_a_url_without_an_absolute_path_is_refused(url: str, reason: str) -> None:
+    with pytest.raises(UnsupportedURLError, match=reason):
+        parent_cache_dir(session(**{PETASTORM: url}))
 
 
 @pytest.mark.parametrize("conf", [{}, {PETASTORM: ""}, {MDSTORM: "", PETASTORM: ""}], ids=str)
