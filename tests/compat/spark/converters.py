@@ -9,6 +9,7 @@ import pytest
 from tests.mds_backend.datasets import Columns, Fields, write_dataset
 
 from mdstorm.spark import SparkDatasetConverter
+from mdstorm_backend.dataset import open_dataset
 
 #: One pass in stored order.
 IN_ORDER = {"num_epochs": 1, "shuffle_row_groups": False}
@@ -52,3 +53,14 @@ def with_tf(
 
 #: For what holds of both frameworks.
 with_either = pytest.mark.parametrize("read", [with_torch, with_tf], ids=["torch", "tf"])
+
+
+def ids(converter: SparkDatasetConverter) -> list[int]:
+    """The first column of a converter's dataset, in stored order."""
+    table = open_dataset(converter.cache_dir_url).to_table()
+    return table.column(0).to_pylist()  # type: ignore[no-any-return]
+
+
+def directories(cache_dir: Path) -> int:
+    """Copies in a parent cache directory."""
+    return len(list(cache_dir.glob("*-appid-*")))

@@ -1,26 +1,17 @@
 """When a copy is used again, and when a frame is written anew."""
 
-import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.compat.spark.converters import directories
 
 from mdstorm.spark import make_spark_converter
 from mdstorm_backend.dataset import open_dataset
 
 Frames = Callable[[Any], tuple[Any, Any]]
-
-
-def ids(converter: Any) -> list[int]:
-    table = open_dataset(converter.cache_dir_url).to_table()
-    return table.column(0).to_pylist()  # type: ignore[no-any-return]
-
-
-def directories(cache_dir: Path) -> int:
-    return len(list(cache_dir.glob("*-appid-*")))
 
 
 def same(frame: Any) -> tuple[Any, Any]:
@@ -164,69 +155,6 @@ def test_a_cached_frame_is_the_same_frame(spark: Any, cache_dir: Path) -> None:
         assert make_spark_converter(cached).cache_dir_url == first.cache_dir_url
     finally:
         cached.unpersist()
-
-
-@pytest.mark.parametrize("kind", ["parquet", "json"])
-def test_an_overwritten_source_is_noticed(
-    spark: Any, cache_dir: Path, tmp_path: Path, kind: str
-) -> None:
-    source = str(tmp_path / "source with blank")
-    spark.range(5).coalesce(1).write.format(kind).save(source)
-    first = make_spark_converter(spark.read.format(kind).load(source))
-    assert make_spark_converter(spark.read.format(kind).load(source)).file_urls == first.file_urls
-    spark.range(7, 9).coalesce(1).write.mode("overwrite").format(kind).save(source)
-    second = make_spark_converter(spark.read.format(kind).load(source))
-    assert (ids(first), ids(second)) == ([0, 1, 2, 3, 4], [7, 8])
-
-
-def test_a_source_file_that_grew_is_noticed(spark: Any, cache_dir: Path, tmp_path: Path) -> None:
-    source = tmp_path / "rows.csv"
-    source.write_text("1\n2\n")
-    first = make_spark_converter(spark.read.csv(str(source), "x int"))
-    source.write_text("1\n2\n3\n")
-    second = make_spark_converter(spark.read.csv(str(source), "x int"))
-    assert (ids(first), ids(second)) == ([1, 2], [1, 2, 3])
-
-
-@pytest.mark.parametrize("left", ["nothing", "no index"])
-def test_a_copy_deleted_behind_our_back_is_written_again(
-    spark: Any, cache_dir: Path, left: str
-) -> None:
-    first = make_spark_converter(spark.range(5))
-    directory = Path(first.cache_dir_url.removeprefix("file://"))
-    if left == "nothing":
-        shutil.rmtree(directory)
-    else:
-        (directory / "index.json").unlink()
-    second = make_spark_converter(spark.range(5))
-    assert second.cache_dir_url != first.cache_dir_url
-    assert ids(second) == [0, 1, 2, 3, 4]
-
-
-def test_a_deleted_copy_is_written_again(spark: Any, cache_dir: Path) -> None:
-    first = make_spark_converter(spark.range(5))
-    first.delete()
-    second = make_spark_converter(spark.range(5))
-    assert second.cache_dir_url != first.cache_dir_url
-    assert ids(second) == [0, 1, 2, 3, 4]
-
-
-def test_a_failed_conversion_is_not_remembered(spark: Any, cache_dir: Path, tmp_path: Path) -> None:
-    flag = tmp_path / "flag"
-
-    def fail_without(batches: Any) -> Any:
-        import os
-
-        if not os.path.exists(str(flag)):
-            raise ValueError("not yet")
-        yield from batches
-
-    df = spark.range(5).mapInArrow(fail_without, "id long")
-    with pytest.raises(Exception, match="not yet"):
-        make_spark_converter(df)
-    assert directories(cache_dir) == 0
-    flag.touch()
-    assert ids(make_spark_converter(df)) == [0, 1, 2, 3, 4]
 
 
 def test_a_second_conversion_starts_no_job(classic_spark: Any, cache_dir: Path) -> None:

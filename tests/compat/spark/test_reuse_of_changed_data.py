@@ -1,0 +1,73 @@
+"""Copies whose source has changed, or which are gone."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.compat.spark.converters import directories, ids
+
+from mdstorm.spark import make_spark_converter
+
+
+@pytest.mark.parametrize("kind", ["parquet", "json"])
+def test_an_overwritten_source_is_noticed(
+    spark: Any, cache_dir: Path, tmp_path: Path, kind: str
+) -> None:
+    source = str(tmp_path / "source with blank")
+    spark.range(5).coalesce(1).write.format(kind).save(source)
+    first = make_spark_converter(spark.read.format(kind).load(source))
+    assert make_spark_converter(spark.read.format(kind).load(source)).file_urls == first.file_urls
+    spark.range(7, 9).coalesce(1).write.mode("overwrite").format(kind).save(source)
+    second = make_spark_converter(spark.read.format(kind).load(source))
+    assert (ids(first), ids(second)) == ([0, 1, 2, 3, 4], [7, 8])
+
+
+def test_a_source_file_that_grew_is_noticed(spark: Any, cache_dir: Path, tmp_path: Path) -> None:
+    source = tmp_path / "rows.csv"
+    source.write_text("1\n2\n")
+    first = make_spark_converter(spark.read.csv(str(source), "x int"))
+    source.write_text("1\n2\n3\n")
+    second = make_spark_converter(spark.read.csv(str(source), "x int"))
+    assert (ids(first), ids(second)) == ([1, 2], [1, 2, 3])
+
+
+@pytest.mark.parametrize("left", ["nothing", "no index"])
+def test_a_copy_deleted_behind_our_back_is_written_again(
+    spark: Any, cache_dir: Path, left: str
+) -> None:
+    first = make_spark_converter(spark.range(5))
+    directory = Path(first.cache_dir_url.removeprefix("file://"))
+    if left == "nothing":
+        shutil.rmtree(directory)
+    else:
+        (directory / "index.json").unlink()
+    second = make_spark_converter(spark.range(5))
+    assert second.cache_dir_url != first.cache_dir_url
+    assert ids(second) == [0, 1, 2, 3, 4]
+
+
+def test_a_deleted_copy_is_written_again(spark: Any, cache_dir: Path) -> None:
+    first = make_spark_converter(spark.range(5))
+    first.delete()
+    second = make_spark_converter(spark.range(5))
+    assert second.cache_dir_url != first.cache_dir_url
+    assert ids(second) == [0, 1, 2, 3, 4]
+
+
+def test_a_failed_conversion_is_not_remembered(spark: Any, cache_dir: Path, tmp_path: Path) -> None:
+    flag = tmp_path / "flag"
+
+    def fail_without(batches: Any) -> Any:
+        import os
+
+        if not os.path.exists(str(flag)):
+            raise ValueError("not yet")
+        yield from batches
+
+    df = spark.range(5).mapInArrow(fail_without, "id long")
+    with pytest.raises(Exception, match="not yet"):
+        make_spark_converter(df)
+    assert directories(cache_dir) == 0
+    flag.touch()
+    assert ids(make_spark_converter(df)) == [0, 1, 2, 3, 4]
