@@ -118,6 +118,15 @@ def test_the_error_says_what_to_do(tmp_path: Path, read: Read) -> None:
         assert remedy in str(caught.value)
 
 
+def test_the_error_comes_before_the_first_batch(tmp_path: Path) -> None:
+    columns = {"v": [True, False, None]}
+    converter = converter_of(tmp_path / "nulls", columns, {"v": "boolean"}, tasks=3)
+    with pytest.raises(NullValueError, match="column 'v' holds 1 nulls"):
+        next(iter(converter.make_torch_dataloader(batch_size=1, **IN_ORDER)))
+    with pytest.raises(NullValueError, match="column 'v' holds 1 nulls"):
+        converter.make_tf_dataset(batch_size=1)
+
+
 def test_the_type_does_not_depend_on_where_the_nulls_are(tmp_path: Path) -> None:
     columns = {"v": [1, 2, 3, 4, None, 6]}
     converter = converter_of(tmp_path / "nulls", columns, {"v": "long"}, tasks=3)
