@@ -119,8 +119,8 @@ def test_the_error_says_what_to_do(tmp_path: Path, read: Read) -> None:
 
 
 def test_the_error_comes_before_the_first_batch(tmp_path: Path) -> None:
-    columns = {"v": [True, False, None]}
-    converter = converter_of(tmp_path / "nulls", columns, {"v": "boolean"}, tasks=3)
+    columns = {"v": [True] * 19_999 + [None]}
+    converter = converter_of(tmp_path / "nulls", columns, {"v": "boolean"}, tasks=2)
     with pytest.raises(NullValueError, match="column 'v' holds 1 nulls"):
         next(iter(converter.make_torch_dataloader(batch_size=1, **IN_ORDER)))
     with pytest.raises(NullValueError, match="column 'v' holds 1 nulls"):
