@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -51,5 +52,7 @@ def make_loader(
                 f"batch_size={batch_size!r} puts all rows into one batch, and num_epochs=None "
                 "never ends: give a batch_size, or a number of epochs"
             )
-        batch_size = max(dataset_size * arguments.num_epochs, 1)
+        transformed = arguments.others.get("transform_spec") is not None
+        # A transform may make more rows of them.
+        batch_size = sys.maxsize if transformed else max(dataset_size * arguments.num_epochs, 1)
     return StreamingDataLoader(ConvertedDataset(url, file_urls, arguments), batch_size=batch_size)

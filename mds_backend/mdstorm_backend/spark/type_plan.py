@@ -94,20 +94,34 @@ def _is_storable(spark_type: SparkType) -> bool:
         arrow_type(spark_type)
     except KeyError:
         return False
-    return not (isinstance(spark_type, dict) and _holds_vector(spark_type))
+    return not (_holds_vector(spark_type) or _repeats_field(spark_type))
+
+
+def _children(spark_type: SparkType) -> list[SparkType]:
+    """Types inside an array, map or struct."""
+    if not isinstance(spark_type, dict) or is_vector(spark_type):
+        return []
+    inner = [spark_type.get(key) for key in ("elementType", "keyType", "valueType")]
+    inner += [field["type"] for field in spark_type.get("fields", [])]
+    return [type_ for type_ in inner if type_ is not None]
 
 
 def _holds_vector(spark_type: SparkType) -> bool:
-    """Whether a vector is nested inside an array, map or struct."""
-    if not isinstance(spark_type, dict) or is_vector(spark_type):
-        return False
-    children = [spark_type.get(key) for key in ("elementType", "keyType", "valueType")]
-    children += [field["type"] for field in spark_type.get("fields", [])]
-    return any(c is not None and (is_vector(c) or _holds_vector(c)) for c in children)
+    """Whether a vector is nested inside."""
+    return any(is_vector(type_) or _holds_vector(type_) for type_ in _children(spark_type))
+
+
+def _repeats_field(spark_type: SparkType) -> bool:
+    """Whether a struct, also a nested one, has two fields of one name."""
+    fields = spark_type.get("fields", []) if isinstance(spark_type, dict) else []
+    names = [field["name"] for field in fields]
+    return len(set(names)) < len(names) or any(map(_repeats_field, _children(spark_type)))
 
 
 def _refusal(spark_type: SparkType) -> str:
     name = simple_name(spark_type)
+    if _repeats_field(spark_type):
+        return f"type {name} has two fields of one name; rename one of them"
     for word, remedy in _REMEDIES.items():
         if word in name:
             return f"type {name} has no MDS encoding; {remedy}"

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from tests.compat.spark.converters import IN_ORDER, Read, with_either, with_tf, with_torch
 
+from mdstorm import TransformSpec
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.spark import SparkDatasetConverter
 
@@ -56,6 +57,12 @@ def test_pytorch_takes_no_batch_size_for_one_batch_of_everything(
 ) -> None:
     batches = with_torch(ten, batch_size=batch_size, num_epochs=2, shuffle_row_groups=False)
     assert numbers(batches) == [[*range(10), *range(10)]]
+
+
+def test_one_batch_of_everything_holds_what_a_transform_makes(ten: SparkDatasetConverter) -> None:
+    thrice = TransformSpec(lambda frame: frame.loc[frame.index.repeat(3)])
+    (batch,) = with_torch(ten, batch_size=None, num_epochs=2, transform_spec=thrice)
+    assert len(batch["number"]) == 60
 
 
 @pytest.mark.parametrize("batch_size", [None, 0, -1])

@@ -134,6 +134,22 @@ def test_a_type_without_an_encoding_is_refused_with_a_way_out(
     assert isinstance(caught.value, TypeError)
 
 
+TWINS = {
+    "type": "struct",
+    "fields": [{"name": "a", "type": t, "nullable": True} for t in ("long", "string")],
+}
+
+
+@pytest.mark.parametrize(
+    "spark_type",
+    [TWINS, array_of(TWINS), map_of("string", TWINS), struct_of(x=TWINS)],
+    ids=["struct", "array", "map", "deeper"],
+)
+def test_a_struct_with_two_fields_of_one_name_is_refused(spark_type: Any) -> None:
+    with pytest.raises(UnsupportedTypeError, match="two fields of one name; rename one"):
+        plan_types(fields(x=spark_type))
+
+
 def test_one_error_names_every_refused_column() -> None:
     with pytest.raises(UnsupportedTypeError, match="2 of 3 columns") as caught:
         plan_types(fields(first="void", good="long", second="variant"))
