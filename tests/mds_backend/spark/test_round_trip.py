@@ -159,6 +159,23 @@ def test_any_column_name(spark: Any, target: Path) -> None:
     assert dataset.to_table().to_pydict() == {name: [0, 1, 2] for name in names}
 
 
+def test_arrow_types_with_64_bit_offsets(spark: Any, set_conf: Any, target: Path) -> None:
+    set_conf("spark.sql.execution.arrow.useLargeVarTypes", "true")
+    df = spark.sql(
+        "SELECT 'a' AS text, X'00' AS bytes, array('b', NULL) AS list, array(1) AS numbers,"
+        " named_struct('text', 'c', 'bytes', X'FF') AS struct"
+    )
+    assert materialize(df, str(target)).to_table().to_pylist() == [
+        {
+            "text": "a",
+            "bytes": b"\x00",
+            "list": ["b", None],
+            "numbers": [1],
+            "struct": {"text": "c", "bytes": b"\xff"},
+        }
+    ]
+
+
 def test_collated_strings(frame: MakeFrame, target: Path) -> None:
     pytest.importorskip("pyspark", "4.0", reason="Spark 3.5 has no collations")
     dataset = materialize(frame("'Ab' COLLATE UTF8_LCASE", "NULL"), str(target))
