@@ -78,9 +78,9 @@ class TorchDatasetContextManager:
         Petastorm's reader arguments, with ``num_epochs`` and ``workers_count``.
     shuffling_queue_capacity : int
         Passed on to `data_loader_fn`.
-    data_loader_fn : callable
+    data_loader_fn : callable or None
         Called with the keywords ``reader``, ``batch_size`` and ``shuffling_queue_capacity``; what
-        it returns is what ``with … as`` gets.
+        it returns is what ``with … as`` gets. None makes the default loader.
     """
 
     def __init__(

@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from mdstorm_backend.batch import Batch, concat_values, take_values
 from mdstorm_backend.read.logical import no_values
-from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.record_gather import RecordGatherer
 from mdstorm_backend.read.window import Positions, Range
 from mdstorm_backend.schema import Schema
@@ -58,16 +57,8 @@ class Gatherer:
 
 def _common_record(ranges: Sequence[Range]) -> np.dtype[np.void] | None:
     """Return the dtype of a record if all shards share one, else None."""
-    dtype = None
-    for range_ in ranges:
-        for source in range_.window.sources:
-            shard = source.shard
-            if not isinstance(shard, MDSShard) or shard.records is None:
-                return None
-            if dtype is not None and shard.record_dtype != dtype:
-                return None
-            dtype = shard.record_dtype
-    return dtype
+    dtypes = {range_.window.record_dtype for range_ in ranges}
+    return dtypes.pop() if len(dtypes) == 1 else None
 
 
 def gather_columns(

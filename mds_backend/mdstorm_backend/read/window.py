@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.shard import Shard
 
 __all__ = ["Range", "Selection", "Source", "Window"]
@@ -66,6 +68,15 @@ class Window:
     def __len__(self) -> int:
         return int(self._bounds[-1])
 
+    @cached_property
+    def record_dtype(self) -> np.dtype[np.void] | None:
+        """Dtype of a sample if all shards hold records of one dtype, else None.
+
+        Every block asks for it, and a window may have thousands of shards.
+        """
+        dtypes = {_record_dtype(source.shard) for source in self.sources}
+        return dtypes.pop() if len(dtypes) == 1 else None
+
     def select(self, start: int, stop: int, position: int) -> Iterator[Selection]:
         """Say where the rows `start` to `stop` lie, to be put at `position` of a block."""
         if self._permutation is None:
@@ -118,6 +129,12 @@ class Window:
                     slice(int(source.start + first), int(source.start + last)),
                     slice(begin_at, int(begin_at + last - first)),
                 )
+
+
+def _record_dtype(shard: Shard) -> np.dtype[np.void] | None:
+    if not isinstance(shard, MDSShard) or shard.records is None:
+        return None
+    return shard.record_dtype
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def assemble_samples(columns: Sequence[EncodedColumn], num_rows: int) -> Samples
         return Samples(_bytes_of(records), ends)
     sizes = np.empty((num_rows, len(variable)), "<u4")
     for i, column in enumerate(variable):
-        sizes[:, i] = sum(np.diff(_ends(part)) for part in column.parts)
+        sizes[:, i] = sum(np.diff(_stored_ends(part)) for part in column.parts)
     pieces = [_as_binary(sizes.reshape(num_rows, -1))]
     run: list[EncodedColumn] = []
     for column in columns:
@@ -61,7 +61,7 @@ def assemble_samples(columns: Sequence[EncodedColumn], num_rows: int) -> Samples
     if run:
         pieces.append(_as_binary(_records(run, num_rows)))
     joined = pc.binary_join_element_wise(*pieces, pa.scalar(b"", pa.large_binary()))
-    ends = _ends(joined)
+    ends = _stored_ends(joined)
     return Samples(memoryview(joined.buffers()[2])[ends[0] : ends[-1]], ends - ends[0])
 
 
@@ -85,6 +85,6 @@ def _bytes_of(array: npt.NDArray[np.generic]) -> memoryview:
     return array.reshape(-1).view(np.uint8).data
 
 
-def _ends(values: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
+def _stored_ends(values: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
     offsets = np.frombuffer(values.buffers()[1], np.int64)
     return offsets[values.offset : values.offset + len(values) + 1]
