@@ -47,6 +47,8 @@ def train(rank: int, converter: SparkDatasetConverter, rendezvous: str) -> None:
 
     slope = model.module.weight.item()
     print(f"rank {rank}: rows {rows} in batches of {sizes}, slope {slope:.4f}", flush=True)
+    # No rank leaves while another, or a thread of Gloo, is still busy with the last batch.
+    dist.barrier()
     dist.destroy_process_group()
 
 
