@@ -16,6 +16,7 @@ _EXTRAS = {
     "pyspark": ("Spark DataFrames", "spark"),
     "tensorflow": ("TensorFlow datasets", "tf"),
     "torch": ("PyTorch loaders", "torch"),
+    "xxhash": ("Hashes of the xxh family", "xxhash"),
 }
 
 

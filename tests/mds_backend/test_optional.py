@@ -17,6 +17,7 @@ from mdstorm_backend.optional import require
         ("pyspark", "spark", "'mdstorm[spark]'"),
         ("tensorflow", "tf", "'mdstorm[tf]'"),
         ("torch", "torch", "'mdstorm[torch]'"),
+        ("xxhash", "xxhash", "'mdstorm[xxhash]'"),
     ],
 )
 def test_a_missing_library_is_one_error_that_says_what_to_install(
