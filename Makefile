@@ -36,6 +36,7 @@ demo: java $(DEV)/.complete
 # Beside Petastorm and MosaicML Streaming, whose environments it makes.
 benchmark: java $(DEV)/.complete
 	$(DEV)/bin/python benchmarks/run.py
+	$(DEV)/bin/python benchmarks/run_samples.py
 
 # One program on Petastorm and on mdstorm: the batches must be equal.
 parity: java $(DEV)/.complete

@@ -10,44 +10,11 @@ so that a slow minute of the machine meets all of them. Writes `results.json` ne
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
-import statistics
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
-HERE = Path(__file__).resolve().parent
-ENVIRONMENTS = HERE / ".environments"
-RESULTS = HERE / "results.json"
-INTERPRETERS = {
-    "mdstorm": Path(sys.executable),
-    "petastorm": ENVIRONMENTS / "petastorm" / "bin" / "python",
-    "mosaic": ENVIRONMENTS / "mosaic" / "bin" / "python",
-}
-
-# Numbers in the results that are not measurements.
-SETTINGS = {"rows", "batch_size", "shuffle_buffer_rows", "rows_read_per_pass"}
-
-Figures = dict[str, float]
-
-
-@dataclass(frozen=True)
-class Target:
-    """What mdstorm promises: a figure of its own against one of another library, or a bound."""
-
-    name: str
-    ours: str
-    theirs: str | None
-    # Times theirs for a ratio (None: shown without a promise), seconds for a bound.
-    promised: float | None
-
+from comparison import HERE, INTERPRETERS, Target, compare, measure
 
 TARGETS = (
     Target(
@@ -108,154 +75,25 @@ TARGETS = (
 )
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """One target with what was measured for it."""
-
-    name: str
-    ours: float
-    theirs: float | None
-    ratio: float | None
-    # A wide spread means that something else kept the machine busy: measure again.
-    ratio_by_round: list[float]
-    promised: float | None
-    kept: bool | None
-
-
-def measure(library: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Run one library's script once and return the JSON of its last line."""
-    python = INTERPRETERS[library]
-    environment = {
-        **os.environ,
-        "PYSPARK_PYTHON": str(python),
-        "PYSPARK_DRIVER_PYTHON": str(python),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "TF_CPP_MIN_LOG_LEVEL": "3",
-    }
-    command = [str(python), str(HERE / f"measure_{library}.py")]
-    command += ["--batch-size", str(options.batch_size), "--rows", str(options.rows)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise SystemExit(f"{done.stderr[-4000:]}\nMeasuring {library} failed; see above.")
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return result
-
-
-def flatten(prefix: str, value: Any) -> Figures:
-    """Put every number under a dotted name; a reading speed counts as its median alone."""
-    if isinstance(value, dict):
-        if "rows_per_s" in value:
-            return {prefix: value["rows_per_s"]}
-        return {
-            name: figure
-            for key, inner in value.items()
-            for name, figure in flatten(f"{prefix}.{key}", inner).items()
-        }
-    return {prefix: float(value)} if isinstance(value, int | float) else {}
-
-
-def flat_rounds(rounds: list[dict[str, dict[str, Any]]]) -> list[Figures]:
-    """Give each round's figures of all libraries their dotted names."""
-    return [
-        {k: v for library, r in one.items() for k, v in flatten(library, r).items()}
-        for one in rounds
-    ]
-
-
-def medians(rounds: list[Figures]) -> Figures:
-    """Take the median over the rounds of every figure."""
-    return {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
-
-
-def judge(target: Target, figures: Figures, rounds: list[Figures]) -> Outcome:
-    """Compare the medians for one target, and each round for the spread."""
-    ours = figures[target.ours]
-    if target.theirs is None:
-        assert target.promised is not None
-        within = ours < target.promised
-        return Outcome(target.name, ours, None, None, [], target.promised, within)
-    ratio = times_better(target.ours, target.theirs, figures)
-    by_round = [times_better(target.ours, target.theirs, one) for one in rounds]
-    kept = None if target.promised is None else ratio >= target.promised
-    theirs = figures[target.theirs]
-    return Outcome(target.name, ours, theirs, ratio, by_round, target.promised, kept)
-
-
-def times_better(ours: str, theirs: str, figures: Figures) -> float:
-    """Divide so that more is better for mdstorm, be it rows per second or seconds."""
-    speed = "rows_per_s" in ours
-    return figures[ours] / figures[theirs] if speed else figures[theirs] / figures[ours]
-
-
-def show(outcomes: list[Outcome], figures: Figures) -> None:
-    """Print the figures of each library, then the targets."""
-    # In a file or a log, wide enough for the names.
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    measured = Table("figure", "median", title="Measured (seconds, rows/s, MiB)")
-    for name, figure in figures.items():
-        if name.rpartition(".")[2] in SETTINGS:
-            continue
-        measured.add_row(name, _number(figure), style="dim" if "memory" in name else "")
-    console.print(measured)
-
-    compared = Table("", "mdstorm", "other", "ratio", "by round", "target", "", title="Compared")
-    verdict: dict[bool | None, str] = {True: "[green]kept[/]", False: "[red]missed[/]", None: ""}
-    for outcome in outcomes:
-        bound = outcome.theirs is None
-        sign = "< " if bound else ">= "
-        compared.add_row(
-            outcome.name,
-            _number(outcome.ours),
-            "" if outcome.theirs is None else _number(outcome.theirs),
-            "" if outcome.ratio is None else f"{outcome.ratio:,.1f}",
-            " ".join(f"{ratio:,.1f}" for ratio in outcome.ratio_by_round),
-            "" if outcome.promised is None else f"{sign}{outcome.promised:g}",
-            verdict[outcome.kept],
-        )
-    console.print(compared)
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1_000 else f"{value:.3f}"
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--batch-size", type=int, default=1024)
     parser.add_argument("--rows", type=int, default=500_000)
-    parser.add_argument("--output", type=Path, default=RESULTS)
+    parser.add_argument("--output", type=Path, default=HERE / "results.json")
     options = parser.parse_args()
 
     subprocess.run([HERE / "make_environments.sh"], check=True)
+    settings = {"batch_size": options.batch_size, "rows": options.rows}
+    arguments = [f"--{name.replace('_', '-')}={value}" for name, value in settings.items()]
     rounds = []
     for number in range(1, options.rounds + 1):
         one = {}
         for library in INTERPRETERS:
             print(f"round {number} of {options.rounds}: {library}", file=sys.stderr, flush=True)
-            one[library] = measure(library, options)
+            one[library] = measure(library, f"measure_{library}.py", *arguments)
         rounds.append(one)
-
-    by_round = flat_rounds(rounds)
-    figures = medians(by_round)
-    outcomes = [judge(target, figures, by_round) for target in TARGETS]
-    machine = {
-        "cpus": os.cpu_count(),
-        "machine": platform.machine(),
-        "system": platform.system(),
-        "python": platform.python_version(),
-    }
-    results = {
-        "machine": machine,
-        "batch_size": options.batch_size,
-        "rows": options.rows,
-        "medians": figures,
-        "targets": [asdict(outcome) for outcome in outcomes],
-        "rounds": rounds,
-    }
-    options.output.write_text(json.dumps(results, indent=2) + "\n")
-    show(outcomes, figures)
-    return 1 if any(outcome.kept is False for outcome in outcomes) else 0
+    return 0 if compare(rounds, TARGETS, options.output, **settings) else 1
 
 
 if __name__ == "__main__":
