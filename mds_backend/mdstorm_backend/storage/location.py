@@ -1,16 +1,11 @@
-"""URLs and files: one grammar over fsspec, with local disks as the fast case.
-
-A dataset is named by a URL (``file:///data/x``, ``dbfs:/x``, ``s3://bucket/x``, ``memory://x``) or
-by a local path. `Location` is one directory behind such a URL.
-"""
+"""One directory behind a URL: reading, writing and listing the files in it."""
 
 from __future__ import annotations
 
 import mmap
 import os
-import re
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,77 +14,13 @@ from typing import Any, TypeAlias
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from mdstorm_backend.errors import InvalidArgumentError, UnsupportedURLError
+from mdstorm_backend.errors import UnsupportedURLError
+from mdstorm_backend.storage.secrets import check_no_secrets
+from mdstorm_backend.storage.urls import FUSE_PREFIXES, normalize_url
 
-__all__ = ["Buffer", "Location", "check_no_secrets", "has_scheme", "normalize_url"]
+__all__ = ["Buffer", "Location"]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
-
-#: Where Databricks mounts remote storage into the local file tree (FUSE).
-FUSE_PREFIXES = ("/dbfs/", "/Volumes/", "/Workspace/")
-
-
-def has_scheme(url: str) -> bool:
-    """Whether `url` names its storage: it has a scheme, or lies on a Databricks mount."""
-    scheme, colon, _ = url.partition(":")
-    return bool(colon and scheme.isidentifier()) or url.startswith(FUSE_PREFIXES)
-
-
-def normalize_url(url: str) -> str:
-    """Return the one spelling of `url` that mdstorm uses.
-
-    ``file:/x``, ``FILE:///x`` and a local path become ``file:///x``; ``dbfs:/x`` becomes the path
-    of the mount, ``file:///dbfs/x`` or ``file:///Volumes/x``. A trailing slash is dropped.
-
-    Raises
-    ------
-    UnsupportedURLError
-        If a ``file:`` or ``dbfs:`` URL names a host, as ``file://tmp/x`` does, or is relative.
-    """
-    scheme, colon, rest = url.partition(":")
-    if not (colon and scheme.isidentifier()):
-        return "file://" + os.path.abspath(url)
-    scheme = scheme.lower()
-    if scheme not in ("file", "dbfs"):
-        return f"{scheme}:{rest.rstrip('/')}"
-    if not rest.startswith("/") or (rest.startswith("//") and not rest.startswith("///")):
-        what = f"the host {rest[2:].partition('/')[0]!r}" if rest.startswith("/") else "no root"
-        raise UnsupportedURLError(
-            f"{url!r} has {what}, where a {scheme} URL has an absolute path: write "
-            f"{scheme}:///{rest.strip('/')}"
-        )
-    path = "/" + rest.strip("/")
-    if scheme == "file" or path.startswith("/Volumes/"):
-        return "file://" + path
-    return "file:///dbfs" + path
-
-
-_SECRET = re.compile(r"key|secret|token|password|credential", re.IGNORECASE)
-
-
-def check_no_secrets(storage_options: dict[str, Any]) -> None:
-    """Refuse options that must not travel to other processes.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If a name looks like a credential's; the message holds no value.
-    """
-    secrets = sorted(_secret_names(storage_options))
-    if secrets:
-        raise InvalidArgumentError(
-            f"storage_options hold {secrets}, which would be pickled and sent to the Spark "
-            "workers. Give the workers credentials of their own, through their environment, an "
-            "instance profile or the cluster's configuration, and leave these options out"
-        )
-
-
-def _secret_names(options: dict[str, Any]) -> Iterator[str]:
-    for name, value in options.items():
-        if isinstance(value, dict):
-            yield from _secret_names(value)
-        elif _SECRET.search(str(name)):
-            yield str(name)
 
 
 @dataclass(frozen=True)
@@ -205,6 +136,14 @@ class Location:
             if os.fstat(file.fileno()).st_size == 0:
                 return b""
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+    def download(self, name: str, path: str) -> None:
+        """Copy a file to the local `path`, a piece at a time; an error may leave a part of it."""
+        fs, directory = self._resolve()
+        if hasattr(fs, "store"):  # in memory, whose files some versions of fsspec cannot copy
+            Path(path).write_bytes(fs.cat_file(f"{directory}/{name}"))
+        else:
+            fs.get_file(f"{directory}/{name}", path)
 
     def write(self, name: str, buffers: Iterable[Buffer]) -> None:
         """Write a file that is seen whole or not at all.

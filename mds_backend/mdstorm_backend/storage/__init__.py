@@ -1,0 +1,13 @@
+"""URLs and files: one grammar over fsspec, with local disks as the fast case.
+
+A dataset is named by a URL (``file:///data/x``, ``dbfs:/x``, ``s3://bucket/x``, ``memory://x``) or
+by a local path. `Location` is one directory behind such a URL.
+"""
+
+from __future__ import annotations
+
+from mdstorm_backend.storage.location import Buffer, Location
+from mdstorm_backend.storage.secrets import check_no_secrets
+from mdstorm_backend.storage.urls import has_scheme, normalize_url
+
+__all__ = ["Buffer", "Location", "check_no_secrets", "has_scheme", "normalize_url"]

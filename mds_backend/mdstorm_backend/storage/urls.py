@@ -1,0 +1,47 @@
+"""One spelling for every URL, and which paths are mounts of remote storage."""
+
+from __future__ import annotations
+
+import os
+
+from mdstorm_backend.errors import UnsupportedURLError
+
+__all__ = ["FUSE_PREFIXES", "has_scheme", "normalize_url"]
+
+#: Where Databricks mounts remote storage into the local file tree (FUSE).
+FUSE_PREFIXES = ("/dbfs/", "/Volumes/", "/Workspace/")
+
+
+def has_scheme(url: str) -> bool:
+    """Whether `url` names its storage: it has a scheme, or lies on a Databricks mount."""
+    scheme, colon, _ = url.partition(":")
+    return bool(colon and scheme.isidentifier()) or url.startswith(FUSE_PREFIXES)
+
+
+def normalize_url(url: str) -> str:
+    """Return the one spelling of `url` that mdstorm uses.
+
+    ``file:/x``, ``FILE:///x`` and a local path become ``file:///x``; ``dbfs:/x`` becomes the path
+    of the mount, ``file:///dbfs/x`` or ``file:///Volumes/x``. A trailing slash is dropped.
+
+    Raises
+    ------
+    UnsupportedURLError
+        If a ``file:`` or ``dbfs:`` URL names a host, as ``file://tmp/x`` does, or is relative.
+    """
+    scheme, colon, rest = url.partition(":")
+    if not (colon and scheme.isidentifier()):
+        return "file://" + os.path.abspath(url)
+    scheme = scheme.lower()
+    if scheme not in ("file", "dbfs"):
+        return f"{scheme}:{rest.rstrip('/')}"
+    if not rest.startswith("/") or (rest.startswith("//") and not rest.startswith("///")):
+        what = f"the host {rest[2:].partition('/')[0]!r}" if rest.startswith("/") else "no root"
+        raise UnsupportedURLError(
+            f"{url!r} has {what}, where a {scheme} URL has an absolute path: write "
+            f"{scheme}:///{rest.strip('/')}"
+        )
+    path = "/" + rest.strip("/")
+    if scheme == "file" or path.startswith("/Volumes/"):
+        return "file://" + path
+    return "file:///dbfs" + path
