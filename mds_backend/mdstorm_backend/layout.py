@@ -26,12 +26,14 @@ import numpy.typing as npt
 from mdstorm_backend.encodings import Encoding, parse_encoding
 from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.index import ShardInfo
+from mdstorm_backend.index_checks import check_depth, check_object, shown
 
 __all__ = [
     "ShardLayout",
     "Validity",
     "pack_validity",
     "parse_header",
+    "parse_header_text",
     "preamble_size",
     "unpack_validity",
 ]
@@ -122,19 +124,26 @@ def pack_validity(validity: Validity) -> dict[str, dict[str, Any]]:
 
 
 def unpack_validity(value: dict[str, dict[str, Any]]) -> Validity:
-    """Read what `pack_validity` wrote."""
+    """Read what `pack_validity` wrote.
 
-    def unpack(masks: dict[str, Any]) -> dict[str, npt.NDArray[np.bool_]]:
-        return {
-            name: np.unpackbits(
-                np.frombuffer(base64.b64decode(mask["bits"]), np.uint8),
-                count=mask["count"],
-                bitorder="little",
-            ).view(np.bool_)
-            for name, mask in masks.items()
-        }
+    Raises
+    ------
+    AttributeError, LookupError, TypeError, ValueError
+        If it is something else; a count that is not that of the bits among them, so that no more
+        than these is allocated.
+    """
+    return Validity(
+        {name: _unpack_mask(mask) for name, mask in value.get("rows", {}).items()},
+        {name: _unpack_mask(mask) for name, mask in value.get("elements", {}).items()},
+    )
 
-    return Validity(unpack(value.get("rows", {})), unpack(value.get("elements", {})))
+
+def _unpack_mask(mask: dict[str, Any]) -> npt.NDArray[np.bool_]:
+    count, bits = mask["count"], base64.b64decode(mask["bits"], validate=True)
+    if type(count) is not int or len(bits) != -(-count // 8):
+        raise ValueError(f"a bitmap of {len(bits)} bytes has a count of {shown(count)}")
+    unpacked = np.unpackbits(np.frombuffer(bits, np.uint8), count=count, bitorder="little")
+    return unpacked.view(np.bool_)
 
 
 def preamble_size(samples: int, header: bytes) -> int:
@@ -185,11 +194,25 @@ def parse_header(
         )
     offsets = words[1:]
     header = data[_SIZE_WORD * (n + 2) : int(offsets[0])].tobytes()
+    extra: dict[str, Any] = parse_header_text(header, url=url).get("mdstorm", {})
+    return offsets, extra
+
+
+def parse_header_text(header: bytes, *, url: str) -> dict[str, Any]:
+    """Parse the JSON of a shard's header; what it says is only known to be an object.
+
+    Raises
+    ------
+    CorruptDatasetError
+        If it is not.
+    """
     try:
-        extra = json.loads(header).get("mdstorm", {})
-    except (ValueError, AttributeError) as error:
+        value = check_object(json.loads(header), "it")
+        check_object(value.get("mdstorm", {}), "its entry 'mdstorm'")
+        check_depth(value, "it")
+    except (RecursionError, TypeError, ValueError) as error:
         raise CorruptDatasetError(
             f"{url} has an unreadable header ({error}). Copy it again, or write the dataset again",
             url=url,
         ) from error
-    return offsets, extra
+    return value

@@ -93,6 +93,27 @@ def test_absent_bitmaps_mean_that_nothing_is_null() -> None:
     assert unpack_validity({}) == Validity()
 
 
+@pytest.mark.parametrize(
+    ("count", "bits"),
+    [
+        (17, "AQE="),
+        (8, "AQE="),
+        (1 << 50, "AQE="),
+        (-9, "AQE="),
+        (True, "AQ=="),
+        (9.0, "AQE="),
+        (None, "AQE="),
+        (9, "A!QE="),
+        (9, "AQE"),
+        (9, "é"),
+        (9, None),
+    ],
+)
+def test_a_bitmap_that_is_not_of_its_length_is_refused(count: object, bits: object) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        unpack_validity({"rows": {"a": {"count": count, "bits": bits}}})  # type: ignore[dict-item]
+
+
 @given(st.lists(st.binary(max_size=5), max_size=6))
 def test_a_header_is_read_back(samples: list[bytes]) -> None:
     header = b'{"mdstorm": {"version": 1}}'
@@ -128,6 +149,9 @@ GOOD = shard([b"abc", b"de"])
         shard([b"abc", b"de"], b""),
         shard([b"abc", b"de"], b"[]"),
         shard([b"abc", b"de"], b"\xff"),
+        shard([b"abc", b"de"], b'{"mdstorm": [1]}'),
+        shard([b"abc", b"de"], b'{"a": ' * 300 + b"1" + b"}" * 300),
+        shard([b"abc", b"de"], b"[" * 100_000),
         b"",
         b"\x02\x00\x00",
         GOOD[:12],
