@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,48 @@ def test_every_codec_gives_back_what_it_took(compression: str, buffers: list[byt
     data = b"".join(buffers)
     packed = compress(compression, [memoryview(buffer) for buffer in buffers])
     assert bytes(decompress(compression, packed, len(data))) == data
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.sampled_from(NAMES), st.binary(max_size=300), st.integers(-3, 3), st.booleans())
+def test_what_comes_out_has_the_stated_size_or_is_refused(
+    compression: str, data: bytes, difference: int, repeated: bool
+) -> None:
+    data = data * 50 if repeated else data
+    packed = compress(compression, [data])
+    if difference == 0:
+        assert bytes(decompress(compression, packed, len(data))) == data
+    else:
+        with pytest.raises((ValueError, OSError)):
+            decompress(compression, packed, len(data) + difference)
+
+
+@pytest.mark.parametrize("compression", NAMES)
+def test_damaged_files_are_refused(compression: str) -> None:
+    data = b"".join(b"%d," % (i * i) for i in range(3000))
+    packed = compress(compression, [data])
+    for damaged in (b"", packed[: len(packed) // 2], packed[:-1], b"x" * 100):
+        with pytest.raises((ValueError, OSError)):
+            decompress(compression, damaged, len(data))
+
+
+@pytest.mark.parametrize("compression", NAMES)
+def test_a_file_that_grows_out_of_bounds_is_not_unpacked(compression: str) -> None:
+    packed = compress(compression, [bytes(64 << 20)])
+    tracemalloc.start()
+    try:
+        with pytest.raises((ValueError, OSError)):
+            decompress(compression, packed, 1000)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 << 20
+
+
+def test_gz_and_bz2_files_of_several_members_are_read() -> None:
+    for compression in ("gz", "bz2"):
+        packed = compress(compression, [b"one "]) + compress(compression, [b"two"])
+        assert bytes(decompress(compression, packed, 7)) == b"one two"
 
 
 def test_gz_and_bz2_are_the_common_formats() -> None:

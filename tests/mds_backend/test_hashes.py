@@ -15,23 +15,9 @@ from mdstorm_backend.errors import (
 from mdstorm_backend.hashes import HASH_NAMES, check_hashes, digest, digests
 
 OF_MOSAIC = [
-    "blake2b",
-    "blake2s",
-    "md5",
-    "sha1",
-    "sha224",
-    "sha256",
-    "sha384",
-    "sha3_224",
-    "sha3_256",
-    "sha3_384",
-    "sha3_512",
-    "sha512",
-    "xxh128",
-    "xxh32",
-    "xxh3_128",
-    "xxh3_64",
-    "xxh64",
+    *("blake2b", "blake2s", "md5", "sha1", "sha224", "sha256", "sha384"),
+    *("sha3_224", "sha3_256", "sha3_384", "sha3_512", "sha512"),
+    *("xxh128", "xxh32", "xxh3_128", "xxh3_64", "xxh64"),
 ]
 
 

@@ -6,7 +6,7 @@ Needs pyarrow and NumPy there, and neither PyTorch nor TensorFlow.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -58,6 +58,7 @@ def write_partition(
     schema: list[dict[str, Any]],
     shard_size: int,
     compression: str | None,
+    hashes: Sequence[str] = (),
 ) -> Batches:
     """Write the batches of one partition as shards.
 
@@ -83,6 +84,7 @@ def write_partition(
         prefix=f"part-{partition:05}-{job}-{attempt}",
         shard_size=shard_size,
         compression=compression,
+        hashes=tuple(hashes),
     )
     for batch in _join_small(batches):
         writer.write(pa.RecordBatch.from_arrays(batch.columns, names=list(columns.names)))

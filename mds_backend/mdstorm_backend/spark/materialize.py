@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import secrets
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.commit import abandon, commit, mark_directory
 from mdstorm_backend.compression import check_compression
 from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.errors import InvalidArgumentError, WriteError
+from mdstorm_backend.hashes import check_hashes
 from mdstorm_backend.index import INDEX_NAME
 from mdstorm_backend.spark.arrow_batches import sized_arrow_batches
 from mdstorm_backend.spark.executor import REPORT_SCHEMA, make_task
@@ -18,6 +20,7 @@ from mdstorm_backend.spark.progress import write_progress
 from mdstorm_backend.spark.type_plan import plan_types
 from mdstorm_backend.spark_types import simple_name
 from mdstorm_backend.storage import Location, check_no_secrets
+from mdstorm_backend.write.shard_format import LARGEST_SHARD_SIZE
 from mdstorm_backend.write.shard_writer import ShardReport
 
 if TYPE_CHECKING:
@@ -27,8 +30,6 @@ __all__ = ["DEFAULT_SHARD_SIZE", "checked_shard_size", "materialize"]
 
 #: Bytes, the default of the MDS format's own writer.
 DEFAULT_SHARD_SIZE = 1 << 26
-#: Offsets within a shard are 32 bits wide.
-_LARGEST_SHARD_SIZE = (1 << 32) - 1
 
 _logger = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ def materialize(
     dtype: str | None = "float32",
     shard_size: int | None = None,
     compression: str | None = None,
+    hashes: Iterable[str] = (),
     storage_options: dict[str, Any] | None = None,
 ) -> Dataset:
     """Write a DataFrame as an MDS dataset.
@@ -59,6 +61,9 @@ def materialize(
         Largest size of an uncompressed shard in bytes; 64 MiB if None or 0, at most 4 GiB.
     compression : str, optional
         ``"zstd"``, ``"gz"``, ``"bz2"``, ``"br"`` or ``"snappy"``, with an optional ``":level"``.
+    hashes : iterable of str
+        Hashes that the index is to hold of every file, such as ``["sha1", "xxh64"]``: unique and in
+        sorted order.
     storage_options : dict, optional
         Arguments of the fsspec file system. They travel to the executors, so credentials are
         refused.
@@ -78,6 +83,7 @@ def materialize(
         If the directory cannot be written, or already holds a dataset.
     """
     check_compression(compression)
+    hash_names = check_hashes(hashes)
     check_no_secrets(storage_options or {})
     schema = plan_types(df.schema.jsonValue()["fields"], dtype)
     location = Location.of(url, storage_options)
@@ -93,6 +99,7 @@ def materialize(
         "schema": schema.to_json(),
         "shard_size": checked_shard_size(shard_size),
         "compression": compression,
+        "hashes": list(hash_names),
     }
     _logger.info(
         "writing %s with the columns %s",
@@ -141,7 +148,7 @@ def checked_shard_size(shard_size: int | None) -> int:
         raise InvalidArgumentError(
             f"the shard size must be a whole number of bytes or None, found {shard_size!r}"
         )
-    return min(size, _LARGEST_SHARD_SIZE)
+    return min(size, LARGEST_SHARD_SIZE)
 
 
 def _in_order(reports: list[str]) -> list[ShardReport]:

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.encodings import parse_encoding
 from mdstorm_backend.layout import Validity, pack_validity, preamble_size
 from mdstorm_backend.schema import FORMAT_VERSION, Schema
-from mdstorm_backend.storage import Buffer
 from mdstorm_backend.write.encoded_column import EncodedColumn
 from mdstorm_backend.write.samples import Samples
+from mdstorm_backend.write.shard_format import LARGEST_SHARD_SIZE, FullShard, ShardFormat
 
 __all__ = ["ShardBuffer"]
 
@@ -33,10 +32,8 @@ class ShardBuffer:
         Schema of the dataset, written into the header.
     names, encodings : tuple of str
         The columns in stored order.
-    size_limit : int
-        Largest size of the shard in bytes, header included.
-    compression : str or None
-        Named in the header.
+    format_ : ShardFormat
+        Its limit is that of the whole shard, header included.
     """
 
     def __init__(
@@ -44,15 +41,14 @@ class ShardBuffer:
         schema: Schema,
         names: tuple[str, ...],
         encodings: tuple[str, ...],
-        size_limit: int,
-        compression: str | None,
+        format_: ShardFormat,
     ) -> None:
         self.encodings = encodings
         self.samples = 0
         self._names = names
         self._schema = schema
-        self._size_limit = size_limit
-        self._compression = compression
+        self._format = format_
+        self._size_limit = format_.size_limit or LARGEST_SHARD_SIZE
         self._chunks: list[memoryview] = []
         self._lengths: list[npt.NDArray[np.int64]] = []
         self._pieces: list[tuple[list[EncodedColumn], int, int]] = []
@@ -119,13 +115,20 @@ class ShardBuffer:
         """Bytes of the finished shard."""
         return preamble_size(self.samples, self._final_header) + sum(map(len, self._chunks))
 
-    def content(self) -> list[Buffer]:
-        """Return the buffers that make up the shard, in order."""
+    def full(self) -> FullShard:
+        """Return the collected samples as a shard."""
         offsets = np.zeros(self.samples + 1, np.int64)
         np.cumsum(np.concatenate(self._lengths), out=offsets[1:])
         offsets += preamble_size(self.samples, self._final_header)
         start = np.uint32(self.samples).tobytes() + offsets.astype("<u4").tobytes()
-        return [start, self._final_header, *self._chunks]
+        return FullShard(
+            self._names,
+            self.encodings,
+            self.samples,
+            [start, self._final_header, *self._chunks],
+            null_counts=_count_nulls(self.validity.rows),
+            element_null_counts=_count_nulls(self.validity.elements),
+        )
 
     @cached_property
     def _final_header(self) -> bytes:
@@ -135,18 +138,11 @@ class ShardBuffer:
         extra: dict[str, Any] = {"version": FORMAT_VERSION, "columns": self._schema.to_json()}
         if validity.rows or validity.elements:
             extra["nulls"] = pack_validity(validity)
-        value = {
-            "column_encodings": self.encodings,
-            "column_names": self._names,
-            "column_sizes": [parse_encoding(text).size for text in self.encodings],
-            "compression": self._compression,
-            "format": "mds",
-            "hashes": [],
-            "mdstorm": extra,
-            "size_limit": self._size_limit,
-            "version": 2,
-        }
-        return json.dumps(value, sort_keys=True).encode("ascii")
+        return self._format.header(self._names, self.encodings, extra)
+
+
+def _count_nulls(masks: dict[str, npt.NDArray[np.bool_]]) -> dict[str, int]:
+    return {name: int(np.count_nonzero(~mask)) for name, mask in masks.items()}
 
 
 def _row_mask(column: EncodedColumn, start: int, stop: int) -> npt.NDArray[np.bool_]:

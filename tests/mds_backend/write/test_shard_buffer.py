@@ -7,6 +7,7 @@ from tests.mds_backend.shard_decoder import DecodedShard
 from mdstorm_backend.write.encoded_column import EncodedColumn
 from mdstorm_backend.write.samples import Samples, assemble_samples
 from mdstorm_backend.write.shard_buffer import ShardBuffer
+from mdstorm_backend.write.shard_format import ShardFormat
 
 
 def numbers(*values: int | None) -> tuple[list[EncodedColumn], Samples]:
@@ -17,11 +18,11 @@ def numbers(*values: int | None) -> tuple[list[EncodedColumn], Samples]:
 
 
 def buffer(size_limit: int) -> ShardBuffer:
-    return ShardBuffer(plan({"n": "long"}), ("n",), ("int64",), size_limit, None)
+    return ShardBuffer(plan({"n": "long"}), ("n",), ("int64",), ShardFormat(size_limit))
 
 
 def decode(shard: ShardBuffer) -> list[int | None]:
-    data = b"".join(shard.content())
+    data = b"".join(shard.full().content)
     assert shard.size == len(data)
     return [row["n"] for row in DecodedShard(data).rows]
 

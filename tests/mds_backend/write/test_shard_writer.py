@@ -14,6 +14,8 @@ from tests.mds_backend.datasets import array_of, plan, struct_of, to_table, writ
 from tests.mds_backend.shard_decoder import DecodedShard, decode_files
 from tests.mds_backend.strategies import Data, data, moderate
 
+from mdstorm_backend.compression import decompress
+from mdstorm_backend.hashes import digests
 from mdstorm_backend.spark_types import arrow_type
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.shard_writer import ShardReport, ShardWriter
@@ -185,3 +187,27 @@ def test_a_write_that_fails_leaves_no_part_of_a_shard(tmp_path: Path) -> None:
         writer.write(pa.record_batch([pa.array(range(5), arrow_type("long"))], ["a"]))
     assert sorted(file.name for file in tmp_path.iterdir()) == ["p.00000.mds", "p.00001.mds"]
     assert [row["a"] for shard in decode_files(tmp_path) for row in shard.rows] == [0, 1]
+
+
+@pytest.mark.parametrize("compression", [None, "zstd"])
+def test_the_hashes_are_those_of_the_files(tmp_path: Path, compression: str | None) -> None:
+    hashes = ("md5", "xxh64")
+    writer = ShardWriter(
+        Location.of(str(tmp_path)),
+        plan({"n": "long"}),
+        prefix="shard",
+        shard_size=2000,
+        compression=compression,
+        hashes=hashes,
+    )
+    writer.write(pa.record_batch({"n": pa.array(range(500), pa.int64())}))
+    infos = [report.info for report in writer.close()]
+    assert len(infos) > 1
+    for info in infos:
+        assert info.hashes == hashes
+        stored = info.zip_data or info.raw_data
+        content = (tmp_path / stored.basename).read_bytes()
+        assert stored.hashes == digests(hashes, [content])
+        raw = decompress(compression, content, info.raw_data.bytes) if compression else content
+        assert info.raw_data.hashes == digests(hashes, [raw])
+        assert DecodedShard(bytes(raw)).header["hashes"] == list(hashes)

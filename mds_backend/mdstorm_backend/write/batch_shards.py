@@ -1,0 +1,105 @@
+"""Record batches to full shards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+
+from mdstorm_backend.schema import Schema
+from mdstorm_backend.write.encode import encode_column
+from mdstorm_backend.write.encoded_column import EncodedColumn
+from mdstorm_backend.write.samples import Samples, assemble_samples
+from mdstorm_backend.write.shard_buffer import ShardBuffer
+from mdstorm_backend.write.shard_format import FullShard, ShardFormat
+
+__all__ = ["BatchShards"]
+
+#: Samples are assembled from slices of about this many bytes, to bound memory.
+_SLICE_BYTES = 32 << 20
+
+
+class BatchShards:
+    """Cuts record batches into shards of at most the size limit of their format.
+
+    A single sample larger than that gets a shard of its own. Memory: one shard and one batch.
+
+    Parameters
+    ----------
+    schema : Schema
+        Plan of the columns, in the order of the DataFrame.
+    format_ : ShardFormat
+        What all shards have in common.
+    emit : callable
+        Called with every `FullShard`, in order.
+    ragged : iterable of str
+        Array columns that are stored with their lengths even where a shard has one length only.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        format_: ShardFormat,
+        emit: Callable[[FullShard], None],
+        ragged: frozenset[str] = frozenset(),
+    ) -> None:
+        self._schema = schema
+        self._stored_order = tuple(sorted(schema.names))
+        self._format = format_
+        self._emit = emit
+        self._ragged = set(ragged)
+        self._buffer: ShardBuffer | None = None
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append the rows of `batch`, whose columns are those of the schema in any order."""
+        for rows in _slices(batch):
+            columns = self._encode(rows)
+            samples = assemble_samples(columns, rows.num_rows)
+            self._append(columns, samples)
+
+    def flush(self) -> None:
+        """Emit what has been collected, if there is anything."""
+        buffer, self._buffer = self._buffer, None
+        if buffer is not None:
+            self._emit(buffer.full())
+
+    def _encode(self, rows: pa.RecordBatch) -> list[EncodedColumn]:
+        columns = [self._encode_one(name, rows.column(name)) for name in self._stored_order]
+        if self._buffer is None:
+            return columns
+        # The encodings are stated once per shard. Arrays whose length changes start a new shard,
+        # and are stored with their lengths from there on, so this happens once per column.
+        changed = [
+            column.name
+            for column, encoding in zip(columns, self._buffer.encodings, strict=True)
+            if column.encoding != encoding
+        ]
+        if changed:
+            self.flush()
+            self._ragged.update(changed)
+            columns = [
+                self._encode_one(c.name, rows.column(c.name)) if c.name in changed else c
+                for c in columns
+            ]
+        return columns
+
+    def _encode_one(self, name: str, values: pa.Array) -> EncodedColumn:
+        return encode_column(self._schema[name], values, ragged=name in self._ragged)
+
+    def _append(self, columns: list[EncodedColumn], samples: Samples) -> None:
+        start = 0
+        while start < len(samples):
+            if self._buffer is None:
+                encodings = tuple(column.encoding for column in columns)
+                self._buffer = ShardBuffer(
+                    self._schema, self._stored_order, encodings, self._format
+                )
+            start = self._buffer.append(columns, samples, start)
+            if start < len(samples):
+                self.flush()
+
+
+def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    rows = max(1, batch.num_rows * _SLICE_BYTES // max(batch.nbytes, 1))
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
