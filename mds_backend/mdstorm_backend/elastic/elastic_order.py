@@ -1,0 +1,260 @@
+"""The ``elastic`` order: the ids that MosaicML Streaming gives for the same arguments.
+
+A pure function of the streams, the order's own arguments, the world and the epoch. An epoch that
+was left in the middle goes on in another world with the same global batches, as long as the size
+of the global batch and the canonical nodes stay the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.elastic.arrays import CHUNK, as_integer, chunks
+from mdstorm_backend.elastic.batching import BATCHING_METHODS, Epoch, Schedule, schedule
+from mdstorm_backend.elastic.partition import PARTITION_ALGORITHMS
+from mdstorm_backend.elastic.sampling import ShardSample, samples_per_shard
+from mdstorm_backend.elastic.shuffle import SHUFFLE_ALGORITHMS, block_range
+from mdstorm_backend.elastic.weights import StreamShape, StreamWeight, parse_epoch_size, weigh
+from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.world import World
+
+__all__ = ["SAMPLING_METHODS", "ElasticOrder"]
+
+#: Names of the sampling methods.
+SAMPLING_METHODS = ("balanced", "fixed")
+
+Ids = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ElasticOrder:
+    """Everything that decides the ids of an epoch, apart from the streams and the world.
+
+    Attributes
+    ----------
+    batch_size : int
+        Samples of a batch of one rank.
+    shuffle : bool
+        Whether samples are shuffled at all.
+    shuffle_algo : {"py1e", "py1br", "py1s", "py2s", "naive"}
+        See `mdstorm_backend.elastic.shuffle.shuffle`.
+    shuffle_seed : int
+        Seed of everything random.
+    shuffle_block_size : int, optional
+        About how many samples mix. None: 4,000,000 shared by the canonical nodes, and at least
+        262,144.
+    partition_algo : {"relaxed", "orig"}
+        See `mdstorm_backend.elastic.partition.partition`.
+    num_canonical_nodes : int, optional
+        Into how many parts the samples are cut, each read by one node. None: the number of nodes
+        in the first epoch, times 64 for ``py1s`` and ``py2s``. Where it does not divide the epoch,
+        some samples come twice and an epoch is longer than `num_samples`.
+    batching_method : {"random", "stratified", "per_stream", "device_per_stream"}
+        Whether a batch mixes streams as they come, in fixed shares, not at all, or not at all on
+        one rank.
+    sampling_method : {"balanced", "fixed"}
+        Whether other samples are drawn in each epoch, where an epoch does not take all.
+    sampling_granularity : int
+        How many samples at a time are drawn of a shard.
+    epoch_size : int or str, optional
+        Samples of an epoch over the whole world, also as ``"10k"`` or ``"1.5m"``; kept as int.
+    replication : int, optional
+        So many consecutive ranks get the same samples.
+
+    Notes
+    -----
+    Ranks have equally many batches and, apart from the last one, full ones. Their numbers of
+    samples differ in two cases, as with MosaicML Streaming: what ``relaxed`` leaves to a number of
+    nodes that does not go with the canonical ones (only the last global batch), and
+    ``device_per_stream`` (by one batch).
+
+    Raises
+    ------
+    ArgumentTypeError, InvalidArgumentError
+        If an argument is outside of its domain.
+    """
+
+    batch_size: int
+    shuffle: bool = False
+    shuffle_algo: str = "py1e"
+    shuffle_seed: int = 9176
+    shuffle_block_size: int | None = None
+    partition_algo: str = "relaxed"
+    num_canonical_nodes: int | None = None
+    batching_method: str = "random"
+    sampling_method: str = "balanced"
+    sampling_granularity: int = 1
+    epoch_size: int | str | None = None
+    replication: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("batch_size", 1),
+            ("shuffle_seed", 0),
+            ("shuffle_block_size", 1),
+            ("num_canonical_nodes", 1),
+            ("sampling_granularity", 1),
+            ("replication", 1),
+        ):
+            value = getattr(self, name)
+            if value is not None or name in _REQUIRED:
+                object.__setattr__(self, name, as_integer(name, value, least))
+        object.__setattr__(self, "epoch_size", parse_epoch_size(self.epoch_size))
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise InvalidArgumentError(
+                    f"{name} must be one of {', '.join(choices)}, found {getattr(self, name)!r}"
+                )
+        if self.shuffle and self.shuffle_block_size is not None:
+            block_range(self.shuffle_algo, self.shuffle_block_size)
+
+    def resolved(self, num_nodes: int) -> ElasticOrder:
+        """Return the same order with canonical nodes and block size, those given or the defaults.
+
+        Parameters
+        ----------
+        num_nodes : int
+            Nodes of the (replicated) world in which the first epoch begins.
+        """
+        per_node = 64 if self.shuffle_algo in ("py1s", "py2s") else 1
+        canonical = self.num_canonical_nodes or num_nodes * per_node
+        block = self.shuffle_block_size or max(4_000_000 // canonical, 1 << 18)
+        return replace(self, num_canonical_nodes=canonical, shuffle_block_size=block)
+
+    def weights(self, streams: Sequence[StreamShape]) -> tuple[StreamWeight, ...]:
+        """Each stream's part of an epoch: see `mdstorm_backend.elastic.weights.weigh`."""
+        return weigh(streams, parse_epoch_size(self.epoch_size), self.shuffle_seed)
+
+    def num_samples(self, streams: Sequence[StreamShape]) -> int:
+        """Samples of an epoch over the whole world, without those that are repeated."""
+        return sum(weight.choose for weight in self.weights(streams))
+
+    def rank_work(
+        self,
+        streams: Sequence[StreamShape],
+        world: World,
+        epoch: int,
+        sample_in_epoch: int = 0,
+        initial_physical_nodes: int | None = None,
+        num_workers: int = 1,
+    ) -> Ids:
+        """Sample ids of this rank, worker by worker and batch by batch.
+
+        Parameters
+        ----------
+        streams : sequence of StreamShape
+            Sample ids count through all of them.
+        world : World
+            As launched; `replication` is applied to it here.
+        epoch : int
+            Number of the epoch, from 0.
+        sample_in_epoch : int
+            Samples that the whole world saw of the epoch before. After all of them nothing is left.
+        initial_physical_nodes : int, optional
+            The number of nodes with which the epoch began.
+        num_workers : int
+            Batch i belongs to worker i modulo this.
+
+        Returns
+        -------
+        numpy.ndarray
+            int64 of shape (workers, batches per worker, batch size). -1 is padding. There are no
+            batches if and only if the epoch is over, which is so on all ranks at once: the next
+            thing to read is the next epoch.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the streams, the world or the state do not go together with the order.
+        """
+        world = world.replicated(self.replication)
+        plan = self._schedule(streams, world, epoch, sample_in_epoch, initial_physical_nodes)
+        as_integer("num_workers", num_workers, 1)
+        return _work(plan, world.node, world.local_rank, num_workers, self.batch_size)
+
+    def world_work(
+        self,
+        streams: Sequence[StreamShape],
+        world: World,
+        epoch: int,
+        sample_in_epoch: int = 0,
+        initial_physical_nodes: int | None = None,
+        num_workers: int = 1,
+    ) -> Ids:
+        """Sample ids of all ranks, of which `rank_work` gives one's.
+
+        Returns
+        -------
+        numpy.ndarray
+            int64 of shape (nodes, ranks per node, workers, batches per worker, batch size).
+        """
+        world = world.replicated(self.replication)
+        plan = self._schedule(streams, world, epoch, sample_in_epoch, initial_physical_nodes)
+        as_integer("num_workers", num_workers, 1)
+        ranks = [World(rank, world.size, world.local_size) for rank in range(world.size)]
+        work = np.stack(
+            [_work(plan, at.node, at.local_rank, num_workers, self.batch_size) for at in ranks]
+        )
+        return work.reshape(world.num_nodes, world.local_size, *work.shape[1:])
+
+    def _schedule(
+        self,
+        streams: Sequence[StreamShape],
+        world: World,
+        epoch: int,
+        sample_in_epoch: int,
+        initial_physical_nodes: int | None,
+    ) -> Schedule:
+        order = self.resolved(world.num_nodes)
+        weights = order.weights(streams)
+        if initial_physical_nodes is not None:
+            as_integer("initial_physical_nodes", initial_physical_nodes, 1)
+        return schedule(
+            Epoch(
+                order=order,
+                streams=tuple(order._samples(streams, weights, epoch)),
+                proportions=tuple(weight.proportion for weight in weights),
+                num_nodes=world.num_nodes,
+                ranks_per_node=world.local_size,
+                epoch=as_integer("epoch", epoch, 0),
+                sample_in_epoch=as_integer("sample_in_epoch", sample_in_epoch, 0),
+                initial_physical_nodes=initial_physical_nodes,
+            )
+        )
+
+    def _samples(
+        self, streams: Sequence[StreamShape], weights: Sequence[StreamWeight], epoch: int
+    ) -> Iterable[ShardSample]:
+        anew = self.shuffle and self.sampling_method == "balanced"
+        first_id = 0
+        for stream, weight in zip(streams, weights, strict=True):
+            sizes = np.array(stream.shard_sizes, np.int64)
+            counts = samples_per_shard(
+                sizes, weight.choose, self.sampling_granularity, self.shuffle_seed, epoch, anew
+            )
+            yield ShardSample(first_id, sizes, counts)
+            first_id += stream.num_samples
+
+
+_REQUIRED = ("batch_size", "shuffle_seed", "sampling_granularity")
+_CHOICES = {
+    "shuffle_algo": SHUFFLE_ALGORITHMS,
+    "partition_algo": PARTITION_ALGORITHMS,
+    "batching_method": BATCHING_METHODS,
+    "sampling_method": SAMPLING_METHODS,
+}
+
+
+def _work(plan: Schedule, node: int, rank_of_node: int, workers: int, batch_size: int) -> Ids:
+    """Fill the batches of a rank piece by piece, so that little beside them is in memory."""
+    first, count = plan.numbers.start, len(plan.numbers)
+    per_worker = -(-count // workers)
+    ids = np.full((per_worker * workers, batch_size), -1, np.int64)
+    for part in chunks(count, CHUNK // batch_size):
+        numbers = np.arange(first + part.start, first + part.stop)
+        ids[part] = plan.batches(numbers, node, rank_of_node)
+    return ids.reshape(per_worker, workers, batch_size).swapaxes(0, 1)

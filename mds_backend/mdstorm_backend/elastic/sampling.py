@@ -1,0 +1,156 @@
+"""Which samples of its shards a stream gives in an epoch.
+
+An epoch that takes some samples more than once, or leaves some out, has its own numbering: *big
+ids* from 0 to the size of the epoch, shard by shard. `Resampling` maps them to sample ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.elastic.arrays import CHUNK, IntArray, as_integer, chunks, index_dtype
+from mdstorm_backend.errors import InvalidArgumentError
+
+__all__ = ["Resampling", "ShardSample", "resample", "samples_per_shard"]
+
+
+@dataclass(frozen=True)
+class ShardSample:
+    """Some of the samples of consecutive shards.
+
+    Attributes
+    ----------
+    first_id : int
+        Sample id of the first sample of the first shard.
+    sizes, counts : numpy.ndarray
+        Samples of each shard, and how many are taken in an epoch.
+    """
+
+    first_id: int
+    sizes: IntArray
+    counts: IntArray
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every sample is taken once."""
+        return bool(np.array_equal(self.sizes, self.counts))
+
+
+@dataclass(frozen=True)
+class Resampling:
+    """Map from big ids to sample ids.
+
+    Attributes
+    ----------
+    units : numpy.ndarray
+        Lengths of the stretches of big ids that are copies or parts of one shard: what shuffles
+        treat as shards.
+    ids : numpy.ndarray or None
+        Sample id by big id. None where sample ids are big ids plus `first_id`.
+    first_id : int
+        See `ids`.
+    """
+
+    units: IntArray
+    ids: IntArray | None
+    first_id: int = 0
+
+    @property
+    def num_samples(self) -> int:
+        """How many big ids there are."""
+        return int(self.units.sum())
+
+
+def samples_per_shard(
+    sizes: Sequence[int] | IntArray,
+    choose: int,
+    granularity: int,
+    seed: int,
+    epoch: int,
+    use_epoch: bool,
+) -> npt.NDArray[np.int64]:
+    """Share out `choose` samples among shards.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Samples of each shard.
+    choose : int
+        How many are taken of all shards together; more than there are repeats all of them.
+    granularity : int
+        So many samples at a time are taken of a shard, where it has them.
+    seed, epoch : int
+        Which shards give more is drawn from the seed and, with `use_epoch`, the epoch.
+
+    Returns
+    -------
+    numpy.ndarray
+        int64, one count per shard.
+    """
+    sizes = np.asarray(sizes, np.int64)
+    as_integer("sampling_granularity", granularity, 1)
+    total = int(sizes.sum())
+    if not total:
+        if choose:
+            raise InvalidArgumentError(f"cannot take {choose} samples of shards without samples")
+        return np.zeros_like(sizes)
+    copies, rest = divmod(choose, total)
+    counts = sizes * copies
+    if not rest:
+        return counts
+    picks = -(-sizes // granularity)
+    stops = np.cumsum(picks)
+    order = np.arange(stops[-1], dtype=index_dtype(int(stops[-1])))
+    np.random.default_rng(seed + (epoch if use_epoch else 0)).shuffle(order)
+    for part in chunks(len(order), CHUNK):
+        shards = np.searchsorted(stops, order[part], side="right")
+        last = order[part] == stops[shards] - 1
+        taken = np.where(last, sizes[shards] - (picks[shards] - 1) * granularity, granularity)
+        before = np.cumsum(taken) - taken
+        taken = np.clip(rest - before, 0, taken)
+        np.add.at(counts, shards, taken)
+        rest -= int(taken.sum())
+        if not rest:
+            break
+    return counts
+
+
+def resample(samples: Iterable[ShardSample], seed: int) -> Resampling:
+    """Draw the samples of an epoch and number them.
+
+    Parameters
+    ----------
+    samples : iterable of ShardSample
+        One per stream, in order.
+    seed : int
+        From which samples of a shard are drawn that is not taken whole.
+    """
+    streams = list(samples)
+    if all(stream.is_whole for stream in streams):
+        first = streams[0].first_id if streams else 0
+        sizes = [stream.sizes for stream in streams]
+        return Resampling(np.concatenate([np.zeros(0, np.int64), *sizes]), None, first)
+    total = sum(int(stream.counts.sum()) for stream in streams)
+    limit = max(stream.first_id + int(stream.sizes.sum()) for stream in streams)
+    ids = np.empty(total, index_dtype(limit))
+    rng = np.random.default_rng(seed)
+    units: list[int] = []
+    offset = 0
+    for stream in streams:
+        first = stream.first_id
+        for size, count in zip(stream.sizes.tolist(), stream.counts.tolist(), strict=True):
+            copies, rest = divmod(count, size) if size else (0, 0)
+            for _ in range(copies):
+                ids[offset : offset + size] = np.arange(first, first + size)
+                offset += size
+            units += [size] * copies
+            if rest:
+                ids[offset : offset + rest] = first + np.sort(rng.choice(size, rest, replace=False))
+                offset += rest
+                units.append(rest)
+            first += size
+    return Resampling(np.array(units, np.int64), ids)
