@@ -20,6 +20,7 @@ from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.open_shards import OpenShards
 from mdstorm_backend.schema import Schema
 from mdstorm_backend.storage import Location
+from mdstorm_backend.stored_schema import schema_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,9 +122,7 @@ class Dataset:
     @cached_property
     def schema(self) -> Schema:
         """The columns in the order of the DataFrame."""
-        if columns := self.index.extra.get("columns"):
-            return Schema.from_json(columns)
-        return Schema.from_shards(self.index.shards)
+        return schema_of(self.index, url=self.location.file_url(INDEX_NAME))
 
     @cached_property
     def shard_sizes(self) -> tuple[int, ...]:
