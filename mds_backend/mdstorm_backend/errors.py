@@ -5,6 +5,7 @@
     MDStormError (Exception)
     ├── DatasetNotFoundError      also FileNotFoundError, RuntimeError
     ├── CorruptDatasetError       also ValueError
+    ├── UnsafeTypeError           also ValueError
     ├── UnsupportedEncodingError  also NotImplementedError
     ├── UnsupportedTypeError      also TypeError
     ├── UnsupportedURLError       also ValueError
@@ -14,7 +15,14 @@
     ├── NullValueError            also TypeError, ValueError
     ├── TransformError            also ValueError
     ├── StateMismatchError        also ValueError
+    ├── EncodingError             also ValueError
+    │   ├── EncodingTypeError     also TypeError, AttributeError
+    │   └── EncodingRangeError    also OverflowError
+    ├── MissingColumnError        also KeyError
     ├── WriteError                also RuntimeError
+    │   └── DatasetExistsError    also FileExistsError
+    ├── StorageError              also OSError
+    ├── CredentialsError          also PermissionError
     └── MissingDependencyError    also ImportError
 
 Each class is also the builtin that code written before mdstorm already catches. Each message says
@@ -27,14 +35,22 @@ from __future__ import annotations
 __all__ = [
     "ArgumentTypeError",
     "CorruptDatasetError",
+    "CredentialsError",
+    "DatasetExistsError",
     "DatasetNotFoundError",
+    "EncodingError",
+    "EncodingRangeError",
+    "EncodingTypeError",
     "InvalidArgumentError",
     "MDStormError",
+    "MissingColumnError",
     "MissingDependencyError",
     "NoDataAvailableError",
     "NullValueError",
     "StateMismatchError",
+    "StorageError",
     "TransformError",
+    "UnsafeTypeError",
     "UnsupportedEncodingError",
     "UnsupportedTypeError",
     "UnsupportedURLError",
@@ -72,6 +88,10 @@ class CorruptDatasetError(MDStormError, ValueError):
     def __init__(self, message: str, *, url: str = "") -> None:
         super().__init__(message)
         self.url = url
+
+
+class UnsafeTypeError(MDStormError, ValueError):
+    """A column holds pickles, and the caller did not allow to load them."""
 
 
 class UnsupportedEncodingError(MDStormError, NotImplementedError):
@@ -133,8 +153,83 @@ class StateMismatchError(MDStormError, ValueError):
     """A checkpoint state belongs to another dataset or to another way of reading it."""
 
 
+class EncodingError(MDStormError, ValueError):
+    """A value does not fit the encoding of its column.
+
+    Attributes
+    ----------
+    column : str
+        The column.
+    encoding : str
+        Its encoding.
+    """
+
+    def __init__(self, message: str, *, column: str = "", encoding: str = "") -> None:
+        super().__init__(message)
+        self.column = column
+        self.encoding = encoding
+
+
+class EncodingTypeError(EncodingError, TypeError, AttributeError):
+    """A value is of a type that the encoding of its column does not take."""
+
+
+class EncodingRangeError(EncodingError, OverflowError):
+    """A number is too large or too small for the encoding of its column."""
+
+
+class MissingColumnError(MDStormError, KeyError):
+    """A sample lacks a column of the dataset.
+
+    Attributes
+    ----------
+    column : str
+        The column.
+    """
+
+    def __init__(self, message: str, *, column: str = "") -> None:
+        super().__init__(message)
+        self.column = column
+
+    def __str__(self) -> str:
+        # KeyError would put the message into quotes.
+        return Exception.__str__(self)
+
+
 class WriteError(MDStormError, RuntimeError):
     """A dataset could not be written; nothing that looks like a dataset is left behind."""
+
+
+class DatasetExistsError(WriteError, FileExistsError):
+    """There already is something where a dataset is to be written; it is left as it is."""
+
+
+class StorageError(MDStormError, OSError):
+    """A storage, or the disk of the shard cache, failed; trying again did not help.
+
+    Attributes
+    ----------
+    url : str
+        What was to be read or written.
+    """
+
+    def __init__(self, message: str, *, url: str = "") -> None:
+        super().__init__(message)
+        self.url = url
+
+
+class CredentialsError(MDStormError, PermissionError):
+    """A storage asks for credentials: there are none, or they do not allow the request.
+
+    Attributes
+    ----------
+    url : str
+        What was to be read or written.
+    """
+
+    def __init__(self, message: str, *, url: str = "") -> None:
+        super().__init__(message)
+        self.url = url
 
 
 class MissingDependencyError(MDStormError, ImportError):

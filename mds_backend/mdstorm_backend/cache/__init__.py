@@ -1,0 +1,14 @@
+"""Files of shards: where they lie, mapped; where they are remote, brought to this machine once.
+
+A cache directory holds shards under the names of the index, as other readers of the format lay
+them out, and beside them ``.mdstorm/`` with one record per shard: which files this cache made. It
+removes no others. Processes share a directory through file locks, one per shard; nothing is held in
+memory between them, so any of them may be killed at any time.
+"""
+
+from __future__ import annotations
+
+from mdstorm_backend.cache.files import ShardFiles, shard_files
+from mdstorm_backend.cache.options import CacheOptions
+
+__all__ = ["CacheOptions", "ShardFiles", "shard_files"]

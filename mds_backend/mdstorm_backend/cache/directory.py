@@ -1,0 +1,154 @@
+"""The layout of a cache directory, and where the default ones lie."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import stat
+import tempfile
+import uuid
+
+from mdstorm_backend.cache.locks import FileLock, wait_for_lock
+from mdstorm_backend.cache.records import record_name
+from mdstorm_backend.errors import CorruptDatasetError, StorageError
+
+__all__ = ["NOTES", "CacheDirectory", "cache_root", "default_directory"]
+
+#: Directory of the cache's own notes, inside the cache directory.
+NOTES = ".mdstorm"
+
+_PART_SUFFIX = ".part"
+#: Seconds to wait for the ledger.
+_LEDGER_PATIENCE = 60.0
+
+
+def cache_root() -> str:
+    """Return the directory below which datasets are cached where nobody names another."""
+    root = os.environ.get("MDSTORM_CACHE_DIR")
+    if root:
+        return os.path.abspath(os.path.expanduser(root))
+    user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
+    return os.path.join(tempfile.gettempdir(), f"mdstorm-cache-{user}")
+
+
+def default_directory(url: str, fingerprint: str) -> str:
+    """Return the directory for one dataset in the state that `fingerprint` tells."""
+    key = hashlib.blake2s(f"{url}\n{fingerprint}".encode(), digest_size=12).hexdigest()
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "_", url.rstrip("/").rpartition("/")[2])[-40:]
+    return os.path.join(cache_root(), f"{name}-{key}" if name.strip(".") else key)
+
+
+class CacheDirectory:
+    """Paths in a cache directory.
+
+    Parameters
+    ----------
+    path : str
+        The directory; it is made when the first shard is brought to it.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.notes = os.path.join(path, NOTES)
+
+    def file(self, basename: str) -> str:
+        """Path of a shard's file.
+
+        Raises
+        ------
+        CorruptDatasetError
+            If the name leads out of the directory, or to the cache's own notes.
+        """
+        parts = basename.replace("\\", "/").split("/")
+        if os.path.isabs(basename) or ".." in parts or parts[0] in (NOTES, ""):
+            raise CorruptDatasetError(
+                f"the index names a file {basename!r}, which would lie outside of the dataset's "
+                "directory. Do not read this dataset, or write it again"
+            )
+        return os.path.join(self.path, basename)
+
+    def record(self, basename: str) -> str:
+        """Path of the record of the shard whose uncompressed file is `basename`."""
+        return os.path.join(self.notes, record_name(basename))
+
+    @property
+    def ledger(self) -> str:
+        """Path of the lock that is held while space is taken or given back."""
+        return os.path.join(self.notes, "ledger")
+
+    @property
+    def descriptor(self) -> str:
+        """Path of the file that says which dataset this is."""
+        return os.path.join(self.notes, "dataset.json")
+
+    def new_part(self, record: str) -> str:
+        """Path for a file that is being made for the shard of a record."""
+        return f"{record}.{uuid.uuid4().hex}{_PART_SUFFIX}"
+
+    def parts(self) -> list[tuple[str, str]]:
+        """Path of every file that is or was being made, and of the record it belongs to."""
+        with contextlib.suppress(FileNotFoundError):
+            return [
+                (os.path.join(self.notes, name), os.path.join(self.notes, _owner(name)))
+                for name in os.listdir(self.notes)
+                if name.endswith(_PART_SUFFIX)
+            ]
+        return []
+
+    def make(self, url: str, fingerprint: str) -> None:
+        """Make the directory, and note in it which dataset it is for.
+
+        Raises
+        ------
+        OSError
+            If that is not possible, or the default directory is another user's.
+        """
+        if os.path.exists(self.descriptor):
+            return
+        if os.path.dirname(self.path) == cache_root():
+            _make_private(cache_root())
+        os.makedirs(self.notes, exist_ok=True)
+        text = json.dumps({"url": url, "fingerprint": fingerprint})
+        self.replace(self.descriptor, text.encode())
+
+    def lock_ledger(self) -> FileLock:
+        """Lock what all shards share; held for moments only, never during a download."""
+        return wait_for_lock(self.ledger, patience=_LEDGER_PATIENCE, progress=lambda: None)
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Write a small file that is seen whole or not at all."""
+        with self.lock_ledger():
+            temporary = self.new_part(self.ledger)
+            try:
+                with open(temporary, "wb") as file:
+                    file.write(data)
+                os.replace(temporary, path)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)
+                raise
+
+    def failure(self, error: OSError) -> StorageError:
+        """Return the error for what the disk of the cache could not do."""
+        return StorageError(
+            f"the cache directory {self.path} cannot be used ({error}). Free space there, or name "
+            "another directory: local=…, or the environment variable MDSTORM_CACHE_DIR",
+            url=self.path,
+        )
+
+
+def _owner(part: str) -> str:
+    return part.removesuffix(_PART_SUFFIX).rpartition(".")[0]
+
+
+def _make_private(root: str) -> None:
+    """Make the root of the cache for this user alone: in a shared place it could be another's."""
+    os.makedirs(root, mode=0o700, exist_ok=True)
+    found = os.stat(root)
+    if os.environ.get("MDSTORM_CACHE_DIR") or not hasattr(os, "getuid"):
+        return
+    if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o022:
+        raise PermissionError(f"{root} belongs to, or can be written by, another user")

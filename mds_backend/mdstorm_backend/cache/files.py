@@ -1,0 +1,147 @@
+"""Which way leads to the files of a dataset: straight to the disk, through memory, or the cache."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Protocol
+
+from mdstorm_backend.cache.directory import default_directory
+from mdstorm_backend.cache.download import check_hash
+from mdstorm_backend.cache.options import CacheOptions
+from mdstorm_backend.cache.shard_cache import ShardCache, check_hash_is_recorded
+from mdstorm_backend.compression import decompress
+from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
+from mdstorm_backend.index import FileInfo, ShardInfo
+from mdstorm_backend.storage import Buffer, Location
+
+__all__ = ["DirectFiles", "ShardFiles", "shard_files"]
+
+
+class ShardFiles(Protocol):
+    """Where the bytes of shards come from. Safe to share between threads; pickles; forks."""
+
+    def open(self, info: ShardInfo) -> Buffer:
+        """Return the bytes of a shard, uncompressed; memory-mapped where possible.
+
+        Raises
+        ------
+        DatasetNotFoundError
+            If its file is gone.
+        CorruptDatasetError
+            If it does not hold what the index says.
+        CredentialsError, StorageError
+            If the storage refuses or fails, or the cache directory cannot be used.
+        """
+
+
+def shard_files(
+    location: Location, fingerprint: str, options: CacheOptions | None = None
+) -> ShardFiles:
+    """Return the way to the shards of a dataset.
+
+    Uncompressed shards on a local disk, and whatever is in memory, are read where they are.
+    Everything else, mounts of remote storage among it, comes through a `ShardCache`, in the
+    directory that `options` name or in one below the default cache directory.
+
+    Parameters
+    ----------
+    location : Location
+        Where the dataset lies.
+    fingerprint : str
+        Identity of its content; another one gets another default directory.
+    options : CacheOptions, optional
+        How to cache.
+    """
+    options = options or CacheOptions()
+    local = options.directory is None or options.directory == _local_directory(location)
+    if local and (location.is_local_disk or location.url.startswith("memory:")):
+        return DirectFiles(location, fingerprint, options)
+    return _cache(location, fingerprint, options)
+
+
+def _local_directory(location: Location) -> str | None:
+    return os.path.abspath(location.path) if location.is_local_disk else None
+
+
+def _cache(location: Location, fingerprint: str, options: CacheOptions) -> ShardCache:
+    exclusive = options.directory is None
+    directory = options.directory or default_directory(location.url, fingerprint)
+    return ShardCache(location, fingerprint, directory, options, exclusive=exclusive)
+
+
+class DirectFiles:
+    """Shards on a local disk or in memory.
+
+    Compressed ones on a disk are decompressed once, into a cache; those in memory each time.
+
+    Parameters
+    ----------
+    location : Location
+        Where the dataset lies.
+    fingerprint : str
+        Identity of its content.
+    options : CacheOptions
+        How to cache what has to be.
+    """
+
+    def __init__(self, location: Location, fingerprint: str, options: CacheOptions) -> None:
+        self._location = location
+        self._fingerprint = fingerprint
+        self._options = options
+        self._checked: set[str] = set()
+        self._cache: ShardCache | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DirectFiles, (self._location, self._fingerprint, self._options)
+
+    def open(self, info: ShardInfo) -> Buffer:
+        """Return the bytes of a shard, as `ShardFiles` says."""
+        check_hash_is_recorded(info, self._options.validate_hash)
+        try:
+            return self._read(info.raw_data)
+        except FileNotFoundError as error:
+            if info.zip_data is None:
+                raise self._gone(info.raw_data) from error
+        if not self._location.is_local_disk:
+            return self._decompressed(info, info.zip_data)
+        if self._cache is None:
+            self._cache = _cache(self._location, self._fingerprint, self._options)
+        return self._cache.open(info)
+
+    def _read(self, file: FileInfo) -> Buffer:
+        """Read or map a file, and check it: its size each time, its hash once."""
+        content = self._location.read(file.basename)
+        url = self._location.file_url(file.basename)
+        if len(content) != file.bytes:
+            raise CorruptDatasetError(
+                f"{url} holds {len(content)} bytes and the index says {file.bytes}: the file was "
+                "cut off or replaced. Copy it again, or write the dataset again",
+                url=url,
+            )
+        hash_name = self._options.validate_hash
+        if hash_name is not None and file.basename not in self._checked:
+            check_hash(file, content, hash_name, url)
+            self._checked.add(file.basename)
+        return content
+
+    def _decompressed(self, info: ShardInfo, file: FileInfo) -> Buffer:
+        try:
+            packed = self._read(file)
+        except FileNotFoundError as error:
+            raise self._gone(file) from error
+        try:
+            return decompress(info.compression or "", packed, info.raw_data.bytes)
+        except (OSError, ValueError) as error:
+            url = self._location.file_url(file.basename)
+            raise CorruptDatasetError(
+                f"{url} cannot be decompressed as {info.compression} ({error}). Copy it again, or "
+                "write the dataset again",
+                url=url,
+            ) from error
+
+    def _gone(self, file: FileInfo) -> DatasetNotFoundError:
+        url = self._location.file_url(file.basename)
+        return DatasetNotFoundError(
+            f"shard {url} is gone, and the index lists it. Restore it, or write the dataset again",
+            url=url,
+        )

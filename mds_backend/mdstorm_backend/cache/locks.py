@@ -1,0 +1,155 @@
+"""Locks on files, by which processes and threads share a cache directory.
+
+The kernel releases them when their process ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+
+from mdstorm_backend.errors import StorageError
+
+__all__ = ["FileLock", "try_lock", "wait_for_lock"]
+
+#: Seconds between two looks at a lock that somebody else holds: from the first to the longest.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
+
+
+class FileLock:
+    """An exclusive lock that is held, on a file whose content only the holder changes.
+
+    The content is one line; what a holder that was killed left after it does not count.
+    """
+
+    def __init__(self, fd: int, path: str) -> None:
+        self._fd = fd
+        self.path = path
+        _held[fd] = self
+
+    def read(self) -> bytes:
+        """Return the content of the file."""
+        return os.pread(self._fd, os.fstat(self._fd).st_size, 0)
+
+    def write(self, line: bytes) -> None:
+        """Replace the content of the file; `line` has no newline in it."""
+        data = line + b"\n" if line else b""
+        if os.pwrite(self._fd, data, 0) != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
+        os.ftruncate(self._fd, len(data))
+
+    def remove_file(self) -> None:
+        """Remove the file; those who wait for the lock make a new one."""
+        os.unlink(self.path)
+
+    def release(self) -> None:
+        """Let the next one in."""
+        import fcntl
+
+        # A forked child may hold a copy of the descriptor: closing alone would leave it locked.
+        if _held.pop(self._fd, None) is self:
+            with suppress(OSError):
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
+            os.close(self._fd)
+
+    def __enter__(self) -> FileLock:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def try_lock(path: str) -> FileLock | None:
+    """Lock the file `path`, which is made if there is none; None if it is locked already.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be made, or its file system has no locks.
+    """
+    import fcntl
+
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            return None
+        except BaseException:
+            os.close(fd)
+            raise
+        if _is_at(path, fd):
+            return FileLock(fd, path)
+        os.close(fd)  # removed between the two calls
+
+
+def wait_for_lock(
+    path: str,
+    *,
+    patience: float,
+    progress: Callable[[], object],
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> FileLock:
+    """Lock the file `path` as soon as its holder lets go.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    patience : float
+        Seconds to wait for a holder that makes no progress.
+    progress : callable
+        Returns something that changes while the holder makes progress.
+
+    Raises
+    ------
+    StorageError
+        If the patience is at an end.
+    """
+    pause, since, seen = _FIRST_PAUSE, clock(), progress()
+    while (lock := try_lock(path)) is None:
+        now, found = clock(), progress()
+        if found != seen:
+            since, seen = now, found
+        elif now - since > patience:
+            raise StorageError(
+                f"another process or thread has held {path} for {patience:.0f} s without progress. "
+                "End the process that hangs, or give the download more time",
+                url=path,
+            )
+        sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+    return lock
+
+
+def _is_at(path: str, fd: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(fd))
+    except FileNotFoundError:
+        return False
+
+
+#: Locks that this process holds, by descriptor.
+_held: dict[int, FileLock] = {}
+
+
+def _drop_copies() -> None:
+    """In a forked child: a lock belongs to the parent, which alone may keep it."""
+    for fd in list(_held):
+        os.close(fd)
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_drop_copies)

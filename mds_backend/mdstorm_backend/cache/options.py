@@ -1,0 +1,101 @@
+"""How shards are brought to this machine and kept there."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.hashes import check_hashes
+from mdstorm_backend.storage import has_scheme, normalize_url
+
+__all__ = ["CacheOptions", "parse_bytes"]
+
+_UNITS = {"": 1, "b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40, "pb": 1 << 50}
+_SIZE = re.compile(r"(?P<number>[0-9.]+(e[0-9]+)?)\s*(?P<unit>[a-z]*)")
+
+
+def parse_bytes(value: int | float | str, *, name: str) -> int:
+    """Return a number of bytes, given as one or as text such as ``"10gb"`` (units of 1024).
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is neither, or not positive; the message calls it `name`.
+    """
+    try:
+        if isinstance(value, str):
+            match = _SIZE.fullmatch(value.strip().lower())
+            size = int(float(match["number"]) * _UNITS[match["unit"]]) if match else 0
+        else:
+            size = int(value)
+    except (KeyError, OverflowError, TypeError, ValueError):
+        size = 0
+    if size <= 0 or isinstance(value, bool):
+        raise InvalidArgumentError(
+            f"{name} must be a positive number of bytes, or text such as '500mb' or '10gb'; "
+            f"found {value!r}"
+        )
+    return size
+
+
+@dataclass(frozen=True)
+class CacheOptions:
+    """How shards are brought to this machine and kept there. Holds no secret; pickles.
+
+    Attributes
+    ----------
+    directory : str or None
+        Local directory for the shards, laid out as other readers of the format expect. With None
+        they go to a directory of their own below the default cache directory, which the environment
+        variable ``MDSTORM_CACHE_DIR`` names, and which is ``mdstorm-cache-<uid>`` in the system's
+        directory for temporary files otherwise.
+    limit : int or None
+        Bytes that the files of this cache in the directory may take, also given as text such as
+        ``"10gb"``; beyond that the least recently used shards are removed. None: no limit.
+    validate_hash : str or None
+        Name of a hash that the index records, by which every shard is checked.
+    retry : int
+        Attempts at a download in total.
+    timeout : float
+        Seconds that a download may go without receiving anything.
+    keep_zip : bool
+        Whether the compressed file stays beside the shard.
+    """
+
+    directory: str | None = None
+    limit: int | None = None
+    validate_hash: str | None = None
+    retry: int = 2
+    timeout: float = 60.0
+    keep_zip: bool = False
+
+    def __post_init__(self) -> None:
+        if self.directory is not None:
+            object.__setattr__(self, "directory", _local_path(self.directory))
+        if self.limit is not None:
+            object.__setattr__(self, "limit", parse_bytes(self.limit, name="the cache limit"))
+        if self.validate_hash is not None:
+            check_hashes([self.validate_hash])
+        if isinstance(self.retry, bool) or not isinstance(self.retry, int) or self.retry < 1:
+            raise InvalidArgumentError(
+                f"the number of attempts at a download must be 1 or more, found {self.retry!r}"
+            )
+        if not self.timeout > 0:
+            raise InvalidArgumentError(
+                f"the timeout of a download must be a positive number of seconds, found "
+                f"{self.timeout!r}"
+            )
+
+
+def _local_path(directory: str) -> str:
+    directory = os.fspath(directory)
+    url = normalize_url(directory)
+    if not url.startswith("file:///"):
+        raise InvalidArgumentError(
+            f"the cache directory must be a local path, found {directory!r}: name a directory on a "
+            "disk of this machine"
+        )
+    # A path is taken as it is, so that what normalising drops stays: nothing but its scheme.
+    return url[len("file://") :] if has_scheme(directory) else os.path.abspath(directory)

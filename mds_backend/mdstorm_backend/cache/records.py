@@ -1,0 +1,112 @@
+"""What a cache notes of each shard: which files it made, and which hashes they passed.
+
+The note is the content of the shard's lock file, so that it is changed by the holder alone. Its
+modification time is the shard's last use.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+__all__ = ["FileIdentity", "Record", "is_record", "record_name"]
+
+_RECORD_SUFFIX = ".shard"
+_VERSION = 1
+
+
+def record_name(basename: str) -> str:
+    """Name of the record of a shard: of fixed length, whatever the index calls the shard."""
+    return hashlib.blake2s(basename.encode(), digest_size=12).hexdigest() + _RECORD_SUFFIX
+
+
+def is_record(name: str) -> bool:
+    """Whether `name` is that of a record."""
+    return name.endswith(_RECORD_SUFFIX)
+
+
+@dataclass(frozen=True)
+class FileIdentity:
+    """By which a file is known again: another one in its place, or another content, differs."""
+
+    inode: int
+    size: int
+    mtime_ns: int
+
+    @classmethod
+    def of(cls, stat: os.stat_result) -> FileIdentity:
+        """Take the identity from what the system says of a file."""
+        return cls(stat.st_ino, stat.st_size, stat.st_mtime_ns)
+
+    @classmethod
+    def at(cls, path: str) -> FileIdentity | None:
+        """Identity of the file at `path`; None if there is none."""
+        try:
+            return cls.of(os.stat(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is noted of one shard.
+
+    Attributes
+    ----------
+    dataset : str
+        Fingerprint of the dataset that the files were downloaded for.
+    files : dict of str to FileIdentity
+        The files that this cache made, by their names in the directory.
+    checked : dict of str to FileIdentity
+        The uncompressed shard that passed a hash, by the name of the hash.
+    reserved : int
+        Bytes that a download under way is going to take.
+    """
+
+    dataset: str = ""
+    files: dict[str, FileIdentity] = field(default_factory=dict)
+    checked: dict[str, FileIdentity] = field(default_factory=dict)
+    reserved: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes on the disk that count towards the limit."""
+        return self.reserved + sum(identity.size for identity in self.files.values())
+
+    def to_bytes(self) -> bytes:
+        """Serialise; an empty record is empty."""
+        if self == Record():
+            return b""
+        return json.dumps({"version": _VERSION, **asdict(self)}).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Record:
+        """Read what `to_bytes` wrote; what cannot be read claims nothing."""
+        try:
+            value = json.loads(data.partition(b"\n")[0])
+            if value["version"] != _VERSION:
+                return cls()
+            return cls(
+                dataset=str(value["dataset"]),
+                files=_identities(value["files"]),
+                checked=_identities(value["checked"]),
+                reserved=int(value["reserved"]),
+            )
+        except (KeyError, TypeError, ValueError):
+            return cls()
+
+    @classmethod
+    def at(cls, path: str) -> Record:
+        """Read the record in a file, without its lock; one that is being written claims nothing."""
+        try:
+            with open(path, "rb") as file:
+                return cls.from_bytes(file.read())
+        except OSError:
+            return cls()
+
+
+def _identities(value: dict[str, Any]) -> dict[str, FileIdentity]:
+    return {str(name): FileIdentity(**identity) for name, identity in value.items()}

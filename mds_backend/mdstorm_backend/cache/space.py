@@ -1,0 +1,115 @@
+"""Space in a cache directory: reserved before a download, taken back from the least recently used.
+
+Only files that a record says this cache made, and that are still the same files, are removed.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+
+from mdstorm_backend.cache.directory import CacheDirectory
+from mdstorm_backend.cache.locks import FileLock, try_lock
+from mdstorm_backend.cache.records import FileIdentity, Record, is_record
+from mdstorm_backend.errors import StorageError
+
+__all__ = ["evict", "remove_stale_parts", "reserve"]
+
+_PAUSE = 0.02
+
+
+def reserve(
+    directory: CacheDirectory,
+    lock: FileLock,
+    record: Record,
+    nbytes: int,
+    *,
+    limit: int,
+    patience: float,
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Make room for `nbytes` and note them as taken in the record of `lock`.
+
+    Where all the room is taken by downloads under way, it waits for them.
+
+    Raises
+    ------
+    StorageError
+        If there is not enough even so.
+    """
+    since, seen = clock(), -1
+    while True:
+        with directory.lock_ledger():
+            free = _make_room(directory, lock, nbytes, limit)
+            if free >= nbytes:
+                lock.write(replace(record, reserved=nbytes).to_bytes())
+                return
+        now = clock()
+        if free != seen:
+            since, seen = now, free
+        elif now - since > patience:
+            raise StorageError(
+                f"the cache {directory.path} has a limit of {limit} bytes, of which {free} are "
+                f"free, and {nbytes} are needed: shards that are being brought by other threads or "
+                "processes take the rest. Raise the limit (cache_limit), or use fewer threads",
+                url=directory.path,
+            )
+        sleep(_PAUSE)
+
+
+def _make_room(directory: CacheDirectory, lock: FileLock, nbytes: int, limit: int) -> int:
+    """Remove shards from the least recently used on; return the bytes that are free."""
+    entries = [entry for entry in _entries(directory) if entry[1] != lock.path]
+    free = limit - sum(record.nbytes for _, _, record in entries)
+    # First what downloads reserved that were killed: those under way are locked.
+    for _, path, _ in sorted(entries, key=lambda e: (e[2].reserved == 0, e[0], e[1])):
+        if free >= nbytes:
+            break
+        free += evict(directory, path)
+    return free
+
+
+def _entries(directory: CacheDirectory) -> Iterator[tuple[int, str, Record]]:
+    """Last use in ns, path and content of every record that claims something."""
+    with os.scandir(directory.notes) as found:
+        for entry in found:
+            if is_record(entry.name):
+                stat = entry.stat()
+                if stat.st_size:
+                    yield stat.st_mtime_ns, entry.path, Record.at(entry.path)
+
+
+def evict(directory: CacheDirectory, path: str) -> int:
+    """Remove the files of the record at `path`, unless it is in use.
+
+    Returns
+    -------
+    int
+        Bytes that no longer count.
+    """
+    lock = try_lock(path)
+    if lock is None:
+        return 0
+    with lock:
+        record = Record.from_bytes(lock.read())
+        for name, identity in record.files.items():
+            file = directory.file(name)
+            if FileIdentity.at(file) == identity:
+                os.unlink(file)
+        lock.write(b"")
+        return record.nbytes
+
+
+def remove_stale_parts(directory: CacheDirectory) -> None:
+    """Remove what processes that were killed in a download have left, if nobody makes them now."""
+    for part, owner in directory.parts():
+        path = owner if is_record(owner) else directory.ledger
+        lock = try_lock(path)
+        if lock is None:
+            continue
+        with lock, suppress(FileNotFoundError):
+            os.unlink(part)
