@@ -324,7 +324,7 @@ def _shares(proportions: Sequence[float], global_batch_size: int) -> list[int]:
             f"{global_batch_size}, its proportion being {proportions[int(shares.argmin())]:.3g}: "
             "use larger batches or other weights, or batching_method='random'"
         )
-    return shares.tolist()
+    return [int(share) for share in shares]
 
 
 def _require_batches(counts: list[int], method: str, batch: str) -> None:

@@ -196,10 +196,11 @@ class ElasticOrder:
         plan = self._schedule(streams, world, epoch, sample_in_epoch, initial_physical_nodes)
         as_integer("num_workers", num_workers, 1)
         ranks = [World(rank, world.size, world.local_size) for rank in range(world.size)]
-        work = np.stack(
+        work: Ids = np.stack(
             [_work(plan, at.node, at.local_rank, num_workers, self.batch_size) for at in ranks]
         )
-        return work.reshape(world.num_nodes, world.local_size, *work.shape[1:])
+        of_nodes: Ids = work.reshape(world.num_nodes, world.local_size, *work.shape[1:])
+        return of_nodes
 
     def _schedule(
         self,
@@ -257,4 +258,5 @@ def _work(plan: Schedule, node: int, rank_of_node: int, workers: int, batch_size
     for part in chunks(count, CHUNK // batch_size):
         numbers = np.arange(first + part.start, first + part.stop)
         ids[part] = plan.batches(numbers, node, rank_of_node)
-    return ids.reshape(per_worker, workers, batch_size).swapaxes(0, 1)
+    of_workers: Ids = ids.reshape(per_worker, workers, batch_size).swapaxes(0, 1)
+    return of_workers

@@ -265,7 +265,8 @@ def partition(
         for rank in range(ranks_per_node)
     ]
     shape = (num_physical_nodes, ranks_per_node, per_worker, workers_per_rank, batch_size)
-    return np.stack(ids).reshape(shape).swapaxes(2, 3)
+    dealt_to_workers: Ids = np.stack(ids).reshape(shape).swapaxes(2, 3)
+    return dealt_to_workers
 
 
 def _check_algorithm(algo: str) -> None:

@@ -91,25 +91,26 @@ def samples_per_shard(
     numpy.ndarray
         int64, one count per shard.
     """
-    sizes = np.asarray(sizes, np.int64)
+    available: npt.NDArray[np.int64] = np.asarray(sizes, np.int64)
     as_integer("sampling_granularity", granularity, 1)
-    total = int(sizes.sum())
-    if not total:
-        if choose:
-            raise InvalidArgumentError(f"cannot take {choose} samples of shards without samples")
-        return np.zeros_like(sizes)
-    copies, rest = divmod(choose, total)
-    counts = sizes * copies
+    total = int(available.sum())
+    if choose and not total:
+        raise InvalidArgumentError(f"cannot take {choose} samples of shards without samples")
+    copies, rest = divmod(choose, total or 1)
+    counts = available * copies
     if not rest:
         return counts
-    picks = -(-sizes // granularity)
+    picks = -(-available // granularity)
+    last_pick = available - (picks - 1) * granularity
+    # As Mosaic does: a shard before an empty one gives a whole pick, more than it may have.
+    last_pick[:-1][available[1:] == 0] = granularity
     stops = np.cumsum(picks)
     order = np.arange(stops[-1], dtype=index_dtype(int(stops[-1])))
     np.random.default_rng(seed + (epoch if use_epoch else 0)).shuffle(order)
     for part in chunks(len(order), CHUNK):
         shards = np.searchsorted(stops, order[part], side="right")
         last = order[part] == stops[shards] - 1
-        taken = np.where(last, sizes[shards] - (picks[shards] - 1) * granularity, granularity)
+        taken = np.where(last, last_pick[shards], granularity)
         before = np.cumsum(taken) - taken
         taken = np.clip(rest - before, 0, taken)
         np.add.at(counts, shards, taken)
@@ -132,8 +133,8 @@ def resample(samples: Iterable[ShardSample], seed: int) -> Resampling:
     streams = list(samples)
     if all(stream.is_whole for stream in streams):
         first = streams[0].first_id if streams else 0
-        sizes = [stream.sizes for stream in streams]
-        return Resampling(np.concatenate([np.zeros(0, np.int64), *sizes]), None, first)
+        sizes = np.concatenate([np.zeros(0, np.int64), *(stream.sizes for stream in streams)])
+        return Resampling(sizes[sizes > 0], None, first)  # an empty shard makes no unit
     total = sum(int(stream.counts.sum()) for stream in streams)
     limit = max(stream.first_id + int(stream.sizes.sum()) for stream in streams)
     ids = np.empty(total, index_dtype(limit))
