@@ -5,16 +5,18 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from mdstorm_backend.compression import decompress
 from mdstorm_backend.encodings import parse_encoding
 from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, DatasetNotFoundError
-from mdstorm_backend.index import INDEX_NAME, Index
+from mdstorm_backend.index import INDEX_NAME, Index, ShardInfo
+from mdstorm_backend.layout import parse_header
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.open_shards import OpenShards
@@ -26,10 +28,23 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+    from mdstorm_backend.cache import CacheOptions, ShardFiles
+
 __all__ = ["Dataset", "open_dataset"]
 
+#: Mapped shards that stay open where a limited cache cannot free the room that they take.
+_KEPT_OF_LIMITED_CACHE = 4
+#: Bytes up to which a shard is read into memory rather than mapped.
+_SMALL_SHARD = 64 << 10
 
-def open_dataset(url: str, *, storage_options: dict[str, Any] | None = None) -> Dataset:
+
+def open_dataset(
+    url: str,
+    *,
+    storage_options: dict[str, Any] | None = None,
+    cache: CacheOptions | None = None,
+    allow_unsafe_types: bool = False,
+) -> Dataset:
     """Open an MDS dataset for reading.
 
     Parameters
@@ -38,6 +53,11 @@ def open_dataset(url: str, *, storage_options: dict[str, Any] | None = None) -> 
         Directory of the dataset: a URL or a local path.
     storage_options : dict, optional
         Arguments of the fsspec file system.
+    cache : CacheOptions, optional
+        How shards that cannot be mapped where they are, because they are compressed or elsewhere,
+        are brought to this machine.
+    allow_unsafe_types : bool
+        Unpickle columns with the encoding ``pkl``. Whoever wrote them can run code of theirs here.
 
     Raises
     ------
@@ -55,7 +75,8 @@ def open_dataset(url: str, *, storage_options: dict[str, Any] | None = None) -> 
             "dataset was deleted or its job failed, write it again",
             url=location.url,
         ) from error
-    return Dataset(location, Index.from_bytes(data, url=location.file_url(INDEX_NAME)))
+    index = Index.from_bytes(data, url=location.file_url(INDEX_NAME))
+    return Dataset(location, index, cache=cache, allow_unsafe_types=allow_unsafe_types)
 
 
 class Dataset:
@@ -67,32 +88,68 @@ class Dataset:
         Its directory.
     index : Index
         The content of its ``index.json``.
+    cache, allow_unsafe_types
+        See `open_dataset`.
     """
 
-    def __init__(self, location: Location, index: Index) -> None:
+    def __init__(
+        self,
+        location: Location,
+        index: Index,
+        *,
+        cache: CacheOptions | None = None,
+        allow_unsafe_types: bool = False,
+    ) -> None:
         self.location = location
         self.index = index
-        self._shards = OpenShards()
+        self.cache = cache
+        self.allow_unsafe_types = allow_unsafe_types
+        # A limit of the cache is one for the disk, which removed files take up while they are open.
+        limited = cache is not None and cache.limit is not None
+        self._shards = OpenShards(_KEPT_OF_LIMITED_CACHE) if limited else OpenShards()
 
     def __len__(self) -> int:
         return self._bounds[-1]
 
     def __getitem__(self, i: int) -> dict[str, Any]:
-        """Return sample `i`: NumPy scalars and arrays, Python objects for the rest, None for null.
+        """Return sample `i`, see `sample`."""
+        return self.sample(i)
+
+    def sample(self, i: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
+        """Return one sample.
+
+        Parameters
+        ----------
+        i : int
+            Its number; negative ones count from the end.
+        columns : sequence of str, optional
+            Columns to decode; all by default.
+
+        Returns
+        -------
+        dict
+            What the format's own decoder gives for each column: NumPy scalars and arrays, Python
+            objects for the rest, None for null.
 
         Raises
         ------
         IndexError
             If there is no such sample.
-        UnsupportedEncodingError
-            If this version cannot decode one of the columns.
         """
-        shard, row = self.locate(i)
-        batch = self.shard(shard).read(np.array([row]), self.schema.names, exact_nulls=True)
-        return {
-            name: values[0] if isinstance(values, np.ndarray) else values[0].as_py()
-            for name, values in batch.items()
-        }
+        bounds = self._bounds
+        if not 0 <= i < bounds[-1]:
+            number, row = self.locate(i)
+            i = bounds[number] + row
+        number = bisect_right(bounds, i) - 1
+        shard = self.shard(number)
+        if not hasattr(shard, "sample"):  # until the decoder of samples is there
+            names = self.schema.names if columns is None else columns
+            batch = shard.read(np.array([i - bounds[number]]), names, exact_nulls=True)
+            return {
+                name: values[0] if isinstance(values, np.ndarray) else values[0].as_py()
+                for name, values in batch.items()
+            }
+        return shard.sample(i - bounds[number], columns)
 
     def locate(self, i: int) -> tuple[int, int]:
         """Return the number of the shard that holds sample `i`, and its row there.
@@ -109,7 +166,7 @@ class Dataset:
         return shard, position - self._bounds[shard]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Dataset, (self.location, self.index)
+        return _dataset, (self.location, self.index, self.cache, self.allow_unsafe_types)
 
     def __repr__(self) -> str:
         return f"Dataset({self.url!r}, {len(self)} samples, {len(self.index.shards)} shards)"
@@ -122,7 +179,11 @@ class Dataset:
     @cached_property
     def schema(self) -> Schema:
         """The columns in the order of the DataFrame."""
-        return schema_of(self.index, url=self.location.file_url(INDEX_NAME))
+        index = self.index
+        if not index.extra.get("columns") and (columns := self._columns_of_header()):
+            index = replace(index, extra={**index.extra, "columns": columns})
+        schema = schema_of(index, url=self.location.file_url(INDEX_NAME))
+        return schema.opened(self.url, allow_unsafe_types=self.allow_unsafe_types)
 
     @cached_property
     def shard_sizes(self) -> tuple[int, ...]:
@@ -134,7 +195,12 @@ class Dataset:
         """Number of the first sample of each shard, and of all samples."""
         return [0, *accumulate(self.shard_sizes)]
 
-    @property
+    @cached_property
+    def bounds(self) -> npt.NDArray[np.int64]:
+        """Number of the first sample of each shard, and of all samples."""
+        return np.array(self._bounds, np.int64)
+
+    @cached_property
     def nbytes(self) -> int:
         """Bytes of all shards, uncompressed."""
         return sum(shard.raw_data.bytes for shard in self.index.shards)
@@ -147,11 +213,13 @@ class Dataset:
     @property
     def file_urls(self) -> list[str]:
         """URLs of the shard files in order."""
-        files = (shard.zip_data or shard.raw_data for shard in self.index.shards)
-        return [self.location.file_url(file.basename) for file in files]
+        return [self._file_url(info) for info in self.index.shards]
+
+    def _file_url(self, info: ShardInfo) -> str:
+        return self.location.file_url((info.zip_data or info.raw_data).basename)
 
     def shard(self, number: int) -> MDSShard:
-        """Open shard `number`. It stays open while somebody holds it; the last few always do.
+        """Open shard `number`. It stays open while somebody holds it; the last ones always do.
 
         Raises
         ------
@@ -159,29 +227,52 @@ class Dataset:
             If its file is gone.
         CorruptDatasetError
             If its file does not hold what the index says.
+        StorageError
+            If it cannot be brought to this machine.
         """
         return self._shards.get(number, self._open)
 
+    def find_open(self, number: int) -> MDSShard | None:
+        """Return shard `number` if it is open."""
+        return self._shards.find(number)
+
+    @cached_property
+    def files(self) -> ShardFiles:
+        """Where the bytes of the shards come from."""
+        from mdstorm_backend.cache import shard_files
+
+        return shard_files(self.location, self.fingerprint, self.cache)
+
     def _open(self, number: int) -> MDSShard:
         info = self.index.shards[number]
-        file = info.zip_data or info.raw_data
-        url = self.location.file_url(file.basename)
-        try:
-            buffer = self.location.read(file.basename)
-        except FileNotFoundError as error:
-            raise DatasetNotFoundError(
-                f"shard {url} is gone, and the index lists it. Write the dataset again", url=url
-            ) from error
-        if info.compression:
-            try:
-                buffer = decompress(info.compression, buffer, info.raw_data.bytes)
-            except (OSError, ValueError) as error:
-                raise CorruptDatasetError(
-                    f"{url} cannot be decompressed as {info.compression} ({error}). Copy it again, "
-                    "or write the dataset again",
-                    url=url,
-                ) from error
-        return MDSShard(buffer, info, self.schema, url=url)
+        buffer = self.files.open(info)
+        if len(buffer) <= _SMALL_SHARD:
+            # In memory it takes no file descriptor.
+            buffer = bytes(buffer)
+        url = self._file_url(info)
+        shard = MDSShard(buffer, info, self.schema, url=url)
+        if not self.index.extra.get("columns"):
+            self._check_nulls(shard, url)
+        return shard
+
+    def _columns_of_header(self) -> Any:
+        """What the first shard's header says of the columns, where the index lost it."""
+        for info in self.index.shards[:1]:
+            data = np.frombuffer(self.files.open(info), np.uint8)
+            _, extra = parse_header(data, info, url=self._file_url(info))
+            return _with_lengths(extra.get("columns"), Schema.from_shards(self.index.shards))
+        return None
+
+    def _check_nulls(self, shard: MDSShard, url: str) -> None:
+        """Refuse nulls of which the index, which lost the schema, says nothing."""
+        hidden = [n for n in (*shard.validity.rows, *shard.validity.elements) if n in self.schema]
+        if any(not self.schema[name].is_floating for name in hidden):
+            raise CorruptDatasetError(
+                f"{url} holds nulls in {sorted(set(hidden))}, of which the index says nothing: "
+                "another program has written it anew. Restore the index with `mdstorm reindex`, or "
+                "merge the datasets with mdstorm_backend.merge_index",
+                url=url,
+            )
 
     def select(self, columns: Sequence[str] | None) -> tuple[str, ...]:
         """Return the names in `columns`, or of all columns for None.
@@ -259,3 +350,17 @@ class Dataset:
         frames = list(self.batches(max(len(self), 1), format="pandas", columns=columns))
         frame: pd.DataFrame = frames[0] if frames else self.to_table(columns).to_pandas()
         return frame
+
+
+def _dataset(
+    location: Location, index: Index, cache: CacheOptions | None, allow_unsafe_types: bool
+) -> Dataset:
+    return Dataset(location, index, cache=cache, allow_unsafe_types=allow_unsafe_types)
+
+
+def _with_lengths(columns: Any, stored: Schema) -> Any:
+    """Add the lengths of arrays, which all shards together decide, to the columns of a header."""
+    if not isinstance(columns, list) or not all(isinstance(column, dict) for column in columns):
+        return columns
+    lengths = {column.name: column.length for column in stored}
+    return [{**column, "length": lengths.get(column.get("name"))} for column in columns]

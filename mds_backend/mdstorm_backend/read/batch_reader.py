@@ -12,7 +12,8 @@ from mdstorm_backend.batch import Batch, num_rows
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order import ExactOrder, batch_sizes, ceil_div
 from mdstorm_backend.read.block import Block, Transform
-from mdstorm_backend.read.gather import Gatherer, gather_columns
+from mdstorm_backend.read.block_filler import BLOCK_ROWS, BlockFiller
+from mdstorm_backend.read.gather import gather_columns
 from mdstorm_backend.read.prefetch import Prefetcher
 from mdstorm_backend.read.row_stream import Position, RowStream
 from mdstorm_backend.read.shard import MemoryShard
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["BatchReader", "check_batch_size", "check_num_epochs"]
 
 _BEGINNING = Position()
-#: A block has about so many rows, or bytes if that is less, but at least one batch.
-_BLOCK_ROWS = 8192
-_BLOCK_BYTES = 8 << 20
 
 
 class BatchReader:
@@ -79,7 +77,7 @@ class BatchReader:
         exact_nulls: bool = False,
         workers: int = 2,
         prefetch: int = 4,
-        block_rows: int = _BLOCK_ROWS,
+        block_rows: int = BLOCK_ROWS,
         part: tuple[int, int] = (0, 1),
         drop_last: bool = False,
     ) -> None:
@@ -91,13 +89,12 @@ class BatchReader:
         self.num_epochs = num_epochs
         self.schema = dataset.schema.select(dataset.select(columns))
         self.transform = transform
-        self._prepare = prepare
-        self._gather = Gatherer(self.schema, exact_nulls=exact_nulls)
+        self._filler = BlockFiller(self.schema, prepare, exact_nulls=exact_nulls)
         self._workers = workers
         self._prefetch = prefetch
         self._part = part
         self._drop_last = drop_last
-        self._batches_per_block = max(1, self._block_rows(block_rows) // batch_size)
+        self._batches_per_block = BlockFiller.batches_per_block(dataset, block_rows, batch_size)
         transformed = None if transform is None else self._transformed
         self._stream = WindowStream(dataset, self.order, transformed)
         first, last = self.order.rows(len(dataset))
@@ -150,9 +147,8 @@ class BatchReader:
             return
         with Prefetcher(self._workers, self._prefetch) as prefetcher:
             plan = self._plan(start, first_epoch, prefetcher)
-            # Rows that are only copied gain nothing from another thread: it would wait for the
-            # interpreter's lock more often than it copies.
-            fill = map if self._only_copies else prefetcher.map
+            only_copies = self.transform is None and self._filler.only_copies
+            fill = map if only_copies else prefetcher.map
             yield from fill(self._fill, plan)
 
     def numbers(self, first_epoch: int = 0) -> Iterator[int]:
@@ -174,33 +170,17 @@ class BatchReader:
 
     def _fill(self, block: Block) -> Block:
         if self.transform is None:
-            block.batch = self._read(block.ranges)
+            block.batch = self._filler.read(block.ranges)
         else:
             block.batch = gather_columns(block.ranges, self.transform.columns)
         block.ranges = []
         return block
 
-    def _read(self, ranges: Sequence[Range]) -> Batch:
-        batch = self._gather(ranges)
-        return batch if self._prepare is None else self._prepare(batch)
-
     def _transformed(self, source: Source) -> Source:
         assert self.transform is not None
         whole = Range(Window([source], None), 0, source.stop - source.start)
-        batch = self.transform(self._read([whole]))
+        batch = self.transform(self._filler.read([whole]))
         return Source(MemoryShard(batch), 0, num_rows(batch))
-
-    @property
-    def _only_copies(self) -> bool:
-        return (
-            self.transform is None
-            and self._prepare is None
-            and all(column.is_numpy() for column in self.schema)
-        )
-
-    def _block_rows(self, rows: int) -> int:
-        per_row = self.dataset.nbytes // max(len(self.dataset), 1)
-        return min(rows, _BLOCK_BYTES // max(per_row, 1))
 
     def _plan(self, start: Position, first_epoch: int, prefetcher: Prefetcher) -> Iterator[Block]:
         """Cut the stream of windows into batches, and those into blocks."""

@@ -35,13 +35,16 @@ class Block:
     sizes : list of int
         Rows of each batch.
     ends : list of Position
-        Where the reader stands after each batch.
+        Where the reader stands after each batch; empty in the elastic order.
+    counts : list of int
+        Samples of the dataset that each batch was made of; empty in the exact order.
     batch : Batch
         The rows of all of them.
     """
 
     sizes: list[int] = field(default_factory=list)
     ends: list[Position] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
     ranges: list[Range] = field(default_factory=list)
     batch: Batch = field(default_factory=dict)
 

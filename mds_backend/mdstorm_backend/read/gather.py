@@ -66,23 +66,34 @@ def gather_columns(
 ) -> Batch:
     """Copy rows of shards of any kind: each decodes its own, and the columns are joined."""
     parts: list[Batch] = []
-    places: list[npt.NDArray[np.int64]] = []
-    position, in_order = 0, True
+    places: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]] = []
+    position = gathered = 0
+    in_order = True
     for range_ in ranges:
         for selection in range_.window.select(range_.start, range_.stop, position):
-            rows = _as_array(selection.rows)
-            filled = _as_array(selection.positions)
-            if not isinstance(selection.rows, slice):
-                ascending = np.argsort(rows)
-                rows, filled, in_order = rows[ascending], filled[ascending], False
+            rows, filled = _as_array(selection.rows), _as_array(selection.positions)
+            found = np.arange(len(rows))
+            if not isinstance(selection.rows, slice) and not _ascends(rows):
+                # A shard reads ascending rows, each of them once.
+                rows, found = np.unique(rows, return_inverse=True)
+                in_order = False
+            elif not isinstance(selection.positions, slice):
+                in_order = False
             parts.append(selection.shard.read(rows, columns, exact_nulls=exact_nulls))
-            places.append(filled)
+            places.append((filled, found.reshape(-1) + gathered))
+            gathered += len(rows)
         position += range_.stop - range_.start
     joined = {name: concat_values([part[name] for part in parts], name) for name in columns}
     if in_order:
         return joined
-    inverse = np.argsort(np.concatenate(places))
-    return {name: take_values(values, inverse) for name, values in joined.items()}
+    chosen = np.empty(position, np.int64)
+    for filled, found in places:
+        chosen[filled] = found
+    return {name: take_values(values, chosen) for name, values in joined.items()}
+
+
+def _ascends(rows: npt.NDArray[np.int64]) -> bool:
+    return bool((rows[1:] > rows[:-1]).all())
 
 
 def _as_array(positions: Positions) -> npt.NDArray[np.int64]:

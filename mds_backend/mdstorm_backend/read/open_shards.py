@@ -13,8 +13,12 @@ from mdstorm_backend.read.mds_shard import MDSShard
 
 __all__ = ["OpenShards"]
 
-#: Shards that stay open when nobody uses them; compressed ones take memory.
+#: Shards in memory that stay open when nobody uses them; more of them as long as they are small.
 _KEPT = 4
+_KEPT_BYTES = 64 << 20
+#: Mapped shards that stay open. A map costs next to nothing but a file descriptor, of which most
+#: systems allow a process 1,024.
+_KEPT_MAPPED = 256
 
 
 class OpenShards:
@@ -22,10 +26,16 @@ class OpenShards:
 
     Different shards are opened in parallel: the lock is never held while one is read. A shard that
     somebody still holds is found again, however many were opened since; beyond that the last few
-    are kept.
+    are kept, and some hundred of those that are mapped.
+
+    Parameters
+    ----------
+    kept_mapped : int
+        How many mapped shards are kept.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kept_mapped: int = _KEPT_MAPPED) -> None:
+        self._kept_mapped = kept_mapped
         self._renew()
         _instances.add(self)
 
@@ -34,10 +44,22 @@ class OpenShards:
         self._lock = threading.Lock()
         self._opening: dict[int, Future[MDSShard]] = {}
         self._alive: WeakValueDictionary[int, MDSShard] = WeakValueDictionary()
-        self._kept: OrderedDict[int, MDSShard] = OrderedDict()
+        #: Those that are kept, to be found without the lock.
+        self._at_hand: dict[int, MDSShard] = {}
+        #: Their numbers and bytes in memory, the first opened first.
+        self._in_memory: OrderedDict[int, int] = OrderedDict()
+        self._mapped: OrderedDict[int, int] = OrderedDict()
+        self._bytes = 0
+
+    def find(self, number: int) -> MDSShard | None:
+        """Return shard `number` if it is open."""
+        return self._at_hand.get(number) or self._alive.get(number)
 
     def get(self, number: int, open_shard: Callable[[int], MDSShard]) -> MDSShard:
         """Return shard `number`, by `open_shard` unless it is open."""
+        shard = self._at_hand.get(number)
+        if shard is not None:
+            return shard
         with self._lock:
             shard = self._alive.get(number)
             if shard is not None:
@@ -68,10 +90,21 @@ class OpenShards:
         result.set_result(shard)
 
     def _keep(self, number: int, shard: MDSShard) -> None:
-        self._kept[number] = shard
-        self._kept.move_to_end(number)
-        if len(self._kept) > _KEPT:
-            self._kept.popitem(last=False)
+        if number in self._at_hand:
+            return
+        self._at_hand[number] = shard
+        kept = self._in_memory if shard.memory else self._mapped
+        kept[number] = shard.memory
+        self._bytes += shard.memory
+        while self._are_too_many(kept):
+            oldest, memory = kept.popitem(last=False)
+            self._bytes -= memory
+            del self._at_hand[oldest]
+
+    def _are_too_many(self, kept: OrderedDict[int, int]) -> bool:
+        if kept is self._mapped:
+            return len(kept) > self._kept_mapped
+        return len(kept) > _KEPT and self._bytes > _KEPT_BYTES
 
 
 _instances: WeakSet[OpenShards] = WeakSet()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.shard import Shard
 
-__all__ = ["Range", "Selection", "Source", "Window"]
+__all__ = ["Positions", "Range", "RowWindow", "Selection", "Source", "Window", "record_dtype_of"]
 
 #: Up to so many sources, comparing with each bound is faster than a binary search.
 _FEW_SOURCES = 16
@@ -47,6 +47,28 @@ class Selection:
     positions: Positions
 
 
+class RowWindow(Protocol):
+    """Rows as one sequence, wherever they lie."""
+
+    @property
+    def record_dtype(self) -> np.dtype[np.void] | None:
+        """Dtype of a sample if all shards hold records of one dtype, else None."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def select(self, start: int, stop: int, position: int) -> Iterator[Selection]:
+        """Say where the rows `start` to `stop` lie, to be put at `position` of a block.
+
+        The positions of all selections are slices, or those of all are arrays.
+        """
+        ...
+
+    def numbers(self, start: int, stop: int) -> npt.NDArray[np.int64]:
+        """Numbers in the dataset of the rows `start` to `stop`."""
+        ...
+
+
 class Window:
     """Rows of several sources as one sequence.
 
@@ -74,8 +96,7 @@ class Window:
 
         Every block asks for it, and a window may have thousands of shards.
         """
-        dtypes = {_record_dtype(source.shard) for source in self.sources}
-        return dtypes.pop() if len(dtypes) == 1 else None
+        return record_dtype_of(source.shard for source in self.sources)
 
     def select(self, start: int, stop: int, position: int) -> Iterator[Selection]:
         """Say where the rows `start` to `stop` lie, to be put at `position` of a block."""
@@ -131,6 +152,12 @@ class Window:
                 )
 
 
+def record_dtype_of(shards: Iterable[Shard]) -> np.dtype[np.void] | None:
+    """Return the dtype of a sample if all `shards` hold records of one dtype, else None."""
+    dtypes = {_record_dtype(shard) for shard in shards}
+    return dtypes.pop() if len(dtypes) == 1 else None
+
+
 def _record_dtype(shard: Shard) -> np.dtype[np.void] | None:
     if not isinstance(shard, MDSShard) or shard.records is None:
         return None
@@ -141,6 +168,6 @@ def _record_dtype(shard: Shard) -> np.dtype[np.void] | None:
 class Range:
     """The rows `start` to `stop` of a window."""
 
-    window: Window
+    window: RowWindow
     start: int
     stop: int

@@ -18,7 +18,9 @@ from mdstorm_backend.read.open_shards import OpenShards
 
 
 class Shard:
-    """Stands for a shard."""
+    """Stands for a shard; so large that only the last few are kept."""
+
+    memory = 1 << 30
 
 
 class Opener:

@@ -1,0 +1,91 @@
+"""A window of samples named by their numbers: in any order, the same one more than once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.read.shard import Shard
+from mdstorm_backend.read.window import Positions, Selection, record_dtype_of
+
+__all__ = ["IdWindow"]
+
+Ids = npt.NDArray[np.int64]
+
+
+class IdWindow:
+    """Samples of a dataset by number.
+
+    Parameters
+    ----------
+    ids : numpy.ndarray
+        int64, the numbers of the samples in their order.
+    bounds : numpy.ndarray
+        int64, number of the first sample of each shard, and of all samples.
+
+    Attributes
+    ----------
+    shard_numbers : list of int
+        The shards that hold the samples, ascending.
+    shards : mapping of int to Shard
+        Those shards, open; to be set before anything is selected.
+    """
+
+    def __init__(self, ids: Ids, bounds: Ids) -> None:
+        self._ids = ids
+        owners = np.searchsorted(bounds, ids, side="right") - 1
+        self._rows = ids - bounds[owners]
+        present = np.flatnonzero(np.bincount(owners, minlength=1))
+        self.shard_numbers: list[int] = present.tolist()
+        # Numbered anew, in a type whose stable sort is a radix sort.
+        places = np.empty(int(present[-1]) + 1 if len(present) else 0, _small(len(present)))
+        places[present] = np.arange(len(present))
+        self._owners = places[owners]
+        self.shards: Mapping[int, Shard] = {}
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @cached_property
+    def record_dtype(self) -> np.dtype[np.void] | None:
+        """Dtype of a sample if all shards hold records of one dtype, else None."""
+        return record_dtype_of(self.shards.values())
+
+    def numbers(self, start: int, stop: int) -> Ids:
+        """Numbers in the dataset of the rows `start` to `stop`."""
+        return self._ids[start:stop]
+
+    def select(self, start: int, stop: int, position: int) -> Iterator[Selection]:
+        """Say where the rows `start` to `stop` lie, to be put at `position` of a block."""
+        owners, rows = self._owners[start:stop], self._rows[start:stop]
+        counts = np.bincount(owners, minlength=1)
+        ends = np.cumsum(counts)
+        # Where the shards come one after the other nothing has to be sorted, and their samples fill
+        # consecutive rows.
+        ordered = bool((owners[1:] >= owners[:-1]).all())
+        grouped = None if ordered else np.argsort(owners, kind="stable")
+        for number in np.flatnonzero(counts).tolist():
+            first, last = int(ends[number] - counts[number]), int(ends[number])
+            shard = self.shards[self.shard_numbers[number]]
+            if grouped is None:
+                filled = slice(position + first, position + last)
+                yield Selection(shard, _as_slice(rows[first:last]), filled)
+            else:
+                places = grouped[first:last]
+                yield Selection(shard, rows[places], places + position)
+
+
+def _small(count: int) -> np.dtype[Any]:
+    return np.dtype(np.uint16 if count <= 1 << 16 else np.int64)
+
+
+def _as_slice(rows: Ids) -> Positions:
+    """Consecutive rows as a slice, which reads them without an index."""
+    first, last = int(rows[0]), int(rows[-1])
+    if last - first + 1 == len(rows) and bool((np.diff(rows) == 1).all()):
+        return slice(first, last + 1)
+    return rows

@@ -1,0 +1,112 @@
+"""Opening shards ahead of use, in the order of use, by threads."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from weakref import WeakValueDictionary
+
+from mdstorm_backend.read.id_window import IdWindow
+from mdstorm_backend.read.mds_shard import MDSShard
+
+__all__ = ["OpeningWindow", "ShardsAhead"]
+
+#: Threads that open shards: most of their time they wait for a disk or a network.
+_THREADS = 8
+
+
+class OpeningWindow:
+    """A window whose shards are open or under way."""
+
+    def __init__(self, window: IdWindow, shards: dict[int, MDSShard | Future[MDSShard]]) -> None:
+        self._window = window
+        self._shards = shards
+
+    def __len__(self) -> int:
+        return len(self._window)
+
+    def opened(self) -> IdWindow:
+        """Wait for the shards.
+
+        Raises
+        ------
+        MDStormError
+            If one cannot be opened.
+        """
+        if not self._window.shards:
+            self._window.shards = {
+                number: shard.result() if isinstance(shard, Future) else shard
+                for number, shard in self._shards.items()
+            }
+        return self._window
+
+
+class ShardsAhead:
+    """Opens the shards of windows before they are used.
+
+    Parameters
+    ----------
+    open_shard : callable
+        Opens a shard by its number.
+    find : callable
+        Returns the shard of that number if it is open, else None.
+    ahead : int
+        So many samples before they are used their shards are asked for.
+    workers : int
+        With 0 everything happens in the caller's thread, when it is asked for.
+    """
+
+    def __init__(
+        self,
+        open_shard: Callable[[int], MDSShard],
+        find: Callable[[int], MDSShard | None],
+        ahead: int,
+        workers: int,
+    ) -> None:
+        self._open_shard = open_shard
+        self._find = find
+        self._ahead = ahead if workers else 0
+        #: Kept by the windows that wait for them.
+        self._under_way: WeakValueDictionary[int, Future[MDSShard]] = WeakValueDictionary()
+        self._pool = (
+            ThreadPoolExecutor(_THREADS, thread_name_prefix="mdstorm-open") if workers else None
+        )
+
+    def __enter__(self) -> ShardsAhead:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._pool:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def __call__(self, windows: Iterable[IdWindow]) -> Iterator[OpeningWindow]:
+        """Yield the windows in their order, the shards of those that follow under way."""
+        waiting: deque[OpeningWindow] = deque()
+        samples = 0
+        for window in windows:
+            waiting.append(OpeningWindow(window, {n: self._begin(n) for n in window.shard_numbers}))
+            samples += len(window)
+            while waiting and samples - len(waiting[0]) >= self._ahead:
+                samples -= len(waiting[0])
+                yield waiting.popleft()
+        yield from waiting
+
+    def _begin(self, number: int) -> MDSShard | Future[MDSShard]:
+        if self._pool is None:
+            return self._open(number)
+        found = self._find(number) or self._under_way.get(number)
+        if found is None:
+            found = self._under_way[number] = self._pool.submit(self._open, number)
+        return found
+
+    def _open(self, number: int) -> MDSShard:
+        shard = self._open_shard(number)
+        shard.will_need()
+        return shard

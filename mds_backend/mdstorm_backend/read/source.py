@@ -1,0 +1,70 @@
+"""What the readers ask of the data: one dataset, or several as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.read.mds_shard import MDSShard
+from mdstorm_backend.schema import Schema
+
+__all__ = ["SampleSource"]
+
+
+class SampleSource(Protocol):
+    """Samples with numbers from 0, in shards with numbers from 0."""
+
+    @property
+    def url(self) -> str:
+        """Where they are, for messages."""
+        ...
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of a whole batch."""
+        ...
+
+    @property
+    def shard_sizes(self) -> tuple[int, ...]:
+        """Samples of each shard."""
+        ...
+
+    @property
+    def bounds(self) -> npt.NDArray[np.int64]:
+        """Number of the first sample of each shard, and of all samples."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all shards, uncompressed."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Identity of the content, by which a checkpoint knows its dataset."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def select(self, columns: Sequence[str] | None) -> tuple[str, ...]:
+        """Return the names in `columns`, or of all columns for None."""
+        ...
+
+    def shard(self, number: int) -> MDSShard:
+        """Open a shard."""
+        ...
+
+    def find_open(self, number: int) -> MDSShard | None:
+        """Return a shard if it is open."""
+        ...
+
+    def locate(self, i: int) -> tuple[int, int]:
+        """Return the number of the shard that holds sample `i`, and its row there."""
+        ...
+
+    def sample(self, i: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
+        """Return sample `i`, all of its columns for None."""
+        ...
