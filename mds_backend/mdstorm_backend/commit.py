@@ -18,7 +18,15 @@ from mdstorm_backend.schema import FORMAT_VERSION, Column, Schema
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.shard_writer import ShardReport
 
-__all__ = ["MARKER_NAME", "abandon", "commit", "mark_directory", "remove_dataset"]
+__all__ = [
+    "MARKER_NAME",
+    "abandon",
+    "build_index",
+    "commit",
+    "mark_directory",
+    "remove_dataset",
+    "write_index",
+]
 
 #: Says that mdstorm made the directory. Other readers list files that end in ``.json``.
 MARKER_NAME = "_mdstorm"
@@ -63,8 +71,8 @@ def commit(
         If a shard is not where it was reported, because executors wrote to disks of their own, or
         if another job has published a dataset there in the meantime.
     """
-    shards = tuple(report.info for report in reports)
-    names = {(info.zip_data or info.raw_data).basename: info for info in shards}
+    infos = [report.info for report in reports]
+    names = {(info.zip_data or info.raw_data).basename: info for info in infos}
     sizes = dict(location.list_sizes())
     missing = [
         name
@@ -83,13 +91,34 @@ def commit(
             f"another job has written a dataset to {location.url} in the meantime. It is left as "
             "it is; write to a directory of your own"
         )
+    index = build_index(schema, reports)
+    write_index(location, index)
+    for name in _shards_of(job, sizes):
+        if name not in names:
+            location.remove(name)
+    return index
+
+
+def build_index(schema: Schema, reports: Sequence[ShardReport]) -> Index:
+    """Return the index of the shards of `reports`, in that order, with their nulls counted."""
+    shards = tuple(report.info for report in reports)
     columns = tuple(_with_counts(column, reports) for column in schema)
     extra = {
         "version": FORMAT_VERSION,
         "num_rows": sum(info.samples for info in shards),
         "columns": Schema(columns).to_json(),
     }
-    index = Index(shards, extra)
+    return Index(shards, extra)
+
+
+def write_index(location: Location, index: Index) -> None:
+    """Write the index, which makes the directory a dataset, and read it back.
+
+    Raises
+    ------
+    WriteError
+        If it reads back as something else.
+    """
     content = index.to_bytes()
     location.write(INDEX_NAME, [content])
     if bytes(location.read(INDEX_NAME)) != content:
@@ -98,10 +127,6 @@ def commit(
             "process writes to the same directory, or its storage is at fault: choose another "
             "directory"
         )
-    for name in _shards_of(job, sizes):
-        if name not in names:
-            location.remove(name)
-    return index
 
 
 def abandon(location: Location, job: str) -> None:
