@@ -22,6 +22,10 @@ __all__ = ["SHUFFLE_ALGORITHMS", "block_range", "permutation", "shuffle"]
 SHUFFLE_ALGORITHMS = ("naive", "py1s", "py2s", "py1br", "py1e")
 
 
+#: Least number of ids that are sorted at a time, beside those that blocks keep from being final.
+_WINDOW = 1 << 20
+
+
 @dataclass(frozen=True)
 class _Spans:
     """Stretches of consecutive ids: their first ids and their lengths."""
@@ -185,7 +189,7 @@ def _disperse(
     """
     settled, offset, size = 0, 0, len(ids)
     waiting: list[npt.NDArray[np.float64]] = []
-    window = 2 * high + (1 << 20)
+    window = 2 * high + _WINDOW
     for length in lengths:
         half = max((int(rng.integers(low, high)) - length) / 2, 0)
         shift = rng.uniform(max(-half, -offset), min(half, size - offset - length), length)

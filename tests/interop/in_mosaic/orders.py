@@ -1,0 +1,120 @@
+"""Computes partitions, shuffles, samplings and epochs with MosaicML Streaming's own functions.
+
+    orders.py SETTINGS.json RESULTS.npz
+
+The settings are a list of pairs of a kind and its arguments. Result number i is the array ``i``;
+settings for which MosaicML Streaming raises have none. Prints number and text of every error.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from streaming import Stream, StreamingDataset
+from streaming.base.batching import generate_work
+from streaming.base.partition import get_partitions
+from streaming.base.sampling import get_sampling
+from streaming.base.shuffle import get_shuffle
+from streaming.base.world import World
+
+Settings = dict[str, Any]
+
+
+def partition(settings: Settings) -> Any:
+    return get_partitions(**settings)
+
+
+def shuffle(settings: Settings) -> Any:
+    sizes = np.array(settings.pop("shard_sizes"), np.int64)
+    return get_shuffle(shard_sizes=sizes, **settings)
+
+
+def sampling(settings: Settings) -> Any:
+    sizes = np.array(settings.pop("sizes"), np.int64)
+    return get_sampling(sizes, **settings)
+
+
+def replicate(settings: Settings) -> Any:
+    nodes, ranks = settings["nodes_ranks"]
+    worlds = [World(nodes, ranks, 1, worker) for worker in range(nodes * ranks)]
+    found = [world.replicate(settings["replication"]) for world in worlds]
+    return np.array([(w.rank, w.num_ranks, w.ranks_per_node, w.num_nodes, w.node) for w in found])
+
+
+def weights(settings: Settings) -> Any:
+    dataset = stand_in(settings)
+    return np.array([(s.proportion, s.repeat, s.choose) for s in dataset.streams])
+
+
+def work(settings: Settings) -> Any:
+    world = World(*settings["nodes_ranks_workers"], 0)
+    return generate_work(
+        settings["order"]["batching_method"],
+        stand_in(settings),
+        world,
+        settings["epoch"],
+        settings["sample_in_epoch"],
+    )
+
+
+def stand_in(settings: Settings) -> Any:
+    """Make an object with all that the batching methods look at in a dataset, without shards."""
+    order = settings["order"]
+    sizes = [np.array(stream["shard_sizes"], np.int64) for stream in settings["streams"]]
+    all_sizes = np.concatenate(sizes)
+    per_stream = np.array([len(s) for s in sizes])
+    streams = []
+    for stream in settings["streams"]:
+        given = {k: v for k, v in stream.items() if k != "shard_sizes"}
+        streams.append(Stream(local="unused", **given))
+    samples_per_stream = np.array([s.sum() for s in sizes])
+    epoch_size = Stream.apply_weights(
+        streams, samples_per_stream, order["epoch_size"], order["shuffle_seed"]
+    )
+    dataset = SimpleNamespace(
+        **{**order, "epoch_size": epoch_size},
+        streams=streams,
+        num_streams=len(streams),
+        samples_per_shard=all_sizes,
+        shards_per_stream=per_stream,
+        shard_offset_per_stream=np.cumsum(per_stream) - per_stream,
+        sample_offset_per_shard=np.cumsum(all_sizes) - all_sizes,
+        epoch_seed_change=order["shuffle"] and order["sampling_method"] == "balanced",
+        initial_physical_nodes=settings["initial_physical_nodes"],
+    )
+    dataset.resample_streams = StreamingDataset.resample_streams.__get__(dataset)
+    return dataset
+
+
+KINDS: dict[str, Callable[[Settings], Any]] = {
+    "partition": partition,
+    "shuffle": shuffle,
+    "sampling": sampling,
+    "replicate": replicate,
+    "weights": weights,
+    "work": work,
+}
+
+
+def main() -> None:
+    with open(sys.argv[1]) as file:
+        settings = json.load(file)
+    warnings.simplefilter("ignore")
+    np.seterr(all="ignore")
+    results, errors = {}, {}
+    for i, (kind, arguments) in enumerate(settings):
+        try:
+            results[str(i)] = KINDS[kind](arguments)
+        except Exception as error:
+            errors[i] = f"{type(error).__name__}: {error}"
+    np.savez(sys.argv[2], **results)
+    print(json.dumps(errors))
+
+
+main()

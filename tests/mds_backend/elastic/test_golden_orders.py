@@ -1,0 +1,116 @@
+"""What MosaicML Streaming gave, recorded: these tests need no environment that has it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mdstorm_backend.elastic import ElasticOrder, StreamShape, partition, shuffle
+from mdstorm_backend.elastic.sampling import ShardSample, resample, samples_per_shard
+from mdstorm_backend.world import World
+
+GOLDEN = json.loads((Path(__file__).parent / "golden_orders.json").read_text())
+#: Samples per shard of the dataset `multi_shard`.
+MULTI_SHARD = [StreamShape((19, 18, 18, 5))]
+#: Arguments under other names.
+RENAMED = {"ncn": "num_canonical_nodes", "seed": "shuffle_seed", "block": "shuffle_block_size"}
+ORDER = ("batch_size", "shuffle", "shuffle_algo", "batching_method", "epoch_size", *RENAMED)
+
+Case = dict[str, Any]
+
+
+def flat(work: Any) -> list[int]:
+    return [int(i) for i in work.ravel() if i >= 0]
+
+
+@pytest.mark.parametrize("case", GOLDEN["partitions"], ids=lambda case: case["args"]["algo"])
+def test_partitions(case: Case) -> None:
+    assert partition(**case["args"]).tolist() == case["result"]
+
+
+@pytest.mark.parametrize("case", GOLDEN["shuffles"], ids=lambda case: case["args"]["algo"])
+def test_shuffles(case: Case) -> None:
+    assert shuffle(**case["args"]).tolist() == case["result"]
+
+
+@pytest.mark.parametrize("case", GOLDEN["sampling"])
+def test_samplings(case: Case) -> None:
+    arguments = dict(case["args"])
+    sizes = arguments.pop("samples_per_shard")
+    assert samples_per_shard(sizes, **arguments).tolist() == case["result"]
+
+
+def of_work(case: Case) -> tuple[ElasticOrder, list[StreamShape]]:
+    arguments = case["args"]
+    pairs = zip(arguments["shard_sizes_per_stream"], arguments["weights"], strict=True)
+    streams = [
+        StreamShape(tuple(sizes), **({name: value} if name else {}))
+        for sizes, (name, value) in pairs
+    ]
+    given = {RENAMED.get(name, name): arguments[name] for name in ORDER if name in arguments}
+    return ElasticOrder(**given), streams
+
+
+@pytest.mark.parametrize("case", GOLDEN["work"], ids=lambda case: case["args"]["batching_method"])
+def test_work_of_all_nodes_ranks_and_workers(case: Case) -> None:
+    arguments = case["args"]
+    order, streams = of_work(case)
+    nodes, ranks, workers = arguments["nodes_ranks_workers"]
+    found = order.world_work(
+        streams,
+        World(0, nodes * ranks, ranks),
+        arguments.get("epoch", 0),
+        arguments.get("sample_in_epoch", 0),
+        num_workers=workers,
+    )
+    assert found.tolist() == case["result"]
+
+
+@pytest.mark.parametrize("case", GOLDEN["work"], ids=lambda case: case["args"]["batching_method"])
+def test_weights_and_resampled_samples(case: Case) -> None:
+    order, streams = of_work(case)
+    weights = order.weights(streams)
+    for name in ("proportion", "repeat", "choose"):
+        assert [getattr(weight, name) for weight in weights] == case[name]
+    assert order.num_samples(streams) == case["epoch_size"]
+    epoch, seed = case["args"].get("epoch", 0), order.shuffle_seed
+    samples, first = [], 0
+    for stream, weight in zip(streams, weights, strict=True):
+        counts = samples_per_shard(
+            stream.shard_sizes, weight.choose, 1, seed, epoch, use_epoch=order.shuffle
+        )
+        samples.append(ShardSample(first, np.array(stream.shard_sizes), counts))
+        first += stream.num_samples
+    found = resample(samples, seed + epoch)
+    assert found.units.tolist() == case["resampled_units"]
+    ids = np.arange(found.num_samples) + found.first_id if found.ids is None else found.ids
+    assert ids.tolist() == case["resampled_ids"]
+
+
+@pytest.mark.parametrize("case", GOLDEN["end_to_end_on_multi_shard"], ids=lambda c: str(c["args"]))
+def test_epochs_batches_of_workers_and_the_rest_after_resuming(case: Case) -> None:
+    order = ElasticOrder(**case["args"])
+    resolved = order.resolved(num_nodes=1)
+    assert resolved.num_canonical_nodes == case["num_canonical_nodes"]
+    assert resolved.shuffle_block_size == case["shuffle_block_size"]
+    for epoch, ids in enumerate(case["epochs"]):
+        assert flat(order.rank_work(MULTI_SHARD, World(), epoch)) == ids
+
+    state = case["state_after_4_batches"]
+    rest = replace(order, batch_size=6).rank_work(
+        MULTI_SHARD,
+        World(),
+        state["epoch"],
+        state["sample_in_epoch"],
+        state["initial_physical_nodes"],
+    )
+    assert flat(rest) == case["rest_after_resume"]
+
+    work = order.rank_work(MULTI_SHARD, World(), 0, num_workers=2)
+    in_turn = [flat(batch) for batches in zip(*work, strict=True) for batch in batches]
+    assert [batch for batch in in_turn if batch] == case["batches_with_2_workers"]
