@@ -7,20 +7,45 @@ in the order of the DataFrame, their Spark types, and how many nulls they hold.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
-from mdstorm_backend.encodings import parse_encoding
+from mdstorm_backend.encodings import IMAGE_LISTS, IMAGES, general_encoding, parse_encoding
 from mdstorm_backend.index import ShardInfo
 from mdstorm_backend.spark_types import SparkType, arrow_type
 
-__all__ = ["FORMAT_VERSION", "Column", "Schema"]
+__all__ = ["FORMAT_VERSION", "Column", "Origin", "Schema"]
 
 #: Version of the object under the key ``"mdstorm"``.
 FORMAT_VERSION = 1
+
+
+#: Stored as text, delivered as what the text stands for.
+_TEXT_TYPES = {"str_int": pa.int64(), "str_float": pa.float64()}
+_PLAIN_TEXTS = frozenset({"str", "json", "str_decimal"})
+
+#: Values that only a Python object can hold; and such whose Arrow type only Spark knows.
+_OBJECTS = frozenset({"pkl", *IMAGES, *IMAGE_LISTS})
+_UNTYPED = frozenset({"json", "str_decimal"})
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What the reader of a dataset knows of it, and the dataset does not say.
+
+    Attributes
+    ----------
+    url : str
+        Where it was opened, for error messages.
+    allow_unsafe_types : bool
+        Whether the caller allows by name that values are unpickled.
+    """
+
+    url: str = ""
+    allow_unsafe_types: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,6 +69,8 @@ class Column:
         Null elements inside arrays that are not null themselves.
     length : int or None
         Length in elements of every array of the column, None where it varies.
+    origin : Origin
+        Where it was opened; no part of the column's identity, and never stored.
     """
 
     name: str
@@ -53,10 +80,15 @@ class Column:
     null_count: int = 0
     element_null_count: int = 0
     length: int | None = None
+    origin: Origin = field(default=Origin(), compare=False, repr=False)
 
     @cached_property
     def arrow_type(self) -> pa.DataType:
-        """Arrow type of the values as they are delivered, after any cast at writing."""
+        """Arrow type of the values as they are delivered, after any cast at writing.
+
+        Arrays that state their own dtype are lists of an unknown type, ``list<null>``; images and
+        pickles are the bytes that are stored.
+        """
         encoding = parse_encoding(self.encoding)
         encoding.check_decodable(self.name)
         if self.spark_type is not None:
@@ -70,12 +102,23 @@ class Column:
             return pa.list_(_numeric_arrow_type(encoding.dtype))
         if encoding.dtype is not None:
             return _numeric_arrow_type(encoding.dtype)
-        return pa.binary() if encoding.kind == "bytes" else pa.string()
+        if encoding.kind in _TEXT_TYPES:
+            return _TEXT_TYPES[encoding.kind]
+        return pa.string() if encoding.kind in _PLAIN_TEXTS else pa.binary()
 
     @property
     def is_array(self) -> bool:
         """Whether a value is a numeric array."""
         return self.encoding.startswith("ndarray")
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the reading core delivers stored values, for `read.late` to decode.
+
+        Images, pickles, and what only a Spark type would make a value of: JSON and decimals.
+        """
+        kind = parse_encoding(self.encoding).kind
+        return kind in _OBJECTS or (kind in _UNTYPED and self.spark_type is None)
 
     @property
     def is_nested(self) -> bool:
@@ -158,14 +201,22 @@ class Schema:
         """Return the schema of the columns `names`, in that order."""
         return Schema(tuple(self._by_name[name] for name in names))
 
+    def opened(self, url: str, *, allow_unsafe_types: bool = False) -> Schema:
+        """Return the schema of a dataset that was opened at `url`."""
+        origin = Origin(url, allow_unsafe_types)
+        return Schema(tuple(replace(column, origin=origin) for column in self.columns))
+
     def to_json(self) -> list[dict[str, Any]]:
         """Return one object per column."""
-        return [asdict(column) for column in self.columns]
+        return [
+            {key: value for key, value in asdict(column).items() if key != "origin"}
+            for column in self.columns
+        ]
 
     @classmethod
     def from_json(cls, value: list[dict[str, Any]]) -> Schema:
         """Read what `to_json` wrote; keys of later versions are left alone."""
-        known = Column.__dataclass_fields__
+        known = {f.name for f in fields(Column)} - {"origin"}
         return cls(tuple(Column(**{k: v for k, v in c.items() if k in known}) for c in value))
 
     @classmethod
@@ -179,15 +230,14 @@ class Schema:
 
 
 def _merge_encodings(name: str, found: set[str]) -> Column:
-    if len(found) == 1:
-        text = found.pop()
-        shape = text.split(":")[2:] if text.startswith("ndarray:") else []
-        if shape and "," not in shape[0]:
-            dtype = text.split(":")[1]
-            return replace(Column(name, f"ndarray:{dtype}"), length=int(shape[0]))
-        return Column(name, text)
-    general = {":".join(text.split(":")[:2]) for text in found}
-    return Column(name, general.pop() if len(general) == 1 else min(found))
+    if len(found) > 1:
+        return Column(name, general_encoding(sorted(found)))
+    text = found.pop()
+    shape = text.split(":")[2:] if text.startswith("ndarray:") else []
+    if shape and shape[0] and "," not in shape[0]:
+        dtype = text.split(":")[1]
+        return replace(Column(name, f"ndarray:{dtype}"), length=int(shape[0]))
+    return Column(name, text)
 
 
 def _numeric_arrow_type(dtype: Any) -> pa.DataType:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from mdstorm_backend.encodings import (
     SCALAR_DTYPES,
     Encoding,
     array_encoding,
+    general_encoding,
     parse_encoding,
 )
 from mdstorm_backend.errors import UnsupportedEncodingError
@@ -41,7 +43,29 @@ def test_fixed_size_encodings_say_how_many_bytes_a_value_takes(text: str, size: 
     assert parse_encoding(text).size == size
 
 
-@pytest.mark.parametrize("text", ["str", "bytes", "json", "str_decimal", "ndarray:float32"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "str",
+        "bytes",
+        "json",
+        "str_int",
+        "str_float",
+        "str_decimal",
+        "ndarray",
+        "ndarray:",
+        "ndarray:float32",
+        "pil",
+        "jpeg",
+        "jpeg_array",
+        "jpegarray",
+        "png",
+        "list[pil]",
+        "list[jpeg]",
+        "list[png]",
+        "pkl",
+    ],
+)
 def test_variable_size_encodings_have_no_size(text: str) -> None:
     encoding = parse_encoding(text)
     assert encoding.size is None
@@ -94,7 +118,7 @@ def test_an_impossible_shape_is_refused(shape: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["pkl", "jpeg", "png", "list[pil]", "ndarray", "ndarray:bool", "x"]
+    "text", ["x", "ndarray:bool", "ndarray::3", "str:x", "bytes:8", "list[str]", "bool", "webp"]
 )
 def test_other_encodings_are_opaque_and_named_when_wanted(text: str) -> None:
     encoding = parse_encoding(text)
@@ -119,3 +143,60 @@ def test_arrays_of_one_length_are_stored_without_it(length: int | None, text: st
     assert parse_encoding(text) == Encoding(
         text, "ndarray", np.dtype("<f4"), (length,) if length else None
     )
+
+
+def test_both_names_of_a_list_of_jpegs_are_one_kind() -> None:
+    assert parse_encoding("jpegarray").kind == parse_encoding("jpeg_array").kind
+    assert parse_encoding("jpegarray").text == "jpegarray"
+
+
+@pytest.mark.parametrize("shape", ["99999999999", "65536,65536", "1,2147483647"])
+def test_an_array_that_no_shard_can_hold_is_refused(shape: str) -> None:
+    with pytest.raises(UnsupportedEncodingError, match="less than 4 GiB"):
+        parse_encoding(f"ndarray:int32:{shape}")
+
+
+@pytest.mark.parametrize(
+    ("texts", "general"),
+    [
+        (["str"], "str"),
+        (["int32", "int64"], "int64"),
+        (["int8", "uint8"], "int16"),
+        (["int", "int32"], "int64"),
+        (["float16", "float64"], "float64"),
+        (["ndarray:int32:3", "ndarray:int32:4"], "ndarray:int32"),
+        (["ndarray:int32", "ndarray:int32:2,2"], "ndarray:int32"),
+        (["ndarray:int32", "ndarray:int64"], "ndarray"),
+        (["ndarray", "ndarray:int32:3"], "ndarray"),
+        (["bytes", "str"], "bytes"),
+        (["jpeg", "png"], "png"),
+        (["list[jpeg]", "list[png]"], "list[png]"),
+        (["int32", "str_int"], "str_int"),
+        (["float32", "str_float"], "str_float"),
+        (["jpeg_array", "jpegarray"], "jpeg_array"),
+    ],
+)
+def test_the_general_encoding_holds_the_values_of_all(texts: list[str], general: str) -> None:
+    assert general_encoding(texts) == general
+    assert general_encoding(texts[::-1]) in (general, texts[-1])
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["int32", "str"],
+        ["int64", "uint64"],
+        ["int64", "float64"],
+        ["str_int", "uint64"],
+        ["pil", "png"],
+        ["json", "str"],
+        ["ndarray:int32", "int32"],
+        ["jpeg_array", "list[jpeg]"],
+        ["later", "str"],
+    ],
+)
+def test_encodings_with_nothing_in_common_are_opaque(texts: list[str]) -> None:
+    encoding = parse_encoding(general_encoding(texts))
+    assert encoding.is_opaque
+    with pytest.raises(UnsupportedEncodingError, match=re.escape(f"as {texts[0]} and {texts[1]}")):
+        encoding.check_decodable("x")

@@ -12,10 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mdstorm_backend.encodings import Encoding
-from mdstorm_backend.errors import UnsupportedEncodingError
-
-__all__ = ["decode_json_lists", "decode_ragged", "gather_binary", "gather_fixed"]
+__all__ = ["Positions", "decode_json_lists", "gather_binary", "gather_fixed"]
 
 Positions = npt.NDArray[np.int64]
 _INT32_MAX = np.iinfo(np.int32).max
@@ -68,41 +65,6 @@ def gather_binary(
         container, 2 * count, [None, pa.py_buffer(bounds), pa.py_buffer(data)]
     )
     return alternating.take(pa.array(np.arange(0, 2 * count, 2))).cast(type_)
-
-
-def decode_ragged(
-    data: npt.NDArray[np.uint8],
-    starts: Positions,
-    lengths: Positions,
-    encoding: Encoding,
-    name: str,
-) -> pa.ListArray:
-    """Decode one-dimensional arrays of any length.
-
-    Each value is a shape header (a byte ``1 << 2 | w``, then the length in ``1 << w`` bytes) and
-    the elements.
-    """
-    assert encoding.dtype is not None
-    marks = data[starts]
-    if len(marks) and (marks >> 2 != 1).any():
-        dimensions = int((marks >> 2)[marks >> 2 != 1][0])
-        raise UnsupportedEncodingError(
-            f"column {name!r} holds arrays of {dimensions} dimensions; this version decodes arrays "
-            "of varying shape with one. Leave the column out with columns=[…]"
-        )
-    headers = 1 + (1 << (marks & 3).astype(np.int64))
-    sizes = lengths - headers
-    if (sizes < 0).any() or (sizes % encoding.dtype.itemsize).any():
-        raise ValueError(f"column {name!r} holds arrays of sizes that their headers do not allow")
-    offsets = np.zeros(len(starts) + 1, np.int64)
-    np.cumsum(sizes // encoding.dtype.itemsize, out=offsets[1:])
-    raw = gather_binary(data, starts + headers, sizes, pa.binary())
-    elements = pa.Array.from_buffers(
-        pa.from_numpy_dtype(encoding.dtype.newbyteorder("=")),
-        int(offsets[-1]),
-        [None, raw.buffers()[2]],
-    )
-    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), elements)
 
 
 def decode_json_lists(texts: pa.Array) -> pa.ListArray:

@@ -36,12 +36,16 @@ def to_logical(
     exact_nulls : bool
         Deliver nulls of floating-point columns as nulls, not as NaN.
     """
+    if column.spark_type is None:
+        stored = _in_general_form(column, stored)
+        if isinstance(stored, np.ndarray) and stored.dtype == object:
+            return stored if valid is None else _with_none(stored, valid)
     values = _typed(column, stored)
     if column.is_numpy(exact_nulls=exact_nulls):
         return values
     values = as_arrow(values)
-    if column.is_array or isinstance(stored, np.ndarray):
-        values = values.cast(column.arrow_type)
+    if values.type != column.arrow_type and (column.is_array or isinstance(stored, np.ndarray)):
+        values = values if _states_dtype(column) else values.cast(column.arrow_type)
     if elements is not None and (exact_nulls or not column.is_floating):
         flat = pc.if_else(pa.array(elements), values.flatten(), None)
         values = pa.ListArray.from_arrays(values.offsets, flat)
@@ -76,7 +80,34 @@ def view_dtype(column: Column) -> np.dtype[Any] | None:
     return None if stored is None else stored.newbyteorder("=")
 
 
+def _with_none(objects: npt.NDArray[Any], valid: Mask) -> npt.NDArray[Any]:
+    result: npt.NDArray[Any] = objects.copy()
+    result[~valid] = None
+    return result
+
+
+def _states_dtype(column: Column) -> bool:
+    """Whether the values of an array column say themselves of which dtype they are."""
+    return column.is_array and parse_encoding(column.encoding).dtype is None
+
+
+def _in_general_form(column: Column, stored: Values) -> Values:
+    """Return what a shard stores in an encoding of its own in the form of the dataset's."""
+    dtype = parse_encoding(column.encoding).dtype
+    if isinstance(stored, np.ndarray):
+        if stored.dtype == object:
+            return stored
+        if column.is_array and stored.ndim > 2 and not column.has_shape:
+            return np.fromiter(stored, object, len(stored))
+        return stored if dtype is None or stored.dtype == dtype else stored.astype(dtype)
+    if pa.types.is_list(stored.type) or stored.type == column.arrow_type:
+        return stored
+    return stored.cast(column.arrow_type)
+
+
 def _typed(column: Column, stored: Values) -> Values:
+    if column.spark_type is None:
+        return stored
     if isinstance(stored, np.ndarray):
         return _numpy_typed(column, stored)
     if column.is_array:
@@ -92,9 +123,11 @@ def _numpy_typed(column: Column, stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def _parsed(column: Column, values: pa.Array) -> pa.Array:
     """Parse what is stored as text. The placeholders of nulls are gone by now."""
-    if pa.types.is_decimal(column.arrow_type):
+    if column.spark_type is None:
+        return values
+    if pa.types.is_decimal(column.arrow_type) or column.encoding in ("str_int", "str_float"):
         return values.cast(column.arrow_type)
-    if column.encoding == "json" and column.spark_type is not None:
+    if column.encoding == "json":
         return (
             decode_json(values, column.arrow_type)
             if column.is_nested

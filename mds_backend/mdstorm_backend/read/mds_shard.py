@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import mmap
+import struct
 from collections.abc import Sequence
 from functools import cached_property
 from math import prod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.batch import Batch, Values, as_arrow
-from mdstorm_backend.encodings import Encoding
+from mdstorm_backend.encodings import TEXTS, Encoding
 from mdstorm_backend.errors import CorruptDatasetError, MDStormError
 from mdstorm_backend.index import ShardInfo
 from mdstorm_backend.layout import ShardLayout, Validity, parse_header, unpack_validity
-from mdstorm_backend.read.decode import decode_ragged, gather_binary, gather_fixed
+from mdstorm_backend.read.arrays import decode_arrays
+from mdstorm_backend.read.decode import gather_binary, gather_fixed
 from mdstorm_backend.read.logical import to_logical
+from mdstorm_backend.read.samples import SampleDecoder, sample_decoder
 from mdstorm_backend.read.shard import Rows, contiguous
+from mdstorm_backend.read.texts import parse_floats, parse_integers
 from mdstorm_backend.schema import Column, Schema
 from mdstorm_backend.storage import Buffer
 
 __all__ = ["MDSShard"]
 
 Positions = npt.NDArray[np.int64]
+
+#: Texts that are numbers.
+_PARSERS = {"str_int": parse_integers, "str_float": parse_floats}
 
 
 class MDSShard:
@@ -41,6 +49,19 @@ class MDSShard:
     url : str
         Where the file came from, for error messages.
 
+    Attributes
+    ----------
+    schema, url
+        As above.
+    layout : ShardLayout
+        Where the values of a sample lie.
+    data : memoryview
+        The file, of format ``B``.
+    is_fixed : bool
+        Whether all samples have one size.
+    offsets : numpy.ndarray
+        Where each sample begins in the file, uint32 of shape ``(samples + 1,)``.
+
     Raises
     ------
     CorruptDatasetError
@@ -50,17 +71,20 @@ class MDSShard:
     def __init__(self, buffer: Buffer, info: ShardInfo, schema: Schema, *, url: str) -> None:
         self._buffer = buffer
         self._data = np.frombuffer(buffer, np.uint8)
-        self._schema = schema
-        self._layout = ShardLayout.of(info)
-        self._url = url
-        self._offsets, self._extra = parse_header(self._data, info, url=url)
+        self.data = self._data.data
+        self.schema = schema
+        self.layout = ShardLayout.of(info)
+        self.url = url
+        self.offsets, self._extra = parse_header(self._data, info, url=url)
         self.num_samples = info.samples
-        if self._layout.is_fixed:
+        self._samplers: dict[tuple[str, ...] | None, SampleDecoder] = {}
+        self.is_fixed = self.layout.is_fixed
+        if self.is_fixed:
             size = self.record_dtype.itemsize * info.samples
-            if int(self._offsets[-1]) - int(self._offsets[0]) != size:
+            if int(self.offsets[-1]) - int(self.offsets[0]) != size:
                 raise self._corrupt(
                     f"holds {info.samples} samples of {self.record_dtype.itemsize} bytes each by "
-                    f"its index, but {self._offsets[-1] - self._offsets[0]} bytes of samples"
+                    f"its index, but {self.offsets[-1] - self.offsets[0]} bytes of samples"
                 )
 
     def will_need(self) -> None:
@@ -68,21 +92,27 @@ class MDSShard:
         if isinstance(self._buffer, memoryview) and isinstance(self._buffer.obj, mmap.mmap):
             self._buffer.obj.madvise(mmap.MADV_WILLNEED)
 
+    @property
+    def memory(self) -> int:
+        """Bytes that it keeps in memory; 0 if it is mapped."""
+        mapped = isinstance(self._buffer, memoryview) and isinstance(self._buffer.obj, mmap.mmap)
+        return 0 if mapped else len(self._buffer)
+
     @cached_property
     def record_dtype(self) -> np.dtype[np.void]:
         """Packed dtype of a sample; only where every column has a fixed size."""
-        return self._layout.record_dtype
+        return self.layout.record_dtype
 
     @cached_property
     def records(self) -> npt.NDArray[np.void] | None:
         """All samples as opaque records, a view; None where sizes vary."""
-        if not self._layout.is_fixed:
+        if not self.is_fixed:
             return None
         dtype = np.dtype(f"V{self.record_dtype.itemsize}")
-        start = int(self._offsets[0])
+        start = int(self.offsets[0])
         if dtype.itemsize == 0 or self.num_samples == 0:
             return np.empty(self.num_samples, dtype)
-        return np.frombuffer(self._data.data, dtype, self.num_samples, start)
+        return np.frombuffer(self.data, dtype, self.num_samples, start)
 
     @cached_property
     def validity(self) -> Validity:
@@ -99,7 +129,7 @@ class MDSShard:
         """Whether bitmaps are as long as their columns, where that is known beforehand."""
         shapes = {
             name: encoding.shape
-            for name, encoding in zip(self._layout.names, self._layout.encodings, strict=True)
+            for name, encoding in zip(self.layout.names, self.layout.encodings, strict=True)
         }
         return all(len(mask) == self.num_samples for mask in validity.rows.values()) and all(
             shape is None or len(mask) == self.num_samples * prod(shape)
@@ -117,12 +147,54 @@ class MDSShard:
         CorruptDatasetError
             If values are not what their encoding says.
         """
-        for name, encoding in zip(self._layout.names, self._layout.encodings, strict=True):
+        for name, encoding in zip(self.layout.names, self.layout.encodings, strict=True):
             if encoding.is_opaque and name in columns:
                 encoding.check_decodable(name)
         try:
             return self._read(rows, columns, exact_nulls=exact_nulls)
-        except (IndexError, ValueError) as error:
+        except (IndexError, OverflowError, ValueError) as error:
+            if isinstance(error, MDStormError):
+                raise
+            raise self._corrupt(f"holds values that cannot be decoded ({error})") from error
+
+    def sample(self, row: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
+        """Decode one sample, in a few microseconds.
+
+        Parameters
+        ----------
+        row : int
+            Its number in the shard.
+        columns : sequence of str, optional
+            Which columns, in which order; by default all of the dataset.
+
+        Returns
+        -------
+        dict
+            Columns without a Spark type as MosaicML Streaming decodes them: a Python integer for
+            ``int``, NumPy scalars and (owned, writable) arrays, Pillow images that are not decoded
+            yet, what JSON and pickles stand for. Columns with one as rows of `read`. None for null.
+
+        Raises
+        ------
+        IndexError
+            If there is no such sample.
+        UnsupportedEncodingError
+            If a column cannot be decoded.
+        UnsafeTypeError
+            If a column holds pickles, and the dataset was opened without `allow_unsafe_types`.
+        CorruptDatasetError
+            If a value is not what its encoding says.
+        """
+        if not 0 <= row < self.num_samples:
+            raise IndexError(f"sample {row} of {self.num_samples} in {self.url}")
+        try:
+            key = None if columns is None else tuple(columns)
+            decode = self._samplers.get(key)
+            if decode is None:
+                decode = sample_decoder(self, self.schema.names if key is None else key)
+                self._samplers[key] = decode
+            return decode(row)
+        except (IndexError, OverflowError, ValueError, struct.error) as error:
             if isinstance(error, MDStormError):
                 raise
             raise self._corrupt(f"holds values that cannot be decoded ({error})") from error
@@ -135,7 +207,7 @@ class MDSShard:
         else:
             stored = self._read_variable(rows, columns)
         return {
-            name: self.finish(self._schema[name], stored[name], rows, exact_nulls=exact_nulls)
+            name: self.finish(self.schema[name], stored[name], rows, exact_nulls=exact_nulls)
             for name in columns
         }
 
@@ -149,14 +221,14 @@ class MDSShard:
         return to_logical(column, stored, valid, elements, exact_nulls=exact_nulls)
 
     def _read_variable(self, rows: Rows, columns: Sequence[str]) -> dict[str, Values]:
-        starts = self._offsets[rows].astype(np.int64)
-        words = gather_fixed(self._data, starts, np.dtype("<u4"), self._layout.num_variable)
-        lengths: Positions = words.reshape(len(rows), self._layout.num_variable).astype(np.int64)
+        starts = self.offsets[rows].astype(np.int64)
+        words = gather_fixed(self._data, starts, np.dtype("<u4"), self.layout.num_variable)
+        lengths: Positions = words.reshape(len(rows), self.layout.num_variable).astype(np.int64)
         self._check_extent(rows, starts, lengths)
-        positions = starts + self._layout.size_words
-        variable = iter(range(self._layout.num_variable))
+        positions = starts + self.layout.size_words
+        variable = iter(range(self.layout.num_variable))
         wanted, values = set(columns), {}
-        for name, encoding in zip(self._layout.names, self._layout.encodings, strict=True):
+        for name, encoding in zip(self.layout.names, self.layout.encodings, strict=True):
             sizes = encoding.size if encoding.size is not None else lengths[:, next(variable)]
             if name in wanted:
                 values[name] = self._decode(name, encoding, positions, sizes)
@@ -177,18 +249,19 @@ class MDSShard:
             values = gather_fixed(self._data, positions, encoding.dtype, flat)
             return values.reshape(len(positions), *encoding.shape)
         if encoding.kind == "ndarray":
-            return decode_ragged(self._data, positions, sizes, encoding, name)
-        if encoding.kind == "bytes":
+            return decode_arrays(self._data, positions, sizes, encoding.dtype)
+        if encoding.kind not in TEXTS:
             return gather_binary(self._data, positions, sizes, pa.binary())
         texts = gather_binary(self._data, positions, sizes, pa.string())
         texts.validate(full=True)  # UTF-8: a value that is not would show far from here
-        return texts
+        parse = _PARSERS.get(encoding.kind)
+        return texts if parse is None else parse(texts)
 
     def _check_extent(self, rows: Rows, starts: Positions, lengths: Positions) -> None:
         """Refuse samples whose column sizes do not add up: they would decode to garbage."""
-        fixed = sum(encoding.size or 0 for encoding in self._layout.encodings)
-        ends = starts + self._layout.size_words + fixed + lengths.sum(axis=1)
-        wrong = np.flatnonzero(ends != self._offsets[rows + 1])
+        fixed = sum(encoding.size or 0 for encoding in self.layout.encodings)
+        ends = starts + self.layout.size_words + fixed + lengths.sum(axis=1)
+        wrong = np.flatnonzero(ends != self.offsets[rows + 1])
         if len(wrong):
             raise self._corrupt(
                 f"holds sample {int(rows[wrong[0]])} with column sizes that do not add up to its "
@@ -197,13 +270,13 @@ class MDSShard:
 
     def _corrupt(self, what: str) -> CorruptDatasetError:
         return CorruptDatasetError(
-            f"{self._url} {what}. Copy it again, or write the dataset again", url=self._url
+            f"{self.url} {what}. Copy it again, or write the dataset again", url=self.url
         )
 
     def _element_validity(self, name: str, rows: Rows) -> npt.NDArray[np.bool_]:
         """Validity of the elements of the arrays in `rows`, flattened."""
         bits = self.validity.elements[name]
-        encoding = self._layout.encodings[self._layout.names.index(name)]
+        encoding = self.layout.encodings[self.layout.names.index(name)]
         if encoding.shape is not None:
             return bits.reshape(self.num_samples, -1)[rows].reshape(-1)
         everything = np.arange(self.num_samples)

@@ -8,29 +8,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.mds_backend.read.spread import as_bytes, spread
 
-from mdstorm_backend.encodings import parse_encoding
-from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.read import decode
-from mdstorm_backend.read.decode import (
-    decode_json_lists,
-    decode_ragged,
-    gather_binary,
-    gather_fixed,
-)
+from mdstorm_backend.read.decode import decode_json_lists, gather_binary, gather_fixed
 
 NO_POSITIONS = np.empty(0, np.int64)
-
-
-def as_bytes(data: bytes) -> np.ndarray:
-    return np.frombuffer(data, np.uint8)
-
-
-def layout(values: list[bytes], gap: bytes = b"--") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Lay values out with gaps between them: the bytes, the starts, the lengths."""
-    lengths = np.array([len(value) for value in values], np.int64)
-    starts = np.cumsum(lengths + len(gap)) - lengths
-    return as_bytes(b"".join(gap + value for value in values) + gap), starts, lengths
 
 
 def test_fixed_size_values_are_gathered_from_any_byte() -> None:
@@ -57,12 +40,12 @@ def test_no_rows_have_the_shape_of_some_rows() -> None:
 @settings(deadline=None)
 @given(st.lists(st.binary(max_size=6), max_size=8), st.binary(max_size=3))
 def test_byte_strings_are_copied_out_from_between_gaps(values: list[bytes], gap: bytes) -> None:
-    data, starts, lengths = layout(values, gap)
+    data, starts, lengths = spread(values, gap)
     assert gather_binary(data, starts, lengths, pa.binary()).to_pylist() == values
 
 
 def test_strings_are_text() -> None:
-    data, starts, lengths = layout(["é".encode(), b"", b"b"])
+    data, starts, lengths = spread(["é".encode(), b"", b"b"])
     found = gather_binary(data, starts, lengths, pa.string())
     assert found.type == pa.string()
     assert found.to_pylist() == ["é", "", "b"]
@@ -71,43 +54,9 @@ def test_strings_are_text() -> None:
 def test_files_beyond_two_gigabytes_take_wider_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decode, "_INT32_MAX", 3)
     for type_ in (pa.binary(), pa.string()):
-        found = gather_binary(*layout([b"ab", b"", b"c"]), type_)
+        found = gather_binary(*spread([b"ab", b"", b"c"]), type_)
         assert found.type == type_
         assert found.cast(pa.binary()).to_pylist() == [b"ab", b"", b"c"]
-
-
-def array_value(values: list[int], width: int) -> bytes:
-    count = struct.pack("<" + "BHIQ"[width], len(values))
-    return bytes([1 << 2 | width]) + count + struct.pack(f"<{len(values)}h", *values)
-
-
-@settings(deadline=None)
-@given(
-    st.lists(
-        st.tuples(st.lists(st.integers(-(1 << 15), (1 << 15) - 1), max_size=4), st.integers(0, 3)),
-        max_size=6,
-    )
-)
-def test_ragged_arrays_of_any_header_width_are_decoded(rows: list[tuple[list[int], int]]) -> None:
-    data, starts, lengths = layout([array_value(values, width) for values, width in rows])
-    found = decode_ragged(data, starts, lengths, parse_encoding("ndarray:int16"), "a")
-    assert found.type == pa.list_(pa.int16())
-    assert found.to_pylist() == [values for values, _ in rows]
-
-
-@pytest.mark.parametrize("dimensions", [0, 2, 3])
-def test_ragged_arrays_of_other_dimensions_are_refused_by_name(dimensions: int) -> None:
-    value = bytes([dimensions << 2]) + bytes([1] * dimensions) + struct.pack("<h", 7)
-    values = layout([array_value([1], 0), value])
-    with pytest.raises(UnsupportedEncodingError, match=f"of {dimensions} dimensions") as e:
-        decode_ragged(*values, parse_encoding("ndarray:int16"), "a")
-    assert "columns=[…]" in str(e.value)
-
-
-@pytest.mark.parametrize("value", [b"\x07\x01\x00", b"\x04\x01\x00\x00\x00"], ids=["short", "odd"])
-def test_sizes_that_the_header_does_not_allow_are_an_error(value: bytes) -> None:
-    with pytest.raises(ValueError, match="'a' holds arrays of sizes"):
-        decode_ragged(*layout([value]), parse_encoding("ndarray:int16"), "a")
 
 
 @settings(deadline=None)

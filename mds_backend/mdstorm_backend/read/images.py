@@ -1,0 +1,181 @@
+"""Images out of the bytes that MDS stores for them, as Pillow images or as arrays.
+
+Pillow opens what is a file; the raw form ``pil`` (width, height and length of the mode as uint32,
+the mode, the pixels) needs it for the images alone. JPEG files are decoded to arrays by simplejpeg
+where that is installed, about twice as fast.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import io
+import struct
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.optional import require
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+__all__ = ["image_array", "open_image", "split_images"]
+
+#: Bits of a pixel in the modes whose raw bytes say all.
+_BITS = {
+    "1": 1,
+    "L": 8,
+    "P": 8,
+    "LA": 16,
+    "La": 16,
+    "PA": 16,
+    "I;16": 16,
+    "I;16B": 16,
+    "I;16L": 16,
+    "I;16N": 16,
+    "RGB": 24,
+    "YCbCr": 24,
+    "LAB": 24,
+    "HSV": 24,
+    "RGBA": 32,
+    "RGBa": 32,
+    "RGBX": 32,
+    "CMYK": 32,
+    "I": 32,
+    "F": 32,
+}
+#: Modes whose pixels are bytes that mean what they say, and how many there are of a pixel.
+_CHANNELS = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4}
+
+#: What other modes are converted to; those that are in neither table keep their numbers.
+_CONVERTED = {
+    "1": "L",
+    "P": "RGB",
+    "PA": "RGBA",
+    "La": "LA",
+    "RGBa": "RGBA",
+    "RGBX": "RGB",
+    "CMYK": "RGB",
+    "YCbCr": "RGB",
+    "HSV": "RGB",
+}
+
+#: Formats that Pillow decodes itself, among them what people store unchanged in place of a JPEG.
+_FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "JPEG2000", "PPM")
+
+#: A file that says it has more pixels is not decoded. Pillow has the same limit.
+_MAX_PIXELS = 178_956_970
+
+_HEADER = struct.Struct("<III")
+
+
+def split_images(kind: str, data: bytes) -> list[bytes]:
+    """Take a list of images apart.
+
+    Parameters
+    ----------
+    kind : str
+        ``"jpeg_array"``, which begins with the number of images, or a form of ``"list[…]"``, which
+        begins with a zero before it. Then come their sizes, all uint32, and the images.
+    data : bytes
+        The stored value.
+
+    Raises
+    ------
+    ValueError
+        If the sizes are not those of `data`.
+    """
+    first = 0 if kind == "jpeg_array" else 4
+    count = int.from_bytes(data[first : first + 4], "little")
+    position = first + 4 + 4 * count
+    if len(data) < position or any(data[:first]):
+        raise ValueError(f"a list of {count} images in {len(data)} bytes")
+    images = []
+    for size in struct.unpack_from(f"<{count}I", data, first + 4):
+        images.append(data[position : position + size])
+        position += size
+    if position != len(data):
+        raise ValueError(f"a list of images of {position} bytes in {len(data)}")
+    return images
+
+
+def open_image(kind: str, data: bytes) -> Image:
+    """Return a Pillow image; files are decoded when their pixels are asked for.
+
+    Raises
+    ------
+    Exception
+        Of many kinds, if `data` is no image.
+    """
+    if kind != "pil":
+        return _image_module().open(io.BytesIO(data), formats=_FORMATS)  # type: ignore[no-any-return]
+    mode, width, height, start = _raw_header(data)
+    return _image_module().frombytes(mode, (width, height), data[start:])  # type: ignore[no-any-return]
+
+
+def image_array(kind: str, data: bytes) -> npt.NDArray[Any]:
+    """Return the pixels of an image.
+
+    Returns
+    -------
+    numpy.ndarray
+        ``(height, width)`` for one channel, otherwise ``(height, width, channels)``, uint8 except
+        where a pixel has 16 or 32 bits. Colours that are not grey or RGB are converted to RGB,
+        palettes to their colours.
+
+    Raises
+    ------
+    Exception
+        Of many kinds, if `data` is no image.
+    """
+    if kind == "pil":
+        mode, width, height, start = _raw_header(data)
+        if mode in _CHANNELS:
+            shape = (height, width) if _CHANNELS[mode] == 1 else (height, width, _CHANNELS[mode])
+            raw = np.frombuffer(data, np.uint8, offset=start)
+            pixels: npt.NDArray[Any] = raw.reshape(shape).copy()
+            return pixels
+    elif data[:2] == b"\xff\xd8" and (turbo := _turbo()) is not None:
+        height, width, colours, _ = turbo.decode_jpeg_header(data)
+        if height * width > _MAX_PIXELS:
+            raise ValueError(f"an image of {width} by {height} pixels")
+        if colours == "Gray":
+            return turbo.decode_jpeg(data, "GRAY")[:, :, 0]  # type: ignore[no-any-return]
+        if colours == "YCbCr":
+            return turbo.decode_jpeg(data, "RGB")  # type: ignore[no-any-return]
+    return _pixels(open_image(kind, data))
+
+
+def _pixels(image: Image) -> npt.NDArray[Any]:
+    mode = _CONVERTED.get(image.mode)
+    if mode == "RGB" and "transparency" in image.info:
+        mode = "RGBA"
+    pixels = np.asarray(image if mode is None else image.convert(mode))
+    return pixels if pixels.flags.writeable else pixels.copy()
+
+
+def _raw_header(data: bytes) -> tuple[str, int, int, int]:
+    """Return mode, width and height of a raw image and where its pixels begin."""
+    width, height, length = _HEADER.unpack_from(data)
+    start = _HEADER.size + length
+    mode = data[_HEADER.size : start].decode("latin-1") if length < 16 else "?"
+    if mode not in _BITS:
+        raise ValueError(f"an image of the unknown mode {mode!r}")
+    if start + (width * _BITS[mode] + 7) // 8 * height != len(data):
+        raise ValueError(f"an image of {width} by {height} pixels {mode} in {len(data)} bytes")
+    return mode, width, height, start
+
+
+@lru_cache(maxsize=1)
+def _image_module() -> Any:
+    require("PIL")
+    return importlib.import_module("PIL.Image")
+
+
+@lru_cache(maxsize=1)
+def _turbo() -> Any:
+    found = importlib.util.find_spec("simplejpeg")
+    return None if found is None else importlib.import_module("simplejpeg")
