@@ -1,0 +1,188 @@
+"""The checks of one shard: its files, its header, its values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mdstorm_backend.batch import as_arrow
+from mdstorm_backend.compression import decompress
+from mdstorm_backend.encodings import IMAGE_LISTS, IMAGES, parse_encoding
+from mdstorm_backend.errors import MDStormError, MissingDependencyError
+from mdstorm_backend.hashes import HASH_NAMES, digest
+from mdstorm_backend.index import FileInfo, ShardInfo
+from mdstorm_backend.maintenance.headers import read_header, shown_json
+from mdstorm_backend.maintenance.report import Problem
+from mdstorm_backend.read.late import object_decoder
+from mdstorm_backend.read.mds_shard import MDSShard
+from mdstorm_backend.schema import Column, Schema
+from mdstorm_backend.storage import Buffer, Location
+from mdstorm_backend.stored_schema import parse_columns
+
+__all__ = ["ShardCheck", "check_shard"]
+
+#: Values are decoded from about this many bytes at a time.
+_CHUNK_BYTES = 16 << 20
+#: What of a shard's entry in the index its header repeats.
+_REPEATED = ("column_names", "column_encodings", "column_sizes", "format", "version")
+#: Values that the reading core hands on as they are stored.
+_LATE = {"json", "str_decimal", *IMAGES, *IMAGE_LISTS}
+
+
+@dataclass
+class ShardCheck:
+    """What was found in one shard.
+
+    Attributes
+    ----------
+    problems, notes : list of Problem
+        As in `VerifyReport`.
+    null_counts, element_null_counts : dict of str to int
+        Nulls by the bitmaps of the header.
+    """
+
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[Problem] = field(default_factory=list)
+    null_counts: dict[str, int] = field(default_factory=dict)
+    element_null_counts: dict[str, int] = field(default_factory=dict)
+
+
+def check_shard(location: Location, info: ShardInfo, schema: Schema) -> ShardCheck:
+    """Read a shard whole and check everything that the index and the format say of it."""
+    return _Checker(location, info, schema).run()
+
+
+class _Checker:
+    def __init__(self, location: Location, info: ShardInfo, schema: Schema) -> None:
+        self._location = location
+        self._info = info
+        self._schema = schema
+        self._file = info.zip_data or info.raw_data
+        self._url = location.file_url(self._file.basename)
+        self._found = ShardCheck()
+
+    def run(self) -> ShardCheck:
+        try:
+            data = self._location.read(self._file.basename)
+        except FileNotFoundError:
+            self._add("is missing")
+            return self._found
+        self._check_file(self._file, data, "")
+        raw = self._decompress(data)
+        if raw is None:
+            return self._found
+        if self._info.zip_data is not None:
+            self._check_file(self._info.raw_data, raw, "decompressed, it ")
+        try:
+            shard = MDSShard(raw, self._info, self._schema, url=self._url)
+            self._check_header(raw)
+            self._count_nulls(shard)
+        except MDStormError as error:
+            self._add_error(error)
+            return self._found
+        self._check_values(shard)
+        return self._found
+
+    def _add(self, problem: str) -> None:
+        found = Problem(self._file.basename, problem)
+        if found not in self._found.problems:
+            self._found.problems.append(found)
+
+    def _add_error(self, error: MDStormError) -> None:
+        self._add(str(error).removeprefix(f"{self._url} "))
+
+    def _note(self, text: str) -> None:
+        self._found.notes.append(Problem(self._file.basename, text))
+
+    def _check_file(self, file: FileInfo, data: Buffer, what: str) -> None:
+        """Compare the size and every recorded hash."""
+        if len(data) != file.bytes:
+            self._add(f"{what}holds {len(data)} bytes, and the index says {file.bytes}")
+            return
+        for name, stated in file.hashes.items():
+            if name not in HASH_NAMES:
+                self._note(f"its hash {name!r} is unknown and was not checked")
+                continue
+            try:
+                found = digest(name, [data])
+            except MissingDependencyError as error:
+                self._note(f"its hash {name!r} was not checked: {error}")
+                continue
+            if found != stated.lower():
+                self._add(f"{what}has the {name} {found}, and the index says {stated}")
+        unstated = sorted(set(self._info.hashes) - set(file.hashes))
+        if unstated:
+            self._add(f"{what}has no {', '.join(unstated)} in the index, which promises it")
+
+    def _decompress(self, data: Buffer) -> Buffer | None:
+        if self._info.compression is None:
+            return data
+        try:
+            return decompress(self._info.compression, data, self._info.raw_data.bytes)
+        except (OSError, ValueError) as error:
+            self._add(f"cannot be decompressed as {self._info.compression} ({error})")
+            return None
+
+    def _check_header(self, raw: Buffer) -> None:
+        """Compare the header with the index."""
+        stated = self._info.to_json()
+        header = read_header(raw, url=self._url)
+        for key in _REPEATED:
+            if key in header and (header[key] or None) != (stated[key] or None):
+                self._add(
+                    f"has {key} {shown_json(header[key])} in its header, and "
+                    f"{shown_json(stated[key])} in the index"
+                )
+        columns = header.get("mdstorm", {}).get("columns")
+        if columns:
+            try:
+                described = parse_columns(columns)
+            except (KeyError, TypeError, ValueError) as error:
+                self._add(f"has an unreadable schema in its header ({error})")
+                return
+            if any(column.spark_type is not None for column in self._schema):
+                ours, theirs = map(_identity, (self._schema, described))
+                if ours != theirs:
+                    self._add("has another schema in its header than the index")
+
+    def _count_nulls(self, shard: MDSShard) -> None:
+        validity = shard.validity
+        for counts, masks in (
+            (self._found.null_counts, validity.rows),
+            (self._found.element_null_counts, validity.elements),
+        ):
+            counts.update({n: int(np.count_nonzero(~mask)) for n, mask in masks.items()})
+
+    def _check_values(self, shard: MDSShard) -> None:
+        for column in self._schema:
+            if column.name not in self._info.column_names:
+                self._add(f"has no column {column.name!r}, which other shards have")
+                continue
+            encoding = self._info.column_encodings[self._info.column_names.index(column.name)]
+            try:
+                self._decode(shard, column, encoding)
+            except MissingDependencyError as error:
+                self._note(f"column {column.name!r} was not decoded: {error}")
+            except MDStormError as error:
+                self._add_error(error)
+
+    def _decode(self, shard: MDSShard, column: Column, text: str) -> None:
+        encoding = parse_encoding(text)
+        if encoding.is_opaque or encoding.kind == "pkl":
+            reason = "unknown" if encoding.is_opaque else "only safe to load for who trusts it"
+            self._note(f"column {column.name!r} was not decoded: {text!r} is {reason}")
+            return
+        size = max(1, self._info.samples * _CHUNK_BYTES // max(self._info.raw_data.bytes, 1))
+        for start in range(0, self._info.samples, size):
+            rows = np.arange(start, min(start + size, self._info.samples))
+            values = shard.read(rows, [column.name], exact_nulls=True)[column.name]
+            if encoding.kind in _LATE:
+                decode = object_decoder(encoding.kind, column, self._url, "array")
+                for value in as_arrow(values).to_pylist():  # late ones are never NumPy objects
+                    if value is not None:
+                        decode(value)
+
+
+def _identity(schema: Schema) -> list[tuple[object, ...]]:
+    return [(c.name, c.encoding, c.spark_type, c.nullable) for c in schema]

@@ -1,0 +1,131 @@
+"""The first rows of a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mdstorm_backend.batch import as_arrow
+from mdstorm_backend.dataset import Dataset, open_dataset
+from mdstorm_backend.encodings import IMAGE_LISTS, IMAGES, parse_encoding
+from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.maintenance.plain import plain
+
+__all__ = ["Head", "Stored", "head"]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A value that is shown as what is stored, since only a program could show it.
+
+    Attributes
+    ----------
+    encoding : str
+        Its MDS encoding, such as ``"jpeg"``.
+    data : bytes
+        The bytes of the shard.
+    """
+
+    encoding: str
+    data: bytes
+
+    def __str__(self) -> str:
+        return f"<{self.encoding}, {len(self.data)} bytes>"
+
+
+@dataclass(frozen=True)
+class Head:
+    """The first rows of a dataset.
+
+    Attributes
+    ----------
+    url : str
+        Where the dataset is.
+    columns : tuple of str
+        Names of the columns.
+    rows : tuple of dict
+        One per row, from names to values: Python objects, None for null, `Stored` for images and
+        pickles.
+    """
+
+    url: str
+    columns: tuple[str, ...]
+    rows: tuple[dict[str, Any], ...]
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return one JSON object per row; images and pickles are the stored bytes as base64."""
+        return [
+            {
+                name: plain(value.data if isinstance(value, Stored) else value)
+                for name, value in row.items()
+            }
+            for row in self.rows
+        ]
+
+
+def head(
+    url: str,
+    n: int = 5,
+    *,
+    columns: Sequence[str] | None = None,
+    storage_options: dict[str, Any] | None = None,
+) -> Head:
+    """Read the first `n` rows of the dataset at `url`.
+
+    Parameters
+    ----------
+    url : str
+        Directory of the dataset: a URL or a local path.
+    n : int
+        Rows to read; fewer where the dataset has fewer.
+    columns : sequence of str, optional
+        Columns to read, in that order; all by default.
+    storage_options : dict, optional
+        Arguments of the fsspec file system.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there is no dataset.
+    CorruptDatasetError
+        If it cannot be understood.
+    ArgumentTypeError
+        If it has no such column.
+    UnsupportedEncodingError
+        If this version cannot decode one of them.
+    """
+    if n < 0:
+        raise InvalidArgumentError(f"{n} rows cannot be read: give a number from 0 on")
+    dataset = open_dataset(url, storage_options=storage_options)
+    names = dataset.select(columns)
+    rows: list[dict[str, Any]] = []
+    for number, samples in enumerate(dataset.shard_sizes):
+        count = min(samples, n - len(rows))
+        if count:
+            rows += _rows(dataset, number, count, names)
+        if len(rows) == n:
+            break
+    return Head(dataset.url, names, tuple(rows))
+
+
+def _rows(
+    dataset: Dataset, number: int, count: int, names: tuple[str, ...]
+) -> list[dict[str, Any]]:
+    batch = dataset.shard(number).read(np.arange(count), names, exact_nulls=True)
+    columns = {}
+    for name, values in batch.items():
+        column: list[Any] = (
+            list(values)
+            if isinstance(values, np.ndarray) and (values.ndim > 1 or values.dtype == object)
+            else as_arrow(values).to_pylist()
+        )
+        encoding = dataset.schema[name].encoding
+        if parse_encoding(encoding).kind in {"pkl", *IMAGES, *IMAGE_LISTS}:
+            column = [value if value is None else Stored(encoding, value) for value in column]
+        columns[name] = column
+    return [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]

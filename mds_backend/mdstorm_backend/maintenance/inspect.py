@@ -1,0 +1,217 @@
+"""What a dataset is: its columns, its shards, its sizes."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from mdstorm_backend.dataset import Dataset, open_dataset
+from mdstorm_backend.encodings import parse_encoding
+from mdstorm_backend.maintenance.statistics import ColumnStatistics, StatisticsOf
+from mdstorm_backend.schema import Column
+from mdstorm_backend.spark_types import simple_name
+
+__all__ = ["ColumnSummary", "Inspection", "Spread", "inspect"]
+
+#: Statistics are gathered from about this many bytes at a time.
+_CHUNK_BYTES = 32 << 20
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Smallest, middle and largest of some numbers, and their sum; all 0 where there are none."""
+
+    min: int = 0
+    median: float = 0
+    max: int = 0
+    total: int = 0
+
+    @classmethod
+    def of(cls, numbers: Iterable[int]) -> Spread:
+        """Describe `numbers`."""
+        found = list(numbers)
+        if not found:
+            return cls()
+        return cls(min(found), statistics.median(found), max(found), sum(found))
+
+
+@dataclass(frozen=True)
+class ColumnSummary:
+    """One column of a dataset.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    encodings : dict of str to int
+        MDS encodings in which it is stored, and in how many shards.
+    spark_type : str or None
+        Spark type, if the dataset was written from a DataFrame.
+    nullable : bool
+        Whether the DataFrame declared it nullable.
+    null_count, element_null_count : int
+        Rows, and elements inside arrays, that are null.
+    statistics : ColumnStatistics or None
+        What its values are like, if that was asked for and they can be decoded.
+    """
+
+    name: str
+    encodings: dict[str, int]
+    spark_type: str | None
+    nullable: bool
+    null_count: int
+    element_null_count: int
+    statistics: ColumnStatistics | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object; ``statistics`` is left out where there are none."""
+        value = {key: item for key, item in vars(self).items() if key != "statistics"}
+        if self.statistics is not None:
+            value["statistics"] = self.statistics.to_json()
+        return value
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What `inspect` found.
+
+    Attributes
+    ----------
+    url : str
+        Where the dataset is.
+    rows : int
+        Samples in all shards.
+    shards : int
+        Their number.
+    columns : tuple of ColumnSummary
+        The columns in order.
+    shard_rows, shard_bytes : Spread
+        Samples of a shard, and bytes of an uncompressed one.
+    stored_bytes : Spread
+        Bytes of a shard file as it is stored, compressed or not.
+    compressions, hashes, size_limits : dict of str to int
+        How shards are compressed, by which hashes they are protected, and which size their writer
+        allowed: each with the number of shards, ``"none"`` for none.
+    fingerprint : str
+        Identity of the content, as it stands in checkpoints.
+    logical_schema : bool
+        Whether the dataset carries Spark types and the order of the columns.
+    """
+
+    url: str
+    rows: int
+    shards: int
+    columns: tuple[ColumnSummary, ...]
+    shard_rows: Spread
+    shard_bytes: Spread
+    stored_bytes: Spread
+    compressions: dict[str, int]
+    hashes: dict[str, int]
+    size_limits: dict[str, int]
+    fingerprint: str
+    logical_schema: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object."""
+        value = dict(vars(self))
+        value["columns"] = [column.to_json() for column in self.columns]
+        for key in ("shard_rows", "shard_bytes", "stored_bytes"):
+            value[key] = asdict(value[key])
+        return value
+
+
+def inspect(
+    url: str,
+    *,
+    storage_options: dict[str, Any] | None = None,
+    statistics: bool = False,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Inspection:
+    """Describe the dataset at `url`. Only its index is read.
+
+    Parameters
+    ----------
+    url : str
+        Directory of the dataset: a URL or a local path.
+    storage_options : dict, optional
+        Arguments of the fsspec file system.
+    statistics : bool
+        Read all values as well, and describe them. Memory: a shard and about 32 MiB.
+    on_progress : callable, optional
+        Called with the shards read and all shards.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there is no dataset.
+    CorruptDatasetError
+        If it cannot be understood, or, with `statistics`, read.
+    """
+    dataset = open_dataset(url, storage_options=storage_options)
+    shards = dataset.index.shards
+    found = _gather(dataset, on_progress) if statistics else {}
+    return Inspection(
+        url=dataset.url,
+        rows=len(dataset),
+        shards=len(shards),
+        columns=_columns(dataset, found),
+        shard_rows=Spread.of(dataset.shard_sizes),
+        shard_bytes=Spread.of(shard.raw_data.bytes for shard in shards),
+        stored_bytes=Spread.of((shard.zip_data or shard.raw_data).bytes for shard in shards),
+        compressions=_counts(shard.compression for shard in shards),
+        hashes=_counts(", ".join(shard.hashes) for shard in shards),
+        size_limits=_counts(str(shard.size_limit or "") for shard in shards),
+        fingerprint=dataset.fingerprint,
+        logical_schema=bool(dataset.index.extra.get("columns")),
+    )
+
+
+def _counts(values: Iterable[str | None]) -> dict[str, int]:
+    return dict(Counter(value or "none" for value in values).most_common())
+
+
+def _columns(dataset: Dataset, found: dict[str, ColumnStatistics]) -> tuple[ColumnSummary, ...]:
+    encodings: dict[str, Counter[str]] = {name: Counter() for name in dataset.schema.names}
+    layouts = Counter((s.column_names, s.column_encodings) for s in dataset.index.shards)
+    for (names, texts), count in layouts.items():
+        for name, text in zip(names, texts, strict=True):
+            if name in encodings:
+                encodings[name][text] += count
+    return tuple(
+        ColumnSummary(
+            name=column.name,
+            encodings=dict(encodings[column.name].most_common()) or {column.encoding: 0},
+            spark_type=None if column.spark_type is None else simple_name(column.spark_type),
+            nullable=column.nullable,
+            null_count=column.null_count,
+            element_null_count=column.element_null_count,
+            statistics=found.get(column.name),
+        )
+        for column in dataset.schema
+    )
+
+
+def _gather(
+    dataset: Dataset, on_progress: Callable[[int, int], None] | None
+) -> dict[str, ColumnStatistics]:
+    columns = [column for column in dataset.schema if _is_decodable(column)]
+    gathered = {column.name: StatisticsOf() for column in columns}
+    for number, info in enumerate(dataset.index.shards):
+        shard = dataset.shard(number)
+        size = max(1, info.samples * _CHUNK_BYTES // max(info.raw_data.bytes, 1))
+        for start in range(0, info.samples, size):
+            rows = np.arange(start, min(start + size, info.samples))
+            for name, values in shard.read(rows, list(gathered), exact_nulls=True).items():
+                gathered[name].add(values)
+        if on_progress is not None:
+            on_progress(number + 1, len(dataset.index.shards))
+    return {name: statistics.result() for name, statistics in gathered.items()}
+
+
+def _is_decodable(column: Column) -> bool:
+    return not parse_encoding(column.encoding).is_opaque

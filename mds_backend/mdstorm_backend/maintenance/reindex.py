@@ -1,0 +1,261 @@
+"""A lost index, rebuilt from what the shards say of themselves."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mdstorm_backend.commit import build_index, write_index
+from mdstorm_backend.errors import (
+    CorruptDatasetError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    MDStormError,
+    WriteError,
+)
+from mdstorm_backend.hashes import digests
+from mdstorm_backend.index import INDEX_NAME, Index, ShardInfo
+from mdstorm_backend.layout import Validity, unpack_validity
+from mdstorm_backend.maintenance.headers import num_samples, read_header
+from mdstorm_backend.maintenance.report import Problem
+from mdstorm_backend.maintenance.shard_names import (
+    ShardName,
+    missing_numbers,
+    order_shards,
+    parse_shard_name,
+)
+from mdstorm_backend.maintenance.unpack import unpack
+from mdstorm_backend.schema import Schema
+from mdstorm_backend.storage import Buffer, Location
+from mdstorm_backend.stored_schema import parse_columns, schema_of
+from mdstorm_backend.write.shard_format import ShardReport
+
+__all__ = ["ReindexReport", "reindex"]
+
+_MAX_THREADS = 8
+
+
+@dataclass(frozen=True)
+class ReindexReport:
+    """What `reindex` did.
+
+    Attributes
+    ----------
+    url : str
+        Where the dataset is.
+    shards, rows : int
+        What the index lists.
+    replaced : bool
+        Whether there was an index before.
+    notes : tuple of Problem
+        What looks odd: files left out, shards that seem to be missing.
+    """
+
+    url: str
+    shards: int
+    rows: int
+    replaced: bool
+    notes: tuple[Problem, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a JSON object."""
+        return {**vars(self), "notes": [note.to_json() for note in self.notes]}
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A shard, and the logical columns that its header describes."""
+
+    report: ShardReport
+    columns: Schema | None
+    note: str = ""
+
+
+def reindex(
+    url: str,
+    *,
+    force: bool = False,
+    storage_options: dict[str, Any] | None = None,
+    threads: int | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> ReindexReport:
+    """Rebuild the ``index.json`` of the directory at `url`.
+
+    Every shard is read whole: its header says what its columns are, its bitmaps how many nulls it
+    holds, and the hashes that its header names are computed anew. Shards come in the order of their
+    names: by directory, partition and number. No file but the index is written, and none removed.
+    Memory: one uncompressed shard for each thread.
+
+    Parameters
+    ----------
+    url : str
+        Directory of the dataset: a URL or a local path.
+    force : bool
+        Replace an index that exists. A dataset from which shards were left out on purpose has them
+        again afterwards.
+    storage_options : dict, optional
+        Arguments of the fsspec file system.
+    threads : int, optional
+        Shards read at a time; by default one per CPU core, at most 8.
+    on_progress : callable, optional
+        Called with the shards read and all shards.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there are no shards.
+    InvalidArgumentError
+        If there is an index, and `force` is not given.
+    WriteError
+        If there are two attempts of one partition, shards of two jobs, or two compressed forms of
+        one shard.
+    CorruptDatasetError
+        If a shard is damaged, or shards belong to several datasets. The index is not written.
+    """
+    location = Location.of(url, storage_options)
+    listed = dict(location.list_sizes())
+    exists = INDEX_NAME in listed
+    if exists and not force:
+        raise InvalidArgumentError(
+            f"{location.file_url(INDEX_NAME)} exists: check it with 'mdstorm verify', or replace "
+            "it with force=True (--force)"
+        )
+    names, notes = _shard_files(list(listed))
+    if not names:
+        raise DatasetNotFoundError(
+            f"there are no shards at {location.url}, so there is nothing to index. Check the URL",
+            url=location.url,
+        )
+    found = _read_all(location, names, threads, on_progress)
+    notes += [Problem(n.path, f.note) for n, f in zip(names, found, strict=True) if f.note]
+    index = _index_of(location, names, found)
+    write_index(location, index)
+    rows = sum(shard.samples for shard in index.shards)
+    return ReindexReport(location.url, len(names), rows, exists, tuple(notes))
+
+
+def _shard_files(paths: list[str]) -> tuple[list[ShardName], list[Problem]]:
+    """Choose the files to index, in order; what looks odd about the others."""
+    parsed = {path: parse_shard_name(path) for path in paths}
+    shards = [name for name in parsed.values() if name is not None]
+    packed = {name.raw_path for name in shards if name.extension}
+    chosen = order_shards(n for n in shards if n.extension or n.path not in packed)
+    forms = Counter(name.raw_path for name in chosen)
+    twice = [path for path, count in forms.items() if count > 1]
+    if twice:
+        raise WriteError(
+            f"there are several compressed forms of {', '.join(twice[:4])}: leave one of each, and "
+            "move the others elsewhere"
+        )
+    notes = [
+        Problem(path, "was left out: its name is not that of a shard")
+        for path, name in parsed.items()
+        if name is None and ".mds" in path
+    ]
+    notes += [Problem(path, "is missing: later ones are here") for path in missing_numbers(chosen)]
+    return chosen, notes
+
+
+def _read_all(
+    location: Location,
+    names: list[ShardName],
+    threads: int | None,
+    on_progress: Callable[[int, int], None] | None,
+) -> list[_Found]:
+    found = []
+    with ThreadPoolExecutor(threads or min(_MAX_THREADS, os.cpu_count() or 1)) as pool:
+        try:
+            for result in pool.map(lambda name: _read(location, name), names):
+                found.append(result)
+                if on_progress is not None:
+                    on_progress(len(found), len(names))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return found
+
+
+def _read(location: Location, name: ShardName) -> _Found:
+    url = location.file_url(name.path)
+    try:
+        data = location.read(name.path)
+        raw = unpack(name.extension, data) if name.extension else data
+        return _describe(name, data, raw, url)
+    except (AttributeError, LookupError, OSError, TypeError, ValueError) as error:
+        if isinstance(error, MDStormError):
+            raise
+        raise CorruptDatasetError(
+            f"{url} is not a shard that can be indexed ({type(error).__name__}: {error}). Copy it "
+            "again, or move it elsewhere to index the others",
+            url=url,
+        ) from error
+
+
+def _describe(name: ShardName, data: Buffer, raw: Buffer, url: str) -> _Found:
+    header = read_header(raw, url=url)
+    extra = header.pop("mdstorm", {})
+    stated = header["compression"] or ""
+    note = ""
+    if stated.partition(":")[0] != name.extension:
+        header["compression"] = name.extension or None
+        note = f"is {name.extension or 'not compressed'}, and its header says {stated or 'not'}"
+    hashes = header["hashes"]
+    info = ShardInfo.from_json(
+        {
+            **header,
+            "samples": num_samples(raw, url=url),
+            "raw_data": _file(name.raw_path, raw, hashes),
+            "zip_data": _file(name.path, data, hashes) if name.extension else None,
+        }
+    )
+    validity = unpack_validity(extra.get("nulls", {}))
+    columns = parse_columns(extra["columns"]) if extra.get("columns") else None
+    if columns is not None and set(columns.names) != set(info.column_names):
+        raise ValueError("its header describes other columns than it lists")
+    return _Found(_report(info, validity), columns, note)
+
+
+def _file(basename: str, data: Buffer, hashes: list[str]) -> dict[str, Any]:
+    return {"basename": basename, "bytes": len(data), "hashes": digests(hashes, [data])}
+
+
+def _report(info: ShardInfo, validity: Validity) -> ShardReport:
+    return ShardReport(
+        info,
+        {n: int(np.count_nonzero(~mask)) for n, mask in validity.rows.items()},
+        {n: int(np.count_nonzero(~mask)) for n, mask in validity.elements.items()},
+    )
+
+
+def _index_of(location: Location, names: list[ShardName], found: list[_Found]) -> Index:
+    """Put the index together, and check it as one that is read."""
+    first = _bare(found[0].columns)
+    for name, other in zip(names, found, strict=True):
+        if _bare(other.columns) != first:
+            raise CorruptDatasetError(
+                f"{names[0].path} and {name.path} in {location.url} describe other columns: they "
+                "are shards of two datasets. Move those of one of them elsewhere"
+            )
+    reports = [one.report for one in found]
+    url = location.file_url(INDEX_NAME)
+    if first is None:
+        index = Index(tuple(report.info for report in reports), {})
+    else:
+        index = build_index(first, reports)
+    schema_of(index, url=url)
+    return Index.from_bytes(index.to_bytes(), url=url)
+
+
+def _bare(columns: Schema | None) -> Schema | None:
+    """Return the schema without what differs between the shards of one dataset."""
+    if columns is None:
+        return None
+    return Schema(
+        tuple(replace(c, null_count=0, element_null_count=0, length=None) for c in columns)
+    )

@@ -1,0 +1,180 @@
+"""Whether a dataset is as it was written: every file, every hash, every value."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from mdstorm_backend.dataset import Dataset, open_dataset
+from mdstorm_backend.errors import CorruptDatasetError
+from mdstorm_backend.index import INDEX_NAME, ShardInfo
+from mdstorm_backend.maintenance.check_shard import ShardCheck, check_shard
+from mdstorm_backend.maintenance.report import Problem, VerifyReport
+from mdstorm_backend.storage import Location
+
+__all__ = ["verify"]
+
+_Progress = Callable[[int, int], None]
+
+#: Shards held in memory at a time, and requests that wait for a remote storage.
+_MAX_THREADS = 8
+_SHARD = re.compile(r".*\.mds(\.[a-z0-9]+)?")
+
+
+def verify(
+    url: str,
+    *,
+    quick: bool = False,
+    storage_options: dict[str, Any] | None = None,
+    threads: int | None = None,
+    on_progress: _Progress | None = None,
+) -> VerifyReport:
+    """Check the dataset at `url` and report everything that is wrong with it.
+
+    The files themselves are read, not copies of them in the shard cache. Memory: one uncompressed
+    shard for each thread.
+
+    Parameters
+    ----------
+    url : str
+        Directory of the dataset: a URL or a local path.
+    quick : bool
+        Look only at whether the files are there and at their sizes. By default every file is read:
+        its recorded hashes are computed, its offsets and its header are compared with the index,
+        and every value is decoded but pickles.
+    storage_options : dict, optional
+        Arguments of the fsspec file system.
+    threads : int, optional
+        Shards checked at a time; by default one per CPU core, at most 8.
+    on_progress : callable, optional
+        Called with the shards checked and all shards.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there is no dataset.
+    StorageError
+        If its storage cannot be read.
+    """
+    try:
+        dataset = open_dataset(url, storage_options=storage_options)
+        schema = dataset.schema
+    except CorruptDatasetError as error:
+        location = Location.of(url, storage_options)
+        problem = str(error).removeprefix(f"{location.file_url(INDEX_NAME)} ")
+        return VerifyReport(location.url, quick, 0, 0, 0, (Problem(INDEX_NAME, problem),))
+    location, shards = dataset.location, dataset.index.shards
+    threads = threads or min(_MAX_THREADS, os.cpu_count() or 1)
+    problems, notes = _check_files(location, shards, threads)
+    if quick:
+        if on_progress is not None:
+            on_progress(len(shards), len(shards))
+    else:
+        failed = {problem.file for problem in problems}
+        checks = _check_shards(
+            [shard for shard in shards if _stored_name(shard) not in failed],
+            lambda shard: check_shard(location, shard, schema),
+            threads,
+            on_progress,
+        )
+        problems += [problem for check in checks for problem in check.problems]
+        notes += [note for check in checks for note in check.notes]
+        if not problems:
+            problems += _check_counts(dataset, checks)
+    return VerifyReport(
+        url=location.url,
+        quick=quick,
+        shards=len(shards),
+        rows=len(dataset),
+        bytes=sum((shard.zip_data or shard.raw_data).bytes for shard in shards),
+        problems=tuple(problems),
+        notes=tuple(notes),
+    )
+
+
+def _stored_name(shard: ShardInfo) -> str:
+    return (shard.zip_data or shard.raw_data).basename
+
+
+def _check_files(
+    location: Location, shards: Iterable[ShardInfo], threads: int
+) -> tuple[list[Problem], list[Problem]]:
+    """Look for every file and at its size; and for shards that nobody lists."""
+    expected = {_stored_name(shard): (shard.zip_data or shard.raw_data).bytes for shard in shards}
+    try:
+        listed = dict(location.list_sizes())
+    except (NotImplementedError, OSError):  # HTTP servers, for one, list nothing
+        listed = {}
+    unlisted = [name for name in expected if name not in listed]
+    with ThreadPoolExecutor(threads) as pool:
+        found = pool.map(lambda name: _size(location, name), unlisted)
+        sizes = dict(zip(unlisted, found, strict=True))
+    problems = []
+    for name, size in expected.items():
+        actual = listed.get(name, sizes.get(name))
+        if actual is None:
+            problems.append(Problem(name, "is missing"))
+        elif actual != size:
+            problems.append(Problem(name, f"holds {actual} bytes, and the index says {size}"))
+    known = {file.basename for s in shards for file in (s.raw_data, s.zip_data) if file}
+    notes = [
+        Problem(name, "is not in the index")
+        for name in listed
+        if name not in known and _SHARD.fullmatch(name)
+    ]
+    return problems, notes
+
+
+def _size(location: Location, name: str) -> int | None:
+    try:
+        return int(location.stat(name)["size"])
+    except FileNotFoundError:
+        return None
+
+
+def _check_shards(
+    shards: list[ShardInfo],
+    check: Callable[[ShardInfo], ShardCheck],
+    threads: int,
+    on_progress: _Progress | None,
+) -> list[ShardCheck]:
+    """Check shards in threads; the results are in the order of the shards."""
+    found: list[ShardCheck] = []
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for result in pool.map(check, shards):
+                found.append(result)
+                if on_progress is not None:
+                    on_progress(len(found), len(shards))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return found
+
+
+def _check_counts(dataset: Dataset, checks: Iterable[ShardCheck]) -> list[Problem]:
+    """Compare what the index counts with what the shards hold."""
+    problems = []
+    extra = dataset.index.extra
+    stated = extra.get("num_rows", len(dataset))
+    if stated != len(dataset):
+        problems.append(f"counts {stated} rows, and its shards hold {len(dataset)}")
+    rows: Counter[str] = Counter()
+    elements: Counter[str] = Counter()
+    for check in checks:
+        rows.update(check.null_counts)
+        elements.update(check.element_null_counts)
+    for column in dataset.schema:
+        for what, count, found in (
+            ("nulls", column.null_count, rows[column.name]),
+            ("null elements", column.element_null_count, elements[column.name]),
+        ):
+            if count != found:
+                problems.append(
+                    f"counts {count} {what} in column {column.name!r}, and its shards hold {found}"
+                )
+    return [Problem(INDEX_NAME, problem) for problem in problems]
