@@ -12,6 +12,8 @@ __all__ = ["require"]
 #: Module → what needs it, and the extra that brings it; pandas comes with no extra alone, since the
 #: extra for Spark would install pyspark where Databricks has its own.
 _EXTRAS = {
+    "databricks.sdk": ("Unity Catalog volumes and dbfs: paths without a mount", "databricks"),
+    "PIL": ("Images", "images"),
     "pandas": ("pandas DataFrames", ""),
     "pyspark": ("Spark DataFrames", "spark"),
     "tensorflow": ("TensorFlow datasets", "tf"),
@@ -42,7 +44,7 @@ def require(module: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if error.name != module:
+        if error.name not in (module, module.partition(".")[0]):
             raise
         package = f"'mdstorm[{extra}]'" if extra else module
         raise MissingDependencyError(

@@ -21,15 +21,41 @@ def test_an_unknown_scheme_is_named_with_those_that_are_known() -> None:
         Location.of("nosuch://x").list_names()
 
 
-def test_a_mount_that_is_not_there_is_not_made() -> None:
-    with pytest.raises(FileNotFoundError, match="/Volumes/ is not mounted"):
-        Location.of("dbfs:/Volumes/catalog/schema/volume").make_directory()
+def test_a_mount_without_an_api_is_not_made() -> None:
+    with pytest.raises(FileNotFoundError, match="/Workspace/ is not mounted"):
+        Location.of("/Workspace/Users/me").make_directory()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://me:s3cret@host/x",
+        "sftp://me:s3cret@host/x",
+        "https://host/x?sv=1&sig=s3cret",
+        "https://host/x?X-Amz-Signature=s3cret&a=1",
+    ],
+)
+def test_a_secret_in_a_url_is_refused_and_not_shown(url: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"\*\*\*.*storage_options") as caught:
+        Location.of(url)
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["abfss://box@account.dfs.core.windows.net/a:b@c", "s3://b/a@b:c"])
+def test_an_at_sign_makes_no_secret(url: str) -> None:
+    assert Location.of(url).url == url
 
 
 @pytest.mark.parametrize(
     "options",
-    [{"secret": "s3cret"}, {"client_kwargs": {"aws_secret_access_key": "s3cret"}}],
-    ids=["plain", "nested"],
+    [
+        {"secret": "s3cret"},
+        {"client_kwargs": {"aws_secret_access_key": "s3cret"}},
+        {"connection_string": "AccountKey=s3cret"},
+        {"sas_token": "s3cret"},
+        {"proxy": "http://me:s3cret@proxy"},
+    ],
+    ids=["plain", "nested", "connection string", "signature", "password in a URL"],
 )
 def test_secrets_are_neither_sent_nor_pickled_nor_shown(options: dict[str, object]) -> None:
     for refuse in (

@@ -5,27 +5,32 @@ from __future__ import annotations
 import mmap
 import os
 import uuid
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import fsspec
-from fsspec.implementations.local import LocalFileSystem
-
-from mdstorm_backend.errors import UnsupportedURLError
-from mdstorm_backend.storage.secrets import check_no_secrets
+from mdstorm_backend.storage.faults import storage_faults
+from mdstorm_backend.storage.filesystems import is_mounted, open_filesystem, scheme_of
+from mdstorm_backend.storage.secrets import check_no_secret_in_url, check_no_secrets
 from mdstorm_backend.storage.urls import FUSE_PREFIXES, normalize_url
 
 __all__ = ["Buffer", "Location"]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
+#: Storages of objects, which have buckets and no directories: a missing bucket is not made by the
+#: way, since its name may be a slip.
+_OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"}
+
 
 @dataclass(frozen=True)
 class Location:
     """A directory in some storage.
+
+    What a storage raises comes out as `CredentialsError`, `StorageError` or `FileNotFoundError`;
+    errors of the local file system come out as they are.
 
     Attributes
     ----------
@@ -38,6 +43,9 @@ class Location:
     url: str
     storage_options: dict[str, Any] = field(default_factory=dict, repr=False, hash=False)
 
+    def __post_init__(self) -> None:
+        check_no_secret_in_url(self.url)
+
     @classmethod
     def of(cls, url: str, storage_options: dict[str, Any] | None = None) -> Location:
         """Return the location behind `url`, which may also be a local path."""
@@ -47,23 +55,33 @@ class Location:
         check_no_secrets(self.storage_options)
         return Location, (self.url, self.storage_options)
 
-    def _resolve(self) -> tuple[Any, str]:
-        if self.url.startswith("file:///"):
-            # Taken literally: a path may hold any character, '%' and blanks among them.
-            return LocalFileSystem(), self.url[len("file://") :]
-        try:
-            fs, path = fsspec.core.url_to_fs(self.url, **self.storage_options)
-        except ValueError as error:
-            raise UnsupportedURLError(
-                f"{self.url!r} cannot be opened ({error}): use file:///…, dbfs:/…, s3://…, gs://…, "
-                "abfss://… or another scheme that fsspec knows"
-            ) from error
-        return fs, path
+    @contextmanager
+    def _files(self, name: str | None = None) -> Iterator[tuple[Any, str]]:
+        """Give the file system, and in it the path of this directory or of the file `name`."""
+        if self._is_in_file_tree:
+            fs, path = open_filesystem(self.url, self.storage_options)
+            yield fs, path if name is None else f"{path}/{name}"
+            return
+        url = self.url if name is None else self.file_url(name)
+        with storage_faults(url, self.storage_options):
+            fs, path = open_filesystem(self.url, self.storage_options)
+            yield fs, path if name is None else f"{path}/{name}"
+
+    @property
+    def _is_in_file_tree(self) -> bool:
+        """Whether this is a directory of this machine's file tree, a mount possibly."""
+        if not self.url.startswith("file:///"):
+            return False
+        path = self.url[len("file://") :]
+        return not path.startswith(("/dbfs/", "/Volumes/")) or is_mounted(path)
 
     @property
     def path(self) -> str:
         """Path of the directory inside its file system."""
-        return self._resolve()[1]
+        if self.url.startswith("file:///"):
+            return self.url[len("file://") :]
+        with self._files() as (_, path):
+            return path
 
     @property
     def is_local_disk(self) -> bool:
@@ -86,19 +104,24 @@ class Location:
         FileNotFoundError
             If it lies on a Databricks mount that this machine does not have.
         """
-        fs, path = self._resolve()
-        for mount in FUSE_PREFIXES:
-            if path.startswith(mount) and not os.path.isdir(mount):
-                raise FileNotFoundError(f"{mount} is not mounted on this machine")
-        fs.makedirs(path, exist_ok=True)
+        if scheme_of(self.url) in _OBJECT_STORES:
+            return
+        with self._files() as (fs, path):
+            if path.startswith("/Workspace/") and not is_mounted(path):
+                raise FileNotFoundError("/Workspace/ is not mounted on this machine")
+            fs.makedirs(path, exist_ok=True)
 
     def list_sizes(self) -> list[tuple[str, int]]:
         """Name, relative to this directory, and size in bytes of every file in it and below."""
-        fs, path = self._resolve()
-        root = fs._strip_protocol(path)
-        if not fs.exists(root):
-            return []
-        found = fs.find(root, detail=True)
+        with self._files() as (fs, path):
+            root = fs._strip_protocol(path)
+            fs.invalidate_cache(root)
+            try:
+                # Not `exists` and not `find` alone, which take a refusal for an empty directory.
+                fs.info(root)
+            except FileNotFoundError:
+                return []
+            found = fs.find(root, detail=True)
         return sorted((os.path.relpath(name, root), info["size"]) for name, info in found.items())
 
     def list_names(self) -> list[str]:
@@ -107,13 +130,17 @@ class Location:
 
     def exists(self, name: str) -> bool:
         """Whether the file `name` exists in this directory."""
-        fs, path = self._resolve()
-        return bool(fs.exists(f"{path}/{name}"))
+        try:
+            self.stat(name)
+        except FileNotFoundError:
+            return False
+        return True
 
     def stat(self, name: str) -> dict[str, Any]:
         """Return fsspec's description of the file `name`, at least its ``size`` in bytes."""
-        fs, path = self._resolve()
-        return dict(fs.info(f"{path}/{name}"))
+        with self._files(name) as (fs, path):
+            fs.invalidate_cache(os.path.dirname(path))
+            return dict(fs.info(path))
 
     def read(self, name: str) -> Buffer:
         """Content of a file.
@@ -129,21 +156,21 @@ class Location:
         FileNotFoundError
             If there is no such file.
         """
-        fs, path = self._resolve()
         if not self.is_local_disk:
-            return bytes(fs.cat_file(f"{path}/{name}"))
-        with open(f"{path}/{name}", "rb") as file:
+            with self._files(name) as (fs, path):
+                return bytes(fs.cat_file(path))
+        with open(f"{self.path}/{name}", "rb") as file:
             if os.fstat(file.fileno()).st_size == 0:
                 return b""
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
     def download(self, name: str, path: str) -> None:
         """Copy a file to the local `path`, a piece at a time; an error may leave a part of it."""
-        fs, directory = self._resolve()
-        if hasattr(fs, "store"):  # in memory, whose files some versions of fsspec cannot copy
-            Path(path).write_bytes(fs.cat_file(f"{directory}/{name}"))
-        else:
-            fs.get_file(f"{directory}/{name}", path)
+        with self._files(name) as (fs, source):
+            if self.url.startswith("memory:"):  # which some versions of fsspec cannot copy
+                Path(path).write_bytes(fs.cat_file(source))
+            else:
+                fs.get_file(source, path)
 
     def write(self, name: str, buffers: Iterable[Buffer]) -> None:
         """Write a file that is seen whole or not at all.
@@ -151,11 +178,11 @@ class Location:
         On a local disk a temporary file is renamed; elsewhere the bytes, joined in memory, go up in
         one piece.
         """
-        fs, path = self._resolve()
-        target = f"{path}/{name}"
         if not self.is_local_disk:
-            fs.pipe_file(target, b"".join(buffers))
+            with self._files(name) as (fs, target):
+                fs.pipe_file(target, b"".join(buffers))
             return
+        target = f"{self.path}/{name}"
         temporary = Path(f"{target}.{uuid.uuid4().hex}.tmp")
         try:
             with temporary.open("wb") as file:
@@ -167,12 +194,12 @@ class Location:
 
     def remove(self, name: str) -> None:
         """Remove a file; one that is already gone is no error."""
-        fs, path = self._resolve()
-        with suppress(FileNotFoundError):
-            fs.rm_file(f"{path}/{name}")
+        with suppress(FileNotFoundError), self._files(name) as (fs, path):
+            fs.rm_file(path)
 
     def remove_directory_if_empty(self) -> None:
         """Remove the directory itself if nothing is left in it."""
-        fs, path = self._resolve()
-        if fs.exists(path) and not fs.find(path):
-            fs.rm(path, recursive=True)
+        with self._files() as (fs, path):
+            fs.invalidate_cache(path)
+            if scheme_of(self.url) not in _OBJECT_STORES and fs.exists(path) and not fs.find(path):
+                fs.rm(path, recursive=True)

@@ -1,0 +1,216 @@
+"""Databricks storage through the workspace's API, where it is not mounted.
+
+Paths are those of the mounts: ``/Volumes/<catalog>/<schema>/<volume>/…`` of Unity Catalog, and
+``/dbfs/…`` for the workspace's own file system.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from fsspec import AbstractFileSystem
+
+from mdstorm_backend.optional import require
+
+__all__ = ["DatabricksFileSystem", "databricks_filesystem"]
+
+_CHUNK = 1 << 20
+_VARIABLES = "DATABRICKS_"
+
+
+def databricks_filesystem(path: str, options: dict[str, Any]) -> DatabricksFileSystem:
+    """Return the file system for a path on a mount, with the credentials that are set now.
+
+    Parameters
+    ----------
+    path : str
+        Below ``/Volumes/`` or ``/dbfs/``.
+    options : dict
+        Arguments for ``databricks.sdk.WorkspaceClient``, such as ``host`` and ``profile``.
+    """
+    # fsspec keeps one instance per set of arguments: other credentials are another set.
+    set_now = sorted((k, v) for k, v in os.environ.items() if k.startswith(_VARIABLES))
+    return DatabricksFileSystem(
+        is_volume=path.startswith("/Volumes/"),
+        environment=hash(tuple(set_now)),
+        client_options=options,
+    )
+
+
+class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
+    """Files of a Databricks workspace over ``databricks-sdk``, for fsspec.
+
+    Parameters
+    ----------
+    is_volume : bool
+        Whether paths are those of Unity Catalog volumes, rather than of ``/dbfs/``.
+    environment : int
+        Tells instances apart whose credentials differ.
+    client_options : dict, optional
+        Arguments of the SDK's client.
+    """
+
+    protocol = "mdstorm-databricks"
+
+    def __init__(
+        self,
+        *,
+        is_volume: bool = True,
+        environment: int = 0,
+        client_options: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        client = require("databricks.sdk").WorkspaceClient(**(client_options or {}))
+        self._api: _Volumes | _Dbfs = _Volumes(client) if is_volume else _Dbfs(client)
+
+    def info(self, path: str, **_: Any) -> dict[str, Any]:
+        """Describe a file or a directory."""
+        path = self._strip_protocol(path)
+        try:
+            return self._api.file_info(path)
+        except Exception as error:
+            if not _is_absent(error):
+                raise
+        try:
+            next(self._api.entries(path), None)
+        except Exception as error:
+            if _is_absent(error):
+                raise FileNotFoundError(path) from error
+            raise
+        return {"name": path, "size": 0, "type": "directory"}
+
+    def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
+        """List a directory."""
+        path = self._strip_protocol(path)
+        try:
+            found = list(self._api.entries(path))
+        except Exception as error:
+            if _is_absent(error):
+                raise FileNotFoundError(path) from error
+            raise
+        return found if detail else [entry["name"] for entry in found]
+
+    def cat_file(
+        self, path: str, start: int | None = None, end: int | None = None, **_: Any
+    ) -> bytes:
+        """Content of a file."""
+        with self._reader(path) as source:
+            return source.read()[start:end]
+
+    def get_file(self, rpath: str, lpath: str, **_: Any) -> None:
+        """Copy a file to the local disk, a piece at a time."""
+        with self._reader(rpath) as source, open(lpath, "wb") as target:
+            shutil.copyfileobj(source, target, _CHUNK)
+
+    def pipe_file(self, path: str, value: bytes, **_: Any) -> None:
+        """Write a file in one piece."""
+        self._api.upload(self._strip_protocol(path), value)
+
+    def rm_file(self, path: str) -> None:
+        """Remove a file."""
+        try:
+            self._api.remove(self._strip_protocol(path))
+        except Exception as error:
+            if _is_absent(error):
+                raise FileNotFoundError(path) from error
+            raise
+
+    def rmdir(self, path: str) -> None:
+        """Remove an empty directory."""
+        self._api.remove_directory(self._strip_protocol(path))
+
+    def makedirs(self, path: str, exist_ok: bool = True) -> None:
+        """Create a directory and its parents; one that exists is no error."""
+        self._api.make_directory(self._strip_protocol(path))
+
+    def _reader(self, path: str) -> BinaryIO:
+        path = self._strip_protocol(path)
+        try:
+            return self._api.reader(path)
+        except Exception as error:
+            if _is_absent(error):
+                raise FileNotFoundError(path) from error
+            raise
+
+
+class _Volumes:
+    """Unity Catalog volumes: the Files API."""
+
+    def __init__(self, client: Any) -> None:
+        self._files = client.files
+
+    def file_info(self, path: str) -> dict[str, Any]:
+        found = self._files.get_metadata(path)
+        size, modified = int(found.content_length or 0), found.last_modified
+        return {"name": path, "size": size, "type": "file", "last_modified": modified}
+
+    def entries(self, path: str) -> Iterator[dict[str, Any]]:
+        for entry in self._files.list_directory_contents(path):
+            yield _described(entry.path or "", entry.file_size, bool(entry.is_directory))
+
+    def reader(self, path: str) -> BinaryIO:
+        contents: BinaryIO = self._files.download(path).contents
+        return contents
+
+    def upload(self, path: str, value: bytes) -> None:
+        self._files.upload(path, io.BytesIO(value), overwrite=True)
+
+    def remove(self, path: str) -> None:
+        self._files.delete(path)
+
+    def make_directory(self, path: str) -> None:
+        self._files.create_directory(path)
+
+    def remove_directory(self, path: str) -> None:
+        self._files.delete_directory(path)
+
+
+class _Dbfs:
+    """The workspace's file system: the DBFS API, whose paths lack the mount's ``/dbfs``."""
+
+    def __init__(self, client: Any) -> None:
+        self._dbfs = client.dbfs
+
+    def file_info(self, path: str) -> dict[str, Any]:
+        found = self._dbfs.get_status(_unmounted(path))
+        info = _described(path, found.file_size, bool(found.is_dir))
+        return {**info, "last_modified": found.modification_time}
+
+    def entries(self, path: str) -> Iterator[dict[str, Any]]:
+        for entry in self._dbfs.list(_unmounted(path)):
+            yield _described(f"/dbfs{entry.path}", entry.file_size, bool(entry.is_dir))
+
+    def reader(self, path: str) -> BinaryIO:
+        source: BinaryIO = self._dbfs.download(_unmounted(path))
+        return source
+
+    def upload(self, path: str, value: bytes) -> None:
+        self._dbfs.upload(_unmounted(path), io.BytesIO(value), overwrite=True)
+
+    def remove(self, path: str) -> None:
+        path = _unmounted(path)
+        self._dbfs.get_status(path)  # deleting what is not there is no error in this API
+        self._dbfs.delete(path)
+
+    def make_directory(self, path: str) -> None:
+        self._dbfs.mkdirs(_unmounted(path))
+
+    def remove_directory(self, path: str) -> None:
+        self._dbfs.delete(_unmounted(path))
+
+
+def _described(path: str, size: int | None, is_directory: bool) -> dict[str, Any]:
+    kind = "directory" if is_directory else "file"
+    return {"name": path.rstrip("/"), "size": int(size or 0), "type": kind}
+
+
+def _unmounted(path: str) -> str:
+    return path.removeprefix("/dbfs")
+
+
+def _is_absent(error: Exception) -> bool:
+    return any(kind.__name__ == "NotFound" for kind in type(error).__mro__)

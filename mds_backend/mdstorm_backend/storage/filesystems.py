@@ -1,0 +1,85 @@
+"""The fsspec file system behind a URL."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+from mdstorm_backend.errors import MissingDependencyError, UnsupportedURLError
+from mdstorm_backend.storage.urls import FUSE_PREFIXES
+
+__all__ = ["is_mounted", "open_filesystem", "scheme_of"]
+
+#: Scheme → the extra that brings its file system.
+_EXTRAS = {
+    "s3": "s3",
+    "s3a": "s3",
+    "gs": "gcs",
+    "gcs": "gcs",
+    "abfs": "azure",
+    "abfss": "azure",
+    "az": "azure",
+    "adl": "azure",
+}
+
+
+def scheme_of(url: str) -> str:
+    """Scheme of a normalised URL; of a chain of them, such as ``simplecache::s3://``, the last."""
+    return url.rpartition("::")[2].partition(":")[0]
+
+
+def is_mounted(path: str) -> bool:
+    """Whether this machine has the Databricks mount on which `path` lies."""
+    mount = next((prefix for prefix in FUSE_PREFIXES if path.startswith(prefix)), "/")
+    if mount == "/Volumes/" and sys.platform == "darwin":
+        # There every Mac has its disks: look for the catalog.
+        mount += path[len(mount) :].partition("/")[0]
+    return os.path.isdir(mount)
+
+
+def open_filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
+    """Return the file system and the path in it for a normalised URL.
+
+    Paths on a Databricks mount that this machine does not have lead to the workspace's API.
+
+    Raises
+    ------
+    UnsupportedURLError
+        If nothing is known of its scheme.
+    MissingDependencyError
+        If the library for it is not installed.
+    """
+    if url.startswith("file:///"):
+        # Taken literally: a path may hold any character, '%' and blanks among them.
+        path = url[len("file://") :]
+        if path.startswith(("/dbfs/", "/Volumes/")) and not is_mounted(path):
+            from mdstorm_backend.storage.databricks import databricks_filesystem
+
+            return databricks_filesystem(path, options), path
+        return LocalFileSystem(), path
+    scheme = scheme_of(url)
+    try:
+        fsspec.get_filesystem_class(scheme)
+    except ValueError as error:
+        raise UnsupportedURLError(
+            f"{url!r} cannot be opened ({error}): use file:///…, dbfs:/…, s3://…, gs://…, "
+            "abfss://… or another scheme that fsspec knows"
+        ) from error
+    except ImportError as error:
+        raise _missing(url, scheme, error) from error
+    fs, path = fsspec.core.url_to_fs(url, **options)
+    return fs, path
+
+
+def _missing(url: str, scheme: str, error: ImportError) -> MissingDependencyError:
+    extra = _EXTRAS.get(scheme, "")
+    install = f": pip install 'mdstorm[{extra}]'" if extra else f" ({error})"
+    return MissingDependencyError(
+        f"{url!r} needs a library for {scheme}: URLs, which is not installed here. Install "
+        f"it{install}",
+        extra=extra,
+    )
