@@ -13,6 +13,7 @@ from mdstorm_backend.optional import require
 @pytest.mark.parametrize(
     ("module", "extra", "package"),
     [
+        ("PIL", "images", "'mdstorm[images]'"),
         ("pandas", "", "pandas"),
         ("pyspark", "spark", "'mdstorm[spark]'"),
         ("tensorflow", "tf", "'mdstorm[tf]'"),
