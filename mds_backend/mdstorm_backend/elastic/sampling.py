@@ -113,7 +113,7 @@ def samples_per_shard(
         taken = np.where(last, last_pick[shards], granularity)
         before = np.cumsum(taken) - taken
         taken = np.clip(rest - before, 0, taken)
-        np.add.at(counts, shards, taken)
+        counts += np.bincount(shards, taken, len(counts)).astype(np.int64)
         rest -= int(taken.sum())
         if not rest:
             break

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,7 @@ SHUFFLE_ALGORITHMS = ("naive", "py1s", "py2s", "py1br", "py1e")
 
 #: Least number of ids that are sorted at a time, beside those that blocks keep from being final.
 _WINDOW = 1 << 20
+_SORTED_AT_ONCE = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -188,30 +190,38 @@ def _disperse(
     than half a block before its own span.
     """
     settled, offset, size = 0, 0, len(ids)
-    waiting: list[npt.NDArray[np.float64]] = []
     window = 2 * high + _WINDOW
+    waiting = np.empty(min(window + max(lengths, default=0), size))
     for length in lengths:
         half = max((int(rng.integers(low, high)) - length) / 2, 0)
         shift = rng.uniform(max(-half, -offset), min(half, size - offset - length), length)
-        waiting.append(np.arange(offset, offset + length, dtype=np.float64) + shift)
-        offset += length
+        place, stop = offset - settled, offset + length
+        np.add(np.arange(offset, stop), shift, out=waiting[place : place + length])
+        offset = stop
         if offset - settled >= window or offset == size:
-            positions = np.concatenate(waiting)
             final = np.inf if offset == size else offset - high / 2 - 1
-            positions = _settle(ids[settled:offset], positions, final)
-            settled, waiting = offset - len(positions), [positions]
+            settled += _settle(ids[settled:offset], waiting[: offset - settled], final)
 
 
-def _settle(
-    ids: IntArray, positions: npt.NDArray[np.float64], final: float
-) -> npt.NDArray[np.float64]:
-    """Sort the ids at positions below `final` to the front; return the positions of the others."""
-    ready = positions < final
-    kept, sooner, later = positions[~ready], positions[ready], ids[~ready]
-    order = np.argsort(sooner)
-    ids[: len(order)] = ids[ready][order]
-    ids[len(order) :] = later
-    return kept
+def _settle(ids: IntArray, positions: npt.NDArray[np.float64], final: float) -> int:
+    """Sort the ids at positions below `final` to the front, with the positions; count them.
+
+    Very many are sorted in several ranges of positions, which takes less memory.
+    """
+    unsorted, done = ids.copy(), 0
+    parts = -(-len(ids) // _SORTED_AT_ONCE)
+    if parts > 1:
+        inner = np.linspace(positions.min(), min(final, positions.max()), parts + 1)[1:-1].tolist()
+    else:
+        inner = []
+    for begin, end in pairwise([-np.inf, *inner, final]):
+        here = np.flatnonzero((positions >= begin) & (positions < end))
+        ids[done : done + len(here)] = unsorted[here[np.argsort(positions[here])]]
+        done += len(here)
+    later = np.flatnonzero(positions >= final)
+    ids[done:] = unsorted[later]
+    positions[: len(later)] = positions[later]
+    return done
 
 
 def _shuffle_twice(
