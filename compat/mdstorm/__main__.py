@@ -1,0 +1,6 @@
+"""``python -m mdstorm``: the command."""
+
+from mdstorm.cli import main
+
+if __name__ == "__main__":
+    main(prog_name="mdstorm")

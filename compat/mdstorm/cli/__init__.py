@@ -1,0 +1,49 @@
+"""The command ``mdstorm``. Each sub-command loads its module when it is used.
+
+Content goes to the standard output, messages and progress to the standard error. Exit codes: 0 all
+is well, 1 problems were found, 2 the command line is wrong, 3 something could not be read or
+written.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+import mdstorm
+from mdstorm.cli._errors import Group
+
+__all__ = ["main"]
+
+#: Sub-commands, each in a module of its name with a command of its name, and what they do.
+_COMMANDS = {
+    "head": "Show the first rows of a dataset.",
+    "inspect": "Describe a dataset: columns, shards, sizes.",
+    "reindex": "Rebuild the index of a dataset from its shards.",
+    "verify": "Check every file and every value of a dataset.",
+}
+
+
+class _Commands(Group):
+    """A group that knows the names of its commands without loading them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"mdstorm.cli.{cmd_name}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(_COMMANDS.items()))
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(mdstorm.__version__, prog_name="mdstorm")
+def main() -> None:
+    """Train from Spark DataFrames: Petastorm's API over MDS shards."""

@@ -1,0 +1,26 @@
+"""Errors of ours on the command line: one clear line, no traceback."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from mdstorm_backend.errors import MDStormError
+
+__all__ = ["COULD_NOT_READ", "PROBLEMS_FOUND", "Group"]
+
+PROBLEMS_FOUND = 1
+COULD_NOT_READ = 3
+
+
+class Group(click.Group):
+    """A group whose commands may raise the errors of mdstorm."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; an error of ours becomes a line and an exit code."""
+        try:
+            return super().invoke(ctx)
+        except MDStormError as error:
+            click.echo(f"error: {' '.join(str(error).split())}", err=True)
+            ctx.exit(COULD_NOT_READ)

@@ -1,0 +1,56 @@
+"""Options that several sub-commands have."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+__all__ = ["dataset_argument", "format_option", "storage_option"]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+dataset_argument = click.argument("url")
+
+format_option = click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="What is written to the standard output.",
+)
+
+
+def storage_option(function: _Function) -> _Function:
+    """Give a command the argument `storage_options` for the fsspec file system."""
+    return click.option(
+        "--storage-option",
+        "storage_options",
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=_parse,
+        help="Argument of the fsspec file system; repeat it for more. A value that is JSON is "
+        "taken as JSON.",
+    )(function)
+
+
+def _parse(
+    ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, Any]:
+    options = {}
+    for value in values:
+        key, equals, text = value.partition("=")
+        if not (key and equals):
+            raise click.BadParameter(f"{value!r} is not of the form KEY=VALUE", ctx, parameter)
+        options[key] = _value(text)
+    return options
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

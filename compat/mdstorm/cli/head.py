@@ -1,0 +1,45 @@
+"""``mdstorm head``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from mdstorm.cli._options import dataset_argument, format_option, storage_option
+from mdstorm.cli._output import write_json, write_table
+from mdstorm_backend.maintenance.head import head as head_of_dataset
+
+__all__ = ["head"]
+
+#: Longer values are cut in a table.
+_LONGEST = 60
+
+
+@click.command()
+@dataset_argument
+@click.option(
+    "-n", "rows", type=click.IntRange(min=0), default=5, show_default=True, help="Rows to show."
+)
+@click.option("--columns", help="Names of the columns to show, separated by commas.")
+@storage_option
+@format_option
+def head(
+    url: str, rows: int, columns: str | None, storage_options: dict[str, Any], format_: str
+) -> None:
+    """Show the first rows of the dataset at URL.
+
+    As JSON, binary values, images and pickles are the stored bytes in base64.
+    """
+    names = None if columns is None else [name.strip() for name in columns.split(",")]
+    found = head_of_dataset(url, rows, columns=names, storage_options=storage_options)
+    if format_ == "json":
+        write_json(found.to_json())
+        return
+    shown = ([_short(row[name]) for name in found.columns] for row in found.rows)
+    write_table(found.url, found.columns, shown)
+
+
+def _short(value: object) -> str:
+    text = " ".join(("null" if value is None else str(value)).split())
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

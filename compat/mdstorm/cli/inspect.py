@@ -1,0 +1,110 @@
+"""``mdstorm inspect``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from mdstorm.cli._options import dataset_argument, format_option, storage_option
+from mdstorm.cli._output import human_bytes, progress, write_json, write_table
+from mdstorm_backend.maintenance.inspect import ColumnSummary, Inspection
+from mdstorm_backend.maintenance.inspect import inspect as inspect_dataset
+
+__all__ = ["inspect"]
+
+
+@click.command()
+@dataset_argument
+@click.option("--statistics", is_flag=True, help="Read all values, and describe them as well.")
+@storage_option
+@format_option
+def inspect(url: str, statistics: bool, storage_options: dict[str, Any], format_: str) -> None:
+    """Describe the dataset at URL: its columns, its shards, its sizes.
+
+    Only its index is read, unless --statistics asks for more.
+    """
+    with progress("Reading shards") as on_progress:
+        found = inspect_dataset(
+            url, storage_options=storage_options, statistics=statistics, on_progress=on_progress
+        )
+    if format_ == "json":
+        write_json(found.to_json())
+        return
+    write_table(found.url, ["property", "value"], _overview(found))
+    _write_columns(found)
+    if statistics:
+        _write_statistics(found)
+
+
+def _overview(found: Inspection) -> list[tuple[str, object]]:
+    size, rows, stored = found.shard_bytes, found.shard_rows, found.stored_bytes
+    entries: list[tuple[str, object]] = [
+        ("rows", f"{found.rows:,}"),
+        ("shards", f"{found.shards:,}"),
+        ("bytes", f"{human_bytes(size.total)} ({size.total:,})"),
+    ]
+    if stored != size:
+        saved = f"{stored.total / size.total:.0%}" if size.total else "-"
+        entries.append(("stored", f"{human_bytes(stored.total)} ({stored.total:,}), {saved}"))
+    entries += [
+        ("rows of a shard", f"{rows.min:,} … {rows.median:,.0f} … {rows.max:,}"),
+        ("bytes of a shard", " … ".join(map(human_bytes, (size.min, size.median, size.max)))),
+        ("compression", _shares(found.compressions)),
+        ("hashes", _shares(found.hashes)),
+        ("size limit", _shares(found.size_limits)),
+        ("logical schema", "yes" if found.logical_schema else "no: MDS encodings alone"),
+        ("fingerprint", found.fingerprint),
+    ]
+    return entries
+
+
+def _shares(counts: dict[str, int]) -> str:
+    """Name the one value of all shards, or each with their number."""
+    if len(counts) == 1:
+        return next(iter(counts))
+    return ", ".join(f"{value} ({count:,} shards)" for value, count in counts.items())
+
+
+def _write_columns(found: Inspection) -> None:
+    names = ["column", "encoding", "Spark type", "nullable", "nulls", "null elements"]
+    rows = [
+        (
+            column.name,
+            _shares(column.encodings),
+            column.spark_type or "",
+            {True: "yes", False: "no"}[column.nullable] if found.logical_schema else "",
+            f"{column.null_count:,}",
+            f"{column.element_null_count:,}",
+        )
+        for column in found.columns
+    ]
+    write_table("columns", names, rows, numbers=names[-2:])
+
+
+def _write_statistics(found: Inspection) -> None:
+    names = ["column", "nulls", "NaN", "min", "max", "mean", "lengths", "mean length"]
+    write_table("statistics", names, map(_cells, found.columns), numbers=names[1:])
+
+
+def _cells(column: ColumnSummary) -> Iterator[object]:
+    yield column.name
+    one = column.statistics
+    if one is None:
+        yield "not decoded"
+        return
+    yield f"{one.nulls:,}"
+    yield f"{one.nans:,}"
+    yield from (_short(value) for value in (one.min, one.max, one.mean))
+    if one.shortest is None:
+        yield from ("", "")
+    else:
+        yield f"{one.shortest:,} … {one.longest:,}"
+        yield _short(one.mean_length)
+
+
+def _short(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "" if value is None else str(value)

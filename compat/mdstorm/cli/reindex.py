@@ -1,0 +1,47 @@
+"""``mdstorm reindex``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from mdstorm.cli._options import dataset_argument, format_option, storage_option
+from mdstorm.cli._output import counted, progress, write_json
+from mdstorm_backend.maintenance.reindex import reindex as reindex_dataset
+
+__all__ = ["reindex"]
+
+
+@click.command()
+@dataset_argument
+@click.option("--force", is_flag=True, help="Replace an index that exists.")
+@click.option("--threads", type=click.IntRange(min=1), help="Shards to read at a time.")
+@storage_option
+@format_option
+def reindex(
+    url: str, force: bool, threads: int | None, storage_options: dict[str, Any], format_: str
+) -> None:
+    """Rebuild the index of the dataset at URL from its shards.
+
+    Reads every shard, writes index.json and removes nothing. Refuses two attempts of one partition:
+    only you can know which of them counts.
+    """
+    with progress("Reading shards") as on_progress:
+        report = reindex_dataset(
+            url,
+            force=force,
+            threads=threads,
+            storage_options=storage_options,
+            on_progress=on_progress,
+        )
+    for note in report.notes:
+        click.echo(f"warning: {note.file} {note.problem}", err=True)
+    if format_ == "json":
+        write_json(report.to_json())
+    else:
+        click.echo(
+            f"{report.url}/index.json lists {counted(report.shards, 'shard')} with "
+            f"{counted(report.rows, 'row')}. "
+            f"Check them with: mdstorm verify {report.url}"
+        )
