@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from mdstorm_backend.dataset import Dataset, open_dataset
     from mdstorm_backend.frameworks.torch_dataset import StreamingDataset
     from mdstorm_backend.frameworks.torch_loader import StreamingDataLoader
+    from mdstorm_backend.mds_writer import MDSWriter
     from mdstorm_backend.order import ExactOrder
     from mdstorm_backend.spark.materialize import materialize
 
 __all__ = [
     "Dataset",
     "ExactOrder",
+    "MDSWriter",
     "StreamingDataLoader",
     "StreamingDataset",
     "materialize",
@@ -29,6 +31,7 @@ __all__ = [
 _HOMES = {
     "Dataset": "dataset",
     "ExactOrder": "order",
+    "MDSWriter": "mds_writer",
     "StreamingDataLoader": "frameworks.torch_loader",
     "StreamingDataset": "frameworks.torch_dataset",
     "materialize": "spark.materialize",

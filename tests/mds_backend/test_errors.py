@@ -21,13 +21,23 @@ BUILTINS: dict[str, tuple[type[BaseException], ...]] = {
     "NullValueError": (TypeError, ValueError),
     "TransformError": (ValueError,),
     "StateMismatchError": (ValueError,),
+    "EncodingError": (ValueError,),
+    "EncodingTypeError": (ValueError, TypeError, AttributeError),
+    "EncodingRangeError": (ValueError, OverflowError),
+    "MissingColumnError": (KeyError,),
     "WriteError": (RuntimeError,),
+    "StorageError": (OSError,),
+    "CredentialsError": (PermissionError,),
+    "DatasetExistsError": (RuntimeError, FileExistsError),
     "MissingDependencyError": (ImportError,),
 }
 ATTRIBUTES: dict[str, dict[str, Any]] = {
     "DatasetNotFoundError": {"url": "file:///x"},
     "CorruptDatasetError": {"url": "file:///x"},
     "UnsupportedTypeError": {"columns": {"a": "why"}},
+    "EncodingError": {"column": "a", "encoding": "int8"},
+    "EncodingTypeError": {"column": "a", "encoding": "int8"},
+    "MissingColumnError": {"column": "a"},
     "NullValueError": {"column": "a", "null_count": 3},
     "MissingDependencyError": {"extra": "torch"},
 }

@@ -7,6 +7,8 @@ length. An empty array is the header of length 0, which other readers decode to 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ import pyarrow.compute as pc
 from mdstorm_backend.encodings import array_encoding
 from mdstorm_backend.write.encoded_column import EncodedColumn
 from mdstorm_backend.write.numbers import to_numpy
+from mdstorm_backend.write.values.arrays import DTYPE_CODES
 
 __all__ = ["encode_arrays"]
 
@@ -30,6 +33,10 @@ def encode_arrays(
     valid: npt.NDArray[np.bool_] | None,
     *,
     ragged: bool,
+    shape: tuple[int, ...] | None = None,
+    states_dtype: bool = False,
+    convert: Callable[[pa.Array, np.dtype[Any]], npt.NDArray[Any]] = to_numpy,
+    text: str = "",
 ) -> EncodedColumn:
     """Encode lists of numbers.
 
@@ -43,18 +50,37 @@ def encode_arrays(
         Little-endian dtype of the stored elements.
     ragged : bool
         Store the lengths even if all rows have the same.
+    shape : tuple of int, optional
+        What the encoding says of every row, which must have as many elements.
+    states_dtype : bool
+        Whether each value names its dtype.
+    convert : callable
+        Makes the stored form of the elements.
+    text : str
+        The encoding, where it is more than the dtype.
+
+    Raises
+    ------
+    ValueError
+        If a row has not as many elements as `shape` asks for.
     """
     flat = lists.flatten()
-    values = to_numpy(flat, dtype)
+    values = convert(flat, dtype)
     elements = np.asarray(flat.is_valid()) if flat.null_count else None
     lengths = np.asarray(pc.fill_null(pc.list_value_length(lists), 0)).astype(np.int64)
     present = np.ones(len(lists), np.bool_) if valid is None else valid
     length = _common_length(lengths[present])
-    if ragged or not length:
+    if shape is not None:
+        length = _checked_length(lengths[present], shape)
+    elif ragged or states_dtype or not length:
+        parts = _ragged_parts(lengths, values)
+        if states_dtype:
+            codes = np.full(len(lists), DTYPE_CODES[dtype.name], np.uint8)
+            parts.insert(0, _binary(np.arange(len(lists) + 1), codes))
         return EncodedColumn(
             name,
-            array_encoding(dtype, None),
-            parts=_ragged_parts(lengths, values),
+            text if states_dtype else array_encoding(dtype, None),
+            parts=parts,
             valid=valid,
             elements=elements,
             element_ends=_ends(lengths),
@@ -64,7 +90,7 @@ def encode_arrays(
         elements = _spread(elements.reshape(-1, length), present, True).reshape(-1)
     return EncodedColumn(
         name,
-        array_encoding(dtype, length),
+        array_encoding(dtype, length) if shape is None else text,
         fixed=_spread(values.reshape(-1, length), present, placeholder),
         valid=valid,
         elements=elements,
@@ -75,6 +101,15 @@ def encode_arrays(
 def _common_length(lengths: npt.NDArray[np.int64]) -> int:
     """Return the length that all rows share; 0 if there is none."""
     return int(lengths[0]) if len(lengths) and (lengths == lengths[0]).all() else 0
+
+
+def _checked_length(lengths: npt.NDArray[np.int64], shape: tuple[int, ...]) -> int:
+    """Return the number of elements of `shape` if all rows have it."""
+    length = math.prod(shape)
+    wrong = lengths[lengths != length]
+    if len(wrong):
+        raise ValueError(f"a row has {wrong[0]} elements, and the shape {shape} has {length}")
+    return length
 
 
 def _spread(

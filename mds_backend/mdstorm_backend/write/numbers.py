@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["to_numpy"]
+__all__ = ["fit_numbers", "to_numpy"]
 
 
 def to_numpy(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[Any]:
@@ -25,3 +25,52 @@ def to_numpy(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[Any]:
         values = pc.fill_null(values, float("nan") if pa.types.is_floating(values.type) else 0)
     with np.errstate(over="ignore"):
         return np.asarray(values).astype(dtype, copy=False)
+
+
+def fit_numbers(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[Any]:
+    """Stored form of fixed-size values, each of which must fit the dtype; nulls as in `to_numpy`.
+
+    A float is rounded to the nearest of the dtype; everything else must fit exactly.
+
+    Raises
+    ------
+    OverflowError
+        If a value is out of the range of the dtype.
+    ValueError
+        If a fraction, an infinity or NaN is to become an integer.
+    """
+    if pa.types.is_decimal(values.type):
+        values = values.cast(pa.float64() if dtype.kind == "f" else pa.int64())
+    if pa.types.is_null(values.type):
+        values = values.cast(pa.from_numpy_dtype(dtype.newbyteorder("=")))
+    numbers = to_numpy(values, _own_dtype(values.type))
+    if dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            stored = numbers.astype(dtype, copy=False)
+        if numbers.dtype.kind == "f" and (np.isinf(stored) & ~np.isinf(numbers)).any():
+            raise OverflowError(f"it is out of the range of {dtype.name}")
+        return stored
+    limits = np.iinfo(dtype)  # type: ignore[type-var]
+    if numbers.dtype.kind == "f":
+        if not (np.isfinite(numbers) & (np.trunc(numbers) == numbers)).all():
+            raise ValueError("it is no integer: round it first")
+        # 2.0 ** 63 is no int64, though the largest int64 rounds to it.
+        fits = (numbers >= float(limits.min)) & (numbers < float(limits.max) + (limits.max < 2**53))
+    elif len(numbers) == 0:
+        return numbers.astype(dtype)
+    else:
+        smallest, largest = int(numbers.min()), int(numbers.max())
+        fits = np.array([smallest >= limits.min, largest <= limits.max])
+    if not fits.all():
+        raise OverflowError(f"{dtype.name} goes from {limits.min} to {limits.max}")
+    return numbers.astype(dtype, copy=False)
+
+
+def _own_dtype(type_: pa.DataType) -> np.dtype[np.generic]:
+    """Return the dtype that holds values of an Arrow type as they are."""
+    if pa.types.is_boolean(type_):
+        return np.dtype(np.uint8)
+    if pa.types.is_temporal(type_):
+        return np.dtype(np.int32 if pa.types.is_date32(type_) else np.int64)
+    dtype: np.dtype[np.generic] = np.dtype(type_.to_pandas_dtype())
+    return dtype

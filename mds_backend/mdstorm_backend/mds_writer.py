@@ -1,0 +1,312 @@
+"""`MDSWriter`: a dataset from samples one at a time, or from Arrow data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from mdstorm_backend.commit import build_index
+from mdstorm_backend.compression import extension
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, WriteError
+from mdstorm_backend.hashes import check_hashes
+from mdstorm_backend.index import INDEX_NAME, Index
+from mdstorm_backend.schema import FORMAT_VERSION, Schema
+from mdstorm_backend.storage import Buffer
+from mdstorm_backend.write.arrow_plan import check_columns, plan_batch
+from mdstorm_backend.write.batch_shards import BatchShards
+from mdstorm_backend.write.file_sink import FileSink
+from mdstorm_backend.write.progress import FileProgress
+from mdstorm_backend.write.sample_shards import SampleShards
+from mdstorm_backend.write.shard_format import FullShard, ShardFormat, ShardReport
+from mdstorm_backend.write.size_limit import parse_size_limit
+from mdstorm_backend.write.target import Path, clear_target, find_targets
+
+__all__ = ["MDSWriter"]
+
+
+class MDSWriter:
+    """Writes an MDS dataset, with the arguments of MosaicML Streaming's class of that name.
+
+    Use it in a ``with`` block. The index is written at its end, after every shard, and makes the
+    files a dataset; if the block raises, there is none, and the files that were written are
+    removed. Samples written one at a time give the same bytes as MosaicML Streaming's writer, but
+    for one thing: it puts an empty shard before a first sample that is larger than `size_limit`.
+
+    Not to be used by several threads at a time.
+
+    Parameters
+    ----------
+    columns : dict of str to str
+        Column → encoding. May be left out if `write_batch` is called first; then every column gets
+        the encoding that keeps its type.
+    out : str or path, or pair of them
+        Directory for the dataset: a local path or a URL. Of a pair ``(local, remote)`` the second
+        gets the dataset, and the first a copy with `keep_local`.
+    keep_local : bool
+        Keep a local copy of a dataset that goes elsewhere; without a pair in a new temporary
+        directory, see the attribute `local`.
+    compression : str, optional
+        ``"zstd"``, ``"gz"``, ``"bz2"``, ``"br"`` or ``"snappy"``, with an optional ``":level"``.
+    hashes : list of str, optional
+        Names of hashes, unique and in sorted order, that the index is to hold of every file.
+    size_limit : int or str, optional
+        Largest size of an uncompressed shard in bytes, or a text such as ``"64mb"``. None or 0 puts
+        everything into one shard, up to the 4 GiB that the format allows.
+    progress_bar : bool
+        Show on a terminal how many files and bytes have been written.
+    max_workers : int, optional
+        Threads that compress, hash and write shards; each holds one shard in memory.
+    retry : int
+        How often writing a file to remote storage is tried again.
+    exist_ok : bool
+        Replace a dataset that is in the directory. Files that are no part of it are never removed:
+        if there are any, nothing happens and an error says so.
+    storage_options : dict, optional
+        Arguments of the fsspec file system of the URL.
+
+    Attributes
+    ----------
+    local, remote : str or None
+        Local directory and URL of the dataset; None where there is none.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If an argument is outside its domain or unknown.
+    UnsupportedTypeError
+        If the format has no such encoding.
+    DatasetExistsError
+        If the directory is not empty.
+    """
+
+    def __init__(
+        self,
+        *,
+        columns: Mapping[str, str] | None = None,
+        out: Path | tuple[Path, Path],
+        keep_local: bool = False,
+        compression: str | None = None,
+        hashes: Iterable[str] | None = None,
+        size_limit: int | str | None = 1 << 26,
+        progress_bar: bool = False,
+        max_workers: int | None = None,
+        retry: int = 2,
+        exist_ok: bool = False,
+        storage_options: dict[str, Any] | None = None,
+        **unknown: Any,
+    ) -> None:
+        if unknown:
+            raise InvalidArgumentError(
+                f"Invalid Writer argument(s): {sorted(unknown)}. Known are columns, out, "
+                "keep_local, compression, hashes, size_limit, progress_bar, max_workers, retry, "
+                "exist_ok and storage_options"
+            )
+        if columns is not None:
+            check_columns(columns)
+        _check_counts(max_workers, retry)
+        self._given = None if columns is None else dict(columns)
+        self._columns = self._given
+        limit = parse_size_limit(size_limit)
+        self._format = ShardFormat(limit, compression or None, check_hashes(hashes))
+        targets = find_targets(out, keep_local, storage_options)
+        self.local, self.remote = targets.local, targets.remote
+        for location in targets.all:
+            clear_target(location, exist_ok=exist_ok, first_shard=self._file_name(0))
+        self._progress = FileProgress(shown=progress_bar)
+        self._sink = FileSink(
+            targets.to_write, max_workers=max_workers, retry=retry, on_file=self._progress.add
+        )
+        self._count = 0
+        self._reports: dict[int, ShardReport] = {}
+        self._plan: Schema | None = None
+        self._extra: dict[str, Any] | None = None
+        self._batch_types: dict[str, pa.DataType] = {}
+        self._samples: SampleShards | None = None
+        self._batches: BatchShards | None = None
+        self._current: SampleShards | BatchShards | None = None
+        self._state = "open"
+
+    def write(self, sample: Mapping[str, Any]) -> None:
+        """Append a sample: a value for every column; further entries are ignored.
+
+        A sample that is refused leaves no trace, and writing can go on.
+
+        Raises
+        ------
+        MissingColumnError
+            If a column is missing.
+        EncodingError
+            If a value does not fit the encoding of its column: nothing is wrapped or cut off.
+        WriteError
+            If the writer is finished, or an earlier shard could not be stored.
+        """
+        samples = self._samples
+        if samples is None or samples is not self._current:
+            samples = self._turn_to_samples()
+        samples.write(sample)
+
+    def write_batch(self, data: pa.Table | pa.RecordBatch) -> None:
+        """Append all rows of Arrow data, a whole column at a time.
+
+        The types that MDS has no word for (booleans, dates, timestamps, decimals, nested values,
+        nulls) are kept beside it, as of a Spark DataFrame, and read back by mdstorm; other readers
+        find the values described in the documentation. All batches must have the same types.
+
+        Parameters
+        ----------
+        data : pyarrow.Table or pyarrow.RecordBatch
+            The rows. Columns that are not among `columns` are ignored.
+
+        Raises
+        ------
+        UnsupportedTypeError
+            If a column has no form in MDS shards, or none in its encoding.
+        EncodingError
+            If a value does not fit the encoding of its column.
+        WriteError
+            If the writer is finished, or an earlier shard could not be stored.
+        """
+        if not isinstance(data, (pa.Table, pa.RecordBatch)):
+            raise ArgumentTypeError(
+                f"write_batch takes a pyarrow Table or RecordBatch, found {type(data).__name__}: "
+                "use pyarrow.Table.from_pandas(…) or from_pydict(…), or write(sample)"
+            )
+        batches = self._turn_to_batches(data.schema)
+        table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
+        for batch in table.select(list(self._batch_types)).to_batches():
+            batches.write(batch)
+
+    def finish(self) -> None:
+        """Write the last shard, wait for all, and write the index; a second call does nothing.
+
+        Raises
+        ------
+        WriteError
+            If a file could not be stored; then all are removed.
+        """
+        if self._state == "finished":
+            return
+        self._check_open()
+        try:
+            self._flush()
+            self._sink.wait()
+            self._sink.write(INDEX_NAME, [self._index().to_bytes()])
+        except BaseException:
+            self._abandon()
+            raise
+        self._close("finished")
+
+    def __enter__(self) -> MDSWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.finish()
+        elif self._state == "open":
+            self._abandon()
+
+    def _turn_to_samples(self) -> SampleShards:
+        self._check_open()
+        if self._columns is None:
+            raise InvalidArgumentError(
+                "columns are not known: give MDSWriter the encoding of every column with "
+                "columns={…}, or call write_batch first"
+            )
+        self._flush()
+        if self._samples is None:
+            self._samples = SampleShards(self._columns, self._format, self._emit, self._extra)
+        self._current = self._samples
+        return self._samples
+
+    def _turn_to_batches(self, schema: pa.Schema) -> BatchShards:
+        self._check_open()
+        if self._batches is None:
+            self._batches = self._start_batches(schema)
+        self._check_batch(schema)
+        if self._current is not self._batches:
+            self._flush()
+            self._current = self._batches
+        return self._batches
+
+    def _start_batches(self, schema: pa.Schema) -> BatchShards:
+        plan = plan_batch(schema, self._given)
+        self._batch_types = {name: schema.field(name).type for name in plan.names}
+        self._columns = {column.name: column.encoding for column in plan}
+        self._extra = {"version": FORMAT_VERSION, "columns": plan.to_json()}
+        self._plan = plan
+        # An encoding that the user gives is the one that is written.
+        return BatchShards(plan, self._format, self._emit, frozenset(self._given or ()))
+
+    def _check_batch(self, schema: pa.Schema) -> None:
+        types = {field.name: field.type for field in schema}
+        for name, type_ in self._batch_types.items():
+            if types.get(name) != type_:
+                raise InvalidArgumentError(
+                    f"column {name!r} has type {types.get(name, 'nothing at all')} in this batch "
+                    f"and {type_} in the ones before: give all batches the same columns and types"
+                )
+
+    def _check_open(self) -> None:
+        if self._state != "open":
+            raise WriteError(
+                f"this MDSWriter is {self._state}, and takes no more samples: write another "
+                "dataset with a new one"
+            )
+
+    def _flush(self) -> None:
+        if self._current is not None:
+            self._current.flush()
+
+    def _emit(self, shard: FullShard) -> None:
+        number, self._count = self._count, self._count + 1
+        try:
+            self._sink.submit(partial(self._pack, number, shard))
+        except BaseException:
+            self._abandon()
+            raise
+
+    def _pack(self, number: int, shard: FullShard) -> tuple[str, list[Buffer]]:
+        report, name, content = shard.pack(_shard_name(number), self._format)
+        self._reports[number] = report
+        return name, content
+
+    def _file_name(self, number: int) -> str:
+        name, compression = _shard_name(number), self._format.compression
+        return f"{name}.{extension(compression)}" if compression else name
+
+    def _index(self) -> Index:
+        reports = [self._reports[number] for number in range(self._count)]
+        if self._plan is None:
+            return Index(tuple(report.info for report in reports), {})
+        return build_index(self._plan, reports)
+
+    def _abandon(self) -> None:
+        self._close("abandoned")
+        self._sink.remove_all()
+
+    def _close(self, state: str) -> None:
+        self._state = state
+        self._samples = self._batches = self._current = None
+        self._progress.close()
+
+
+def _shard_name(number: int) -> str:
+    return f"shard.{number:05}.mds"
+
+
+def _check_counts(max_workers: object, retry: object) -> None:
+    for name, value, least in (("max_workers", max_workers, 1), ("retry", retry, 0)):
+        allowed = value is None and name == "max_workers"
+        if not allowed and not (isinstance(value, int) and value >= least):
+            raise InvalidArgumentError(
+                f"{name} must be a whole number of at least {least}, found {value!r}"
+            )

@@ -1,0 +1,181 @@
+"""Where a writer's files go: one or two directories, written by a few threads."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+
+from mdstorm_backend.errors import DatasetExistsError, MDStormError, WriteError
+from mdstorm_backend.storage import Buffer, Location
+
+__all__ = ["FileSink"]
+
+#: Threads, where the caller does not say: enough to hide the latency of an object store, and few
+#: enough for memory, since each holds a shard.
+_WORKERS = 4
+_FIRST_PAUSE_SECONDS = 0.5
+
+_logger = logging.getLogger(__name__)
+
+
+class FileSink:
+    """Puts files into directories, and takes them back if the writing fails.
+
+    Files are written by threads; the caller waits when as many are under way as there are threads.
+    A failure is raised by the next call.
+
+    Parameters
+    ----------
+    locations : sequence of Location
+        The directories; every file is written to each.
+    max_workers : int or None
+        Number of threads.
+    retry : int
+        How often writing a file is tried again. On a local disk it is not, since nothing gets
+        better there.
+    on_file : callable
+        Called by a thread with the size in bytes of every file that was written.
+    """
+
+    def __init__(
+        self,
+        locations: Sequence[Location],
+        *,
+        max_workers: int | None = None,
+        retry: int = 2,
+        on_file: Callable[[int], None] = lambda size: None,
+    ) -> None:
+        self._locations = tuple(locations)
+        self._retry = retry
+        self._on_file = on_file
+        self._workers = max_workers or _WORKERS
+        self._pool: ThreadPoolExecutor | None = None
+        self._free = threading.Semaphore(self._workers)
+        self._futures: list[Future[None]] = []
+        self._written: list[tuple[Location, str]] = []
+        self._made = [location for location in self._locations if _make_directory(location)]
+
+    def submit(self, make: Callable[[], tuple[str, list[Buffer]]]) -> None:
+        """Let a thread make a file and write it; `make` returns its name and its content.
+
+        Raises
+        ------
+        WriteError
+            If a file that was submitted before could not be written.
+        """
+        self.check()
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="mdstorm-write")
+        self._free.acquire()
+        self._futures.append(self._pool.submit(self._write_made, make))
+
+    def check(self) -> None:
+        """Raise the first failure there has been.
+
+        Raises
+        ------
+        WriteError
+            Saying what failed; or another error of ours, as it is.
+        """
+        done = [future for future in self._futures if future.done()]
+        for future in done:
+            future.result()
+        self._futures = [future for future in self._futures if future not in done]
+
+    def wait(self) -> None:
+        """Wait for all files.
+
+        Raises
+        ------
+        WriteError
+            If one could not be written.
+        """
+        self._stop(cancel=False)
+        self.check()
+
+    def write(self, name: str, content: Sequence[Buffer]) -> None:
+        """Write a file in the caller's thread."""
+        for location in self._locations:
+            self._write_one(location, name, content)
+        self._on_file(sum(map(len, content)))
+
+    def remove_all(self) -> None:
+        """Wait for the threads and remove every file they wrote; a failure is logged."""
+        self._stop(cancel=True)
+        for location, name in self._written:
+            self._try(location, partial(location.remove, name))
+        for location in self._made:
+            self._try(location, location.remove_directory_if_empty)
+        self._written = []
+
+    def _try(self, location: Location, remove: Callable[[], None]) -> None:
+        try:
+            remove()
+        except Exception:
+            _logger.warning("could not clean up %s after a failure", location.url, exc_info=True)
+
+    def _stop(self, *, cancel: bool) -> None:
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(wait=True, cancel_futures=cancel)
+        if cancel:
+            self._futures = []
+
+    def _write_made(self, make: Callable[[], tuple[str, list[Buffer]]]) -> None:
+        try:
+            self.write(*make())
+        finally:
+            self._free.release()
+
+    def _write_one(self, location: Location, name: str, content: Sequence[Buffer]) -> None:
+        try:
+            if location.exists(name):
+                raise DatasetExistsError(
+                    f"{location.file_url(name)} appeared while this dataset was being written: "
+                    "another writer has the same directory. It is left as it is; write to a "
+                    "directory of your own"
+                )
+            self._written.append((location, name))
+            self._with_retries(location, lambda: location.write(name, content))
+        except MDStormError:
+            raise
+        except Exception as error:
+            raise WriteError(
+                f"{location.file_url(name)} could not be written ({error!r}). No index is written, "
+                "so nothing there counts as a dataset; see to the storage and write it again"
+            ) from error
+
+    def _with_retries(self, location: Location, write: Callable[[], None]) -> None:
+        retries = 0 if location.is_local_disk else self._retry
+        for attempt in range(retries):
+            try:
+                return write()
+            except (FileNotFoundError, PermissionError, MDStormError):
+                raise
+            except Exception as error:
+                _logger.warning("writing to %s failed, trying again: %r", location.url, error)
+                time.sleep(_FIRST_PAUSE_SECONDS * 2**attempt * (1 + random.random()))
+        return write()
+
+
+def _make_directory(location: Location) -> bool:
+    """Create a directory of this machine if there is none, and say whether there was none.
+
+    Object stores have no directories.
+    """
+    if not location.url.startswith("file:///") or os.path.isdir(location.path):
+        return False
+    try:
+        location.make_directory()
+    except OSError as error:
+        raise WriteError(
+            f"{location.url} cannot be written to ({error}). Choose a directory that this process "
+            "may write to"
+        ) from error
+    return True
