@@ -12,7 +12,7 @@ import tempfile
 import uuid
 
 from mdstorm_backend.cache.locks import FileLock, wait_for_lock
-from mdstorm_backend.cache.records import record_name
+from mdstorm_backend.cache.records import FileIdentity, Record, record_name
 from mdstorm_backend.errors import CorruptDatasetError, StorageError
 
 __all__ = ["NOTES", "CacheDirectory", "cache_root", "default_directory"]
@@ -84,6 +84,11 @@ class CacheDirectory:
         """Path of the file that says which dataset this is."""
         return os.path.join(self.notes, "dataset.json")
 
+    @property
+    def index_note(self) -> str:
+        """Path of the record of the index's copy, which is none of a shard: it is not evicted."""
+        return os.path.join(self.notes, "index")
+
     def new_part(self, record: str) -> str:
         """Path for a file that is being made for the shard of a record."""
         return f"{record}.{uuid.uuid4().hex}{_PART_SUFFIX}"
@@ -97,6 +102,10 @@ class CacheDirectory:
                 if name.endswith(_PART_SUFFIX)
             ]
         return []
+
+    def parts_of(self, record: str) -> list[str]:
+        """Path of every file that is or was being made for the shard of a record."""
+        return [part for part, owner in self.parts() if owner == record]
 
     def make(self, url: str, fingerprint: str) -> None:
         """Make the directory, and note in it which dataset it is for.
@@ -121,15 +130,30 @@ class CacheDirectory:
     def replace(self, path: str, data: bytes) -> None:
         """Write a small file that is seen whole or not at all."""
         with self.lock_ledger():
-            temporary = self.new_part(self.ledger)
-            try:
-                with open(temporary, "wb") as file:
-                    file.write(data)
-                os.replace(temporary, path)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary)
-                raise
+            self._replace(path, data)
+
+    def keep_index(self, path: str, content: bytes) -> None:
+        """Write the copy of an index, and note that it is ours."""
+        with self.lock_ledger():
+            part = self._write_part(content)
+            record = Record(files={os.path.basename(path): FileIdentity.of(os.stat(part))})
+            self._replace(self.index_note, record.to_bytes())
+            os.replace(part, path)
+
+    def _replace(self, path: str, data: bytes) -> None:
+        os.replace(self._write_part(data), path)
+
+    def _write_part(self, data: bytes) -> str:
+        """Write a temporary file, which belongs to the ledger."""
+        part = self.new_part(self.ledger)
+        try:
+            with open(part, "wb") as file:
+                file.write(data)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(part)
+            raise
+        return part
 
     def failure(self, error: OSError) -> StorageError:
         """Return the error for what the disk of the cache could not do."""

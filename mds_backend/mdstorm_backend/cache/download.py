@@ -1,39 +1,20 @@
-"""One file from the storage to the disk: whole, checked, tried again where that can help."""
+"""One file from the storage to the disk, whole and checked."""
 
 from __future__ import annotations
 
-import errno
-import logging
 import mmap
 import os
-import random
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from mdstorm_backend.errors import (
-    CorruptDatasetError,
-    CredentialsError,
-    DatasetNotFoundError,
-    MissingDependencyError,
-    StorageError,
-    UnsupportedURLError,
-)
+from mdstorm_backend.cache.attempts import LocalDiskError, Sleep, try_again, watched
+from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.hashes import digest
 from mdstorm_backend.index import FileInfo
 from mdstorm_backend.storage import Buffer, Location
 
-__all__ = ["LocalDiskError", "check_hash", "download", "mapped"]
-
-_LONGEST_PAUSE = 30.0
-_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
-
-_logger = logging.getLogger(__name__)
-
-
-class LocalDiskError(OSError):
-    """The disk of the cache failed, not the storage."""
+__all__ = ["check_hash", "download", "mapped"]
 
 
 def download(
@@ -44,7 +25,7 @@ def download(
     hash_name: str | None,
     attempts: int,
     timeout: float,
-    sleep: Callable[[float], None] = time.sleep,
+    sleep: Sleep = time.sleep,
 ) -> str:
     """Bring a file of a dataset to this machine.
 
@@ -59,11 +40,11 @@ def download(
     hash_name : str or None
         The hash by which it is checked.
     attempts : int
-        Attempts in total, with pauses in between that double.
+        Attempts in total.
     timeout : float
         Seconds that an attempt may go without receiving anything.
     sleep : callable
-        Makes the pauses.
+        Makes the pauses between attempts.
 
     Returns
     -------
@@ -82,87 +63,43 @@ def download(
         If it cannot be written.
     """
     url = location.file_url(file.basename)
-    for attempt in range(1, attempts + 1):
+
+    def attempt() -> str:
         path = new_path()
         try:
-            _attempt(location, file, path, timeout)
+            _copy(location, file.basename, path, timeout)
             _check(file, path, hash_name, url)
-            return path
-        except FileNotFoundError as error:
-            _discard(path)
-            raise DatasetNotFoundError(
-                f"shard {url} is gone, and the index lists it. Restore it, or write the dataset "
-                "again",
-                url=url,
-            ) from error
-        except (CredentialsError, LocalDiskError, MissingDependencyError, UnsupportedURLError):
-            _discard(path)
-            raise
-        except (CorruptDatasetError, OSError) as error:
-            _discard(path)
-            if attempt == attempts:
-                raise _final(error, url, attempts) from error
-            pause = min(2.0 ** (attempt - 1), _LONGEST_PAUSE) * (1 + random.random() / 2)
-            _logger.warning(
-                "attempt %d at %s failed (%s); again in %.1f s", attempt, url, error, pause
-            )
-            sleep(pause)
         except BaseException:
-            _discard(path)
+            with suppress(OSError):
+                os.unlink(path)
             raise
-    raise AssertionError("the last attempt returns or raises")
+        return path
 
-
-def _final(error: Exception, url: str, attempts: int) -> Exception:
-    tries = f"{attempts} attempts" if attempts > 1 else "1 attempt"
-    if isinstance(error, CorruptDatasetError):
-        return CorruptDatasetError(f"{error} (after {tries})", url=url)
-    return StorageError(
-        f"{url} cannot be read, after {tries} ({error}). Check that the storage can be reached "
-        "from this machine, or allow more attempts (download_retry) or time (download_timeout)",
-        url=url,
-    )
-
-
-def _attempt(location: Location, file: FileInfo, path: str, timeout: float) -> None:
-    """Download in a thread of its own, which is left behind if it hangs."""
-    outcome: list[BaseException | None] = []
-    done = threading.Event()
-
-    def run() -> None:
-        try:
-            location.download(file.basename, path)
-            outcome.append(None)
-        except BaseException as error:
-            outcome.append(error)
-        finally:
-            done.set()
-
-    threading.Thread(target=run, name="mdstorm-download", daemon=True).start()
-    received, since = _progress(path), time.monotonic()
-    while not done.wait(min(timeout / 4, 1.0)):
-        found, now = _progress(path), time.monotonic()
-        if found != received:
-            received, since = found, now
-        elif now - since >= timeout:
-            raise StorageError(f"nothing was received for {timeout:g} s")
-    (error,) = outcome
-    if isinstance(error, OSError) and _is_local(error, path):
-        raise LocalDiskError(*error.args) from error
-    if error is not None:
-        raise error
-
-
-def _progress(path: str) -> tuple[int, int]:
     try:
-        found = os.stat(path)
-    except OSError:
-        return 0, 0
-    return found.st_size, found.st_mtime_ns
+        return try_again(attempt, url=url, attempts=attempts, sleep=sleep)
+    except FileNotFoundError as error:
+        raise DatasetNotFoundError(
+            f"shard {url} is gone, and the index lists it. Restore it, or write the dataset again",
+            url=url,
+        ) from error
 
 
-def _is_local(error: OSError, path: str) -> bool:
-    return error.errno in _DISK_ERRORS or error.filename == path
+def _copy(location: Location, name: str, path: str, timeout: float) -> None:
+    def progress() -> tuple[int, int]:
+        try:
+            found = os.stat(path)
+        except OSError:
+            return 0, 0
+        return found.st_size, found.st_mtime_ns
+
+    try:
+        watched(lambda: location.download(name, path), timeout=timeout, progress=progress)
+    except Exception as error:
+        # The storage's own errors name what they wrap: the disk may be at the bottom of one.
+        cause = error if isinstance(error, OSError) and error.errno else error.__cause__ or error
+        if LocalDiskError.means(cause, path):
+            raise LocalDiskError(str(cause)) from error
+        raise
 
 
 def _check(file: FileInfo, path: str, hash_name: str | None, url: str) -> None:
@@ -200,8 +137,3 @@ def mapped(path: str) -> Buffer:
         if os.fstat(file.fileno()).st_size == 0:
             return b""
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-
-
-def _discard(path: str) -> None:
-    with suppress(OSError):
-        os.unlink(path)

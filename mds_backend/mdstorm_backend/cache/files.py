@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any, Protocol
 
-from mdstorm_backend.cache.directory import default_directory
+from mdstorm_backend.cache.directory import CacheDirectory, default_directory
 from mdstorm_backend.cache.download import check_hash
 from mdstorm_backend.cache.options import CacheOptions
-from mdstorm_backend.cache.shard_cache import ShardCache, check_hash_is_recorded
+from mdstorm_backend.cache.shard_cache import ShardCache
+from mdstorm_backend.cache.source import ShardSource, check_hash_is_recorded
 from mdstorm_backend.compression import decompress
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.index import FileInfo, ShardInfo
@@ -64,9 +65,13 @@ def _local_directory(location: Location) -> str | None:
 
 
 def _cache(location: Location, fingerprint: str, options: CacheOptions) -> ShardCache:
-    exclusive = options.directory is None
-    directory = options.directory or default_directory(location.url, fingerprint)
-    return ShardCache(location, fingerprint, directory, options, exclusive=exclusive)
+    directory = options.directory
+    if directory == _local_directory(location) and not os.access(directory or "", os.W_OK):
+        directory = None  # a dataset on a disk that cannot be written to
+    exclusive = directory is None
+    directory = directory or default_directory(location.url, fingerprint)
+    source = ShardSource(location, fingerprint, CacheDirectory(directory), options)
+    return ShardCache(source, exclusive=exclusive)
 
 
 class DirectFiles:

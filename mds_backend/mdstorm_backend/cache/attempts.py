@@ -1,0 +1,139 @@
+"""Requests that may fail or hang: tried again where that can help, and given up in time."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from mdstorm_backend.errors import (
+    CorruptDatasetError,
+    CredentialsError,
+    DatasetNotFoundError,
+    StorageError,
+)
+
+__all__ = ["LocalDiskError", "try_again", "watched"]
+
+T = TypeVar("T")
+Sleep = Callable[[float], None]
+
+#: Seconds between two attempts at most.
+LONGEST_PAUSE = 30.0
+_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
+
+_logger = logging.getLogger(__name__)
+
+
+class LocalDiskError(OSError):
+    """The disk of the cache failed, not the storage."""
+
+    @classmethod
+    def means(cls, error: BaseException, path: str) -> bool:
+        """Whether `error` came from writing to `path`, rather than from the storage."""
+        of_disk = isinstance(error, OSError) and error.errno in _DISK_ERRORS
+        return of_disk or getattr(error, "filename", None) == path
+
+
+def try_again(action: Callable[[], T], *, url: str, attempts: int, sleep: Sleep = time.sleep) -> T:
+    """Call `action` until it succeeds, with pauses that double.
+
+    Parameters
+    ----------
+    action : callable
+        Reads something from a storage.
+    url : str
+        What it reads, for messages.
+    attempts : int
+        Calls in total.
+    sleep : callable
+        Makes the pauses.
+
+    Raises
+    ------
+    DatasetNotFoundError, FileNotFoundError, CredentialsError, LocalDiskError
+        At once, since trying again does not help.
+    CorruptDatasetError, StorageError
+        When all attempts have failed.
+    """
+    for attempt in range(1, attempts):
+        try:
+            return action()
+        except (DatasetNotFoundError, FileNotFoundError, CredentialsError, LocalDiskError):
+            raise
+        except (CorruptDatasetError, OSError) as error:
+            pause = min(2.0 ** (attempt - 1), LONGEST_PAUSE) * (1 + random.random() / 2)
+            _logger.warning(
+                "attempt %d of %d at %s failed (%s); again in %.1f s",
+                attempt,
+                attempts,
+                url,
+                error,
+                pause,
+            )
+            sleep(pause)
+    try:
+        return action()
+    except (DatasetNotFoundError, FileNotFoundError, CredentialsError, LocalDiskError):
+        raise
+    except CorruptDatasetError as error:
+        raise CorruptDatasetError(f"{error} ({_count(attempts)})", url=url) from error
+    except OSError as error:
+        raise StorageError(
+            f"{url} cannot be read, after {_count(attempts)} ({error}). Check that the storage can "
+            "be reached from this machine, or allow more attempts (download_retry) or time "
+            "(download_timeout)",
+            url=url,
+        ) from error
+
+
+def _count(attempts: int) -> str:
+    return f"{attempts} attempts" if attempts > 1 else "1 attempt"
+
+
+def watched(
+    action: Callable[[], T], *, timeout: float, progress: Callable[[], object] = lambda: None
+) -> T:
+    """Call `action` in a thread of its own, which is left behind if it hangs.
+
+    Parameters
+    ----------
+    action : callable
+        What may hang.
+    timeout : float
+        Seconds to wait while there is no progress.
+    progress : callable
+        Returns something that changes while there is.
+
+    Raises
+    ------
+    StorageError
+        If nothing has changed for `timeout` seconds.
+    """
+    results: list[T] = []
+    errors: list[BaseException] = []
+    done = threading.Event()
+
+    def run() -> None:
+        try:
+            results.append(action())
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            done.set()
+
+    threading.Thread(target=run, name="mdstorm-download", daemon=True).start()
+    seen, since = progress(), time.monotonic()
+    while not done.wait(min(timeout / 4, 1.0)):
+        found, now = progress(), time.monotonic()
+        if found != seen:
+            seen, since = found, now
+        elif now - since >= timeout:
+            raise StorageError(f"nothing was received for {timeout:g} s")
+    if errors:
+        raise errors[0]
+    return results[0]

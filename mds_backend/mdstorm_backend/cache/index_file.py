@@ -1,0 +1,118 @@
+"""Reading the index of a dataset, and its copy beside the shards in a named directory."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+
+from mdstorm_backend.cache.attempts import Sleep, try_again, watched
+from mdstorm_backend.cache.directory import CacheDirectory
+from mdstorm_backend.cache.options import CacheOptions
+from mdstorm_backend.cache.records import FileIdentity, Record
+from mdstorm_backend.errors import DatasetNotFoundError, InvalidArgumentError, StorageError
+from mdstorm_backend.index import INDEX_NAME
+from mdstorm_backend.storage import Location
+
+__all__ = ["read_index"]
+
+_logger = logging.getLogger(__name__)
+
+
+def read_index(
+    location: Location, options: CacheOptions | None = None, *, sleep: Sleep = time.sleep
+) -> bytes:
+    """Return the content of a dataset's ``index.json``.
+
+    Where `options` name a directory, a copy is kept in it, as other readers of the format do. While
+    the storage cannot be reached, the copy is used, with a warning in the log.
+
+    Parameters
+    ----------
+    location : Location
+        Where the dataset lies.
+    options : CacheOptions, optional
+        Attempts, timeout, and the directory.
+    sleep : callable
+        Makes the pauses between attempts.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there is no dataset.
+    InvalidArgumentError
+        If the directory holds another dataset, which was not brought there by this cache.
+    CredentialsError, StorageError
+        If the storage refuses or fails, or the directory cannot be used.
+    """
+    options = options or CacheOptions()
+    named = options.directory
+    if named is None or (location.is_local_disk and os.path.abspath(location.path) == named):
+        return _read(location, options, sleep)
+    directory = CacheDirectory(named)
+    try:
+        content = _read(location, options, sleep)
+    except StorageError as error:
+        copy = _content(directory.file(INDEX_NAME))
+        if copy is None:
+            raise
+        _logger.warning("%s; using the copy of the index in %s", error, named)
+        return copy
+    try:
+        _keep(directory, location.url, content)
+    except OSError as error:
+        raise directory.failure(error) from error
+    return content
+
+
+def _read(location: Location, options: CacheOptions, sleep: Sleep) -> bytes:
+    url = location.file_url(INDEX_NAME)
+
+    def attempt() -> bytes:
+        if location.is_local_disk:
+            return bytes(location.read(INDEX_NAME))
+        return bytes(watched(lambda: location.read(INDEX_NAME), timeout=options.timeout))
+
+    try:
+        return try_again(attempt, url=url, attempts=options.retry, sleep=sleep)
+    except FileNotFoundError as error:
+        raise DatasetNotFoundError(
+            f"there is no dataset at {location.url}: it has no {INDEX_NAME}. Check the URL; if the "
+            "dataset was deleted or its job failed, write it again",
+            url=location.url,
+        ) from error
+
+
+def _keep(directory: CacheDirectory, url: str, content: bytes) -> None:
+    """Keep a copy in the directory, unless one of the same meaning is there."""
+    path = directory.file(INDEX_NAME)
+    present = _content(path)
+    if present is not None and _same(present, content):
+        return
+    if present is not None and FileIdentity.at(path) != Record.at(directory.index_note).files.get(
+        INDEX_NAME
+    ):
+        raise InvalidArgumentError(
+            f"{path} is the index of another dataset than {url}, and was not brought there by this "
+            "cache. Name another directory, or remove the files in this one"
+        )
+    directory.make(url, "")
+    directory.keep_index(path, content)
+
+
+def _content(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def _same(first: bytes, second: bytes) -> bool:
+    if first == second:
+        return True
+    try:
+        return bool(json.loads(first) == json.loads(second))
+    except ValueError:
+        return False
