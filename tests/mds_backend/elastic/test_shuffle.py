@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mdstorm_backend.elastic import shuffle
+from mdstorm_backend.elastic.shuffle import SHUFFLE_ALGORITHMS
+from mdstorm_backend.errors import InvalidArgumentError
+
+#: The module, whose name in the package is that of the function.
+MODULE = importlib.import_module("mdstorm_backend.elastic.shuffle")
+
+algorithms = st.sampled_from(SHUFFLE_ALGORITHMS)
+sizes = st.lists(st.integers(0, 40), max_size=12)
+nodes = st.integers(1, 9)
+seeds = st.integers(0, 1 << 60)
+epochs = st.integers(0, 3)
+
+
+@given(algorithms, sizes, nodes, seeds, epochs, st.integers(2, 100))
+def test_a_shuffle_is_a_permutation_and_a_function_of_its_arguments(
+    algo: str, sizes: list[int], nodes: int, seed: int, epoch: int, block: int
+) -> None:
+    found = shuffle(algo, sizes, nodes, seed, epoch, block)
+    assert found.dtype == np.int64
+    assert sorted(found.tolist()) == list(range(sum(sizes)))
+    assert found.tolist() == shuffle(algo, np.array(sizes, int), nodes, seed, epoch, block).tolist()
+
+
+@pytest.mark.parametrize("algo", SHUFFLE_ALGORITHMS)
+def test_seed_and_epoch_each_change_the_shuffle(algo: str) -> None:
+    found = {
+        (seed, epoch): tuple(shuffle(algo, [50] * 8, 2, seed, epoch, 100).tolist())
+        for seed in (1, 2)
+        for epoch in (0, 5)
+    }
+    assert len(set(found.values())) == 4
+
+
+@pytest.mark.parametrize("algo", set(SHUFFLE_ALGORITHMS) - {"naive"})
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_the_shards_of_a_canonical_node_stay_the_same_in_all_epochs(algo: str, epoch: int) -> None:
+    def of_nodes(epoch: int) -> list[frozenset[int]]:
+        parts = shuffle(algo, [50] * 8, 4, 1, epoch, 100).reshape(4, 100)
+        return [frozenset((part // 50).tolist()) for part in parts]
+
+    assert of_nodes(epoch) == of_nodes(epoch + 1)
+    assert all(len(shards) == 2 for shards in of_nodes(epoch))
+
+
+@given(st.lists(st.integers(0, 60), max_size=20), nodes, seeds, st.integers(2, 200), st.data())
+def test_py1e_sorts_window_by_window_as_it_would_all_at_once(
+    sizes: list[int], nodes: int, seed: int, block: int, data: st.DataObject
+) -> None:
+    expected = shuffle("py1e", sizes, nodes, seed, 0, block).tolist()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MODULE, "_WINDOW", data.draw(st.integers(1, 50)))
+        patch.setattr(MODULE, "_SORTED_AT_ONCE", data.draw(st.integers(1, 50)))
+        assert shuffle("py1e", sizes, nodes, seed, 0, block).tolist() == expected
+
+
+@given(algorithms, sizes, nodes, seeds)
+def test_the_type_of_the_ids_does_not_change_them(
+    algo: str, sizes: list[int], nodes: int, seed: int
+) -> None:
+    expected = shuffle(algo, sizes, nodes, seed, 0, 10).tolist()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MODULE, "index_dtype", lambda size: np.dtype(np.int64))
+        assert shuffle(algo, sizes, nodes, seed, 0, 10).tolist() == expected
+
+
+def test_py1e_moves_a_sample_by_no_more_than_half_a_block() -> None:
+    moved = shuffle("py1e", [1] * 1000, 1, 3, 0, 40)
+    unmoved = shuffle("py1s", [1] * 1000, 1, 3, 0)  # units of one sample: only their order
+    places = np.argsort(moved)[unmoved]
+    # A place can be missed by as many samples as can land between.
+    assert np.abs(places - np.arange(1000)).max() <= 50
+    assert not np.array_equal(moved, unmoved)
+
+
+@pytest.mark.parametrize("algo", SHUFFLE_ALGORITHMS)
+def test_fewer_samples_than_canonical_nodes_are_shuffled(algo: str) -> None:
+    """MosaicML Streaming's py1e raises here."""
+    assert sorted(shuffle(algo, [2, 1], 8, 0, 0, 100).tolist()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("algo", "block", "message"),
+    [
+        ("py3x", 100, "shuffle_algo must be one of naive, py1s, py2s, py1br, py1e, found 'py3x'"),
+        ("py1br", 1, "a shuffle block of 1 samples is too small for py1br"),
+        ("py1e", 0, "a shuffle block of 0 samples is too small for py1e: use a larger"),
+    ],
+)
+def test_algorithms_and_blocks_that_cannot_be_are_refused(
+    algo: str, block: int, message: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        shuffle(algo, [3, 4], 1, 0, 0, block)
+
+
+@pytest.mark.parametrize("algo", ["py1s", "py2s", "naive"])
+def test_other_algorithms_ignore_the_block_size(algo: str) -> None:
+    arguments: tuple[Any, ...] = (algo, [3, 4, 5], 2, 0, 0)
+    assert shuffle(*arguments, 0).tolist() == shuffle(*arguments, 1000).tolist()
