@@ -9,7 +9,7 @@ array. A null in a floating-point column is NaN.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ __all__ = [
     "Values",
     "as_arrow",
     "common_type",
+    "concat_stored",
     "concat_values",
     "num_rows",
     "slice_batch",
@@ -92,6 +93,32 @@ def concat_values(parts: Sequence[Values], name: str = "") -> Values:
             "common type: return the same type from every call of the function of the transform, "
             f"also where all values are null ({error})"
         ) from error
+
+
+def concat_stored(parts: Sequence[Values], name: str = "") -> Values:
+    """Join pieces of one stored column without changing a value.
+
+    As `concat_values`, but arrays of several dtypes, or of several dimensions in some pieces,
+    become objects.
+    """
+    filled = [part for part in parts if len(part)] or list(parts[:1])
+    lists = [not isinstance(part, np.ndarray) and pa.types.is_list(part.type) for part in filled]
+    if not any(lists) or (all(lists) and len({part.type for part in filled}) == 1):
+        return concat_values(filled, name)
+    rows = [
+        row
+        for part, is_list in zip(filled, lists, strict=True)
+        for row in (_arrays(part) if is_list else part)
+    ]
+    return np.fromiter(rows, object, len(rows))
+
+
+def _arrays(lists: pa.ListArray) -> list[Any]:
+    """Return the rows of an array of lists of numbers as arrays, each of its own."""
+    flat = np.asarray(lists.values)
+    bounds = np.asarray(lists.offsets).tolist()
+    spans = zip(bounds[:-1], bounds[1:], lists.is_valid().to_pylist(), strict=True)
+    return [flat[start:stop].copy() if valid else None for start, stop, valid in spans]
 
 
 def _concat_different(parts: Sequence[Values]) -> Values:

@@ -99,7 +99,8 @@ class Column:
                 _numeric_arrow_type(encoding.dtype) if pa.types.is_floating(declared) else declared
             )
         if encoding.kind == "ndarray":
-            return pa.list_(_numeric_arrow_type(encoding.dtype))
+            element = pa.null() if encoding.dtype is None else _numeric_arrow_type(encoding.dtype)
+            return pa.list_(element)
         if encoding.dtype is not None:
             return _numeric_arrow_type(encoding.dtype)
         if encoding.kind in _TEXT_TYPES:

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mdstorm_backend.batch import Batch, Values, as_arrow
-from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
 from mdstorm_backend.optional import require
+from mdstorm_backend.read.late import late_decoder
 from mdstorm_backend.schema import Column, Schema
 
 if TYPE_CHECKING:
@@ -44,16 +45,46 @@ def formatter(name: str, schema: Schema) -> Callable[[Batch], Any]:
 
 
 def to_record_batch(batch: Batch, schema: Schema) -> pa.RecordBatch:
-    """Return the batch as Arrow; nothing is copied where Arrow can wrap NumPy."""
-    arrays = []
-    for column in schema:
-        values = as_arrow(batch[column.name])
-        arrays.append(
-            values if values.type == column.arrow_type else values.cast(column.arrow_type)
-        )
+    """Return the batch as Arrow; nothing is copied where Arrow can wrap NumPy.
+
+    Images and pickles are the bytes that are stored; JSON and decimals without a Spark type are
+    text.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        If arrays of several shapes or dtypes have no type in common.
+    """
     # Declared nullability is Spark's promise about the source, which nobody has checked.
-    names = list(schema.names)
-    return pa.RecordBatch.from_arrays(arrays, names=names)
+    arrays = [_column_to_arrow(batch[column.name], column) for column in schema]
+    return pa.RecordBatch.from_arrays(arrays, names=list(schema.names))
+
+
+def _column_to_arrow(values: Values, column: Column) -> pa.Array:
+    if isinstance(values, np.ndarray) and values.dtype == object:
+        values = _objects_to_arrow(values, column)
+    array, type_ = as_arrow(values), column.arrow_type
+    # Arrays that say themselves of which dtype they are have the type that this batch has.
+    states_type = column.is_array and pa.types.is_null(type_.value_type)
+    return array if array.type == type_ or states_type else array.cast(type_)
+
+
+def _objects_to_arrow(values: npt.NDArray[Any], column: Column) -> pa.Array:
+    """Return what a shard holds as objects: arrays of several shapes or dtypes, large integers."""
+    arrays = [value for value in values if isinstance(value, np.ndarray)]
+    kinds = {(array.dtype, array.ndim) for array in arrays}
+    if len(kinds) <= 1 and all(array.ndim == 1 for array in arrays):
+        try:
+            return pa.array(list(values))
+        except (OverflowError, pa.ArrowInvalid):
+            found = "integers of more than 64 bits"
+    else:
+        found = " and ".join(sorted(f"{dtype.name} of {n} dimensions" for dtype, n in kinds))
+    raise UnsupportedTypeError(
+        f"column {column.name!r} holds {found}, which no one Arrow type holds. Read it as NumPy, "
+        "format='numpy', or leave it out with columns=[…]",
+        columns={column.name: found},
+    )
 
 
 def to_numpy(batch: Batch, schema: Schema) -> dict[str, npt.NDArray[Any]]:
@@ -62,6 +93,8 @@ def to_numpy(batch: Batch, schema: Schema) -> dict[str, npt.NDArray[Any]]:
     Integer and boolean columns with nulls become float64 with NaN, as pandas does it; dates and
     timestamps ``datetime64`` with NaT, day-time intervals integers (microseconds); strings,
     binaries, decimals, nested values and ragged arrays have dtype object, with None for null.
+    Images are decoded: ``(rows, height, width[, channels])`` if all have one shape, otherwise
+    objects. What JSON and pickles stand for are objects.
     """
     return {column.name: column_to_numpy(batch[column.name], column) for column in schema}
 
@@ -73,6 +106,8 @@ def column_to_numpy(values: Values, column: Column | None) -> npt.NDArray[Any]:
     """
     if isinstance(values, np.ndarray):
         return values
+    if column is not None and column.is_late:
+        return late_decoder(column)(values)
     if column is None:
         column = Column(
             "",
@@ -104,6 +139,8 @@ def scalars_to_numpy(values: pa.Array, has_nulls: bool) -> npt.NDArray[Any]:
     if pa.types.is_floating(values.type):
         # Only where needed: Arrow 14 fills no float16.
         return np.array(pc.fill_null(values, float("nan")) if values.null_count else values)
+    if pa.types.is_string(type_) or pa.types.is_binary(type_):
+        return values.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
     return objects(values.to_pylist())
 
 

@@ -115,7 +115,7 @@ def _batches(
 def _must_cut_here(options: ReaderOptions, specs: list[ColumnSpec], batch_size: int) -> bool:
     """Whether batches cannot be left to TensorFlow, or gain nothing by it."""
     # Arrays of a free length have one length in a batch, but not in a block.
-    if any(spec.ragged or None in spec.shape for spec in specs) or batch_size >= _BLOCK_ROWS // 2:
+    if not all(spec.is_fixed for spec in specs) or batch_size >= _BLOCK_ROWS // 2:
         return True
     if options.num_epochs is None or options.transform is not None:
         return False

@@ -12,10 +12,12 @@ import pyarrow.compute as pc
 import tensorflow as tf
 
 from mdstorm_backend.batch import Values, as_arrow
+from mdstorm_backend.encodings import IMAGE_LISTS, IMAGES, parse_encoding
 from mdstorm_backend.errors import TransformError, UnsupportedTypeError
 from mdstorm_backend.frameworks.formats import scalars_to_numpy
 from mdstorm_backend.frameworks.nulls import null_error
 from mdstorm_backend.frameworks.timestamps import nanoseconds
+from mdstorm_backend.read.late import late_decoder
 from mdstorm_backend.schema import Column
 
 __all__ = ["ColumnSpec", "check_nulls", "spec_of_column", "to_tf"]
@@ -38,17 +40,27 @@ class ColumnSpec:
         Shape of one value.
     ragged : bool
         Whether values are one-dimensional arrays of varying length.
+    image : Column or None
+        The stored column, if it holds images: those of a batch have one shape, which only they say.
     """
 
     name: str
     dtype: str
     shape: tuple[int | None, ...] = ()
     ragged: bool = False
+    image: Column | None = None
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether values have one shape in the whole dataset."""
+        return not self.ragged and None not in self.shape and self.image is None
 
     @property
     def signature(self) -> Any:
         """The ``TypeSpec`` of a batch of the column."""
         dtype = tf.as_dtype(self.dtype)
+        if self.image is not None:
+            return tf.TensorSpec(None, dtype)
         if self.ragged:
             return tf.RaggedTensorSpec(
                 (None, None), dtype, ragged_rank=1, row_splits_dtype=tf.int64
@@ -64,11 +76,20 @@ def spec_of_column(column: Column) -> ColumnSpec:
     UnsupportedTypeError
         If TensorFlow has no type for it.
     """
+    kind = parse_encoding(column.encoding).kind
+    if kind in IMAGES:
+        return ColumnSpec(column.name, "uint8", image=column)
+    if kind == "pkl" or kind in IMAGE_LISTS:
+        raise _no_counterpart(column, f"encoding {column.encoding!r}")
     type_ = column.arrow_type
     if pa.types.is_list(type_):
+        if pa.types.is_null(type_.value_type):
+            raise _no_counterpart(column, "arrays that each have a dtype of their own")
         dtype = _dtype_name(column, type_.value_type)
         if column.length is not None:
             return ColumnSpec(column.name, dtype, (column.length,))
+        if column.has_shape:
+            return ColumnSpec(column.name, dtype, parse_encoding(column.encoding).shape or ())
         return ColumnSpec(column.name, dtype, ragged=True)
     return ColumnSpec(column.name, _dtype_name(column, type_))
 
@@ -83,10 +104,14 @@ def _dtype_name(column: Column, type_: pa.DataType) -> str:
     if pa.types.is_integer(type_) or pa.types.is_floating(type_):
         name = str(np.dtype(type_.to_pandas_dtype()).name)
         return _PROMOTED.get(name, name)
-    raise UnsupportedTypeError(
-        f"column {column.name!r} of type {type_} has no counterpart in TensorFlow. Leave it out "
+    raise _no_counterpart(column, f"type {type_}")
+
+
+def _no_counterpart(column: Column, found: str) -> UnsupportedTypeError:
+    return UnsupportedTypeError(
+        f"column {column.name!r} of {found} has no counterpart in TensorFlow. Leave it out "
         "with schema_fields=[…], or make plain columns of it before converting",
-        columns={column.name: f"type {type_}"},
+        columns={column.name: found},
     )
 
 
@@ -115,6 +140,8 @@ def to_tf(values: Values, spec: ColumnSpec) -> Any:
     TransformError
         If a transform has returned values of another type or shape.
     """
+    if spec.image is not None:
+        return _images(values, spec.image)
     if spec.ragged and isinstance(values, np.ndarray) and values.ndim == 2:
         values = as_arrow(values)
     if isinstance(values, np.ndarray):
@@ -133,6 +160,26 @@ def to_tf(values: Values, spec: ColumnSpec) -> Any:
     if any(size not in (None, own) for own, size in zip(found, spec.shape, strict=True)):
         raise _shape_error(spec, found)
     return result
+
+
+def _images(values: Values, column: Column) -> npt.NDArray[Any]:
+    """Decode the images of a batch, which have to have one shape."""
+    if isinstance(values, np.ndarray):
+        pixels = values
+    elif values.null_count:
+        raise null_error(column.name, values.null_count, "TensorFlow")
+    else:
+        pixels = late_decoder(column)(values)
+    if len(pixels) and pixels.dtype != np.uint8:
+        shapes = sorted({f"{image.dtype}{list(image.shape)}" for image in pixels})
+        raise UnsupportedTypeError(
+            f"column {column.name!r} of {column.origin.url} holds images of different shapes in "
+            f"one batch, or of more than 8 bits: {', '.join(shapes[:4])}. TensorFlow takes uint8 "
+            "of one shape a batch: make them alike before writing, or read them with PyTorch or "
+            "as NumPy",
+            columns={column.name: ", ".join(shapes[:4])},
+        )
+    return pixels.astype(np.uint8, copy=False)
 
 
 def _shape_error(spec: ColumnSpec, found: object) -> TransformError:

@@ -9,11 +9,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
+from torch.utils.data import get_worker_info
 
 from mdstorm_backend.batch import Values
 from mdstorm_backend.frameworks.formats import scalars_to_numpy
 from mdstorm_backend.frameworks.nulls import null_error
 from mdstorm_backend.frameworks.timestamps import nanoseconds
+from mdstorm_backend.read.late import late_decoder
 from mdstorm_backend.schema import Column
 
 __all__ = ["TorchValues", "check_nulls", "split_values", "to_torch"]
@@ -51,8 +53,9 @@ def to_torch(values: Values, column: Column | None, name: str) -> TorchValues:
 
     Booleans become uint8, timestamps int64 nanoseconds since 1970 UTC, day-time intervals int64
     microseconds, integers with nulls float64 with NaN, ragged arrays a list of tensors; strings,
-    binaries, decimals, dates and nested values lists of Python objects. Tensors share the memory of
-    `values` where the types allow.
+    binaries, decimals, dates and nested values lists of Python objects. Images become one uint8
+    tensor ``(rows, height, width[, channels])`` if all have one shape, otherwise a list of tensors.
+    Tensors share the memory of `values` where the types allow.
 
     Parameters
     ----------
@@ -69,19 +72,54 @@ def to_torch(values: Values, column: Column | None, name: str) -> TorchValues:
         If it holds nulls that no tensor can express.
     OverflowError
         If a timestamp does not fit into nanoseconds.
+    UnsafeTypeError
+        If it holds pickles that the caller did not allow.
+    CorruptDatasetError
+        If it holds an image, or another stored object, that cannot be decoded.
     """
+    if column is not None and column.spark_type is None and _holds_objects(values):
+        return [_object_to_torch(value, name) for value in values]
+    if column is not None and column.is_late and not isinstance(values, np.ndarray):
+        # In a worker process of PyTorch the other processors are busy with other batches.
+        workers = None if get_worker_info() is None else 1
+        return _late_to_torch(late_decoder(column)(values, workers=workers), name)
     if isinstance(values, np.ndarray):
         return _array_to_torch(values, name)
     if pa.types.is_list(values.type) and _has_tensor(values.type.value_type):
         return _lists_to_torch(values, column, name)
     if not _has_tensor(values.type):
-        return list(values.to_pylist())
+        return _to_list(values)
     has_nulls = values.null_count > 0 if column is None else column.null_count > 0
     if values.null_count and (
         pa.types.is_boolean(values.type) or pa.types.is_timestamp(values.type)
     ):
         raise null_error(name, values.null_count, "PyTorch")
     return _array_to_torch(scalars_to_numpy(values, has_nulls), name)
+
+
+def _to_list(values: pa.Array) -> list[Any]:
+    if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
+        return list(values.to_numpy(zero_copy_only=False).tolist())
+    return list(values.to_pylist())
+
+
+def _holds_objects(values: Values) -> bool:
+    return isinstance(values, np.ndarray) and values.dtype == object
+
+
+def _late_to_torch(decoded: npt.NDArray[Any], name: str) -> TorchValues:
+    if decoded.dtype != object:
+        return _array_to_torch(decoded, name)
+    return [_object_to_torch(value, name) for value in decoded]
+
+
+def _object_to_torch(value: Any, name: str) -> Any:
+    """Return arrays as tensors, also in a list of images, and other objects as they are."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "buif":
+        return _array_to_torch(value, name)
+    if isinstance(value, list) and all(isinstance(item, np.ndarray) for item in value):
+        return [_array_to_torch(item, name) for item in value]
+    return value
 
 
 def split_values(values: TorchValues, sizes: list[int]) -> list[TorchValues]:

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.batch import Batch, concat_values, take_values
+from mdstorm_backend.batch import Batch, concat_stored, concat_values, take_values
 from mdstorm_backend.read.logical import no_values
+from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.record_gather import RecordGatherer
 from mdstorm_backend.read.window import Positions, Range
 from mdstorm_backend.schema import Schema
@@ -47,7 +48,7 @@ class Gatherer:
         if not ranges:
             return {c.name: no_values(c, exact_nulls=self._exact_nulls) for c in self._schema}
         dtype = _common_record(ranges)
-        if dtype is None or not set(self._schema.names) <= set(dtype.names or ()):
+        if dtype is None or not RecordGatherer.accepts(self._schema, dtype):
             return gather_columns(ranges, self._schema.names, exact_nulls=self._exact_nulls)
         if dtype not in self._of_records:
             gatherer = RecordGatherer(self._schema, dtype, exact_nulls=self._exact_nulls)
@@ -68,7 +69,7 @@ def gather_columns(
     parts: list[Batch] = []
     places: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]] = []
     position = gathered = 0
-    in_order = True
+    in_order = are_stored = True
     for range_ in ranges:
         for selection in range_.window.select(range_.start, range_.stop, position):
             rows, filled = _as_array(selection.rows), _as_array(selection.positions)
@@ -79,11 +80,13 @@ def gather_columns(
                 in_order = False
             elif not isinstance(selection.positions, slice):
                 in_order = False
+            are_stored &= isinstance(selection.shard, MDSShard)
             parts.append(selection.shard.read(rows, columns, exact_nulls=exact_nulls))
             places.append((filled, found.reshape(-1) + gathered))
             gathered += len(rows)
         position += range_.stop - range_.start
-    joined = {name: concat_values([part[name] for part in parts], name) for name in columns}
+    join = concat_stored if are_stored else concat_values
+    joined = {name: join([part[name] for part in parts], name) for name in columns}
     if in_order:
         return joined
     chosen = np.empty(position, np.int64)

@@ -64,7 +64,7 @@ _CONVERTED = {
 }
 
 #: Formats that Pillow decodes itself, among them what people store unchanged in place of a JPEG.
-_FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "TIFF", "JPEG2000", "PPM")
+_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "JPEG2000", "PPM")
 
 #: A file that says it has more pixels is not decoded. Pillow has the same limit.
 _MAX_PIXELS = 178_956_970

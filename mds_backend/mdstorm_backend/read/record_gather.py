@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.batch import Batch
+from mdstorm_backend.encodings import parse_encoding
 from mdstorm_backend.read.logical import to_logical, view_dtype
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.window import Range, Selection
@@ -60,6 +61,15 @@ class RecordGatherer:
         self._fields = [
             (name, self._dtype[name].base, self._dtype[name].shape) for name in schema.names
         ]
+
+    @staticmethod
+    def accepts(schema: Schema, dtype: np.dtype[np.void]) -> bool:
+        """Whether records of `dtype` hold the columns in the encodings of the whole dataset."""
+        return all(
+            column.name in (dtype.names or ())
+            and dtype[column.name].base == parse_encoding(column.encoding).dtype
+            for column in schema
+        )
 
     def __call__(self, ranges: Sequence[Range]) -> Batch:
         """Copy the rows of `ranges`, one after the other, into new arrays."""
