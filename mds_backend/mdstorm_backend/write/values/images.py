@@ -89,7 +89,7 @@ def _holds(content: bytes, image: Any) -> bool:
     """Whether a file holds the pixels of `image`, which was opened from there."""
     open_image = importlib.import_module("PIL.Image").open
     try:
-        with open_image(io.BytesIO(content), formats=["JPEG", "MPO"]) as stored:
+        with open_image(io.BytesIO(content), formats=["JPEG"]) as stored:
             if (stored.size, stored.mode) != (image.size, image.mode):
                 return False
             # Pillow reads pixels on first use; until then nobody can have changed them.
