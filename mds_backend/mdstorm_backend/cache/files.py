@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any, Protocol
 
+from mdstorm_backend.cache.attempts import Sleep
 from mdstorm_backend.cache.directory import CacheDirectory, default_directory
 from mdstorm_backend.cache.download import check_hash
 from mdstorm_backend.cache.options import CacheOptions
@@ -36,7 +38,11 @@ class ShardFiles(Protocol):
 
 
 def shard_files(
-    location: Location, fingerprint: str, options: CacheOptions | None = None
+    location: Location,
+    fingerprint: str,
+    options: CacheOptions | None = None,
+    *,
+    sleep: Sleep = time.sleep,
 ) -> ShardFiles:
     """Return the way to the shards of a dataset.
 
@@ -52,25 +58,29 @@ def shard_files(
         Identity of its content; another one gets another default directory.
     options : CacheOptions, optional
         How to cache.
+    sleep : callable, optional
+        Makes the pauses between attempts at a download.
     """
     options = options or CacheOptions()
     local = options.directory is None or options.directory == _local_directory(location)
     if local and (location.is_local_disk or location.url.startswith("memory:")):
         return DirectFiles(location, fingerprint, options)
-    return _cache(location, fingerprint, options)
+    return _cache(location, fingerprint, options, sleep)
 
 
 def _local_directory(location: Location) -> str | None:
     return os.path.abspath(location.path) if location.is_local_disk else None
 
 
-def _cache(location: Location, fingerprint: str, options: CacheOptions) -> ShardCache:
+def _cache(
+    location: Location, fingerprint: str, options: CacheOptions, sleep: Sleep = time.sleep
+) -> ShardCache:
     directory = options.directory
     if directory == _local_directory(location) and not os.access(directory or "", os.W_OK):
         directory = None  # a dataset on a disk that cannot be written to
     exclusive = directory is None
     directory = directory or default_directory(location.url, fingerprint)
-    source = ShardSource(location, fingerprint, CacheDirectory(directory), options)
+    source = ShardSource(location, fingerprint, CacheDirectory(directory), options, sleep)
     return ShardCache(source, exclusive=exclusive)
 
 

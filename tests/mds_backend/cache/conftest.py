@@ -1,0 +1,30 @@
+"""Every test of the cache has a default cache directory and a remote storage of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.mds_backend.cache.shards import RemoteFileSystem
+
+
+@pytest.fixture(autouse=True)
+def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[RemoteFileSystem]]:
+    """The remote storage, without faults."""
+    monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "default cache"))
+    RemoteFileSystem.reset()
+    yield RemoteFileSystem
+    RemoteFileSystem.reset()
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Directory of the dataset."""
+    return tmp_path / "remote" / "numbers"
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Path:
+    """Directory of a cache."""
+    return tmp_path / "local"

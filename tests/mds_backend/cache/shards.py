@@ -1,0 +1,164 @@
+"""Shards whose content does not matter to the cache, and a storage that can fail."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+from mdstorm_backend.cache import CacheOptions, ShardFiles, shard_files
+from mdstorm_backend.compression import compress, extension
+from mdstorm_backend.hashes import digests
+from mdstorm_backend.index import FileInfo, ShardInfo
+from mdstorm_backend.storage import Location
+
+FINGERPRINT = "0123456789abcdef"
+
+#: What happens to a download instead, given the paths of the file and of its copy.
+Fault = Callable[[str, str], None]
+
+
+class RemoteFileSystem(LocalFileSystem):  # type: ignore[misc]
+    """A directory that counts as remote, counts downloads, and fails as told."""
+
+    protocol = "faulty"
+    cachable = False
+    downloads: ClassVar[Counter[str]] = Counter()
+    faults: ClassVar[list[Fault]] = []
+    lock = threading.Lock()
+
+    @classmethod
+    def reset(cls) -> None:
+        cls.downloads.clear()
+        cls.faults.clear()
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        return super()._strip_protocol(path.removeprefix("faulty://"))
+
+    def get_file(self, rpath: str, lpath: str, **_: Any) -> None:
+        with self.lock:
+            self.downloads[os.path.basename(rpath)] += 1
+            fault = self.faults.pop(0) if self.faults else None
+        if fault is not None:
+            fault(rpath, lpath)
+            return
+        super().get_file(rpath, lpath)
+
+    def cat_file(self, path: str, *args: Any, **kwargs: Any) -> bytes:
+        with self.lock:
+            fault = self.faults.pop(0) if self.faults else None
+        if fault is not None:
+            fault(path, os.devnull)
+        return bytes(super().cat_file(path, *args, **kwargs))
+
+
+fsspec.register_implementation("faulty", RemoteFileSystem, clobber=True)
+
+
+def truncated(source: str, target: str) -> None:
+    Path(target).write_bytes(Path(source).read_bytes()[:-1])
+
+
+def damaged(source: str, target: str) -> None:
+    content = bytearray(Path(source).read_bytes())
+    content[len(content) // 2] ^= 1
+    Path(target).write_bytes(content)
+
+
+def disconnected(source: str, target: str) -> None:
+    Path(target).write_bytes(Path(source).read_bytes()[:10])
+    raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
+
+
+def refused(source: str, target: str) -> None:
+    raise PermissionError("Access Denied")
+
+
+def disk_full(source: str, target: str) -> None:
+    Path(target).write_bytes(b"some")
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def no_fault(source: str, target: str) -> None:
+    Path(target).write_bytes(Path(source).read_bytes())
+
+
+def make_shards(
+    directory: Path,
+    count: int = 3,
+    size: int = 1000,
+    *,
+    compression: str | None = None,
+    hashes: Sequence[str] = ("sha1",),
+    seed: int = 0,
+) -> list[ShardInfo]:
+    """Write files of random bytes and describe them as shards."""
+    directory.mkdir(parents=True, exist_ok=True)
+    generator = random.Random(seed)
+    infos = []
+    for number in range(count):
+        content = generator.randbytes(size // 2) * 2
+        raw = FileInfo(f"shard.{number:05}.mds", len(content), digests(hashes, [content]))
+        packed = None
+        if compression:
+            content = compress(compression, [content])
+            name = f"{raw.basename}.{extension(compression)}"
+            packed = FileInfo(name, len(content), digests(hashes, [content]))
+        (directory / (packed or raw).basename).write_bytes(content)
+        infos.append(
+            ShardInfo(
+                column_names=("x",),
+                column_encodings=("bytes",),
+                column_sizes=(None,),
+                samples=1,
+                raw_data=raw,
+                zip_data=packed,
+                compression=compression,
+                hashes=tuple(hashes),
+            )
+        )
+    return infos
+
+
+def contents(infos: Sequence[ShardInfo], size: int = 1000, seed: int = 0) -> list[bytes]:
+    """What `make_shards` wrote, uncompressed."""
+    generator = random.Random(seed)
+    return [generator.randbytes(size // 2) * 2 for _ in infos]
+
+
+def remote(directory: Path) -> Location:
+    """The directory as one that has to be downloaded from."""
+    return Location.of(f"faulty://{directory}")
+
+
+def do_not_sleep(seconds: float) -> None:
+    """Stands in for `time.sleep`."""
+
+
+def cache(source: Path, *, fingerprint: str = FINGERPRINT, **options: Any) -> ShardFiles:
+    """The way to the shards in a directory that has to be downloaded from, without pauses."""
+    if "directory" in options:
+        options["directory"] = str(options["directory"])
+    return shard_files(remote(source), fingerprint, CacheOptions(**options), sleep=do_not_sleep)
+
+
+def files_in(directory: Path) -> list[str]:
+    """Files in a cache directory, without the cache's notes."""
+    return sorted(
+        str(path.relative_to(directory))
+        for path in directory.rglob("*")
+        if path.is_file() and ".mdstorm" not in path.parts
+    )
+
+
+def parts_in(directory: Path) -> list[Path]:
+    return list(directory.rglob("*.part"))

@@ -1,0 +1,401 @@
+"""Shards come once, are checked, and are found again; other people's files are left alone."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.mds_backend.cache.shards import (
+    FINGERPRINT,
+    Fault,
+    RemoteFileSystem,
+    cache,
+    contents,
+    damaged,
+    disconnected,
+    disk_full,
+    files_in,
+    make_shards,
+    no_fault,
+    parts_in,
+    refused,
+    remote,
+    truncated,
+)
+
+from mdstorm_backend.cache import CacheOptions, shard_files
+from mdstorm_backend.errors import (
+    CorruptDatasetError,
+    CredentialsError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    StorageError,
+)
+
+COMPRESSIONS = pytest.mark.parametrize("compression", [None, "zstd"])
+
+
+@COMPRESSIONS
+def test_shards_come_as_they_were_written_and_are_downloaded_once(
+    compression: str | None, source: Path, local: Path, storage: type[RemoteFileSystem]
+) -> None:
+    infos = make_shards(source, compression=compression)
+    for _ in range(2):
+        files = cache(source, directory=local)
+        assert [bytes(files.open(info)) for info in infos] == contents(infos)
+    assert set(storage.downloads.values()) == {1}
+    assert files_in(local) == [info.raw_data.basename for info in infos]
+    assert parts_in(local) == []
+
+
+def test_what_is_delivered_is_mapped_read_only_and_outlives_its_file(
+    source: Path, local: Path
+) -> None:
+    (info,) = make_shards(source, 1)
+    content = cache(source, directory=local).open(info)
+    (local / info.raw_data.basename).unlink()
+    assert isinstance(content, memoryview)
+    assert content.readonly
+    assert bytes(content) == contents([info])[0]
+
+
+@COMPRESSIONS
+def test_a_removed_file_is_brought_again(
+    compression: str | None, source: Path, local: Path, storage: type[RemoteFileSystem]
+) -> None:
+    (info,) = make_shards(source, 1, compression=compression)
+    files = cache(source, directory=local)
+    files.open(info)
+    (local / info.raw_data.basename).unlink()
+    assert bytes(files.open(info)) == contents([info])[0]
+    assert set(storage.downloads.values()) == {2}
+
+
+def test_the_compressed_file_is_kept_on_request_and_used(
+    source: Path, local: Path, storage: type[RemoteFileSystem]
+) -> None:
+    (info,) = make_shards(source, 1, compression="zstd")
+    files = cache(source, directory=local, keep_zip=True)
+    files.open(info)
+    assert info.zip_data is not None
+    assert files_in(local) == [info.raw_data.basename, info.zip_data.basename]
+    (local / info.raw_data.basename).unlink()
+    assert bytes(files.open(info)) == contents([info])[0]
+    assert set(storage.downloads.values()) == {1}
+
+
+@pytest.mark.parametrize("keep_zip", [False, True])
+def test_a_directory_filled_by_another_reader_is_used_and_left_as_it_is(
+    keep_zip: bool, source: Path, local: Path, storage: type[RemoteFileSystem]
+) -> None:
+    infos = make_shards(local, 1, compression="zstd") + make_shards(local, 2)[1:]
+    before = {name: (local / name).stat() for name in files_in(local)}
+    files = cache(source, directory=local, keep_zip=keep_zip, limit=5000)
+    assert [bytes(files.open(info)) for info in infos] == contents(infos)
+    assert not storage.downloads
+    after = {name: (local / name).stat() for name in before}
+    assert {n: (s.st_ino, s.st_mtime_ns) for n, s in before.items()} == {
+        n: (s.st_ino, s.st_mtime_ns) for n, s in after.items()
+    }
+
+
+def test_an_uncompressed_file_without_its_compressed_one_is_enough(
+    source: Path, local: Path, storage: type[RemoteFileSystem]
+) -> None:
+    (info,) = make_shards(source, 1, compression="zstd")
+    local.mkdir()
+    (local / info.raw_data.basename).write_bytes(contents([info])[0])
+    for keep_zip in (True, False):
+        files = cache(source, directory=local, keep_zip=keep_zip)
+        assert bytes(files.open(info)) == contents([info])[0]
+    assert not storage.downloads
+    assert files_in(local) == [info.raw_data.basename]
+
+
+@pytest.mark.parametrize("compression", [None, "zstd"])
+def test_somebody_elses_file_of_a_wrong_size_is_named_and_left_alone(
+    compression: str | None, source: Path, local: Path
+) -> None:
+    (info,) = make_shards(source, 1, compression=compression)
+    local.mkdir()
+    names = [info.raw_data.basename] + ([info.zip_data.basename] if info.zip_data else [])
+    for name in names:
+        (local / name).write_bytes(b"mine")
+        with pytest.raises(CorruptDatasetError, match=f"{name} holds 4 bytes.*remove the file"):
+            cache(source, directory=local, keep_zip=True).open(info)
+        assert (local / name).read_bytes() == b"mine"
+        (local / name).unlink()
+
+
+def test_in_the_default_directory_a_damaged_file_is_replaced(
+    source: Path, storage: type[RemoteFileSystem], tmp_path: Path
+) -> None:
+    (info,) = make_shards(source, 1)
+    cache(source).open(info)
+    (path,) = (tmp_path / "default cache").rglob(info.raw_data.basename)
+    path.write_bytes(b"damaged")
+    assert bytes(cache(source).open(info)) == contents([info])[0]
+    assert storage.downloads[info.raw_data.basename] == 2
+
+
+def test_a_dataset_that_was_written_anew_gets_another_default_directory(
+    source: Path, tmp_path: Path
+) -> None:
+    (old,) = make_shards(source, 1)
+    cache(source).open(old)
+    (new,) = make_shards(source, 1, seed=1)
+    assert bytes(cache(source, fingerprint="other").open(new)) == contents([new], seed=1)[0]
+    assert len(list((tmp_path / "default cache").iterdir())) == 2
+
+
+def test_files_of_a_former_state_of_the_dataset_are_brought_anew(source: Path, local: Path) -> None:
+    (old,) = make_shards(source, 1)
+    cache(source, directory=local).open(old)
+    (new,) = make_shards(source, 1, seed=1)
+    files = cache(source, directory=local, fingerprint="other")
+    assert bytes(files.open(new)) == contents([new], seed=1)[0]
+    assert bytes(files.open(new)) == contents([new], seed=1)[0]
+
+
+@COMPRESSIONS
+@pytest.mark.parametrize("fault", [truncated, damaged, disconnected], ids=lambda f: f.__name__)
+def test_a_failed_download_is_tried_again(
+    fault: Fault,
+    compression: str | None,
+    source: Path,
+    local: Path,
+    storage: type[RemoteFileSystem],
+) -> None:
+    (info,) = make_shards(source, 1, compression=compression)
+    storage.faults += [fault, fault]
+    files = cache(source, directory=local, retry=3, validate_hash="sha1")
+    assert bytes(files.open(info)) == contents([info])[0]
+    assert set(storage.downloads.values()) == {3}
+
+
+@COMPRESSIONS
+@pytest.mark.parametrize(
+    ("fault", "error", "text"),
+    [
+        (truncated, CorruptDatasetError, r"bytes and the index says.*\(2 attempts\)"),
+        (damaged, CorruptDatasetError, r"has the sha1 .* and the index says.*\(2 attempts\)"),
+        (disconnected, StorageError, r"after 2 attempts.*Connection reset.*download_retry"),
+        (refused, CredentialsError, "Access Denied"),
+        (disk_full, StorageError, "No space left on device.*MDSTORM_CACHE_DIR"),
+    ],
+    ids=["truncated", "damaged", "disconnected", "refused", "disk full"],
+)
+def test_a_download_that_keeps_failing_raises_and_leaves_nothing(
+    fault: Fault,
+    error: type[Exception],
+    text: str,
+    compression: str | None,
+    source: Path,
+    local: Path,
+    storage: type[RemoteFileSystem],
+) -> None:
+    (info,) = make_shards(source, 1, compression=compression)
+    storage.faults += [fault, fault]
+    files = cache(source, directory=local, validate_hash="sha1")
+    with pytest.raises(error, match=text):
+        files.open(info)
+    assert files_in(local) == []
+    assert parts_in(local) == []
+    storage.faults.clear()
+    assert bytes(files.open(info)) == contents([info])[0]
+
+
+def test_one_attempt_is_one_download(
+    source: Path, local: Path, storage: type[RemoteFileSystem]
+) -> None:
+    (info,) = make_shards(source, 1)
+    storage.faults += [disconnected]
+    with pytest.raises(StorageError, match="after 1 attempt "):
+        cache(source, directory=local, retry=1).open(info)
+    assert storage.downloads.total() == 1
+
+
+def test_pauses_between_attempts_double(
+    source: Path, local: Path, storage: type[RemoteFileSystem]
+) -> None:
+    (info,) = make_shards(source, 1)
+    storage.faults += [disconnected] * 4
+    pauses: list[float] = []
+    options = CacheOptions(directory=str(local), retry=5)
+    shard_files(remote(source), FINGERPRINT, options, sleep=pauses.append).open(info)
+    assert all(
+        base <= pause <= 1.5 * base for base, pause in zip([1, 2, 4, 8], pauses, strict=True)
+    )
+
+
+@COMPRESSIONS
+def test_a_vanished_shard_is_named_at_once(
+    compression: str | None, source: Path, local: Path, storage: type[RemoteFileSystem]
+) -> None:
+    (info,) = make_shards(source, 1, compression=compression)
+    name = (info.zip_data or info.raw_data).basename
+    (source / name).unlink()
+    with pytest.raises(DatasetNotFoundError, match=f"{name} is gone"):
+        cache(source, directory=local, retry=5).open(info)
+    assert storage.downloads[name] == 1
+    assert parts_in(local) == []
+
+
+def test_a_download_that_hangs_is_given_up(
+    source: Path, local: Path, storage: type[RemoteFileSystem]
+) -> None:
+    (info,) = make_shards(source, 1)
+    release = threading.Event()
+
+    def hanging(source: str, target: str) -> None:
+        assert release.wait(60)
+
+    storage.faults += [hanging]
+    files = cache(source, directory=local, timeout=0.05)
+    assert bytes(files.open(info)) == contents([info])[0]
+    storage.faults += [hanging]
+    (local / info.raw_data.basename).unlink()
+    with pytest.raises(StorageError, match=r"nothing was received for 0\.05 s"):
+        cache(source, directory=local, timeout=0.05, retry=1).open(info)
+    release.set()
+
+
+def test_a_compressed_file_that_cannot_be_decompressed_is_named_and_gone(
+    source: Path, local: Path
+) -> None:
+    (info,) = make_shards(source, 1, compression="zstd")
+    assert info.zip_data is not None
+    (source / info.zip_data.basename).write_bytes(b"x" * info.zip_data.bytes)
+    with pytest.raises(CorruptDatasetError, match=f"{info.zip_data.basename} cannot be decompr"):
+        cache(source, directory=local, keep_zip=True).open(info)
+    assert files_in(local) == []
+    assert parts_in(local) == []
+
+
+def test_a_hash_that_is_not_recorded_is_an_argument_error(source: Path, local: Path) -> None:
+    (info,) = make_shards(source, 1, hashes=["md5"])
+    with pytest.raises(InvalidArgumentError, match=r"validate_hash='sha1'.*\['md5'\]"):
+        cache(source, directory=local, validate_hash="sha1").open(info)
+
+
+@COMPRESSIONS
+def test_a_file_that_was_not_checked_when_it_came_is_checked_once(
+    compression: str | None,
+    source: Path,
+    local: Path,
+    storage: type[RemoteFileSystem],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (info,) = make_shards(source, 1, compression=compression, hashes=["md5", "sha1"])
+    cache(source, directory=local).open(info)
+    path = local / info.raw_data.basename
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    before = path.stat()
+    path.write_bytes(content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    # It passes unchecked, is replaced when it is checked, and not checked again after that.
+    assert bytes(cache(source, directory=local).open(info)) == content
+    checked = cache(source, directory=local, validate_hash="sha1")
+    assert bytes(checked.open(info)) == contents([info])[0]
+    assert set(storage.downloads.values()) == {2}
+    for module in ("download", "shard_cache", "source"):
+        monkeypatch.delattr(f"mdstorm_backend.cache.{module}.check_hash")
+    assert bytes(checked.open(info)) == contents([info])[0]
+
+
+def test_somebody_elses_damaged_file_is_named_and_left_alone(source: Path, local: Path) -> None:
+    (info,) = make_shards(source, 1)
+    local.mkdir()
+    damaged(str(source / info.raw_data.basename), str(local / info.raw_data.basename))
+    with pytest.raises(CorruptDatasetError, match=f"{local}.* has the sha1"):
+        cache(source, directory=local, validate_hash="sha1").open(info)
+    assert files_in(local) == [info.raw_data.basename]
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", ".mdstorm/x", "", "a\\..\\..\\x"])
+def test_names_that_lead_out_of_the_directory_are_refused(
+    name: str, source: Path, local: Path
+) -> None:
+    (info,) = make_shards(source, 1)
+    bad = replace(info, raw_data=replace(info.raw_data, basename=name))
+    with pytest.raises(CorruptDatasetError, match="outside of the dataset"):
+        cache(source, directory=local).open(bad)
+
+
+def test_shards_in_directories_keep_their_names(source: Path, local: Path) -> None:
+    (info,) = make_shards(source / "0", 1)
+    raw = replace(info.raw_data, basename=f"0/{info.raw_data.basename}")
+    assert cache(source, directory=local).open(replace(info, raw_data=raw))
+    assert files_in(local) == [raw.basename]
+
+
+def test_threads_share_a_download_and_different_shards_come_in_parallel(
+    source: Path, local: Path, storage: type[RemoteFileSystem]
+) -> None:
+    infos = make_shards(source, 4)
+    together = threading.Barrier(4, timeout=60)
+
+    def meeting(source: str, target: str) -> None:
+        together.wait()  # breaks if the four are not under way at a time
+        no_fault(source, target)
+
+    storage.faults += [meeting] * 4
+    caches = [cache(source, directory=local) for _ in range(2)]
+    with ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(lambda i: bytes(caches[i % 2].open(infos[i // 4])), range(16)))
+    assert found == [content for content in contents(infos) for _ in range(4)]
+    assert storage.downloads == Counter(info.raw_data.basename for info in infos)
+
+
+def test_a_cache_pickles_as_its_settings(source: Path, local: Path) -> None:
+    (info,) = make_shards(source, 1)
+    files = cache(source, directory=local)
+    files.open(info)
+    text = pickle.dumps(files)
+    assert bytes(pickle.loads(text).open(info)) == contents([info])[0]  # noqa: S301 - our own
+    assert len(text) < 2000
+
+
+def forbidden(*args: object, **kwargs: object) -> None:
+    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def test_a_directory_that_cannot_be_made_is_named(
+    source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (info,) = make_shards(source, 1)
+    monkeypatch.setattr("os.makedirs", forbidden)
+    with pytest.raises(StorageError, match=f"{local} cannot be used.*Permission denied.*local="):
+        cache(source, directory=local).open(info)
+
+
+def test_a_file_that_cannot_be_read_is_an_error_of_the_directory(
+    source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (info,) = make_shards(local, 1)
+    monkeypatch.setattr("os.open", forbidden)
+    with pytest.raises(StorageError, match="Permission denied"):
+        cache(source, directory=local).open(info)
+
+
+def test_a_directory_that_is_a_file_is_named(source: Path, local: Path) -> None:
+    (info,) = make_shards(source, 1)
+    local.write_bytes(b"")
+    with pytest.raises(StorageError, match=f"{local} cannot be used"):
+        cache(source, directory=local).open(info)
+    assert local.read_bytes() == b""
+
+
+def test_a_full_directory_needs_no_rights_to_write(source: Path, local: Path) -> None:
+    infos = make_shards(local, 2)
+    files = cache(source, directory=local)
+    assert [bytes(files.open(info)) for info in infos] == contents(infos)
+    assert not (local / ".mdstorm").exists()
