@@ -90,7 +90,8 @@ class _Checker:
             self._found.problems.append(found)
 
     def _add_error(self, error: MDStormError) -> None:
-        self._add(str(error).removeprefix(f"{self._url} "))
+        text = str(error).removeprefix(f"{self._url} ")
+        self._add(text.replace(f" of {self._url} ", " "))
 
     def _note(self, text: str) -> None:
         self._found.notes.append(Problem(self._file.basename, text))
@@ -177,7 +178,7 @@ class _Checker:
         for start in range(0, self._info.samples, size):
             rows = np.arange(start, min(start + size, self._info.samples))
             values = shard.read(rows, [column.name], exact_nulls=True)[column.name]
-            if encoding.kind in _LATE:
+            if column.is_late and encoding.kind in _LATE:
                 decode = object_decoder(encoding.kind, column, self._url, "array")
                 for value in as_arrow(values).to_pylist():  # late ones are never NumPy objects
                     if value is not None:

@@ -1,0 +1,125 @@
+"""The command `mdstorm` as a whole."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import Result
+
+import mdstorm
+from mdstorm.cli import main
+from mdstorm.cli._output import counted, human_bytes
+
+Run = Callable[..., Result]
+
+
+def commands() -> list[str]:
+    return main.list_commands(click.Context(main))
+
+
+def test_version(run: Run) -> None:
+    result = run("--version")
+    assert result.exit_code == 0
+    assert result.output == f"mdstorm, version {mdstorm.__version__}\n"
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help_names_every_command(option: str, run: Run) -> None:
+    result = run(option)
+    assert result.exit_code == 0
+    assert "Usage:" in result.output
+    assert all(name in result.output for name in commands())
+
+
+def test_help_loads_no_command() -> None:
+    program = "\n".join(
+        [
+            "import sys",
+            "from mdstorm.cli import main",
+            "main(['--help'], standalone_mode=False)",
+            "names = ('mdstorm_backend.dataset', 'numpy', 'pyarrow', 'rich')",
+            "assert not [name for name in names if name in sys.modules]",
+        ]
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60, capture_output=True)
+
+
+@pytest.mark.parametrize("name", commands())
+def test_every_command_has_a_module_a_text_and_help(name: str, run: Run) -> None:
+    module = importlib.import_module(f"mdstorm.cli.{name}")
+    command = getattr(module, name)
+    assert command.name == name
+    assert command.help
+    result = run(name, "--help")
+    assert result.exit_code == 0
+    assert result.output.startswith(f"Usage: main {name}")
+
+
+def test_an_unknown_command_is_a_usage_error(run: Run) -> None:
+    result = run("no-such-command")
+    assert result.exit_code == 2
+    assert "No such command" in result.output
+
+
+@pytest.mark.parametrize("name", ["inspect", "head", "verify", "reindex"])
+def test_what_is_not_there_is_one_line_and_a_code(name: str, tmp_path: Path, run: Run) -> None:
+    result = run(name, tmp_path / "nothing")
+    assert result.exit_code == 3
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("error: there ")
+    assert str(tmp_path / "nothing") in line
+
+
+@pytest.mark.parametrize("name", ["inspect", "head", "verify", "reindex"])
+@pytest.mark.parametrize(
+    "arguments", [[], ["x", "--format", "xml"], ["x", "--storage-option", "key"], ["x", "--nope"]]
+)
+def test_a_wrong_command_line_is_a_usage_error(name: str, arguments: list[str], run: Run) -> None:
+    result = run(name, *arguments)
+    assert result.exit_code == 2
+    assert "Usage:" in result.stderr
+
+
+def test_storage_options_reach_the_file_system(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: dict[str, object] = {}
+
+    def inspect(url: str, *, storage_options: dict[str, object], **_: object) -> None:
+        found.update(storage_options)
+        raise mdstorm.errors.NoDataAvailableError("enough")
+
+    monkeypatch.setattr("mdstorm.cli.inspect.inspect_dataset", inspect)
+    options = ['client_kwargs={"port": 1}', "anon=true", "profile=me=you", 'key="12"', "empty="]
+    flags = [flag for option in options for flag in ("--storage-option", option)]
+    run("inspect", "s3://bucket/x", *flags)
+    assert found == {
+        "client_kwargs": {"port": 1},
+        "anon": True,
+        "profile": "me=you",
+        "key": "12",
+        "empty": "",
+    }
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (1 << 30, "1.0 GiB"),
+        (1 << 52, "4,096.0 TiB"),
+    ],
+)
+def test_bytes_are_written_for_people(size: int, expected: str) -> None:
+    assert human_bytes(size) == expected
+
+
+def test_numbers_go_with_their_nouns() -> None:
+    assert [counted(n, "shard") for n in (0, 1, 2000)] == ["0 shards", "1 shard", "2,000 shards"]

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from tests.mds_backend.datasets import write_dataset
+
+Run = Callable[..., Result]
+
+
+def cells(result: Result) -> list[str]:
+    return [" ".join(line.split()) for line in result.stdout.splitlines() if line.strip()]
+
+
+def test_five_rows_are_shown(dataset: Path, run: Run) -> None:
+    result = run("head", dataset)
+    assert result.exit_code == 0
+    found = cells(result)
+    assert found[:2] == [f"file://{dataset}", "number text"]
+    assert found[3:] == ["0 text 0", "1 null", "2 text 2", "3 text 3", "4 text 4"]
+
+
+def test_rows_and_columns_are_chosen(dataset: Path, run: Run) -> None:
+    result = run("head", dataset, "-n", 2, "--columns", "text, number")
+    assert cells(result)[1:2] + cells(result)[3:] == ["text number", "text 0 0", "null 1"]
+
+
+def test_json_holds_the_rows(dataset: Path, run: Run) -> None:
+    result = run("head", dataset, "-n", "2", "--format", "json")
+    assert json.loads(result.stdout) == [
+        {"number": 0, "text": "text 0"},
+        {"number": 1, "text": None},
+    ]
+
+
+def test_long_values_and_line_breaks_do_not_break_the_table(tmp_path: Path, run: Run) -> None:
+    write_dataset(tmp_path, {"a": ["x" * 1000, "one\ntwo", "[bold]"]}, {"a": "string"})
+    found = cells(run("head", tmp_path))
+    assert found[3:] == ["x" * 59 + "…", "one two", "[bold]"]
+
+
+@pytest.mark.parametrize("arguments", [["-n", "-1"], ["-n", "x"]])
+def test_a_wrong_number_is_a_usage_error(arguments: list[str], dataset: Path, run: Run) -> None:
+    assert run("head", dataset, *arguments).exit_code == 2
+
+
+def test_a_column_that_is_not_there_is_an_error(dataset: Path, run: Run) -> None:
+    result = run("head", dataset, "--columns", "nothing")
+    assert result.exit_code == 3
+    assert "no columns ['nothing']" in result.stderr
+
+
+def test_a_process_shows_rows(
+    dataset: Path, run_process: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    done = run_process("head", dataset, "-n", 1, "--format", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == [{"number": 0, "text": "text 0"}]

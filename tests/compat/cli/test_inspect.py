@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from click.testing import Result
+
+from mdstorm_backend.maintenance.inspect import inspect
+
+Run = Callable[..., Result]
+
+
+def test_tables_describe_the_dataset(dataset: Path, run: Run) -> None:
+    result = run("inspect", dataset)
+    assert result.exit_code == 0
+    assert result.stdout.startswith(f"file://{dataset}\n")
+    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert "rows 300" in lines
+    assert "number int64 long yes 0 0" in lines
+    assert "text str string yes 1 0" in lines
+    assert result.stderr == ""
+    assert "statistics" not in lines
+
+
+def test_statistics_are_shown_on_request(dataset: Path, run: Run) -> None:
+    result = run("inspect", dataset, "--statistics")
+    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert "number 0 0 0 299 149.5" in lines
+    assert any(line.startswith("text 1 0 6 … 8") for line in lines)
+
+
+def test_json_is_what_the_function_returns(dataset: Path, run: Run) -> None:
+    result = run("inspect", dataset, "--statistics", "--format", "json")
+    assert json.loads(result.stdout) == inspect(str(dataset), statistics=True).to_json()
+
+
+def test_a_process_writes_no_colours_into_a_pipe(
+    dataset: Path, run_process: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    done = run_process("inspect", dataset)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\x1b" not in done.stdout
+    assert "int64" in done.stdout

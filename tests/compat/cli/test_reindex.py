@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from click.testing import Result
+
+Run = Callable[..., Result]
+
+
+def test_a_lost_index_is_rebuilt(dataset: Path, run: Run) -> None:
+    index = dataset / "index.json"
+    before = index.read_bytes()
+    index.unlink()
+    result = run("reindex", dataset)
+    assert result.exit_code == 0
+    assert "with 300 rows" in result.stdout
+    assert f"mdstorm verify file://{dataset}" in result.stdout
+    assert index.read_bytes() == before
+
+
+def test_an_index_is_replaced_by_force_alone(dataset: Path, run: Run) -> None:
+    refused = run("reindex", dataset)
+    assert refused.exit_code == 3
+    assert refused.stderr.startswith(f"error: file://{dataset}/index.json exists")
+    assert run("reindex", dataset, "--force").exit_code == 0
+
+
+def test_oddities_are_warnings_beside_the_content(dataset: Path, run: Run) -> None:
+    sorted(dataset.glob("*.mds"))[1].unlink()
+    result = run("reindex", dataset, "--force", "--format", "json")
+    assert result.stderr.startswith("warning: part-00000-0.00001.mds is missing")
+    value = json.loads(result.stdout)
+    assert value["replaced"] is True
+    assert len(value["notes"]) == 1
+
+
+def test_a_process_rebuilds_the_index(
+    dataset: Path, run_process: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    (dataset / "index.json").unlink()
+    done = run_process("reindex", dataset)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (dataset / "index.json").exists()

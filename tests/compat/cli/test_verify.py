@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from click.testing import Result
+
+Run = Callable[..., Result]
+
+
+def damage(dataset: Path) -> str:
+    """Cut a shard off and return its name."""
+    file = sorted(dataset.glob("*.mds"))[1]
+    data = file.read_bytes()
+    file.unlink()
+    file.write_bytes(data[:-1])
+    return file.name
+
+
+def test_a_good_dataset_is_told_so(dataset: Path, run: Run) -> None:
+    result = run("verify", dataset)
+    assert result.exit_code == 0
+    assert result.stdout.startswith(f"file://{dataset}: is as it was written (")
+    assert "300 rows" in result.stdout
+    assert "the files are all there" in run("verify", dataset, "--quick").stdout
+
+
+def test_problems_are_listed_and_change_the_exit_code(dataset: Path, run: Run) -> None:
+    name = damage(dataset)
+    for options in ([], ["--quick"]):
+        result = run("verify", dataset, *options)
+        assert result.exit_code == 1
+        assert name in result.stdout
+        assert "and the index says" in result.stdout
+        assert ": 1 problem (" in result.stdout
+
+
+def test_json_holds_the_report(dataset: Path, run: Run) -> None:
+    name = damage(dataset)
+    (dataset / "shard.00000.mds").write_bytes(b"x")
+    result = run("verify", dataset, "--format", "json")
+    assert result.exit_code == 1
+    value = json.loads(result.stdout)
+    assert value["is_good"] is False
+    assert [problem["file"] for problem in value["problems"]] == [name]
+    assert value["notes"] == [{"file": "shard.00000.mds", "problem": "is not in the index"}]
+
+
+def test_a_process_ends_with_the_code(
+    dataset: Path, run_process: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    assert run_process("verify", dataset, "--threads", 2).returncode == 0
+    damage(dataset)
+    done = run_process("verify", dataset)
+    assert (done.returncode, done.stderr) == (1, "")

@@ -1,0 +1,31 @@
+"""Datasets that can be damaged, and golden ones that can be copied."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+GOLDEN = Path(__file__).parents[2] / "interop" / "golden"
+GOLDEN_NAMES = sorted(index.parent.name for index in GOLDEN.glob("*/index.json"))
+
+
+def copy_of(name: str, directory: Path) -> Path:
+    """Copy a dataset that MosaicML Streaming has written."""
+    return Path(shutil.copytree(GOLDEN / name, directory / name))
+
+
+def change_index(directory: Path, change: Callable[[Any], object]) -> None:
+    """Let `change` have the value of the index, and write what it has become."""
+    file = directory / "index.json"
+    value = json.loads(file.read_bytes())
+    change(value)
+    file.write_text(json.dumps(value, sort_keys=True))
+
+
+def rewrite(file: Path, data: bytes) -> None:
+    """Write a new file: the old one may still be mapped."""
+    file.unlink()
+    file.write_bytes(data)

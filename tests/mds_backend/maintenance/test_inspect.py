@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import json
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from tests.mds_backend.datasets import array_of, write_dataset, write_numbers
+from tests.mds_backend.maintenance.damage import GOLDEN, GOLDEN_NAMES
+
+from mdstorm_backend.errors import DatasetNotFoundError
+from mdstorm_backend.maintenance.inspect import Inspection, Spread, inspect
+
+FIELDS = {
+    "number": "long",
+    "real": "double",
+    "flag": "boolean",
+    "text": "string",
+    "data": "binary",
+    "day": "date",
+    "price": "decimal(10,2)",
+    "ragged": array_of("integer"),
+}
+ROWS = {
+    "number": [1, None, 5],
+    "real": [float("nan"), 2.0, None],
+    "flag": [True, False, True],
+    "text": ["é", "", None],
+    "data": [b"12", b"3456", b""],
+    "day": [date(2020, 1, 2), date(2019, 1, 1), None],
+    "price": [Decimal("1.50"), None, Decimal("-3.00")],
+    "ragged": [[1, None], [], [7]],
+}
+
+
+def check_json(found: Inspection) -> None:
+    assert json.loads(json.dumps(found.to_json(), allow_nan=False)) == found.to_json()
+
+
+@pytest.mark.parametrize("compression", [None, "zstd:1"])
+def test_the_index_is_described(compression: str | None, tmp_path: Path) -> None:
+    dataset = write_numbers(tmp_path, 500, compression=compression)
+    found = inspect(str(tmp_path))
+    shards = dataset.index.shards
+    assert (found.url, found.rows, found.shards) == (dataset.url, 500, len(shards))
+    assert found.shard_rows.total == 500
+    assert found.shard_bytes.total == dataset.nbytes
+    stored = sum(file.stat().st_size for file in tmp_path.glob("*.mds*"))
+    assert found.stored_bytes.total == stored
+    assert found.compressions == {compression or "none": len(shards)}
+    assert found.hashes == {"none": len(shards)}
+    assert found.fingerprint == dataset.fingerprint
+    assert found.logical_schema
+    (column,) = found.columns
+    assert (column.name, column.encodings) == ("number", {"int64": len(shards)})
+    assert (column.spark_type, column.nullable, column.statistics) == ("long", True, None)
+    check_json(found)
+
+
+def test_nulls_are_counted_and_types_named(tmp_path: Path) -> None:
+    write_dataset(tmp_path, ROWS, FIELDS)
+    columns = {column.name: column for column in inspect(str(tmp_path)).columns}
+    assert list(columns) == list(FIELDS)
+    assert columns["ragged"].spark_type == "array<integer>"
+    assert (columns["ragged"].null_count, columns["ragged"].element_null_count) == (0, 1)
+    assert columns["text"].null_count == 1
+
+
+def test_forms_of_arrays_are_told_apart(tmp_path: Path) -> None:
+    write_dataset(tmp_path, {"a": [[1], [2], [3], [4, 5]]}, {"a": array_of("long")}, tasks=2)
+    (column,) = inspect(str(tmp_path)).columns
+    assert column.encodings == {"ndarray:int64:1": 1, "ndarray:int64": 1}
+
+
+def test_statistics_leave_nulls_and_nan_out(tmp_path: Path) -> None:
+    write_dataset(tmp_path, ROWS, FIELDS, tasks=3)
+    steps: list[tuple[int, int]] = []
+    found = inspect(
+        str(tmp_path), statistics=True, on_progress=lambda done, of: steps.append((done, of))
+    )
+    assert steps == [(1, 3), (2, 3), (3, 3)]
+    check_json(found)
+    by_name = {c.name: c.statistics for c in found.columns if c.statistics is not None}
+    assert list(by_name) == list(FIELDS)
+    assert all(one.rows == 3 for one in by_name.values())
+    number, real = by_name["number"], by_name["real"]
+    assert (number.min, number.max, number.mean, number.nulls) == (1, 5, 3.0, 1)
+    assert (real.min, real.max, real.mean, real.nulls, real.nans) == (2.0, 2.0, 2.0, 1, 1)
+    assert by_name["flag"].mean == pytest.approx(2 / 3)
+    text = by_name["text"]
+    assert (text.shortest, text.longest, text.mean_length, text.lengths) == (0, 1, 0.5, 2)
+    assert (by_name["data"].longest, by_name["data"].mean_length) == (4, 2.0)
+    assert (by_name["day"].min, by_name["day"].mean) == (date(2019, 1, 1), None)
+    assert by_name["price"].max == Decimal("1.50")
+    ragged = by_name["ragged"]
+    assert (ragged.min, ragged.max, ragged.mean, ragged.nulls) == (1, 7, 4.0, 0)
+    assert (ragged.shortest, ragged.longest, ragged.lengths) == (0, 2, 3)
+
+
+@pytest.mark.parametrize("directory", GOLDEN_NAMES)
+def test_every_dataset_of_the_formats_own_library_is_described(directory: str) -> None:
+    found = inspect(str(GOLDEN / directory), statistics=True)
+    check_json(found)
+    assert not found.logical_schema
+    assert found.rows == found.shard_rows.total
+    if found.rows:
+        assert all(column.statistics for column in found.columns)
+
+
+def test_a_dataset_without_rows_has_no_values(tmp_path: Path) -> None:
+    write_numbers(tmp_path, 0)
+    found = inspect(str(tmp_path), statistics=True)
+    assert (found.rows, found.shards, found.shard_rows) == (0, 0, Spread())
+    (column,) = found.columns
+    assert column.statistics is not None
+    assert (column.statistics.rows, column.statistics.min, column.statistics.mean) == (
+        0,
+        None,
+        None,
+    )
+    check_json(found)
+
+
+def test_no_dataset_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DatasetNotFoundError):
+        inspect(str(tmp_path))

@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+
+import fsspec
+import pytest
+from tests.mds_backend.datasets import (
+    array_of,
+    struct_of,
+    write_dataset,
+    write_numbers,
+    write_shards,
+)
+from tests.mds_backend.maintenance.damage import GOLDEN_NAMES, change_index, copy_of, rewrite
+
+from mdstorm_backend.dataset import open_dataset
+from mdstorm_backend.errors import (
+    CorruptDatasetError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    WriteError,
+)
+from mdstorm_backend.maintenance.reindex import reindex
+from mdstorm_backend.maintenance.verify import verify
+
+FIELDS = {"n": "long", "text": "string", "list": array_of("long"), "thing": struct_of(a="long")}
+ROWS = {
+    "n": [1, None, 3, 4],
+    "text": ["ab", "c", None, ""],
+    "list": [[1], [], [2, None], None],
+    "thing": [{"a": 1}, None, {"a": None}, {"a": 2}],
+}
+
+
+def lose_index(directory: Path) -> bytes:
+    file = directory / "index.json"
+    data = file.read_bytes()
+    file.unlink()
+    return data
+
+
+def index_of(directory: Path) -> bytes:
+    return (directory / "index.json").read_bytes()
+
+
+def files_of(directory: Path) -> dict[str, bytes]:
+    return {
+        str(f.relative_to(directory)): f.read_bytes() for f in directory.rglob("*") if f.is_file()
+    }
+
+
+@pytest.mark.parametrize("compression", [None, "zstd:1", "gz", "bz2", "br", "snappy"])
+def test_a_lost_index_comes_back_as_it_was(compression: str | None, tmp_path: Path) -> None:
+    write_dataset(tmp_path, ROWS, FIELDS, tasks=3, compression=compression)
+    before = files_of(tmp_path)
+    lose_index(tmp_path)
+    steps: list[tuple[int, int]] = []
+    report = reindex(str(tmp_path), on_progress=lambda done, of: steps.append((done, of)))
+    assert files_of(tmp_path) == before
+    assert steps == [(1, 3), (2, 3), (3, 3)]
+    assert (report.shards, report.rows, report.replaced, report.notes) == (3, 4, False, ())
+    assert json.loads(json.dumps(report.to_json()))["url"] == f"file://{tmp_path}"
+
+
+def test_arrays_that_have_one_length_have_it_again(tmp_path: Path) -> None:
+    fields = {"same": array_of("long"), "other": array_of("long")}
+    rows = {"same": [[1, 2]] * 4, "other": [[1], [2], [3, 4], [5, 6]]}
+    write_dataset(tmp_path, rows, fields, tasks=2)
+    before = lose_index(tmp_path)
+    reindex(str(tmp_path))
+    assert index_of(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in GOLDEN_NAMES if n not in ("zero_samples", "merged_lexicographic")]
+)
+def test_indexes_of_the_formats_own_library_come_back(name: str, tmp_path: Path) -> None:
+    directory = copy_of(name, tmp_path)
+    before = json.loads(lose_index(directory))
+    report = reindex(str(directory))
+    assert json.loads(index_of(directory)) == before
+    assert report.notes == ()
+
+
+def test_directories_are_ordered_by_their_numbers(tmp_path: Path) -> None:
+    """The format's own merge orders them as text, 1, 10, 2, which is nobody's order."""
+    directory = copy_of("merged_lexicographic", tmp_path)
+    before = {
+        shard["raw_data"]["basename"] for shard in json.loads(lose_index(directory))["shards"]
+    }
+    reindex(str(directory))
+    after = [shard["raw_data"]["basename"] for shard in json.loads(index_of(directory))["shards"]]
+    assert set(after) == before
+    assert after == sorted(before, key=lambda url: int(url.split("/")[-2]))
+
+
+def test_directories_of_several_writers_become_one_dataset(tmp_path: Path) -> None:
+    """As dataframe_to_mds leaves them: each partition has an index of its own."""
+    for name in ("10", "9"):
+        shutil.copytree(copy_of("multi_shard", tmp_path / "copies" / name), tmp_path / "d" / name)
+    before = files_of(tmp_path / "d")
+    report = reindex(str(tmp_path / "d"))
+    shards = open_dataset(str(tmp_path / "d")).index.shards
+    assert [shard.raw_data.basename for shard in shards] == [
+        f"{directory}/shard.{number:05}.mds" for directory in (9, 10) for number in range(4)
+    ]
+    assert report.rows == 120
+    assert verify(str(tmp_path / "d")).is_good
+    after = files_of(tmp_path / "d")
+    assert after.pop("index.json")
+    assert after == before
+
+
+def test_a_dataset_elsewhere_is_indexed(tmp_path: Path) -> None:
+    write_numbers(tmp_path, 300)
+    before = lose_index(tmp_path)
+    memory = fsspec.filesystem("memory")
+    for file in tmp_path.iterdir():
+        memory.pipe_file(f"/reindexed/{file.name}", file.read_bytes())
+    reindex("memory://reindexed")
+    assert memory.cat_file("/reindexed/index.json") == before
+    memory.rm("/reindexed", recursive=True)
+
+
+def test_an_index_that_exists_is_kept_unless_told(tmp_path: Path) -> None:
+    write_numbers(tmp_path, 300)
+    before = index_of(tmp_path)
+    change_index(tmp_path, lambda index: index["shards"].pop())
+    changed = index_of(tmp_path)
+    with pytest.raises(InvalidArgumentError, match="--force"):
+        reindex(str(tmp_path))
+    assert index_of(tmp_path) == changed
+    assert reindex(str(tmp_path), force=True).replaced
+    assert index_of(tmp_path) == before
+
+
+def test_two_attempts_of_a_partition_are_refused(tmp_path: Path) -> None:
+    for attempt in (1, 2):
+        write_shards(tmp_path, ROWS, FIELDS, prefix=f"part-00000-{attempt}")
+    with pytest.raises(WriteError, match=r"part-00000-1\.00000\.mds and part-00000-2\.00000\.mds"):
+        reindex(str(tmp_path))
+    assert not (tmp_path / "index.json").exists()
+    assert len(list(tmp_path.glob("*.mds"))) == 2
+
+
+def test_what_looks_odd_is_noted(tmp_path: Path) -> None:
+    write_numbers(tmp_path, 500)
+    lose_index(tmp_path)
+    _, second, *_ = sorted(tmp_path.glob("*.mds"))
+    second.unlink()
+    (tmp_path / "copy of a shard.mds").write_bytes(b"x")
+    report = reindex(str(tmp_path))
+    assert [note.to_json() for note in report.notes] == [
+        {
+            "file": "copy of a shard.mds",
+            "problem": "was left out: its name is not that of a shard",
+        },
+        {"file": second.name, "problem": "is missing: later ones are here"},
+    ]
+    assert verify(str(tmp_path)).problems == ()
+
+
+def test_a_decompressed_copy_beside_its_shard_is_not_a_second_one(tmp_path: Path) -> None:
+    directory = copy_of("compression_zstd", tmp_path)
+    before = lose_index(directory)
+    (directory / "shard.00000.mds").write_bytes(b"not looked at")
+    reindex(str(directory))
+    assert index_of(directory) == before
+
+
+def test_shards_that_were_decompressed_are_indexed_as_such(tmp_path: Path) -> None:
+    directory = copy_of("compression_gz", tmp_path)
+    expected = open_dataset(str(directory)).to_table()
+    lose_index(directory)
+    for file in sorted(directory.glob("*.gz")):
+        file.with_suffix("").write_bytes(gzip.decompress(file.read_bytes()))
+        file.unlink()
+    report = reindex(str(directory))
+    assert [note.problem for note in report.notes] == [
+        "is not compressed, and its header says gz"
+    ] * report.shards
+    assert open_dataset(str(directory)).to_table().equals(expected)
+    assert verify(str(directory)).problems == ()
+
+
+def test_two_compressed_forms_of_a_shard_are_refused(tmp_path: Path) -> None:
+    write_numbers(tmp_path, 10, compression="zstd")
+    lose_index(tmp_path)
+    (file,) = tmp_path.glob("*.zstd")
+    file.with_suffix(".gz").write_bytes(b"x")
+    with pytest.raises(WriteError, match="several compressed forms"):
+        reindex(str(tmp_path))
+
+
+def test_shards_of_two_datasets_are_refused(tmp_path: Path) -> None:
+    write_shards(tmp_path, {"a": [1]}, {"a": "long"}, prefix="part-00000-0")
+    write_shards(tmp_path, {"a": [1]}, {"a": "integer"}, prefix="part-00001-1")
+    with pytest.raises(CorruptDatasetError, match="describe other columns"):
+        reindex(str(tmp_path))
+    assert not (tmp_path / "index.json").exists()
+
+
+@pytest.mark.parametrize("compression", [None, "zstd"])
+def test_a_damaged_shard_is_named_and_nothing_written(
+    compression: str | None, tmp_path: Path
+) -> None:
+    write_numbers(tmp_path, 500, compression=compression)
+    lose_index(tmp_path)
+    _, second, *_ = sorted(tmp_path.glob("*.mds*"))
+    for data in (second.read_bytes()[:-3], b"", b"\xff" * 100, bytes(100)):
+        rewrite(second, data)
+        with pytest.raises(CorruptDatasetError) as caught:
+            reindex(str(tmp_path))
+        assert second.name in str(caught.value)
+        assert caught.value.url == f"file://{second}"
+    assert not (tmp_path / "index.json").exists()
+
+
+def test_a_directory_without_shards_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_bytes(b"x")
+    for directory in (tmp_path, tmp_path / "no such"):
+        with pytest.raises(DatasetNotFoundError, match="no shards"):
+            reindex(str(directory))

@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pytest
+from tests.mds_backend.datasets import array_of, struct_of, write_dataset, write_numbers
+from tests.mds_backend.maintenance.damage import (
+    GOLDEN,
+    GOLDEN_NAMES,
+    change_index,
+    copy_of,
+    rewrite,
+)
+
+from mdstorm_backend.errors import DatasetNotFoundError
+from mdstorm_backend.maintenance.report import VerifyReport
+from mdstorm_backend.maintenance.verify import verify
+
+FIELDS = {"n": "long", "text": "string", "list": array_of("long"), "thing": struct_of(a="long")}
+ROWS = {
+    "n": [1, None, 3, 4],
+    "text": ["ab", "c", None, ""],
+    "list": [[1], [], [2, None], None],
+    "thing": [{"a": 1}, None, {"a": None}, {"a": 2}],
+}
+
+
+def problems(report: VerifyReport) -> list[tuple[str, str]]:
+    assert not report.is_good
+    assert json.loads(json.dumps(report.to_json())) == report.to_json()
+    return [(problem.file, problem.problem) for problem in report.problems]
+
+
+def shard_files(directory: Path) -> list[Path]:
+    return sorted(directory.glob("*.mds*"))
+
+
+@pytest.mark.parametrize("quick", [True, False])
+@pytest.mark.parametrize("compression", [None, "zstd", "gz", "bz2", "br", "snappy"])
+def test_what_was_written_is_good(compression: str | None, quick: bool, tmp_path: Path) -> None:
+    dataset = write_dataset(tmp_path, ROWS, FIELDS, tasks=2, compression=compression)
+    steps: list[tuple[int, int]] = []
+    report = verify(
+        str(tmp_path), quick=quick, on_progress=lambda done, of: steps.append((done, of))
+    )
+    assert report.is_good
+    assert (report.problems, report.notes) == ((), ())
+    assert (report.url, report.shards, report.rows) == (dataset.url, 2, 4)
+    assert report.bytes == sum(file.stat().st_size for file in shard_files(tmp_path))
+    assert steps[-1] == (2, 2)
+
+
+@pytest.mark.parametrize("directory", GOLDEN_NAMES)
+def test_every_dataset_of_the_formats_own_library_is_good(directory: str) -> None:
+    report = verify(str(GOLDEN / directory))
+    assert report.problems == ()
+    assert all("pkl" in note.problem for note in report.notes)
+
+
+def test_a_dataset_elsewhere_is_checked(tmp_path: Path) -> None:
+    write_numbers(tmp_path, 300, compression="zstd")
+    memory = fsspec.filesystem("memory")
+    for file in tmp_path.iterdir():
+        memory.pipe_file(f"/verified/{file.name}", file.read_bytes())
+    assert verify("memory://verified").is_good
+    (name, *_) = (file.name for file in shard_files(tmp_path))
+    memory.rm_file(f"/verified/{name}")
+    assert problems(verify("memory://verified")) == [(name, "is missing")]
+    memory.rm("/verified", recursive=True)
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_missing_and_cut_files_are_all_named(quick: bool, tmp_path: Path) -> None:
+    write_numbers(tmp_path, 500)
+    first, _, third, *_ = shard_files(tmp_path)
+    first.unlink()
+    rewrite(third, third.read_bytes()[:-1])
+    size = third.stat().st_size
+    assert problems(verify(str(tmp_path), quick=quick)) == [
+        (first.name, "is missing"),
+        (third.name, f"holds {size} bytes, and the index says {size + 1}"),
+    ]
+
+
+def test_a_file_that_is_not_in_the_index_is_noted(tmp_path: Path) -> None:
+    write_numbers(tmp_path, 10)
+    (tmp_path / "part-00001-7.00000.mds").write_bytes(b"left behind")
+    (tmp_path / "notes.txt").write_bytes(b"of no concern")
+    report = verify(str(tmp_path))
+    assert report.is_good
+    assert [note.to_json() for note in report.notes] == [
+        {"file": "part-00001-7.00000.mds", "problem": "is not in the index"}
+    ]
+
+
+@pytest.mark.parametrize("name", ["compression_zstd", "scalars", "varlen"])
+def test_a_changed_byte_is_found_by_its_hash(name: str, tmp_path: Path) -> None:
+    directory = copy_of(name, tmp_path)
+    file = shard_files(directory)[-1]
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    rewrite(file, bytes(data))
+    assert verify(str(directory), quick=True).is_good
+    found = problems(verify(str(directory)))
+    assert found[0][0] == file.name
+    assert "and the index says" in found[0][1]
+
+
+def test_the_hash_of_the_uncompressed_shard_is_checked_as_well(tmp_path: Path) -> None:
+    directory = copy_of("compression_zstd", tmp_path)
+
+    def change(index: Any) -> None:
+        (shard, *_) = index["shards"]
+        assert shard["raw_data"]["hashes"]
+        shard["raw_data"]["hashes"] = dict.fromkeys(shard["raw_data"]["hashes"], "00")
+
+    change_index(directory, change)
+    found = problems(verify(str(directory)))
+    assert {file for file, _ in found} == {shard_files(directory)[0].name}
+    assert [problem.split(" ")[:5] for _, problem in found] == [
+        ["decompressed,", "it", "has", "the", name] for name in ("sha1", "xxh64")
+    ]
+
+
+def test_a_hash_that_the_index_promises_and_does_not_hold_is_a_problem(tmp_path: Path) -> None:
+    write_numbers(tmp_path, 1)
+    change_index(tmp_path, lambda index: index["shards"][0].update(hashes=["sha1"]))
+    ((_, problem),) = problems(verify(str(tmp_path)))
+    assert problem == "has no sha1 in the index, which promises it"
+
+
+def test_a_hash_that_nobody_knows_is_noted(tmp_path: Path) -> None:
+    write_numbers(tmp_path, 1)
+
+    def change(index: Any) -> None:
+        index["shards"][0]["hashes"] = ["sha9"]
+        index["shards"][0]["raw_data"]["hashes"] = {"sha9": "00"}
+
+    change_index(tmp_path, change)
+    report = verify(str(tmp_path))
+    assert report.is_good
+    assert [note.problem for note in report.notes] == [
+        "its hash 'sha9' is unknown and was not checked"
+    ]
+
+
+def test_a_compressed_file_that_cannot_be_decompressed_is_named(tmp_path: Path) -> None:
+    write_numbers(tmp_path, 500, compression="zstd")
+    file = shard_files(tmp_path)[1]
+    rewrite(file, bytes(len(file.read_bytes())))
+    ((name, problem),) = problems(verify(str(tmp_path)))
+    assert name == file.name
+    assert problem.startswith("cannot be decompressed as zstd")
+
+
+def words(data: bytes, start: int, *values: int) -> bytes:
+    encoded = np.array(values, "<u4").tobytes()
+    return data[:start] + encoded + data[start + len(encoded) :]
+
+
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        (lambda data: words(data, 0, 3), "does not start as a shard of 4 samples"),
+        (lambda data: words(data, 8, 0), "does not start as a shard of 4 samples"),
+        (lambda data: data.replace(b'{"column', b'["column', 1), "has an unreadable header"),
+        (lambda data: data.replace(b'"int64"', b'"int32"', 1), 'has column_encodings ["int32", '),
+        (lambda data: data.replace(b'"version": 2}', b'"version": 3}', 1), "has version 3 in its"),
+        (lambda data: data.replace(b'"count": 4', b'"count": 5', 1), "null bitmaps"),
+        (lambda data: data.replace(b'"string"', b'"binary"', 1), "schema in its header"),
+        (lambda data: data.replace(b"xyz", b"\xff\xfe\xff"), "cannot be decoded"),
+        (lambda data: data.replace(b'{"a":1}', b'{"a":1['), "cannot be decoded"),
+    ],
+)
+def test_damage_to_a_shard_is_named(
+    damage: Callable[[bytes], bytes], expected: str, tmp_path: Path
+) -> None:
+    fields = {"n": "long", "other": array_of("long"), "thing": struct_of(a="long"), "z": "string"}
+    rows = {
+        "n": [1, None, 3, 4],
+        "other": [[1], [2, 3], [4], []],
+        "thing": [{"a": 1}, None, {"a": None}, {"a": 2}],
+        "z": ["xyz", "c", "d", ""],
+    }
+    write_dataset(tmp_path, rows, fields)
+    (file,) = shard_files(tmp_path)
+    damaged = damage(file.read_bytes())
+    assert damaged != file.read_bytes()
+    rewrite(file, damaged)
+    found = problems(verify(str(tmp_path)))
+    assert {name for name, _ in found} == {file.name}
+    assert any(expected in problem for _, problem in found)
+
+
+def test_every_damaged_column_is_named(tmp_path: Path) -> None:
+    """A value that cannot be decoded does not hide those of other columns."""
+    fields = {"text": "string", "good": "long", "json": struct_of(a="long")}
+    rows = {"text": ["xyz", ""], "good": [1, 2], "json": [{"a": 1}, None]}
+    write_dataset(tmp_path, rows, fields)
+    (file,) = shard_files(tmp_path)
+    rewrite(file, file.read_bytes().replace(b"xyz", b"x\xff\xff").replace(b'{"a":1}', b'{"a":1['))
+    assert len(problems(verify(str(tmp_path)))) == 2
+
+
+def test_counts_that_do_not_match_the_shards_are_problems_of_the_index(tmp_path: Path) -> None:
+    write_dataset(tmp_path, ROWS, FIELDS)
+
+    def change(index: Any) -> None:
+        index["mdstorm"]["num_rows"] = 7
+        index["mdstorm"]["columns"][0]["null_count"] = 5
+        index["mdstorm"]["columns"][2]["element_null_count"] = 0
+
+    change_index(tmp_path, change)
+    assert problems(verify(str(tmp_path))) == [
+        ("index.json", "counts 7 rows, and its shards hold 4"),
+        ("index.json", "counts 5 nulls in column 'n', and its shards hold 1"),
+        ("index.json", "counts 0 null elements in column 'list', and its shards hold 1"),
+    ]
+
+
+def test_a_damaged_index_is_a_problem(tmp_path: Path) -> None:
+    write_numbers(tmp_path, 10)
+    change_index(tmp_path, lambda index: index["shards"][0].update(samples=-1))
+    ((file, problem),) = problems(verify(str(tmp_path)))
+    assert file == "index.json"
+    assert problem.startswith("is not the index of an MDS dataset (shard 0: samples is not")
+
+
+def test_no_dataset_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DatasetNotFoundError):
+        verify(str(tmp_path))
