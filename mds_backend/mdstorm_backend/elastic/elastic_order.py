@@ -72,6 +72,11 @@ class ElasticOrder:
     nodes that does not go with the canonical ones (only the last global batch), and
     ``device_per_stream`` (by one batch).
 
+    Another world goes on with the same global batches under ``random`` and ``stratified``. Under
+    ``per_stream`` it does if every stream fills as many global batches in either world; what is
+    repeated to give all ranks equally many samples can fill one more. Under ``device_per_stream``
+    the batches are made for the devices that there are.
+
     Raises
     ------
     ArgumentTypeError, InvalidArgumentError
@@ -141,6 +146,7 @@ class ElasticOrder:
         sample_in_epoch: int = 0,
         initial_physical_nodes: int | None = None,
         num_workers: int = 1,
+        worker: int | None = None,
     ) -> Ids:
         """Sample ids of this rank, worker by worker and batch by batch.
 
@@ -158,11 +164,14 @@ class ElasticOrder:
             The number of nodes with which the epoch began.
         num_workers : int
             Batch i belongs to worker i modulo this.
+        worker : int, optional
+            Give the batches of this worker alone, which takes less memory.
 
         Returns
         -------
         numpy.ndarray
-            int64 of shape (workers, batches per worker, batch size). -1 is padding. There are no
+            int64 of shape (workers, batches per worker, batch size), with one worker if one is
+            asked for. -1 is padding. There are no
             batches if and only if the epoch is over, which is so on all ranks at once: the next
             thing to read is the next epoch.
 
@@ -173,8 +182,9 @@ class ElasticOrder:
         """
         world = world.replicated(self.replication)
         plan = self._schedule(streams, world, epoch, sample_in_epoch, initial_physical_nodes)
-        as_integer("num_workers", num_workers, 1)
-        return _work(plan, world.node, world.local_rank, num_workers, self.batch_size)
+        workers = range(as_integer("num_workers", num_workers, 1))
+        asked = workers if worker is None else workers[worker : worker + 1]
+        return _work(plan, world.node, world.local_rank, asked, num_workers, self.batch_size)
 
     def world_work(
         self,
@@ -194,10 +204,13 @@ class ElasticOrder:
         """
         world = world.replicated(self.replication)
         plan = self._schedule(streams, world, epoch, sample_in_epoch, initial_physical_nodes)
-        as_integer("num_workers", num_workers, 1)
+        workers = range(as_integer("num_workers", num_workers, 1))
         ranks = [World(rank, world.size, world.local_size) for rank in range(world.size)]
-        work: Ids = np.stack(
-            [_work(plan, at.node, at.local_rank, num_workers, self.batch_size) for at in ranks]
+        work = np.stack(
+            [
+                _work(plan, at.node, at.local_rank, workers, num_workers, self.batch_size)
+                for at in ranks
+            ]
         )
         of_nodes: Ids = work.reshape(world.num_nodes, world.local_size, *work.shape[1:])
         return of_nodes
@@ -250,13 +263,21 @@ _CHOICES = {
 }
 
 
-def _work(plan: Schedule, node: int, rank_of_node: int, workers: int, batch_size: int) -> Ids:
-    """Fill the batches of a rank piece by piece, so that little beside them is in memory."""
+def _work(
+    plan: Schedule,
+    node: int,
+    rank_of_node: int,
+    workers: Sequence[int],
+    num_workers: int,
+    batch_size: int,
+) -> Ids:
+    """Fill the batches of a rank's workers piece by piece, so that little else is in memory."""
     first, count = plan.numbers.start, len(plan.numbers)
-    per_worker = -(-count // workers)
-    ids = np.full((per_worker * workers, batch_size), -1, np.int64)
-    for part in chunks(count, CHUNK // batch_size):
-        numbers = np.arange(first + part.start, first + part.stop)
-        ids[part] = plan.batches(numbers, node, rank_of_node)
-    of_workers: Ids = ids.reshape(per_worker, workers, batch_size).swapaxes(0, 1)
-    return of_workers
+    ids = np.empty((len(workers), -(-count // num_workers), batch_size), np.int64)
+    for of_worker, worker in zip(ids, workers, strict=True):
+        own = len(range(worker, count, num_workers))
+        for part in chunks(own, CHUNK // batch_size):
+            numbers = first + worker + num_workers * np.arange(part.start, part.stop)
+            of_worker[part] = plan.batches(numbers, node, rank_of_node)
+        of_worker[own:] = -1
+    return ids

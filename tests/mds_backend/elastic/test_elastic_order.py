@@ -1,0 +1,295 @@
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from mdstorm_backend.elastic import ElasticOrder, StreamShape, elastic_order
+from mdstorm_backend.elastic.batching import BATCHING_METHODS
+from mdstorm_backend.elastic.shuffle import SHUFFLE_ALGORITHMS
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, MDStormError
+from mdstorm_backend.world import World
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fewer than the canonical:UserWarning")
+
+methods = pytest.mark.parametrize("method", BATCHING_METHODS)
+counts = st.integers(1, 4)
+shards = st.lists(st.integers(0, 40), min_size=1, max_size=5).filter(any)
+orders = st.builds(
+    ElasticOrder,
+    batch_size=st.sampled_from([1, 2, 3, 8]),
+    shuffle=st.booleans(),
+    shuffle_algo=st.sampled_from(SHUFFLE_ALGORITHMS),
+    shuffle_seed=st.integers(0, 1 << 60),
+    shuffle_block_size=st.sampled_from([20, 300]),
+    partition_algo=st.sampled_from(["orig", "relaxed"]),
+    batching_method=st.sampled_from(BATCHING_METHODS),
+    sampling_method=st.sampled_from(["balanced", "fixed"]),
+    sampling_granularity=st.integers(1, 5),
+    epoch_size=st.sampled_from([None, 100, "0.2k"]),
+)
+STREAMS = [StreamShape((40, 30, 20)), StreamShape((60, 50))]
+
+
+def some_work(*arguments: Any, order: ElasticOrder, **named: Any) -> Any:
+    """Return the work of the world, if the example has any."""
+    try:
+        return order.world_work(*arguments, **named)
+    except InvalidArgumentError as error:
+        expected = ("too few samples", "no sample in", "is too small for")
+        if not any(text in str(error) for text in expected):
+            raise
+        return assume(False)
+
+
+def global_batches(work: Any) -> list[Counter[int]]:
+    nodes, ranks, _, _, batch_size = work.shape
+    in_turn = work.transpose(3, 2, 0, 1, 4).reshape(-1, nodes * ranks * batch_size)
+    return [Counter(batch[batch >= 0].tolist()) for batch in in_turn]
+
+
+@given(orders, st.lists(shards, min_size=1, max_size=3), counts, counts, counts, counts)
+def test_the_ranks_have_parts_of_the_world_of_one_shape(
+    order: ElasticOrder,
+    sizes: list[list[int]],
+    nodes: int,
+    ranks: int,
+    workers: int,
+    epoch: int,
+) -> None:
+    streams = [StreamShape(tuple(of_stream)) for of_stream in sizes]
+    world = World(0, nodes * ranks, ranks)
+    work = some_work(streams, world, epoch, order=order, num_workers=workers)
+    assert work.dtype == np.int64
+    assert work.shape[:3] == (nodes, ranks, workers)
+    assert work.shape[4] == order.batch_size
+    assert work.min(initial=0) >= -1
+    assert work.max(initial=-1) < sum(stream.num_samples for stream in streams)
+    for rank in range(world.size):
+        at = World(rank, world.size, ranks)
+        own = order.rank_work(streams, at, epoch, num_workers=workers)
+        assert np.array_equal(own, work[at.node, at.local_rank])
+        last = order.rank_work(streams, at, epoch, num_workers=workers, worker=workers - 1)
+        assert np.array_equal(last, own[-1:])
+
+
+@given(orders, st.integers(1, 50))
+def test_ids_do_not_depend_on_how_many_are_made_at_a_time(order: ElasticOrder, chunk: int) -> None:
+    expected = some_work(STREAMS, World(0, 2), 1, order=order, num_workers=2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(elastic_order, "CHUNK", chunk)
+        found = order.world_work(STREAMS, World(0, 2), 1, num_workers=2)
+    assert np.array_equal(found, expected)
+
+
+@given(orders, counts, counts, counts, st.integers(0, 12))
+def test_the_rest_of_an_epoch_is_what_was_not_read(
+    order: ElasticOrder, nodes: int, ranks: int, workers: int, batches: int
+) -> None:
+    world, size = World(0, nodes * ranks, ranks), order.batch_size * nodes * ranks
+    whole = global_batches(some_work(STREAMS, world, 2, order=order, num_workers=3))
+    rest = order.world_work(STREAMS, world, 2, min(batches, len(whole)) * size, nodes, workers)
+    expected = [batch for batch in whole[batches:] if batch]
+    assert [batch for batch in global_batches(rest) if batch] == expected
+
+
+@pytest.mark.parametrize("method", ["random", "stratified", "per_stream"])
+@given(orders, st.integers(0, 5), counts)
+def test_any_world_goes_on_with_the_same_global_batches(
+    method: str, order: ElasticOrder, seen: int, workers: int
+) -> None:
+    """As long as canonical nodes and global batches keep their size."""
+    order = replace(
+        order, batching_method=method, num_canonical_nodes=4, batch_size=2, epoch_size=None
+    )
+    streams = [StreamShape((32, 64)), StreamShape((60, 50, 2))]
+    before = global_batches(some_work(streams, World(0, 8, 2), 0, order=order))
+    for nodes, ranks in ((2, 2), (1, 1), (4, 4)):
+        resized = replace(order, batch_size=16 // nodes // ranks)
+        world = World(0, nodes * ranks, ranks)
+        rest = some_work(streams, world, 0, seen * 16, 4, workers, order=resized)
+        assert [batch for batch in global_batches(rest) if batch] == before[seen:]
+
+
+@given(orders, counts, counts)
+def test_an_epoch_read_to_its_end_leaves_no_batches_on_any_rank(
+    order: ElasticOrder, nodes: int, ranks: int
+) -> None:
+    """MosaicML Streaming refuses such a state, or gives batches of padding."""
+    world = World(0, nodes * ranks, ranks)
+    work = some_work(STREAMS, world, 0, order=order)
+    seen = int((work[0, 0] >= 0).sum()) * world.size  # as a loader on the first rank counts
+    for rank in range(world.size):
+        at = World(rank, world.size, ranks)
+        assert order.rank_work(STREAMS, at, 0, seen, nodes, 2).shape == (2, 0, order.batch_size)
+
+
+@given(st.integers(1, 60), st.sampled_from(SHUFFLE_ALGORITHMS), st.integers(0, 5))
+def test_every_sample_comes_once_where_the_canonical_nodes_divide_them(
+    num_samples: int, algo: str, epoch: int
+) -> None:
+    order = ElasticOrder(4, shuffle=True, shuffle_algo=algo, num_canonical_nodes=1)
+    found = order.rank_work([StreamShape((num_samples,))], World(), epoch).ravel()
+    assert sorted(found[found >= 0].tolist()) == list(range(num_samples))
+
+
+def test_per_stream_batches_hold_one_stream_and_stratified_ones_all() -> None:
+    world = World(0, 2, 2)
+
+    def streams_of(method: str) -> list[set[int]]:
+        work = ElasticOrder(5, batching_method=method).world_work(STREAMS, world, 0)
+        return [{int(i >= 90) for i in batch} for batch in global_batches(work) if batch]
+
+    assert all(len(streams) == 1 for streams in streams_of("per_stream"))
+    assert all(len(streams) == 2 for streams in streams_of("stratified"))
+    assert any(len(streams) == 2 for streams in streams_of("device_per_stream"))
+    work = ElasticOrder(5, batching_method="device_per_stream").rank_work(STREAMS, world, 0)
+    assert all(len({int(i >= 90) for i in batch}) == 1 for batch in work[0] if batch[0] >= 0)
+
+
+def test_replicated_ranks_see_the_same() -> None:
+    order = ElasticOrder(2, replication=2)
+    works = [order.rank_work(STREAMS, World(rank, 4, 4), 0).tolist() for rank in range(4)]
+    assert works[0] == works[1] != works[2] == works[3]
+    assert (
+        works[0] == replace(order, replication=None).rank_work(STREAMS, World(0, 2, 2), 0).tolist()
+    )
+    with pytest.raises(InvalidArgumentError, match="replication=3 does not divide the 4 ranks"):
+        replace(order, replication=3).rank_work(STREAMS, World(0, 4), 0)
+
+
+@methods
+def test_a_dataset_without_samples_has_no_batches(method: str) -> None:
+    order = ElasticOrder(2, shuffle=True)
+    assert order.rank_work([StreamShape(())], World(), 0, num_workers=3).shape == (3, 0, 2)
+    assert order.rank_work([StreamShape((0, 0))], World(1, 2), 0).shape == (1, 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("algo", "nodes", "canonical", "block"),
+    [("py1e", 2, 2, 2_000_000), ("py1s", 2, 128, 1 << 18), ("py2s", 1, 64, 1 << 18)],
+)
+def test_defaults_depend_on_nodes_and_algorithm(
+    algo: str, nodes: int, canonical: int, block: int
+) -> None:
+    order = ElasticOrder(1, shuffle_algo=algo).resolved(nodes)
+    assert (order.num_canonical_nodes, order.shuffle_block_size) == (canonical, block)
+    assert order.resolved(99) == order
+    given = ElasticOrder(1, num_canonical_nodes=3, shuffle_block_size=7).resolved(nodes)
+    assert (given.num_canonical_nodes, given.shuffle_block_size) == (3, 7)
+
+
+def test_an_order_is_pickled_and_holds_plain_integers() -> None:
+    numbers: Any = np.array([4, 1])
+    order = ElasticOrder(numbers[0], shuffle_seed=numbers[1], epoch_size="1k")
+    assert pickle.loads(pickle.dumps(order)) == order  # noqa: S301 - our own bytes
+    assert [type(value) for value in (order.batch_size, order.shuffle_seed)] == [int, int]
+    assert order.epoch_size == 1000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"batch_size": 0}, InvalidArgumentError, "batch_size must be at least 1, found 0"),
+        ({"batch_size": None}, ArgumentTypeError, "batch_size must be an integer, found None"),
+        ({"batch_size": 2.0}, ArgumentTypeError, r"batch_size must be an integer, found 2\.0"),
+        ({"shuffle_seed": -1}, InvalidArgumentError, "shuffle_seed must be at least 0"),
+        ({"shuffle_seed": None}, ArgumentTypeError, "shuffle_seed must be an integer"),
+        ({"shuffle_algo": "py9"}, InvalidArgumentError, "shuffle_algo must be one of naive"),
+        ({"partition_algo": "x"}, InvalidArgumentError, "partition_algo must be one of relaxed"),
+        ({"batching_method": "x"}, InvalidArgumentError, "batching_method must be one of random"),
+        ({"sampling_method": "x"}, InvalidArgumentError, "sampling_method must be one of balanced"),
+        (
+            {"sampling_granularity": 0},
+            InvalidArgumentError,
+            "sampling_granularity must be",
+        ),
+        (
+            {"num_canonical_nodes": 0},
+            InvalidArgumentError,
+            "num_canonical_nodes must be at",
+        ),
+        ({"shuffle_block_size": 0}, InvalidArgumentError, "shuffle_block_size must be at least 1"),
+        (
+            {"shuffle": True, "shuffle_algo": "py1br", "shuffle_block_size": 1},
+            InvalidArgumentError,
+            "a shuffle block of 1 samples is too small for py1br",
+        ),
+        ({"epoch_size": -1}, InvalidArgumentError, "epoch_size must be at least 0"),
+        ({"epoch_size": "x"}, InvalidArgumentError, "epoch_size must be a number with or without"),
+        ({"replication": 0}, InvalidArgumentError, "replication must be at least 1"),
+        ({"replication": True}, ArgumentTypeError, "replication must be an integer, found True"),
+    ],
+)
+def test_arguments_are_checked_at_once(
+    arguments: dict[str, Any], error: type[MDStormError], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        ElasticOrder(**{"batch_size": 4, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("order", "world", "message"),
+    [
+        (
+            ElasticOrder(2, batching_method="device_per_stream", num_canonical_nodes=2),
+            World(0, 4),
+            "multiple of the 4 physical nodes, found num_canonical_nodes=2",
+        ),
+        (
+            ElasticOrder(120, batching_method="per_stream"),
+            World(),
+            "stream 0 has too few samples for one global batch of 120 samples",
+        ),
+        (
+            ElasticOrder(1, batching_method="stratified"),
+            World(),
+            "stream 0 has no sample in a global batch of 1, its proportion being 0.45",
+        ),
+        (
+            ElasticOrder(
+                1,
+                shuffle=True,
+                shuffle_block_size=2,
+                shuffle_algo="py1br",
+                batching_method="per_stream",
+            ),
+            World(),
+            "a shuffle block of 0 samples is too small for py1br",
+        ),
+    ],
+)
+def test_streams_and_worlds_that_a_method_cannot_serve_are_refused(
+    order: ElasticOrder, world: World, message: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        order.rank_work(STREAMS, world, 0)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"epoch": -1},
+        {"sample_in_epoch": -1},
+        {"initial_physical_nodes": 0},
+        {"num_workers": 0},
+    ],
+    ids=str,
+)
+def test_progress_is_checked(arguments: dict[str, int]) -> None:
+    (name,) = arguments
+    with pytest.raises(InvalidArgumentError, match=f"{name} must be at least"):
+        ElasticOrder(2).rank_work(STREAMS, World(), **{"epoch": 0, **arguments})
+
+
+def test_resuming_within_a_batch_of_streams_says_what_is_read_again() -> None:
+    order = ElasticOrder(5, batching_method="per_stream")
+    with pytest.warns(UserWarning, match="the last 2 of them are read again"):
+        rest = order.rank_work(STREAMS, World(), 0, sample_in_epoch=7)
+    assert np.array_equal(rest, order.rank_work(STREAMS, World(), 0, sample_in_epoch=5))
