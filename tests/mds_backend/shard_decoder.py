@@ -58,7 +58,7 @@ class DecodedShard:
         return row
 
     def _apply_nulls(self) -> None:
-        nulls = self.header["mdstorm"].get("nulls", {"rows": {}, "elements": {}})
+        nulls = self.header.get("mdstorm", {}).get("nulls", {"rows": {}, "elements": {}})
         for name, mask in nulls["elements"].items():
             valid = iter(_bits(mask))
             for row in self.rows:

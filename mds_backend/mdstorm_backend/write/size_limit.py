@@ -46,7 +46,7 @@ def parse_size_limit(value: float | str | None) -> int | None:
     InvalidArgumentError
         If it is no size, negative, or 4 GiB or more.
     """
-    limit = parse_size(value or 0)
+    limit = parse_size(0 if value is None else value)
     if not 0 <= limit <= LARGEST_SHARD_SIZE:
         raise InvalidArgumentError(
             f"size_limit must be greater than zero and less than 2**32 bytes, found {value!r}"

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mdstorm_backend.encodings import SCALAR_DTYPES
+from mdstorm_backend.errors import (
+    EncodingError,
+    EncodingRangeError,
+    EncodingTypeError,
+    MissingColumnError,
+    MissingDependencyError,
+)
+from mdstorm_backend.write.sample_encoder import SampleEncoder
+
+
+def encode(columns: dict[str, str], **sample: Any) -> bytes:
+    return SampleEncoder(columns).encode(sample)
+
+
+def test_a_sample_is_sizes_and_then_values_in_the_order_of_the_names() -> None:
+    columns = {"b": "str", "a": "int16", "B": "bytes", "é": "ndarray:uint8:2", "c": "ndarray:int8"}
+    found = encode(columns, a=-2, b="xyz", B=b"1", c=np.int8([7]), é=np.uint8([8, 9]))
+    assert (
+        found
+        == struct.pack("<III", 1, 3, 3) + b"1" + b"\xfe\xff" + b"xyz" + b"\4\1\7" + b"\x08\x09"
+    )
+
+
+def test_columns_of_one_number_each_are_packed() -> None:
+    assert encode({"y": "float32", "x": "uint8"}, x=1, y=1.5) == b"\1" + struct.pack("<f", 1.5)
+
+
+def test_further_entries_are_left_out() -> None:
+    assert encode({"a": "int8"}, a=1, b=2) == b"\1"
+
+
+@given(st.sampled_from(sorted(SCALAR_DTYPES)), st.integers() | st.floats(width=16))
+def test_the_fast_way_and_the_careful_way_agree(name: str, value: Any) -> None:
+    alone = SampleEncoder({"v": name})
+    beside_a_text = SampleEncoder({"v": name, "w": "str"})
+    try:
+        expected = alone._careful[0](value)
+    except (OverflowError, ValueError):
+        with pytest.raises(EncodingError):
+            alone.encode({"v": value})
+        return
+    assert alone.encode({"v": value}) == expected
+    assert beside_a_text.encode({"v": value, "w": ""}) == bytes(4) + expected
+
+
+@pytest.mark.parametrize("value", [np.int32(7), np.bool_(True), "7", np.array([7]), b"\7\0\0\0"])
+def test_what_is_not_a_plain_number_takes_the_careful_way(value: Any) -> None:
+    assert encode({"a": "int32"}, a=value)[0] in (1, 7)
+    assert len(encode({"a": "int32", "b": "str"}, a=value, b="")) == 8
+
+
+@pytest.mark.parametrize(
+    ("encoding", "value", "kind", "builtins", "message"),
+    [
+        ("uint8", np.int64(300), EncodingRangeError, (OverflowError,), "300.*from 0 to 255"),
+        ("int32", 3.9, EncodingError, (), "3.9: it is no integer"),
+        ("int32", None, EncodingTypeError, (TypeError,), "None: .* must be an integer"),
+        ("str", 5, EncodingTypeError, (TypeError, AttributeError), "5: .* must be a str"),
+        ("str", "\ud800", EncodingError, (), "surrogates"),
+        ("float32", b"abc", EncodingError, (), "it is 3 bytes, and a value has 4"),
+        ("ndarray:int8:2", np.zeros(3, "int8"), EncodingError, (), r"\(3,\) and must be \(2,\)"),
+        ("pkl", lambda: None, EncodingError, (), "(?i)pickle"),
+        ("json", {1j}, EncodingTypeError, (TypeError,), "serializable"),
+        ("bytes", "x" * 500, EncodingTypeError, (AttributeError,), "'x{79}…: it is a str"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("others", [{}, {"z": "str"}], ids=["alone", "beside others"])
+def test_what_does_not_fit_is_an_error_that_names_column_encoding_and_value(
+    encoding: str,
+    value: Any,
+    kind: type[EncodingError],
+    builtins: tuple[type[Exception], ...],
+    message: str,
+    others: dict[str, str],
+) -> None:
+    with pytest.raises(kind, match=message) as caught:
+        SampleEncoder({"a": encoding, **others}).encode({"a": value, "z": ""})
+    for builtin in (ValueError, *builtins):
+        assert isinstance(caught.value, builtin)
+    assert (caught.value.column, caught.value.encoding) == ("a", encoding)
+    assert f"column 'a' with encoding {encoding!r}" in str(caught.value)
+
+
+@pytest.mark.parametrize("columns", [{"a": "int8"}, {"a": "int8", "b": "str"}, {"a": "json"}])
+def test_a_missing_column_is_named(columns: dict[str, str]) -> None:
+    with pytest.raises(
+        MissingColumnError, match=r"has no column 'a': it has \['b', 'x'\]"
+    ) as caught:
+        SampleEncoder(columns).encode({"x": 1, "b": ""})
+    assert caught.value.column == "a"
+    assert isinstance(caught.value, KeyError)
+
+
+def test_a_missing_library_is_not_the_fault_of_the_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "PIL", None)
+    with pytest.raises(MissingDependencyError):
+        encode({"a": "png"}, a=object())
+
+
+def test_a_value_of_4_gib_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Huge(bytes):
+        def __len__(self) -> int:
+            return 1 << 32
+
+    with pytest.raises(EncodingRangeError, match=r"column 'b'.* 4 GiB or more"):
+        encode({"a": "str", "b": "bytes"}, a="", b=Huge())
