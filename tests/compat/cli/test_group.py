@@ -64,7 +64,7 @@ def test_every_command_has_a_module_a_text_and_help(name: str, run: Run) -> None
 def test_an_unknown_command_is_a_usage_error(run: Run) -> None:
     result = run("no-such-command")
     assert result.exit_code == 2
-    assert "No such command" in result.output
+    assert "No such command" in result.stderr
 
 
 @pytest.mark.parametrize("name", ["inspect", "head", "verify", "reindex"])

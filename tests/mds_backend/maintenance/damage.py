@@ -8,8 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 GOLDEN = Path(__file__).parents[2] / "interop" / "golden"
-GOLDEN_NAMES = sorted(index.parent.name for index in GOLDEN.glob("*/index.json"))
+#: NumPy 1 has no arrays of the 63 dimensions that one of them holds.
+_TOO_DEEP = {"ndarray_dynamic"} if np.lib.NumpyVersion(np.__version__) < "2.0.0" else set()
+GOLDEN_NAMES = sorted({index.parent.name for index in GOLDEN.glob("*/index.json")} - _TOO_DEEP)
 
 
 def copy_of(name: str, directory: Path) -> Path:
