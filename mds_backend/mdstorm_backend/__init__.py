@@ -12,16 +12,20 @@ from mdstorm_backend.optional import require
 
 if TYPE_CHECKING:
     from mdstorm_backend.dataset import Dataset, open_dataset
+    from mdstorm_backend.elastic import ElasticOrder
     from mdstorm_backend.frameworks.torch_dataset import StreamingDataset
     from mdstorm_backend.frameworks.torch_loader import StreamingDataLoader
     from mdstorm_backend.mds_writer import MDSWriter
     from mdstorm_backend.order import ExactOrder
     from mdstorm_backend.spark.materialize import materialize
+    from mdstorm_backend.stream import Stream
 
 __all__ = [
     "Dataset",
+    "ElasticOrder",
     "ExactOrder",
     "MDSWriter",
+    "Stream",
     "StreamingDataLoader",
     "StreamingDataset",
     "materialize",
@@ -30,8 +34,10 @@ __all__ = [
 
 _HOMES = {
     "Dataset": "dataset",
+    "ElasticOrder": "elastic",
     "ExactOrder": "order",
     "MDSWriter": "mds_writer",
+    "Stream": "stream",
     "StreamingDataLoader": "frameworks.torch_loader",
     "StreamingDataset": "frameworks.torch_dataset",
     "materialize": "spark.materialize",

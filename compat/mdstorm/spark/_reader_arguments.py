@@ -19,6 +19,7 @@ from mdstorm.errors import (
 from mdstorm.spark._fields import field_patterns, select_fields
 from mdstorm.transform import TransformSpec
 from mdstorm_backend.dataset import Dataset
+from mdstorm_backend.frameworks.elastic_reading import ElasticShare
 from mdstorm_backend.frameworks.nulls import NullPolicy
 from mdstorm_backend.frameworks.reader_options import ReaderOptions
 from mdstorm_backend.order import ExactOrder
@@ -172,7 +173,7 @@ class ReaderArguments:
             world_size=1 if shard_count is None else int(shard_count),
         ).resolved()
 
-    def options(self, dataset: Dataset, order: ExactOrder) -> ReaderOptions:
+    def options(self, dataset: Dataset, order: ExactOrder | ElasticShare) -> ReaderOptions:
         """Return how to read `dataset`."""
         schema = select_fields(dataset.schema, self.others.get("schema_fields"))
         masks = tuple(self.others.get("null_masks") or ())

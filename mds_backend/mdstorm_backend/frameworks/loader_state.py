@@ -11,7 +11,7 @@ from mdstorm_backend.order import ExactOrder, ceil_div
 from mdstorm_backend.read.row_stream import Position
 
 if TYPE_CHECKING:
-    from mdstorm_backend.frameworks.torch_dataset import StreamingDataset
+    from mdstorm_backend.frameworks.reader_options import ReaderOptions
     from mdstorm_backend.read.batch_reader import BatchReader
 
 __all__ = ["LoaderState"]
@@ -67,9 +67,9 @@ class LoaderState:
         result.resumes = result.started and not result.finished
         return result
 
-    def to_dict(self, source: StreamingDataset, reader: BatchReader) -> dict[str, Any]:
+    def to_dict(self, source: ReaderOptions, reader: BatchReader) -> dict[str, Any]:
         """Return the state of a checkpoint."""
-        order, state = source.order, self.to_continue(reader)
+        order, state = source.exact_order, self.to_continue(reader)
         return {
             "epoch": state.position.epoch,
             "sample_in_epoch": state.position.row * order.world_size,
@@ -90,7 +90,7 @@ class LoaderState:
 
     @classmethod
     def from_dict(
-        cls, state: object, source: StreamingDataset, reader: BatchReader
+        cls, state: object, source: ReaderOptions, reader: BatchReader
     ) -> tuple[ExactOrder, LoaderState]:
         """Read what `to_dict` wrote.
 
@@ -130,12 +130,12 @@ class LoaderState:
             rows = (epoch - first_epoch) * reader.rows_per_epoch + row
             batches = reader.batches_before(rows)
         result = cls(first_epoch, Position(epoch, row, batches), False, started, finished)
-        return replace(source.order, seed=seed), result.to_continue(reader)
+        return replace(source.exact_order, seed=seed), result.to_continue(reader)
 
 
-def _reading(source: StreamingDataset, reader: BatchReader) -> dict[str, Any]:
+def _reading(source: ReaderOptions, reader: BatchReader) -> dict[str, Any]:
     """What has to be the same where a state is taken and where it is loaded."""
-    order = source.order
+    order = source.exact_order
     return {
         "world_size": order.world_size,
         "shuffle": [order.shuffle_shards, order.shuffle_rows, order.window],
@@ -146,7 +146,7 @@ def _reading(source: StreamingDataset, reader: BatchReader) -> dict[str, Any]:
     }
 
 
-def _check_reading(ours: Mapping[str, Any], source: StreamingDataset, reader: BatchReader) -> None:
+def _check_reading(ours: Mapping[str, Any], source: ReaderOptions, reader: BatchReader) -> None:
     here = _reading(source, reader)
     if missing := [key for key in here if key not in ours]:
         raise _damaged(f"it has no {missing}")

@@ -7,14 +7,25 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from mdstorm_backend.dataset import Dataset
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.frameworks.elastic_reading import ElasticReading, ElasticShare
+from mdstorm_backend.frameworks.exact_reading import ExactReading
 from mdstorm_backend.frameworks.nulls import NullPolicy
+from mdstorm_backend.frameworks.reading import Reading
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.read.batch_reader import BatchReader
 from mdstorm_backend.read.block import Transform
+from mdstorm_backend.read.block_filler import BLOCK_ROWS
+from mdstorm_backend.read.elastic_reader import ElasticReader
+from mdstorm_backend.read.source import SampleSource
 from mdstorm_backend.schema import Column, Schema
 
 __all__ = ["ReaderOptions"]
+
+#: Bytes of samples whose shards are opened ahead of use.
+_BYTES_AHEAD = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -23,9 +34,9 @@ class ReaderOptions:
 
     Attributes
     ----------
-    dataset : Dataset
+    dataset : SampleSource
         What to read.
-    order : ExactOrder
+    order : ExactOrder or ElasticShare
         In which order; its seed is fixed.
     columns : tuple of str or None
         Which columns, in which order; None for all.
@@ -39,10 +50,13 @@ class ReaderOptions:
         Columns that get a boolean companion which tells their nulls.
     workers, prefetch : int
         Threads that read ahead, and blocks that may be ready.
+    predownload : int or None
+        In the elastic order: samples whose shards are opened ahead of use. None: as many as fit
+        into some hundred MB.
     """
 
-    dataset: Dataset
-    order: ExactOrder
+    dataset: SampleSource
+    order: ExactOrder | ElasticShare
     columns: tuple[str, ...] | None = None
     num_epochs: int | None = 1
     transform: Transform | None = None
@@ -50,6 +64,25 @@ class ReaderOptions:
     null_masks: Sequence[str] = ()
     workers: int = 2
     prefetch: int = 4
+    predownload: int | None = None
+
+    @property
+    def exact_order(self) -> ExactOrder:
+        """The order, which is the exact one."""
+        assert isinstance(self.order, ExactOrder)
+        return self.order
+
+    @property
+    def elastic_share(self) -> ElasticShare:
+        """The order, which is the elastic one."""
+        assert isinstance(self.order, ElasticShare)
+        return self.order
+
+    def reading(self) -> Reading:
+        """Return how to read in this order."""
+        if isinstance(self.order, ExactOrder):
+            return ExactReading(self)
+        return ElasticReading(self)
 
     @cached_property
     def schema(self) -> Schema:
@@ -83,17 +116,54 @@ class ReaderOptions:
         }
 
     def reader(self, batch_size: int, **options: Any) -> BatchReader:
-        """Make a reader; further `options` are those of `BatchReader`."""
+        """Make a reader in the exact order; further `options` are those of `BatchReader`."""
         return BatchReader(
             self.dataset,
-            self.order,
+            self.exact_order,
             batch_size=batch_size,
             num_epochs=self.num_epochs,
             columns=self.schema.names,
-            transform=self.transform,
-            prepare=None if self.nulls.is_trivial else self.nulls,
-            exact_nulls=not self.nulls.is_trivial,
-            workers=self.workers,
-            prefetch=self.prefetch,
+            **self._common,
             **options,
         )
+
+    def elastic_reader(
+        self,
+        ids: npt.NDArray[np.int64],
+        batch_size: int,
+        *,
+        drop_last: bool = False,
+        block_rows: int | None = None,
+    ) -> ElasticReader:
+        """Make a reader of some samples, see `ElasticReader`."""
+        return ElasticReader(
+            self.dataset,
+            ids,
+            batch_size=batch_size,
+            columns=self.columns,
+            predownload=self._ahead(batch_size),
+            block_rows=BLOCK_ROWS if block_rows is None else block_rows,
+            drop_last=drop_last,
+            **self._common,
+        )
+
+    @property
+    def _common(self) -> dict[str, Any]:
+        """What readers in any order are told."""
+        return {
+            "transform": self.transform,
+            "prepare": None if self._nulls_stay else self.nulls,
+            "exact_nulls": not self._nulls_stay,
+            "workers": self.workers,
+            "prefetch": self.prefetch,
+        }
+
+    @property
+    def _nulls_stay(self) -> bool:
+        return not self.fill_nulls and not self.null_masks
+
+    def _ahead(self, batch_size: int) -> int:
+        if self.predownload is not None:
+            return self.predownload
+        per_row = self.dataset.nbytes // max(len(self.dataset), 1)
+        return max(8 * batch_size, min(_BYTES_AHEAD // max(per_row, 1), 4 * BLOCK_ROWS))

@@ -10,16 +10,16 @@ import torch
 from torch.utils.data import IterableDataset, default_collate, get_worker_info
 from torch.utils.data._utils.pin_memory import pin_memory
 
+from mdstorm_backend.frameworks.reading import Leg
 from mdstorm_backend.frameworks.torch_dataset import StreamingDataset
 from mdstorm_backend.frameworks.torch_tensors import TorchValues, split_values, to_torch
 from mdstorm_backend.read.block import Block
-from mdstorm_backend.read.row_stream import Position
 
 __all__ = ["Collate", "Delivered", "DeliveredBatches", "pinned"]
 
 Collate: TypeAlias = Callable[[list[Any]], Any]
-#: Batches, each with the place after it and its number of rows.
-Delivered: TypeAlias = Generator[tuple[Any, Position, int], None, None]
+#: Batches, each with the block's mark for it and its number of rows.
+Delivered: TypeAlias = Generator[tuple[Any, Any, int], None, None]
 
 
 class DeliveredBatches(IterableDataset[Any]):
@@ -31,39 +31,24 @@ class DeliveredBatches(IterableDataset[Any]):
         What to read.
     collate : callable or None
         Makes a batch of the list of its samples; None for whole columns as tensors.
-    start : Position
-        Where to begin.
-    first_epoch : int
-        Epoch with which the pass began.
-    batch_size, drop_last
-        See `BatchReader`.
+    leg : Leg
+        The stretch to read.
     """
 
-    def __init__(
-        self,
-        source: StreamingDataset,
-        collate: Collate | None,
-        start: Position,
-        first_epoch: int,
-        *,
-        batch_size: int,
-        drop_last: bool,
-    ) -> None:
+    def __init__(self, source: StreamingDataset, collate: Collate | None, leg: Leg) -> None:
         super().__init__()
         self._source = source
         self._collate = collate
-        self._start = start
-        self._first_epoch = first_epoch
-        self._options: dict[str, Any] = {"batch_size": batch_size, "drop_last": drop_last}
+        self._leg = leg
 
     def __iter__(self) -> Delivered:
+        source, worker = self._source, get_worker_info()
         # Blocks of one batch: a view would take its whole block along to the other process.
-        block = {"block_rows": 1} if get_worker_info() else {}
-        source, start, first_epoch = self._source, self._start, self._first_epoch
-        reader = source.reader(**self._options, **block)
+        part, rows = (worker.id, 1) if worker else (0, None)
         if self._collate is None:
-            return _tensors(source, reader.blocks(start, first_epoch))
-        return _collated(source, source.sample_blocks(reader, start, first_epoch), self._collate)
+            return _tensors(source, self._leg.blocks(part, block_rows=rows))
+        blocks = source.sample_blocks(self._leg, part, block_rows=rows)
+        return _collated(source, blocks, self._collate)
 
 
 def _tensors(source: StreamingDataset, blocks: Iterator[Block]) -> Delivered:
@@ -75,20 +60,20 @@ def _tensors(source: StreamingDataset, blocks: Iterator[Block]) -> Delivered:
             for name, values in block.batch.items()
         }
         names = tuple(columns)
-        for end, size, *values in zip(block.ends, block.sizes, *columns.values(), strict=True):
-            yield dict(zip(names, values, strict=True)), end, size
+        for mark, size, *values in zip(block.marks, block.sizes, *columns.values(), strict=True):
+            yield dict(zip(names, values, strict=True)), mark, size
 
 
 def _collated(source: StreamingDataset, blocks: Iterator[Block], collate: Collate) -> Delivered:
     """Collate the samples of each batch."""
     for block in blocks:
         samples = source.samples(block)
-        for end, size in zip(block.ends, block.sizes, strict=True):
+        for mark, size in zip(block.marks, block.sizes, strict=True):
             if size == 0 and collate is default_collate:
                 # It needs a sample to know the columns by.
-                yield _without_rows(collate([source[0]])), end, size
+                yield _without_rows(collate([source[0]])), mark, size
             else:
-                yield collate(list(islice(samples, size))), end, size
+                yield collate(list(islice(samples, size))), mark, size
 
 
 def _without_rows(batch: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`StreamingDataset`: an MDS dataset as a PyTorch dataset."""
+"""`StreamingDataset`: one or several MDS datasets as a PyTorch dataset."""
 
 from __future__ import annotations
 
@@ -9,70 +9,130 @@ from typing import Any
 
 from torch.utils.data import IterableDataset, get_worker_info
 
-from mdstorm_backend.dataset import Dataset, open_dataset
+from mdstorm_backend.dataset import Dataset
+from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.frameworks.dataset_info import DatasetInfo
+from mdstorm_backend.frameworks.elastic_reading import ElasticShare
 from mdstorm_backend.frameworks.formats import column_to_numpy
 from mdstorm_backend.frameworks.reader_options import ReaderOptions
+from mdstorm_backend.frameworks.reading import Leg, Reading, Worker
+from mdstorm_backend.frameworks.sample_access import pick
+from mdstorm_backend.joined_dataset import JoinedDataset
 from mdstorm_backend.order import ExactOrder
-from mdstorm_backend.read.batch_reader import BatchReader, check_num_epochs
+from mdstorm_backend.read.batch_reader import check_batch_size, check_num_epochs
 from mdstorm_backend.read.block import Block, Transform
 from mdstorm_backend.read.gather import Gatherer
-from mdstorm_backend.read.row_stream import Position
+from mdstorm_backend.read.source import SampleSource
 from mdstorm_backend.read.window import Range, Source, Window
-from mdstorm_backend.storage import Location
+from mdstorm_backend.stream import Stream, StreamDefaults
 from mdstorm_backend.world import find_world
 
-__all__ = ["StreamingDataset"]
+__all__ = ["StreamingDataset", "overrides"]
 
 _DEFAULT_SEED = 9176
-_DEFAULT_BLOCK = 1 << 18
-_SAMPLES_AT_A_TIME = 1024
 
 
-class StreamingDataset(IterableDataset[Any]):
-    """Samples of an MDS dataset, for `StreamingDataLoader` or for a plain ``DataLoader``.
+class StreamingDataset(DatasetInfo, IterableDataset[Any]):
+    """Samples of MDS datasets, for `StreamingDataLoader` or for a plain ``DataLoader``.
 
-    Nothing is opened before the first use. The order is ``exact``: every sample comes once per
-    epoch over all ranks. Copies in the workers of a ``DataLoader`` read every n-th batch each.
+    The arguments up to `stream_config` are those of MosaicML Streaming, and so are the samples of
+    every epoch, rank and batch. Nothing is shared with other datasets and other processes but the
+    files; no process group is made or needed.
 
-    The workers of a plain ``DataLoader`` are copied anew for each pass, so they cannot count
-    epochs: with ``shuffle`` every pass has the same permutations unless `set_epoch` is called
-    before it, or ``persistent_workers=True`` keeps the copies. `StreamingDataLoader` counts itself.
+    Copies in the workers of a ``DataLoader`` read one epoch together: with its `batch_size` equal
+    to the dataset's, batch i comes from worker i modulo their number, and no number of workers
+    changes the order.
 
     Parameters
     ----------
-    remote, local : str, optional
-        URL or path of the dataset; one of them.
+    streams : sequence of Stream, optional
+        The datasets to read together; otherwise `remote`, `local` or both name the only one.
+    remote : str, optional
+        URL or path of the dataset.
+    local : str, optional
+        Local directory: the dataset itself, or with `remote` where its shards are brought to.
+        Without it they are read where they are if that is a local disk, and otherwise brought to
+        the default cache directory, see `CacheOptions`.
     split : str, optional
         Sub-directory to read.
-    batch_size : int, optional
-        Samples that belong together: what the workers of a plain ``DataLoader`` take in turn.
-    shuffle : bool
-        Permute shards, and samples within blocks, anew in each epoch.
-    shuffle_seed : int
-        Seed of the permutations.
-    shuffle_block_size : int, optional
-        Samples of a block, 262,144 by default; at least one shard.
-    order : ExactOrder, optional
-        Order and share of the rows, instead of the three arguments above. By default the rank and
-        world size come from ``torch.distributed`` or the launcher's environment.
-    columns, num_epochs, transform, fill_nulls, null_masks, workers, prefetch
+    download_retry : int
+        Attempts at a download in total.
+    download_timeout : float
+        Seconds that a download may go without receiving anything.
+    validate_hash : str, optional
+        Hash by which shards are checked; the index has to record it.
+    keep_zip : bool
+        Whether compressed files stay beside the decompressed shards.
+    epoch_size : int or str, optional
+        Samples of an epoch over all ranks, also as ``"10k"``; by default all.
+    predownload : int, optional
+        Samples whose shards are opened ahead of use. It never slows reading down.
+    cache_limit : int or str, optional
+        Bytes that the cached shards of each stream may take, also as ``"10gb"``.
+    sampling_method, sampling_granularity, partition_algo, num_canonical_nodes, batch_size, shuffle,
+    shuffle_algo, shuffle_seed, shuffle_block_size, batching_method, replication
+        See `mdstorm_backend.elastic.ElasticOrder`. `batch_size` is that of the loader; it can be
+        left out with a `StreamingDataLoader`, which has one.
+    allow_unsafe_types : bool
+        Unpickle columns with the encoding ``pkl``. Whoever wrote them can run code of theirs here.
+    stream_name : str
+        ``"stream"``, the only kind of stream there is.
+    stream_config : dict, optional
+        Further arguments of the only `Stream`.
+    order : ExactOrder or ElasticOrder, optional
+        The order of the samples and this process's share of it, instead of the arguments for them.
+        By default the order is elastic, and the rank and world size come from ``torch.distributed``
+        or the launcher's environment. Then nothing is opened before the first use.
+    columns : sequence of str, optional
+        Columns to read; all by default.
+    num_epochs, transform, fill_nulls, null_masks, workers, prefetch
         See `ReaderOptions`.
     storage_options : dict, optional
         Arguments of the fsspec file system.
+
+    Attributes
+    ----------
+    streams : list of Stream
+        The streams.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If arguments are outside of their domain or do not go together.
+    DatasetNotFoundError
+        If there is no dataset.
     """
 
     def __init__(
         self,
         *,
+        streams: Sequence[Stream] | None = None,
         remote: str | None = None,
         local: str | None = None,
         split: str | None = None,
+        download_retry: int = 2,
+        download_timeout: float = 60,
+        validate_hash: str | None = None,
+        keep_zip: bool = False,
+        epoch_size: int | str | None = None,
+        predownload: int | None = None,
+        cache_limit: int | str | None = None,
+        sampling_method: str = "balanced",
+        sampling_granularity: int = 1,
+        partition_algo: str = "relaxed",
+        num_canonical_nodes: int | None = None,
         batch_size: int | None = None,
         shuffle: bool = False,
+        shuffle_algo: str = "py1e",
         shuffle_seed: int = _DEFAULT_SEED,
         shuffle_block_size: int | None = None,
-        order: ExactOrder | None = None,
+        batching_method: str = "random",
+        allow_unsafe_types: bool = False,
+        replication: int | None = None,
+        stream_name: str = "stream",
+        stream_config: dict[str, Any] | None = None,
+        order: ExactOrder | ElasticOrder | ElasticShare | None = None,
         columns: Sequence[str] | None = None,
         num_epochs: int | None = 1,
         transform: Transform | None = None,
@@ -83,27 +143,51 @@ class StreamingDataset(IterableDataset[Any]):
         storage_options: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        if (remote is None) == (local is None):
+        if (streams is None) == (remote is None and local is None):
             raise InvalidArgumentError(
-                f"give either remote or local, found remote={remote!r} and local={local!r}"
+                "You must provide either `streams` or `remote`/`local`, but not both: found "
+                f"streams={streams!r}, remote={remote!r} and local={local!r}"
             )
-        location = Location.of(str(remote or local), storage_options)
-        self._location = location.child(split) if split else location
-        self._batch_size = batch_size
+        if streams is None:
+            streams = [_only_stream(stream_name, remote, local, stream_config)]
+        self.streams = list(streams)
+        if not self.streams:
+            raise InvalidArgumentError("streams is empty: give at least one Stream")
+        self._defaults = StreamDefaults(
+            split=split,
+            download_retry=download_retry,
+            download_timeout=download_timeout,
+            validate_hash=validate_hash,
+            keep_zip=keep_zip,
+            cache_limit=cache_limit,
+            allow_unsafe_types=allow_unsafe_types,
+            storage_options=storage_options,
+        )
+        if batch_size is not None:
+            check_batch_size(batch_size)
+        self.batch_size = batch_size
+        opens = order is None
         if order is None:
-            world = find_world()
-            block = (shuffle_block_size or _DEFAULT_BLOCK) if shuffle else 0
-            order = ExactOrder(
-                seed=shuffle_seed,
-                shuffle_shards=shuffle,
-                window=block,
-                rank=world.rank,
-                world_size=world.size,
+            order = ElasticOrder(
+                batch_size=1 if batch_size is None else batch_size,
+                shuffle=shuffle,
+                shuffle_algo=shuffle_algo,
+                shuffle_seed=shuffle_seed,
+                shuffle_block_size=shuffle_block_size,
+                partition_algo=partition_algo,
+                num_canonical_nodes=num_canonical_nodes,
+                batching_method=batching_method,
+                sampling_method=sampling_method,
+                sampling_granularity=sampling_granularity,
+                epoch_size=epoch_size,
+                replication=replication,
             )
-        self.order = order.resolved()
+            order = ElasticShare(order, find_world(), states_batch_size=batch_size is not None)
+        elif isinstance(order, ElasticOrder):
+            order = ElasticShare(order, find_world())
+        self.order = order.resolved() if isinstance(order, ExactOrder) else order
         check_num_epochs(num_epochs)
         self.num_epochs = num_epochs if num_epochs is None else int(num_epochs)
-        self.epoch = 0
         self._read_options: dict[str, Any] = {
             "columns": None if columns is None else tuple(columns),
             "num_epochs": self.num_epochs,
@@ -112,39 +196,109 @@ class StreamingDataset(IterableDataset[Any]):
             "null_masks": tuple(null_masks),
             "workers": workers,
             "prefetch": prefetch,
+            "predownload": predownload,
         }
+        if opens:
+            self._weigh_streams()
+
+    def _weigh_streams(self) -> None:
+        """Open the streams and work out what each has of an epoch."""
+        assert isinstance(self.order, ElasticShare)
+        shapes = tuple(s.shape(d) for s, d in zip(self.streams, self.parts, strict=True))
+        weights = self.order.order.weights(shapes)
+        for stream, weight in zip(self.streams, weights, strict=True):
+            stream.derive(weight)
+        self.order = replace(self.order, streams=shapes)
+        _ = self.reading  # copies in worker processes are to count the same epochs
 
     @cached_property
-    def dataset(self) -> Dataset:
-        """The dataset, opened on first use."""
-        return open_dataset(self._location.url, storage_options=self._location.storage_options)
+    def parts(self) -> list[Dataset]:
+        """The dataset of each stream, opened on first use."""
+        return [stream.open(self._defaults) for stream in self.streams]
+
+    @cached_property
+    def dataset(self) -> SampleSource:
+        """The data, opened on first use."""
+        return self.parts[0] if len(self.parts) == 1 else JoinedDataset(self.parts)
 
     @cached_property
     def options(self) -> ReaderOptions:
         """How it is read."""
         return ReaderOptions(self.dataset, self.order, **self._read_options)
 
-    def reader(self, batch_size: int, **options: Any) -> BatchReader:
-        """Make a reader of whole batches, of which this process takes its part.
+    @cached_property
+    def reading(self) -> Reading:
+        """How its order is read."""
+        return self.options.reading()
 
-        In a worker of a ``DataLoader`` it runs in the worker's own thread.
-        """
-        worker = get_worker_info()
-        part = (worker.id, worker.num_workers) if worker else (0, 1)
-        return self.options.reader(batch_size, part=part, **options)
+    def go_on_with(self, reading: Reading) -> None:
+        """Read as `reading` does from now on: in the order of a state."""
+        self.reading, self.options, self.order = reading, reading.options, reading.options.order
 
     def __len__(self) -> int:
         """Samples of this rank in one epoch."""
-        first, last = self.order.rows(len(self.dataset))
-        return last - first
+        return self.reading.rows_per_epoch
 
     @property
-    def num_samples(self) -> int:
-        """Samples of the whole dataset."""
-        return len(self.dataset)
+    def length(self) -> int:
+        """The same as ``len``."""
+        return len(self)
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
-        """Return one sample by its number in stored order, with the values that iterating gives.
+    @property
+    def epoch_size(self) -> int:
+        """Samples of an epoch over all ranks."""
+        return self.reading.epoch_size
+
+    @property
+    def next_epoch(self) -> int:
+        """Number of the epoch that is begun next."""
+        return self.reading.next_epoch
+
+    @next_epoch.setter
+    def next_epoch(self, epoch: int) -> None:
+        self.reading.next_epoch = epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say with which epoch the next iteration over samples begins.
+
+        In the exact order the workers of a plain ``DataLoader`` begin with that of the dataset they
+        were copied from.
+        """
+        self.reading.next_epoch = epoch
+
+    def state_dict(self, num_samples: int, from_beginning: bool) -> dict[str, Any]:
+        """Return where reading stands, for `load_state_dict`; as in MosaicML Streaming.
+
+        Parameters
+        ----------
+        num_samples : int
+            Samples that all ranks together have had of the epoch.
+        from_beginning : bool
+            Whether that is counted from the beginning of the epoch, or from where a loaded state
+            began.
+
+        Raises
+        ------
+        StateMismatchError
+            In the exact order: there the state is the loader's.
+        """
+        return self.reading.state_dict(num_samples, from_beginning)
+
+    def load_state_dict(self, obj: dict[str, Any]) -> None:
+        """Let the next iteration go on where a state was taken, by this class or MosaicML's.
+
+        After the last sample of an epoch that is the next one. The state's seed and canonical nodes
+        go before the arguments'.
+
+        Raises
+        ------
+        StateMismatchError
+            If it was taken from another dataset or order, or is no state.
+        """
+        self.reading.load_state_dict(obj)
+
+    def __getitem__(self, at: Any) -> Any:
+        """Return samples by number: one for an integer, a list for a slice, list or array.
 
         Only the transform is not called: it works on many samples at a time.
 
@@ -153,8 +307,14 @@ class StreamingDataset(IterableDataset[Any]):
         IndexError
             If there is no such sample.
         """
+        return pick(at, len(self.dataset), self.get_item)
+
+    def get_item(self, sample_id: int, retry: int = 7) -> Any:
+        """Return one sample by its number in stored order, with the values that iterating gives."""
+        if self._decodes_samples:
+            return self.dataset.sample(sample_id, self._columns)
         options, gather = self._stored
-        number, row = self.dataset.locate(index)
+        number, row = self.dataset.locate(sample_id)
         source = Source(self.dataset.shard(number), row, row + 1)
         batch = gather([Range(Window([source], None), 0, 1)])
         if not options.nulls.is_trivial:
@@ -162,6 +322,19 @@ class StreamingDataset(IterableDataset[Any]):
         return {
             name: column_to_numpy(values, options.column(name))[0] for name, values in batch.items()
         }
+
+    @property
+    def _columns(self) -> tuple[str, ...] | None:
+        columns: tuple[str, ...] | None = self._read_options["columns"]
+        return columns
+
+    @cached_property
+    def _decodes_samples(self) -> bool:
+        """Whether samples are what the format's own decoder gives: nulls need more."""
+        options = self.options
+        if options.transform is not None or options.fill_nulls or options.null_masks:
+            return False
+        return not any(column.has_nulls for column in self.dataset.schema)
 
     @cached_property
     def _stored(self) -> tuple[ReaderOptions, Gatherer]:
@@ -174,38 +347,42 @@ class StreamingDataset(IterableDataset[Any]):
         return {name: value for name, value in self.__dict__.items() if name != "_stored"}
 
     def __iter__(self) -> Iterator[Any]:
-        reader = self.reader(self._batch_size or _SAMPLES_AT_A_TIME)
-        first_epoch = self.epoch
-        self.finish_pass()
-        for block in self.sample_blocks(reader, Position(epoch=first_epoch), first_epoch):
-            yield from self.samples(block)
+        info = get_worker_info()
+        worker = (
+            Worker()
+            if info is None
+            else Worker(info.id, info.num_workers, group=info.seed - info.id)
+        )
+        for leg in self.reading.own_legs(self.batch_size, worker):
+            for block in self.sample_blocks(leg, worker.number):
+                yield from self.samples(block)
 
     def sample_blocks(
-        self, reader: BatchReader, start: Position, first_epoch: int
+        self, leg: Leg, part: int = 0, *, block_rows: int | None = None
     ) -> Iterator[Block]:
-        """Yield the blocks of `reader`, for `samples`.
+        """Yield the blocks of a part of `leg`, for `samples`.
 
         Raises
         ------
         InvalidArgumentError
-            If the samples come from a ``__getitem__`` of a subclass and there is a transform, whose
-            rows have no numbers.
+            If the samples come from a method of a subclass and there is a transform, whose rows
+            have no numbers.
         """
-        if not overrides(type(self), "__getitem__"):
-            return reader.blocks(start, first_epoch)
-        if reader.transform is not None:
+        if not self._makes_samples:
+            return leg.blocks(part, block_rows=block_rows)
+        if self.options.transform is not None:
             raise InvalidArgumentError(
                 f"{type(self).__name__} overrides __getitem__ and has a transform, which would not "
                 "be called: transform each sample in __getitem__, or do not override it"
             )
-        return reader.planned(start, first_epoch)
+        return leg.planned(part, block_rows=block_rows)
 
     def samples(self, block: Block) -> Iterator[Any]:
         """Yield the samples of a block one by one, made by ``__getitem__`` where it is overridden.
 
         Hold the block meanwhile: that keeps its shards open.
         """
-        if overrides(type(self), "__getitem__"):
+        if self._makes_samples:
             yield from map(self.__getitem__, block.numbers())
             return
         rows = {
@@ -215,18 +392,26 @@ class StreamingDataset(IterableDataset[Any]):
         for sample in zip(*rows.values(), strict=True):
             yield dict(zip(rows, sample, strict=True))
 
-    def finish_pass(self) -> None:
-        """Let the next iteration over samples have permutations of its own."""
-        self.epoch += self.num_epochs or 1
-
-    def set_epoch(self, epoch: int) -> None:
-        """Say with which epoch the next iteration over samples begins.
-
-        The workers of a plain ``DataLoader`` begin with that of the dataset they were copied from.
-        """
-        self.epoch = epoch
+    @property
+    def _makes_samples(self) -> bool:
+        """Whether samples are made one by one, rather than cut out of whole columns."""
+        return overrides(type(self)) or self._decodes_samples
 
 
-def overrides(class_: type, method: str) -> bool:
-    """Whether a subclass makes samples by a `method` of its own, which batches would pass by."""
-    return getattr(class_, method) is not getattr(StreamingDataset, method)
+def overrides(class_: type) -> bool:
+    """Whether a subclass makes samples of its own, which whole batches would pass by."""
+    return any(
+        getattr(class_, method) is not getattr(StreamingDataset, method)
+        for method in ("__getitem__", "get_item")
+    )
+
+
+def _only_stream(
+    name: str, remote: str | None, local: str | None, config: dict[str, Any] | None
+) -> Stream:
+    if name != "stream":
+        raise InvalidArgumentError(
+            f"stream_name={name!r} is no kind of stream that mdstorm knows: leave it out, or give "
+            "streams=[Stream(…)]"
+        )
+    return Stream(**{"remote": remote, "local": local, **(config or {})})

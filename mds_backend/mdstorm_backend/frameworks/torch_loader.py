@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import closing
-from dataclasses import replace
 from types import TracebackType
 from typing import Any
 from weakref import WeakSet
@@ -13,12 +12,11 @@ import torch
 from torch.utils.data import DataLoader
 
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
-from mdstorm_backend.frameworks.loader_state import LoaderState
+from mdstorm_backend.frameworks.reading import Batching, Leg, Pass
 from mdstorm_backend.frameworks.torch_batches import Delivered, DeliveredBatches, pinned
 from mdstorm_backend.frameworks.torch_dataset import StreamingDataset, overrides
 from mdstorm_backend.frameworks.torch_tensors import check_nulls
-from mdstorm_backend.read.batch_reader import BatchReader, check_batch_size
-from mdstorm_backend.read.row_stream import Position
+from mdstorm_backend.read.batch_reader import check_batch_size
 
 __all__ = ["StreamingDataLoader"]
 
@@ -70,16 +68,12 @@ class StreamingDataLoader(DataLoader[Any]):
                 "in_order=False would let batches come in any order, so that no state could say "
                 "which of them were delivered: leave it out"
             )
-        self._collates = options.get("collate_fn") is not None or overrides(
-            type(dataset), "__getitem__"
-        )
+        self._collates = options.get("collate_fn") is not None or overrides(type(dataset))
         #: Whether the samples are whatever the dataset's own iterator makes.
-        self._is_opaque = overrides(type(dataset), "__iter__")
+        self._is_opaque = type(dataset).__iter__ is not StreamingDataset.__iter__
         self._options = options
-        #: Of the iteration that was advanced last.
-        self._state = LoaderState()
-        #: Rows that the iteration which was advanced last has delivered, on this rank.
-        self.num_samples_yielded = 0
+        #: The pass that was advanced last; None before the first use.
+        self._pass: Pass | None = None
         self._running: WeakSet[Generator[Any, None, None]] = WeakSet()
         # PyTorch refuses the integers of NumPy.
         super().__init__(
@@ -91,10 +85,21 @@ class StreamingDataLoader(DataLoader[Any]):
         assert isinstance(self.dataset, StreamingDataset)
         return self.dataset
 
-    def _reader(self) -> BatchReader:
-        """Return a reader of all batches of this rank, to ask for numbers."""
+    @property
+    def _batching(self) -> Batching:
         assert self.batch_size is not None
-        return self._source.options.reader(self.batch_size, drop_last=self.drop_last)
+        return Batching(self.batch_size, self.drop_last, self.num_workers)
+
+    def _last_pass(self) -> Pass:
+        return self._pass or self._source.reading.first_pass(self._batching)
+
+    @property
+    def num_samples_yielded(self) -> int:
+        """Samples that the iteration which was advanced last has delivered, on this rank.
+
+        In the elastic order they are counted anew in each epoch.
+        """
+        return 0 if self._pass is None else self._pass.rows
 
     def __len__(self) -> int:
         """Batches of a whole pass.
@@ -107,7 +112,7 @@ class StreamingDataLoader(DataLoader[Any]):
         """
         if self._is_opaque:
             raise TypeError("the number of batches is not known: the dataset overrides __iter__")
-        return len(self._reader())
+        return self._source.reading.num_batches(self._batching)
 
     def __iter__(self) -> Any:
         batches = self._opaque_batches() if self._is_opaque else self._batches()
@@ -117,8 +122,8 @@ class StreamingDataLoader(DataLoader[Any]):
     def __getstate__(self) -> dict[str, Any]:
         """Leave out running iterations; the copy continues where this loader stands."""
         state = {name: value for name, value in self.__dict__.items() if name != "_running"}
-        if self._state.started:
-            state["_state"] = self._state.to_continue(self._reader())
+        if self._pass is not None:
+            state["_pass"] = self._pass.to_continue()
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -153,7 +158,7 @@ class StreamingDataLoader(DataLoader[Any]):
             If the dataset overrides ``__iter__``: nobody knows which rows its samples are.
         """
         self._check_resumable()
-        return self._state.to_dict(self._source, self._reader())
+        return self._last_pass().state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let the next iteration continue where `state` was taken.
@@ -166,8 +171,9 @@ class StreamingDataLoader(DataLoader[Any]):
             If it was taken from another dataset, order or world size, or is no state.
         """
         self._check_resumable()
-        self._source.order, self._state = LoaderState.from_dict(state, self._source, self._reader())
-        self._source.__dict__.pop("options", None)
+        source = self._source
+        reading, self._pass = source.reading.resumed(state, self._batching)
+        source.go_on_with(reading)
 
     def _check_resumable(self) -> None:
         if self._is_opaque:
@@ -180,42 +186,33 @@ class StreamingDataLoader(DataLoader[Any]):
         yield from super().__iter__()
         if self.num_workers:
             # The copies in the workers have gone on to the next epoch, this one has not.
-            self._source.finish_pass()
+            self._source.reading.skip_pass()
 
     def _batches(self) -> Generator[Any, None, None]:
-        source, pins = self._source, self._pins_here()
-        state = self._state = replace(self._state)
-        start = state.begin()
-        rows = self.num_samples_yielded = 0
         if not self._collates:
-            _check_columns(source)
-        with closing(self._delivered(start, state.first_epoch)) as stream:
-            for batch, end, size in stream:
-                if self.drop_last and size < (self.batch_size or 1):
-                    continue
-                if pins:
-                    batch = pinned(batch, collated=self._collates)
-                rows += size
-                state.position = end
-                self._state, self.num_samples_yielded = state, rows
-                yield batch
-        state.finish(source.num_epochs)
-        self._state = state
+            _check_columns(self._source)
+        pins = self._pins_here()
+        current = self._pass = self._last_pass().following()
+        for leg in current.legs():
+            with closing(self._delivered(leg)) as stream:
+                for batch, mark, size in stream:
+                    if self.drop_last and size < (self.batch_size or 1):
+                        continue
+                    if pins:
+                        batch = pinned(batch, collated=self._collates)
+                    current.advance(mark, size)
+                    self._pass = current
+                    yield batch
+        current.finish()
+        self._pass = current
 
     def _pins_here(self) -> bool:
         """Whether this process has to pin; the batches of workers are pinned by PyTorch."""
         return bool(self.pin_memory and not self.num_workers and torch.cuda.is_available())
 
-    def _delivered(self, start: Position, first_epoch: int) -> Delivered:
-        assert self.batch_size is not None
-        batches = DeliveredBatches(
-            self._source,
-            self.collate_fn if self._collates else None,
-            start,
-            first_epoch,
-            batch_size=self.batch_size,
-            drop_last=self.drop_last,
-        )
+    def _delivered(self, leg: Leg) -> Delivered:
+        collate = self.collate_fn if self._collates else None
+        batches = DeliveredBatches(self._source, collate, leg)
         return self._from_processes(batches) if self.num_workers else iter(batches)
 
     def _from_processes(self, batches: DeliveredBatches) -> Delivered:

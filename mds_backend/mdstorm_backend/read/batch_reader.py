@@ -21,7 +21,7 @@ from mdstorm_backend.read.window import Range, Source, Window
 from mdstorm_backend.read.window_stream import WindowStream, warn_no_data
 
 if TYPE_CHECKING:
-    from mdstorm_backend.dataset import Dataset
+    from mdstorm_backend.read.source import SampleSource
 
 __all__ = ["BatchReader", "check_batch_size", "check_num_epochs"]
 
@@ -33,7 +33,7 @@ class BatchReader:
 
     Parameters
     ----------
-    dataset : Dataset
+    dataset : SampleSource
         What to read.
     order : ExactOrder
         In which order, and which share of the rows.
@@ -66,7 +66,7 @@ class BatchReader:
 
     def __init__(
         self,
-        dataset: Dataset,
+        dataset: SampleSource,
         order: ExactOrder,
         *,
         batch_size: int,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from mdstorm_backend.batch import Batch, slice_batch
 from mdstorm_backend.read.row_stream import Position
@@ -47,6 +47,11 @@ class Block:
     counts: list[int] = field(default_factory=list)
     ranges: list[Range] = field(default_factory=list)
     batch: Batch = field(default_factory=dict)
+
+    @property
+    def marks(self) -> list[Any]:
+        """What tells a loader's pass how far it is after each batch: `ends` or `counts`."""
+        return self.ends or self.counts
 
     def numbers(self) -> list[int]:
         """Numbers of the samples in the dataset, while the block is unread."""

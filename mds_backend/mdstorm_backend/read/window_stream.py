@@ -13,7 +13,7 @@ from mdstorm_backend.read.window import Source, Window
 from mdstorm_backend.user_warnings import warn_user
 
 if TYPE_CHECKING:
-    from mdstorm_backend.dataset import Dataset
+    from mdstorm_backend.read.source import SampleSource
 
 __all__ = ["WindowStream", "warn_no_data"]
 
@@ -26,7 +26,7 @@ class WindowStream:
 
     Parameters
     ----------
-    dataset : Dataset
+    dataset : SampleSource
         Where the rows are.
     order : ExactOrder
         In which order they come; its seed is fixed.
@@ -36,7 +36,7 @@ class WindowStream:
 
     def __init__(
         self,
-        dataset: Dataset,
+        dataset: SampleSource,
         order: ExactOrder,
         transformed: Callable[[Source], Source] | None = None,
     ) -> None:

@@ -15,6 +15,7 @@ from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.frameworks.torch_dataset import StreamingDataset
 from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.stream import Stream
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +67,9 @@ def test_without_shuffling_samples_come_in_stored_order(numbers: Dataset) -> Non
     assert rows(dataset) == rows(dataset) == list(range(60))
 
 
-def test_samples_are_shuffled_within_blocks(numbers: Dataset) -> None:
-    dataset = StreamingDataset(local=numbers.url, shuffle=True, shuffle_block_size=20)
-    found = rows(dataset)
+def test_samples_are_shuffled_within_windows_of_the_exact_order(numbers: Dataset) -> None:
+    order = ExactOrder(seed=1, shuffle_shards=True, window=20)
+    found = rows(StreamingDataset(local=numbers.url, order=order))
     for start in range(0, 60, 20):
         shards = {n // 10 for n in found[start : start + 20]}
         assert len(shards) == 2
@@ -79,8 +80,9 @@ def test_the_share_comes_from_the_launcher(
 ) -> None:
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "3")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "3")
     dataset = StreamingDataset(local=numbers.url)
-    assert rows(dataset) == list(range(20, 40))
+    assert rows(dataset) == list(range(1, 60, 3))
     assert (len(dataset), dataset.num_samples) == (20, 60)
     whole = StreamingDataset(local=numbers.url, order=ExactOrder())
     assert rows(whole) == list(range(60))
@@ -91,9 +93,9 @@ def test_a_split_is_a_sub_directory(numbers: Dataset, tmp_path: Path) -> None:
     assert rows(StreamingDataset(local=str(tmp_path), split="train")) == list(range(5))
 
 
-@pytest.mark.parametrize("arguments", [{}, {"local": "a", "remote": "b"}])
-def test_one_place_is_wanted(arguments: dict[str, Any]) -> None:
-    with pytest.raises(InvalidArgumentError, match="give either remote or local"):
+@pytest.mark.parametrize("arguments", [{}, {"local": "a", "streams": [Stream(local="a")]}])
+def test_streams_or_one_place_are_wanted(arguments: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError, match="You must provide either `streams` or"):
         StreamingDataset(**arguments)
 
 

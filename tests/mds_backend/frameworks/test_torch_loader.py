@@ -23,6 +23,7 @@ from mdstorm_backend.errors import (
     NoDataAvailableError,
 )
 from mdstorm_backend.frameworks.torch_dataset import StreamingDataset
+from mdstorm_backend.order import ExactOrder
 
 SHUFFLED = {"seed": 5, "shuffle_shards": True, "shuffle_rows": True, "window": 30}
 
@@ -146,7 +147,8 @@ def test_dropped_batches_are_not_counted(
 
 
 def test_nothing_is_opened_before_the_first_use(tmp_path: Path) -> None:
-    loader = mdstorm_backend.StreamingDataLoader(StreamingDataset(local=str(tmp_path / "none")))
+    source = StreamingDataset(local=str(tmp_path / "none"), order=ExactOrder())
+    loader = mdstorm_backend.StreamingDataLoader(source)
     with pytest.raises(DatasetNotFoundError, match="it has no index"), loader:
         pytest.fail("the dataset does not exist")
     with pytest.raises(DatasetNotFoundError):

@@ -138,7 +138,7 @@ def test_a_transform_and_an_own_getitem_exclude_each_other(numbers: Dataset) -> 
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_an_own_iterator_is_left_to_pytorch(numbers: Dataset, num_workers: int) -> None:
     loader = mdstorm_backend.StreamingDataLoader(
-        Own(local=numbers.url), batch_size=50, num_workers=num_workers
+        Own(local=numbers.url, batch_size=50), batch_size=50, num_workers=num_workers
     )
     assert sorted(n for batch in column(loader) for n in batch) == list(range(1, ROWS + 1))
     with pytest.raises(TypeError, match="overrides __iter__"):

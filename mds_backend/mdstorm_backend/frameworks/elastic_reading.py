@@ -1,0 +1,340 @@
+"""Reading in the elastic order: see `mdstorm_backend.elastic`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.elastic import ElasticOrder, StreamShape
+from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
+from mdstorm_backend.frameworks.elastic_epochs import ElasticEpochs, EpochStart, Joining
+from mdstorm_backend.frameworks.reading import Batching, Leg, Worker
+from mdstorm_backend.order import ceil_div
+from mdstorm_backend.read.block import Block
+from mdstorm_backend.read.elastic_reader import ElasticReader
+from mdstorm_backend.read.window_stream import warn_no_data
+from mdstorm_backend.world import World
+
+if TYPE_CHECKING:
+    from mdstorm_backend.frameworks.reader_options import ReaderOptions
+
+__all__ = ["ElasticReading", "ElasticShare"]
+
+Ids = npt.NDArray[np.int64]
+
+#: What decides the samples of an epoch and is not in the keys of MosaicML Streaming's states. The
+#: batch size may change with the world, as long as the global batch stays the same.
+_SETTINGS = (
+    "shuffle",
+    "shuffle_algo",
+    "shuffle_block_size",
+    "partition_algo",
+    "batching_method",
+    "sampling_method",
+    "sampling_granularity",
+    "epoch_size",
+)
+#: Ranks of a node that a foreign state may come from, for judging whether it can be right.
+_MANY_RANKS = 16
+
+
+@dataclass(frozen=True)
+class ElasticShare:
+    """An elastic order and which of its ranks this process is.
+
+    Attributes
+    ----------
+    order : ElasticOrder
+        The order.
+    world : World
+        The world as launched.
+    streams : tuple of StreamShape
+        The streams of the dataset with their weights; empty for one without.
+    states_batch_size : bool
+        Whether the batch size of the order was asked for; otherwise it is that of the loader.
+    """
+
+    order: ElasticOrder
+    world: World = field(default_factory=World)
+    streams: tuple[StreamShape, ...] = ()
+    states_batch_size: bool = True
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks."""
+        return self.world.size
+
+    def of_batches(self, batch_size: int) -> ElasticOrder:
+        """Return the order for batches of a loader."""
+        return self.order if self.states_batch_size else replace(self.order, batch_size=batch_size)
+
+
+class ElasticReading:
+    """How a dataset is read in the elastic order.
+
+    Parameters
+    ----------
+    options : ReaderOptions
+        What to read; its order is an `ElasticShare`.
+    """
+
+    def __init__(self, options: ReaderOptions) -> None:
+        self.options = options
+        self.epochs = ElasticEpochs()
+
+    @property
+    def share(self) -> ElasticShare:
+        """The order."""
+        return self.options.elastic_share
+
+    @property
+    def next_epoch(self) -> int:
+        """Number of the epoch that is begun next."""
+        return self.epochs.next_epoch
+
+    @next_epoch.setter
+    def next_epoch(self, epoch: int) -> None:
+        self.epochs.next_epoch = epoch
+
+    @property
+    def streams(self) -> tuple[StreamShape, ...]:
+        """The streams, at least one."""
+        return self.share.streams or (StreamShape(self.options.dataset.shard_sizes),)
+
+    @property
+    def epoch_size(self) -> int:
+        """Samples of an epoch over the whole world."""
+        return self.share.order.num_samples(self.streams)
+
+    @property
+    def ranks(self) -> int:
+        """Ranks that see different samples."""
+        return self.share.world.replicated(self.share.order.replication).size
+
+    @property
+    def rows_per_epoch(self) -> int:
+        """Samples of this rank in one epoch, as MosaicML Streaming counts them."""
+        return ceil_div(self.epoch_size, self.ranks)
+
+    def num_batches(self, batching: Batching) -> int:
+        """Batches of a whole pass, as MosaicML Streaming counts them: there may be more."""
+        if self.options.num_epochs is None:
+            raise TypeError("the number of batches is not known: num_epochs=None never ends")
+        rows, size = self.rows_per_epoch, batching.batch_size
+        return self.options.num_epochs * (
+            rows // size if batching.drop_last else ceil_div(rows, size)
+        )
+
+    def first_pass(self, batching: Batching) -> ElasticPass:
+        """Return the pass of a loader that has not begun any."""
+        return ElasticPass(self, batching)
+
+    def resumed(self, state: object, batching: Batching) -> tuple[ElasticReading, ElasticPass]:
+        """Return how to read, and the pass to go on with, from where a state was taken."""
+        self.load_state_dict(state)
+        return self, ElasticPass(self, batching)
+
+    def own_legs(self, batch_size: int | None, worker: Worker) -> Iterator[Leg]:
+        """Begin an iteration over samples, or join in with other workers."""
+        share = self.share
+        depends = worker.count > 1 or share.order.batching_method != "random"
+        if depends and not share.states_batch_size:
+            raise InvalidArgumentError(
+                "which sample comes when depends on the batches: please pass `batch_size` to the "
+                "StreamingDataset, the same as to the loader"
+            )
+        joining = None if worker.group is None else Joining(worker.number, worker.group)
+        batching = Batching(batch_size or 1, num_workers=worker.count)
+        for _, work in self.epochs_of_pass(batching, joining):
+            yield ElasticLeg(self.options, batching, work)
+
+    def epochs_of_pass(
+        self, batching: Batching, joining: Joining | None = None
+    ) -> Iterator[tuple[EpochStart, Ids]]:
+        """Begin the epochs of a pass in turn, or of the rest of one.
+
+        Yields
+        ------
+        start : EpochStart
+            Where the epoch begins; its ``first_epoch`` is that of the pass.
+        work : numpy.ndarray
+            What `work` returns for it.
+        """
+        num_epochs, left = self.options.num_epochs, None
+        while left is None or left > 0:
+            start = self.epochs.begin(joining)
+            work = self.work(start, batching)
+            first = start.epoch if start.first_epoch is None else start.first_epoch
+            if left is None and num_epochs is not None:
+                left = max(num_epochs - (start.epoch - first), 1)
+            if work.shape[1]:
+                yield replace(start, first_epoch=first), work
+            elif not start.sample_in_epoch:
+                warn_no_data(self.options.dataset.url)
+                return
+            elif left == 1:
+                left = None  # the pass was over when the state was taken: begin the next one
+                continue
+            if left is not None:
+                left -= 1
+
+    def skip_pass(self) -> None:
+        """Do nothing: the workers have counted the pass."""
+
+    def work(self, start: EpochStart, batching: Batching) -> Ids:
+        """Sample ids of this rank from `start` on: int64 of (workers, batches, batch size)."""
+        order = start.order(self.share.of_batches(batching.batch_size))
+        nodes = self.share.world.replicated(order.replication).num_nodes
+        work = order.resolved(nodes).rank_work(
+            self.streams,
+            self.share.world,
+            start.epoch,
+            start.sample_in_epoch,
+            start.initial_physical_nodes,
+            max(batching.num_workers, 1),
+        )
+        if work.shape[1] == 0:
+            self._check_end(start)
+        return work
+
+    def _check_end(self, start: EpochStart) -> None:
+        """Refuse a place far beyond the end of an epoch: no reader of this dataset comes there."""
+        world, size = self.share.world, self.epoch_size
+        canonical = start.num_canonical_nodes or 1
+        ranks = max(world.size, (start.initial_physical_nodes or 1) * _MANY_RANKS)
+        if start.sample_in_epoch > ceil_div(size, canonical) * canonical + canonical + ranks:
+            raise StateMismatchError(
+                f"the state stands at sample {start.sample_in_epoch} of an epoch, and one of "
+                f"{self.options.dataset.url} has {size}: it was taken from another dataset, or "
+                "with another epoch_size or other weights. Load it where it was taken"
+            )
+
+    def state_dict(
+        self, num_samples: int, from_beginning: bool, start: EpochStart | None = None
+    ) -> dict[str, Any]:
+        """Return the state after so many samples of an epoch, over the whole world."""
+        order = self.share.order
+        state = self.epochs.state_dict(
+            order, self.share.world, num_samples, from_beginning=from_beginning, start=start
+        )
+        first_epoch = None if start is None else start.first_epoch
+        ours = {
+            "order": "elastic",
+            "dataset": self.options.dataset.fingerprint,
+            "first_epoch": state["epoch"] if first_epoch is None else first_epoch,
+            "settings": {name: getattr(order, name) for name in _SETTINGS},
+        }
+        return {**state, "mdstorm": ours}
+
+    def load_state_dict(self, state: object) -> None:
+        """Let the next epoch be the one in which a state was taken, from there on.
+
+        Raises
+        ------
+        StateMismatchError
+            If it was taken from another dataset, order or world, or is no state.
+        """
+        ours = state.get("mdstorm") if isinstance(state, Mapping) else None
+        first_epoch = None
+        if ours is not None:
+            first_epoch = self._check_ours(ours, state)  # type: ignore[arg-type]
+        self.epochs.load_state_dict(state, first_epoch)
+
+    def _check_ours(self, ours: object, state: Mapping[str, Any]) -> int | None:
+        if not isinstance(ours, Mapping) or ours.get("order") != "elastic":
+            raise StateMismatchError(
+                "the state was not taken in the order 'elastic', so it does not say which samples "
+                "are to be skipped. Load it where it was taken"
+            )
+        order = self.share.order
+        here: dict[str, Any] = {"dataset": self.options.dataset.fingerprint}
+        there = {"dataset": ours.get("dataset")}
+        if state.get("sample_in_epoch"):  # between epochs settings may change
+            here |= {name: getattr(order, name) for name in _SETTINGS}
+            there |= dict(ours.get("settings") or {})
+        wrong = [
+            f"{name}: {there.get(name)!r} there, {value!r} here"
+            for name, value in here.items()
+            if there.get(name) != value
+        ]
+        if wrong:
+            raise StateMismatchError(
+                f"the state was taken from another reading of {self.options.dataset.url} or from "
+                f"another dataset ({'; '.join(wrong)}). Make an equal loader over the same dataset"
+            )
+        first_epoch = ours.get("first_epoch")
+        return first_epoch if isinstance(first_epoch, int) else None
+
+
+class ElasticPass:
+    """A pass of a loader in the elastic order: some epochs, one after the other."""
+
+    def __init__(
+        self, reading: ElasticReading, batching: Batching, goes_on: EpochStart | None = None
+    ) -> None:
+        self._reading = reading
+        self._batching = batching
+        self._goes_on = goes_on
+        self._start = goes_on
+        #: Samples of this rank since `_start`.
+        self.rows = 0
+
+    def following(self) -> ElasticPass:
+        """Return what the next iteration goes through."""
+        if self._goes_on is not None:
+            self._reading.epochs.go_on(self._goes_on)
+        return ElasticPass(self._reading, self._batching)
+
+    def legs(self) -> Iterator[Leg]:
+        """Yield the epochs."""
+        for start, work in self._reading.epochs_of_pass(self._batching):
+            self._start, self.rows = start, 0
+            yield ElasticLeg(self._reading.options, self._batching, work)
+
+    def advance(self, mark: int, size: int) -> None:
+        """Note that a batch was delivered, of `mark` samples."""
+        self.rows += mark
+
+    def finish(self) -> None:
+        """Do nothing: the epochs are counted when they begin."""
+
+    def to_continue(self) -> ElasticPass:
+        """Return the pass for a copy of the loader, whose dataset goes on from here."""
+        start = self._start
+        if start is not None:
+            seen = start.sample_in_epoch + self.rows * self._reading.ranks
+            start = replace(start, sample_in_epoch=seen)
+        return ElasticPass(self._reading, self._batching, start)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of a checkpoint."""
+        return self._reading.state_dict(self.rows * self._reading.ranks, False, self._start)
+
+
+@dataclass(frozen=True)
+class ElasticLeg:
+    """One epoch, or the rest of one: each worker reads the samples of its own."""
+
+    options: ReaderOptions
+    batching: Batching
+    work: Ids
+
+    def blocks(self, part: int = 0, *, block_rows: int | None = None) -> Iterator[Block]:
+        """Read the batches of a part."""
+        return self._reader(part, block_rows).blocks()
+
+    def planned(self, part: int = 0, *, block_rows: int | None = None) -> Iterator[Block]:
+        """Yield what `blocks` would read, unread."""
+        return self._reader(part, block_rows).planned()
+
+    def _reader(self, part: int, block_rows: int | None) -> ElasticReader:
+        ids = self.work[part].reshape(-1)
+        if len(ids) and ids.min() < 0:
+            ids = ids[ids >= 0]
+        return self.options.elastic_reader(
+            ids, self.batching.batch_size, drop_last=self.batching.drop_last, block_rows=block_rows
+        )

@@ -1,0 +1,93 @@
+"""A small record that a process shares with the workers it starts.
+
+It is a file without a name: it is inherited, so nothing can collide, and it is gone with the last
+process that has it, however that ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing import context, reduction
+from typing import Any
+
+try:
+    import fcntl
+except ImportError:  # not on Windows, where workers get copies
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["SharedRecord"]
+
+#: Seconds after which a thread goes on though another one of a forked process held the lock.
+_PATIENCE = 1.0
+
+
+class SharedRecord:
+    """A dict of plain values, one for this process and all that inherit it.
+
+    Forked and spawned workers share it. Any other copy, by `copy` or `pickle`, is a record of its
+    own, with the content of the moment.
+
+    Parameters
+    ----------
+    content : dict
+        What it holds at first; plain values.
+    """
+
+    def __init__(self, content: dict[str, Any]) -> None:
+        handle, name = tempfile.mkstemp(prefix="mdstorm-")
+        with suppress(OSError):  # Windows keeps the name of an open file
+            os.unlink(name)
+        self._open(handle)
+        self._write(content)
+
+    def _open(self, handle: int) -> None:
+        self._handle = handle
+        self._threads = threading.Lock()
+        weakref.finalize(self, os.close, handle)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if context.get_spawning_popen() is not None and fcntl is not None:
+            return _inherited, (reduction.DupFd(self._handle),)
+        return SharedRecord, (self.read(),)
+
+    def read(self) -> dict[str, Any]:
+        """Return the content."""
+        with self.changing() as content:
+            return content
+
+    @contextmanager
+    def changing(self) -> Iterator[dict[str, Any]]:
+        """Hold the record, and store what the dict then is that this yields."""
+        locked = self._threads.acquire(timeout=_PATIENCE)
+        try:
+            if fcntl is not None:
+                # The system gives it back when a process ends.
+                fcntl.lockf(self._handle, fcntl.LOCK_EX)
+            before = os.pread(self._handle, os.fstat(self._handle).st_size, 0)
+            content = json.loads(before)
+            yield content
+            after = json.dumps(content).encode()
+            if after != before:
+                self._write(content)
+        finally:
+            if fcntl is not None:
+                fcntl.lockf(self._handle, fcntl.LOCK_UN)
+            if locked:
+                self._threads.release()
+
+    def _write(self, content: dict[str, Any]) -> None:
+        data = json.dumps(content).encode()
+        os.pwrite(self._handle, data, 0)
+        os.ftruncate(self._handle, len(data))
+
+
+def _inherited(handle: Any) -> SharedRecord:
+    record = SharedRecord.__new__(SharedRecord)
+    record._open(handle.detach())
+    return record
