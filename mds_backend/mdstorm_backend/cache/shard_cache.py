@@ -182,7 +182,7 @@ class ShardCache:
     def _clean(self, lock: FileLock) -> Record:
         """Return the record of a shard, without what a process that was killed left of it."""
         record = Record.from_bytes(lock.read())
-        if record.reserved:
+        if record.reserved or record.files:
             for part in self._directory.parts_of(lock.path):
                 os.unlink(part)
         return record
@@ -196,8 +196,9 @@ class ShardCache:
             os.makedirs(os.path.dirname(self._directory.file(name)), exist_ok=True)
         # Noted first: a file in its place that no record claims would never be removed.
         lock.write(note.to_bytes())
-        for name, part in list(parts.items()):
-            os.replace(part, self._directory.file(name))
+        # The shard itself last: while it is missing, somebody comes back and cleans up.
+        for name in sorted(parts, key=lambda name: name == info.raw_data.basename):
+            os.replace(parts[name], self._directory.file(name))
             del parts[name]
 
     def _reserve(self, info: ShardInfo, record: Record, lock: FileLock) -> None:

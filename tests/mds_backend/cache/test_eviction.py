@@ -1,0 +1,194 @@
+"""The limit holds, the least recently used shards go first, and only what the cache brought."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from tests.mds_backend.cache.shards import (
+    RemoteFileSystem,
+    cache,
+    contents,
+    files_in,
+    make_shards,
+    no_fault,
+)
+
+from mdstorm_backend.cache.directory import CacheDirectory
+from mdstorm_backend.cache.locks import try_lock
+from mdstorm_backend.cache.records import Record
+from mdstorm_backend.errors import InvalidArgumentError, StorageError
+from mdstorm_backend.index import ShardInfo
+
+
+def size_of(directory: Path) -> int:
+    """Bytes of all shards in a directory, finished or not."""
+    found = [path for path in directory.rglob("*") if path.suffix in (".mds", ".part", ".zstd")]
+    return sum(path.stat().st_size for path in found)
+
+
+def used_in_this_order(directory: Path, infos: Sequence[ShardInfo]) -> None:
+    """Set the times of last use, which may be equal otherwise."""
+    for number, info in enumerate(infos):
+        os.utime(CacheDirectory(str(directory)).record(info.raw_data.basename), (number, number))
+
+
+def test_the_least_recently_used_shard_goes_first(source: Path, local: Path) -> None:
+    infos = make_shards(source, 4)
+    files = cache(source, directory=local, limit=3000)
+    for info in infos[:3]:
+        files.open(info)
+    used_in_this_order(local, [infos[1], infos[2], infos[0]])
+    files.open(infos[3])
+    assert files_in(local) == [infos[n].raw_data.basename for n in (0, 2, 3)]
+
+
+def test_opening_a_shard_counts_as_use(source: Path, local: Path) -> None:
+    infos = make_shards(source, 3)
+    files = cache(source, directory=local, limit=2000)
+    files.open(infos[0])
+    files.open(infos[1])
+    used_in_this_order(local, infos[:2])
+    files.open(infos[0])
+    files.open(infos[2])
+    assert files_in(local) == [infos[n].raw_data.basename for n in (0, 2)]
+
+
+@pytest.mark.parametrize("compression", [None, "zstd"])
+@pytest.mark.parametrize("keep_zip", [False, True])
+def test_the_directory_never_exceeds_the_limit(
+    compression: str | None,
+    keep_zip: bool,
+    source: Path,
+    local: Path,
+    storage: type[RemoteFileSystem],
+) -> None:
+    infos = make_shards(source, 10, compression=compression)
+    largest = 0
+
+    def measured(source: str, target: str) -> None:
+        nonlocal largest
+        no_fault(source, target)
+        largest = max(largest, size_of(local))
+
+    storage.faults += [measured] * 100
+    files = cache(source, directory=local, limit=3500, keep_zip=keep_zip)
+    for _ in range(2):
+        assert [bytes(files.open(info)) for info in infos] == contents(infos)
+        assert size_of(local) <= 3500
+    assert 1000 < largest <= 3500
+
+
+def test_files_that_the_cache_did_not_bring_are_never_removed(source: Path, local: Path) -> None:
+    infos = make_shards(source, 6)
+    make_shards(local, 2)
+    (local / "notes.txt").write_text("mine")
+    files = cache(source, directory=local, limit=1000)
+    for _ in range(2):
+        assert [bytes(files.open(info)) for info in infos] == contents(infos)
+    assert files_in(local) == [
+        "notes.txt",
+        infos[0].raw_data.basename,
+        infos[1].raw_data.basename,
+        infos[5].raw_data.basename,
+    ]
+
+
+def test_a_file_that_took_the_place_of_a_cached_one_is_not_removed(
+    source: Path, local: Path
+) -> None:
+    infos = make_shards(source, 2)
+    files = cache(source, directory=local, limit=1000)
+    files.open(infos[0])
+    path = local / infos[0].raw_data.basename
+    path.unlink()
+    path.write_bytes(contents(infos)[0])
+    files.open(infos[1])
+    assert path.exists()
+
+
+def test_a_record_that_cannot_be_read_claims_nothing(source: Path, local: Path) -> None:
+    infos = make_shards(source, 2)
+    files = cache(source, directory=local, limit=1000)
+    files.open(infos[0])
+    Path(CacheDirectory(str(local)).record(infos[0].raw_data.basename)).write_bytes(b'{"version":')
+    assert bytes(files.open(infos[1])) == contents(infos)[1]
+    assert (local / infos[0].raw_data.basename).exists()
+
+
+@pytest.mark.parametrize("compression", [None, "zstd"])
+def test_a_shard_larger_than_the_limit_is_named(
+    compression: str | None, source: Path, local: Path
+) -> None:
+    (info,) = make_shards(source, 1, compression=compression)
+    needed = 1000 + (info.zip_data.bytes if info.zip_data else 0)
+    assert cache(source, directory=local, limit=needed).open(info)
+    with pytest.raises(
+        InvalidArgumentError, match=f"{info.raw_data.basename}.* needs {needed} bytes.*cache_limit"
+    ):
+        cache(source, directory=local.with_name("other"), limit=needed - 1).open(info)
+
+
+def test_what_an_evicted_shard_delivered_stays_valid(source: Path, local: Path) -> None:
+    infos = make_shards(source, 3)
+    files = cache(source, directory=local, limit=1000)
+    held = [files.open(info) for info in infos]
+    assert [bytes(content) for content in held] == contents(infos)
+    assert files_in(local) == [infos[2].raw_data.basename]
+
+
+def test_downloads_wait_for_the_room_that_others_take(
+    source: Path, local: Path, storage: type[RemoteFileSystem]
+) -> None:
+    infos = make_shards(source, 8)
+    files = cache(source, directory=local, limit=2000)
+    under_way = most = 0
+    lock = threading.Lock()
+    pair = threading.Barrier(2, timeout=60)
+
+    def counted(source: str, target: str) -> None:
+        nonlocal under_way, most
+        with lock:
+            under_way += 1
+            most = max(most, under_way)
+        pair.wait()  # there is room for two at a time, and for no third
+        no_fault(source, target)
+        with lock:
+            under_way -= 1
+
+    storage.faults += [counted] * 8
+    with ThreadPoolExecutor(8) as pool:
+        assert [bytes(found) for found in pool.map(files.open, infos)] == contents(infos)
+    assert most == 2
+    assert size_of(local) <= 2000
+
+
+def test_waiting_for_room_has_an_end(
+    source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    infos = make_shards(source, 2)
+    files = cache(source, directory=local, limit=1000)
+    files.open(infos[0])
+    monkeypatch.setattr("mdstorm_backend.cache.source.ShardSource.patience", 0.0)
+    held = try_lock(CacheDirectory(str(local)).record(infos[0].raw_data.basename))
+    assert held is not None
+    with held, pytest.raises(StorageError, match="limit of 1000 bytes, of which 0 are free"):
+        files.open(infos[1])
+    assert files.open(infos[1])
+
+
+def test_room_that_a_killed_download_reserved_is_taken_back(source: Path, local: Path) -> None:
+    infos = make_shards(source, 2)
+    files = cache(source, directory=local, limit=2000)
+    files.open(infos[0])
+    directory = CacheDirectory(str(local))
+    lock = try_lock(directory.record("killed.mds"))
+    assert lock is not None
+    with lock:
+        lock.write(Record(reserved=1000).to_bytes())
+    files.open(infos[1])
+    assert files_in(local) == [info.raw_data.basename for info in infos]

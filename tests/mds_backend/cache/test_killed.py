@@ -1,0 +1,84 @@
+"""A process that shares the cache may be killed between any two steps: a restart just works."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.programs import run_program
+
+_ROOT = Path(__file__).parents[3]
+
+#: Forks a child per step, which is killed there: at every file that is opened, renamed, removed,
+#: cut or locked. What it leaves is used by a process that lives.
+_PROGRAM = """
+import os, signal, sys, threading
+root, directory, compression, limit = sys.argv[1:]
+sys.path.insert(0, root)
+from pathlib import Path
+from tests.mds_backend.cache import shards
+from tests.mds_backend.cache.shards import cache, contents, files_in, make_shards, parts_in
+
+directory = Path(directory)
+source = directory / "source"
+infos = make_shards(source, 3, compression=None if compression == "raw" else "zstd")
+options = {
+    "limit": int(limit) or None, "keep_zip": compression == "keep", "validate_hash": "sha1"
+}
+
+STEPS = {"fcntl.flock", "mmap.__new__", "open", "os.mkdir", "os.remove", "os.rename", "os.truncate",
+         "os.utime"}
+steps_left = None
+
+def step(event, arguments):
+    global steps_left
+    if steps_left is None or event not in STEPS:
+        return
+    if event == "open" and str(directory) not in str(arguments[0]):
+        return
+    steps_left -= 1
+    if steps_left < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(step)
+
+killed = steps = 0
+while True:
+    local = directory / str(steps)
+    local.mkdir()
+    (local / "mine.txt").write_text("mine")
+    child = os.fork()
+    if child == 0:
+        steps_left = steps
+        files = cache(source, directory=local, **options)
+        for info in infos:
+            files.open(info)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    files = cache(source, directory=local, timeout=20.0, **options)
+    assert [bytes(files.open(info)) for info in infos] == contents(infos), steps
+    assert [bytes(files.open(info)) for info in reversed(infos)] == contents(infos)[::-1], steps
+    assert parts_in(local) == [], (steps, parts_in(local))
+    assert (local / "mine.txt").read_text() == "mine"
+    if options["limit"]:
+        kept = sum((local / name).stat().st_size for name in files_in(local)) - len("mine")
+        assert kept <= options["limit"], (steps, files_in(local))
+    if status == 0:
+        break
+    assert os.WTERMSIG(status) == signal.SIGKILL, status
+    killed += 1
+    steps += 1
+print(killed, flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("limit", [0, 2500], ids=["unlimited", "limited"])
+@pytest.mark.parametrize("compression", ["raw", "zip", "keep"])
+def test_a_restart_after_a_kill_at_any_step_just_works(
+    compression: str, limit: int, tmp_path: Path
+) -> None:
+    directory = tmp_path / "work"
+    directory.mkdir()
+    done = run_program(_PROGRAM, _ROOT, directory, compression, limit, cwd=tmp_path)
+    assert int(done.stdout or 0) > 30

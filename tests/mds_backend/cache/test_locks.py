@@ -1,0 +1,114 @@
+"""One holder at a time, in any process; a holder that is gone holds nothing."""
+
+from __future__ import annotations
+
+import os
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from mdstorm_backend.cache.locks import FileLock, try_lock, wait_for_lock
+from mdstorm_backend.errors import StorageError
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "lock")
+
+
+def locked(path: str) -> FileLock:
+    lock = try_lock(path)
+    assert lock is not None
+    return lock
+
+
+def test_a_held_lock_is_not_given_again(path: str) -> None:
+    with locked(path):
+        assert try_lock(path) is None
+    again = locked(path)
+    again.release()
+
+
+def test_releasing_twice_does_not_release_the_next_holder(path: str) -> None:
+    lock = locked(path)
+    lock.release()
+    after = locked(path)
+    lock.release()
+    assert try_lock(path) is None
+    after.release()
+
+
+def test_content_is_one_line_and_what_follows_it_does_not_count(path: str) -> None:
+    with locked(path) as lock:
+        lock.write(b"a longer line")
+        lock.write(b"short")
+        assert lock.read() == b"short\n"
+        lock.write(b"")
+        assert lock.read() == b""
+
+
+def test_a_lock_whose_file_was_removed_is_not_the_lock(path: str) -> None:
+    old = locked(path)
+    old.remove_file()
+    new = locked(path)
+    assert Path(path).exists()
+    old.release()
+    new.release()
+
+
+def test_a_waiter_is_patient_while_there_is_progress_and_no_longer(path: str) -> None:
+    held = locked(path)
+    now = count()  # a second per look
+    seen = iter([*range(50), *[50] * 100])
+    looks: list[int] = []
+
+    def progress() -> int:
+        looks.append(next(seen))
+        return looks[-1]
+
+    with pytest.raises(StorageError, match=f"has held {path} for 10 s without progress"):
+        wait_for_lock(
+            path,
+            patience=10,
+            progress=progress,
+            sleep=lambda seconds: None,
+            clock=lambda: float(next(now)),
+        )
+    assert 55 < len(looks) < 65
+    held.release()
+
+
+def test_a_waiter_gets_the_lock_when_it_is_free(path: str) -> None:
+    held = locked(path)
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 10:
+            held.release()
+
+    wait_for_lock(path, patience=10, progress=lambda: None, sleep=sleep).release()
+    assert pauses == sorted(pauses)
+    assert max(pauses) <= 0.05
+
+
+def test_a_forked_child_neither_keeps_nor_ends_the_parents_lock(path: str) -> None:
+    held = locked(path)
+    started, ended = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        held.release()
+        os.write(started[1], b"x")
+        os.read(ended[0], 1)
+        os._exit(0)
+    os.read(started[0], 1)
+    assert try_lock(path) is None
+    os.close(held._fd)  # as the kernel does for a process that is killed
+    after = try_lock(path)
+    os.write(ended[1], b"x")
+    os.waitpid(child, 0)
+    for end in (*started, *ended):
+        os.close(end)
+    assert after is not None
+    after.release()
