@@ -18,6 +18,7 @@ __all__ = ["main"]
 
 #: Sub-commands, each in a module of its name with a command of its name, and what they do.
 _COMMANDS = {
+    "cache": "List or clear the local copies of remote shards.",
     "head": "Show the first rows of a dataset.",
     "inspect": "Describe a dataset: columns, shards, sizes.",
     "reindex": "Rebuild the index of a dataset from its shards.",

@@ -100,7 +100,7 @@ class Inspection:
     fingerprint : str
         Identity of the content, as it stands in checkpoints.
     logical_schema : bool
-        Whether the dataset carries Spark types and the order of the columns.
+        Whether the dataset carries Spark types.
     """
 
     url: str
@@ -132,7 +132,9 @@ def inspect(
     statistics: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Inspection:
-    """Describe the dataset at `url`. Only its index is read.
+    """Describe the dataset at `url`.
+
+    Only its index is read, and a shard's header where that lost the schema.
 
     Parameters
     ----------
@@ -167,7 +169,7 @@ def inspect(
         hashes=_counts(", ".join(shard.hashes) for shard in shards),
         size_limits=_counts(str(shard.size_limit or "") for shard in shards),
         fingerprint=dataset.fingerprint,
-        logical_schema=bool(dataset.index.extra.get("columns")),
+        logical_schema=any(column.spark_type is not None for column in dataset.schema),
     )
 
 

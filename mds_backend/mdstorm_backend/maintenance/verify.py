@@ -10,10 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from mdstorm_backend.dataset import Dataset, open_dataset
-from mdstorm_backend.errors import CorruptDatasetError
+from mdstorm_backend.errors import CorruptDatasetError, MDStormError
 from mdstorm_backend.index import INDEX_NAME, ShardInfo
 from mdstorm_backend.maintenance.check_shard import ShardCheck, check_shard
 from mdstorm_backend.maintenance.report import Problem, VerifyReport
+from mdstorm_backend.schema import Schema
 from mdstorm_backend.storage import Location
 
 __all__ = ["verify"]
@@ -62,7 +63,7 @@ def verify(
     """
     try:
         dataset = open_dataset(url, storage_options=storage_options)
-        schema = dataset.schema
+        schema = _schema(dataset)
     except CorruptDatasetError as error:
         location = Location.of(url, storage_options)
         problem = str(error).removeprefix(f"{location.file_url(INDEX_NAME)} ")
@@ -83,7 +84,7 @@ def verify(
         )
         problems += [problem for check in checks for problem in check.problems]
         notes += [note for check in checks for note in check.notes]
-        if not problems:
+        if not problems and dataset.index.extra.get("columns"):
             problems += _check_counts(dataset, checks)
     return VerifyReport(
         url=location.url,
@@ -94,6 +95,16 @@ def verify(
         problems=tuple(problems),
         notes=tuple(notes),
     )
+
+
+def _schema(dataset: Dataset) -> Schema:
+    """The columns; of a dataset that lost its own schema those in a header, if one is readable."""
+    if dataset.index.extra.get("columns"):
+        return dataset.schema
+    try:
+        return dataset.schema
+    except MDStormError:
+        return Schema.from_shards(dataset.index.shards).opened(dataset.url)
 
 
 def _stored_name(shard: ShardInfo) -> str:

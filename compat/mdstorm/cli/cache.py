@@ -1,0 +1,79 @@
+"""``mdstorm cache``."""
+
+from __future__ import annotations
+
+import click
+
+from mdstorm.cli._options import format_option
+from mdstorm.cli._output import counted, human_bytes, write_json, write_table
+from mdstorm_backend.cache.directory import cache_root
+from mdstorm_backend.cache.inventory import CachedDataset, clear_cached, list_cached
+from mdstorm_backend.storage import normalize_url
+
+__all__ = ["cache"]
+
+_directory_option = click.option(
+    "--directory",
+    metavar="DIRECTORY",
+    help="A directory that was given as cache, or that holds such; by default MDSTORM_CACHE_DIR, "
+    "or one in the directory for temporary files.",
+)
+
+
+@click.group()
+def cache() -> None:
+    """List or clear the local copies of remote shards."""
+
+
+@cache.command()
+@_directory_option
+@format_option
+def ls(directory: str | None, format_: str) -> None:
+    """List the datasets of which shards are cached, the least recently used first."""
+    found = list_cached(directory)
+    if format_ == "json":
+        write_json([_to_json(one) for one in found])
+        return
+    names = ["dataset", "shards", "bytes", "last use", "directory"]
+    rows = [
+        (
+            one.url,
+            f"{one.shards:,}",
+            human_bytes(one.bytes),
+            one.last_use.astimezone().strftime("%Y-%m-%d %H:%M") if one.last_use else "",
+            one.directory,
+        )
+        for one in found
+    ]
+    write_table(directory or cache_root(), names, rows, numbers=("shards", "bytes"))
+    click.echo(_size(found))
+
+
+@cache.command()
+@click.argument("url", required=False)
+@_directory_option
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def clear(url: str | None, directory: str | None, yes: bool) -> None:
+    """Remove cached shards: all of them, or those of the dataset at URL.
+
+    Only files that the cache has made are removed, and none that another process is bringing at
+    this moment.
+    """
+    wanted = None if url is None else normalize_url(url)
+    found = [one for one in list_cached(directory) if wanted is None or one.url == wanted]
+    if not found:
+        click.echo("nothing is cached", err=True)
+        return
+    if not yes:
+        click.confirm(f"Remove {_size(found)}?", abort=True, err=True)
+    removed = clear_cached(directory, url)
+    click.echo(f"removed {human_bytes(removed)}")
+
+
+def _size(found: list[CachedDataset]) -> str:
+    shards, size = sum(one.shards for one in found), sum(one.bytes for one in found)
+    return f"{counted(shards, 'shard')} of {counted(len(found), 'dataset')}, {human_bytes(size)}"
+
+
+def _to_json(one: CachedDataset) -> dict[str, object]:
+    return {**vars(one), "last_use": one.last_use.isoformat() if one.last_use else None}

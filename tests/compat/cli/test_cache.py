@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from tests.mds_backend.datasets import write_numbers
+
+from mdstorm_backend.dataset import open_dataset
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """URLs of two datasets that have been read, the first one earlier, and so are cached."""
+    monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "400")
+    urls = []
+    for name in ("one", "two"):
+        dataset = write_numbers(tmp_path / name, 300, compression="zstd")
+        assert len(open_dataset(dataset.url).to_table()) == 300
+        urls.append(dataset.url)
+    return urls
+
+
+def listed(run: Run, *options: object) -> list[str]:
+    return [
+        one["url"] for one in json.loads(run("cache", "ls", "--format", "json", *options).stdout)
+    ]
+
+
+def test_cached_datasets_are_listed(cached: list[str], run: Run) -> None:
+    result = run("cache", "ls")
+    assert result.exit_code == 0
+    for url in cached:
+        assert url in result.stdout
+    assert " of 2 datasets, " in result.stdout.splitlines()[-1]
+
+
+def test_json_holds_the_list(cached: list[str], run: Run, tmp_path: Path) -> None:
+    found = json.loads(run("cache", "ls", "--format", "json").stdout)
+    assert sorted(one["url"] for one in found) == cached
+    for one in found:
+        assert Path(one["directory"]).parent == tmp_path / "cache"
+        assert one["shards"] > 1
+        assert one["bytes"] > 1000
+        assert one["last_use"].endswith("+00:00")
+
+
+def test_a_directory_may_be_named(cached: list[str], run: Run, tmp_path: Path) -> None:
+    assert sorted(listed(run, "--directory", tmp_path / "cache")) == cached
+    assert listed(run, "--directory", tmp_path / "nothing") == []
+
+
+def test_clearing_asks_before(cached: list[str], run: Run) -> None:
+    refused = run("cache", "clear", input="n\n")
+    assert refused.exit_code == 1
+    assert "of 2 datasets" in refused.stderr
+    assert sorted(listed(run)) == cached
+    assert run("cache", "clear", input="y\n").exit_code == 0
+    assert listed(run) == []
+
+
+def test_one_dataset_is_cleared(cached: list[str], run: Run) -> None:
+    one, two = cached
+    result = run("cache", "clear", one, "--yes")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("removed ")
+    assert listed(run) == [two]
+    assert len(open_dataset(one).to_table()) == 300
+
+
+def test_nothing_to_clear_is_no_error(run: Run, tmp_path: Path) -> None:
+    result = run("cache", "clear", "--directory", tmp_path)
+    assert (result.exit_code, result.stderr) == (0, "nothing is cached\n")
+
+
+def test_a_process_clears_the_cache(
+    cached: list[str], run_process: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    assert cached[0] in run_process("cache", "ls").stdout
+    done = run_process("cache", "clear", "--yes")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(run_process("cache", "ls", "--format", "json").stdout) == []
