@@ -102,8 +102,9 @@ def concat_stored(parts: Sequence[Values], name: str = "") -> Values:
     become objects.
     """
     filled = [part for part in parts if len(part)] or list(parts[:1])
-    lists = [not isinstance(part, np.ndarray) and pa.types.is_list(part.type) for part in filled]
-    if not any(lists) or (all(lists) and len({part.type for part in filled}) == 1):
+    types = [None if isinstance(part, np.ndarray) else part.type for part in filled]
+    lists = [type_ is not None and pa.types.is_list(type_) for type_ in types]
+    if not any(lists) or (all(lists) and len(set(types)) == 1):
         return concat_values(filled, name)
     rows = [
         row

@@ -63,6 +63,9 @@ _CONVERTED = {
     "HSV": "RGB",
 }
 
+#: Colours of JPEG files that simplejpeg decodes to what Pillow delivers, and its name for that.
+_TURBO_COLOURS = {"Gray": "GRAY", "YCbCr": "RGB"}
+
 #: Formats that Pillow decodes itself, among them what people store unchanged in place of a JPEG.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "JPEG2000", "PPM")
 
@@ -116,15 +119,24 @@ def open_image(kind: str, data: bytes) -> Image:
     return _image_module().frombytes(mode, (width, height), data[start:])  # type: ignore[no-any-return]
 
 
-def image_array(kind: str, data: bytes) -> npt.NDArray[Any]:
+def image_array(kind: str, data: bytes, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
     """Return the pixels of an image.
+
+    Parameters
+    ----------
+    kind : str
+        ``"pil"``, or anything else for a file.
+    data : bytes
+        The stored value.
+    out : numpy.ndarray, optional
+        Contiguous memory for pixels of its shape and dtype.
 
     Returns
     -------
     numpy.ndarray
         ``(height, width)`` for one channel, otherwise ``(height, width, channels)``, uint8 except
         where a pixel has 16 or 32 bits. Colours that are not grey or RGB are converted to RGB,
-        palettes to their colours.
+        palettes to their colours. It is `out` if the image has its shape and dtype.
 
     Raises
     ------
@@ -133,28 +145,46 @@ def image_array(kind: str, data: bytes) -> npt.NDArray[Any]:
     """
     if kind == "pil":
         mode, width, height, start = _raw_header(data)
-        if mode in _CHANNELS:
-            shape = (height, width) if _CHANNELS[mode] == 1 else (height, width, _CHANNELS[mode])
-            raw = np.frombuffer(data, np.uint8, offset=start)
-            pixels: npt.NDArray[Any] = raw.reshape(shape).copy()
-            return pixels
+        # Of a palette only the numbers of its colours are stored.
+        channels = 1 if mode == "P" else _CHANNELS.get(mode)
+        if channels is not None:
+            shape = (height, width) if channels == 1 else (height, width, channels)
+            return _owned(np.frombuffer(data, np.uint8, offset=start).reshape(shape), out)
     elif data[:2] == b"\xff\xd8" and (turbo := _turbo()) is not None:
-        height, width, colours, _ = turbo.decode_jpeg_header(data)
-        if height * width > _MAX_PIXELS:
-            raise ValueError(f"an image of {width} by {height} pixels")
-        if colours == "Gray":
-            return turbo.decode_jpeg(data, "GRAY")[:, :, 0]  # type: ignore[no-any-return]
-        if colours == "YCbCr":
-            return turbo.decode_jpeg(data, "RGB")  # type: ignore[no-any-return]
-    return _pixels(open_image(kind, data))
+        try:
+            pixels = _turbo_pixels(turbo, data, out)
+        except ValueError:  # it is stricter than Pillow
+            pixels = None
+        if pixels is not None:
+            return pixels
+    return _pixels(open_image(kind, data), out)
 
 
-def _pixels(image: Image) -> npt.NDArray[Any]:
+def _turbo_pixels(turbo: Any, data: bytes, out: npt.NDArray[Any] | None) -> npt.NDArray[Any] | None:
+    """Decode a JPEG file, if its colours are those that Pillow would deliver."""
+    height, width, colours, _ = turbo.decode_jpeg_header(data)
+    if colours not in _TURBO_COLOURS or height * width > _MAX_PIXELS:
+        return None
+    shape = (height, width) if colours == "Gray" else (height, width, 3)
+    if out is None or out.shape != shape or out.dtype != np.uint8:
+        out = np.empty(shape, np.uint8)
+    turbo.decode_jpeg(data, _TURBO_COLOURS[colours], buffer=out)
+    return out
+
+
+def _pixels(image: Image, out: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
     mode = _CONVERTED.get(image.mode)
     if mode == "RGB" and "transparency" in image.info:
         mode = "RGBA"
-    pixels = np.asarray(image if mode is None else image.convert(mode))
-    return pixels if pixels.flags.writeable else pixels.copy()
+    return _owned(np.asarray(image if mode is None else image.convert(mode)), out)
+
+
+def _owned(pixels: npt.NDArray[Any], out: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+    """Copy pixels that belong to somebody else."""
+    if out is None or out.shape != pixels.shape or out.dtype != pixels.dtype:
+        out = np.empty(pixels.shape, pixels.dtype.newbyteorder("="))
+    np.copyto(out, pixels)
+    return out
 
 
 def _raw_header(data: bytes) -> tuple[str, int, int, int]:

@@ -7,10 +7,8 @@ being decoded. Images are decoded in threads: their decoders leave the interpret
 from __future__ import annotations
 
 import json
-import os
 import pickle
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from functools import partial
 from typing import Any, Literal, TypeAlias
@@ -22,15 +20,13 @@ import pyarrow as pa
 from mdstorm_backend.encodings import IMAGE_LISTS, IMAGES, parse_encoding
 from mdstorm_backend.errors import CorruptDatasetError, MDStormError, UnsafeTypeError
 from mdstorm_backend.read.images import image_array, open_image, split_images
+from mdstorm_backend.read.parallel import decode_pixels, default_workers, map_in_threads
 from mdstorm_backend.schema import Column
 
 __all__ = ["Form", "LateDecoder", "check_safe", "late_decoder", "object_decoder"]
 
 #: Images as Pillow images, as a sample has them, or as arrays, as a batch has them.
 Form: TypeAlias = Literal["object", "array"]
-
-#: More threads than that wait for each other's memory.
-_MAX_THREADS = 8
 
 
 def check_safe(column: Column) -> None:
@@ -48,7 +44,7 @@ def check_safe(column: Column) -> None:
 
 def object_decoder(
     kind: str, column: Column, url: str, form: Form = "object"
-) -> Callable[[bytes], Any]:
+) -> Callable[[Any], Any]:
     """Return the function from a stored value to what it stands for.
 
     Parameters
@@ -72,11 +68,13 @@ def object_decoder(
         By the function, if a value is not what its encoding says.
     """
     check_safe(column)
-    decode = _decoder(kind, form)
+    return _checked(_decoder(kind, form), kind, column, url)
 
-    def checked(value: bytes) -> Any:
+
+def _checked(decode: Callable[..., Any], kind: str, column: Column, url: str) -> Callable[..., Any]:
+    def checked(*arguments: Any) -> Any:
         try:
-            return decode(value)
+            return decode(*arguments)
         except (MDStormError, MemoryError):
             raise
         except Exception as error:  # image libraries and pickles raise whatever they like
@@ -90,7 +88,7 @@ def object_decoder(
     return checked
 
 
-def _decoder(kind: str, form: Form) -> Callable[[bytes], Any]:
+def _decoder(kind: str, form: Form) -> Callable[[Any], Any]:
     image = open_image if form == "object" else image_array
     if kind in IMAGES:
         return partial(image, kind)
@@ -132,11 +130,6 @@ class LateDecoder:
         self._column = column
         self._kind = parse_encoding(column.encoding).kind
 
-    @property
-    def is_image(self) -> bool:
-        """Whether a value is one image."""
-        return self._kind in IMAGES
-
     def __call__(
         self, values: pa.Array, *, as_: Form = "array", workers: int | None = None
     ) -> npt.NDArray[Any]:
@@ -162,43 +155,21 @@ class LateDecoder:
         CorruptDatasetError
             If a value is not what the encoding says.
         """
-        decode = object_decoder(self._kind, self._column, self._column.origin.url, as_)
+        column, kind, url = self._column, self._kind, self._column.origin.url
         stored = values.to_numpy(zero_copy_only=False).tolist()
-        in_threads = self._kind in IMAGES or self._kind in IMAGE_LISTS
-        decoded = _map(decode, stored, (workers or _threads()) if in_threads else 1)
-        if self.is_image and as_ == "array" and _have_one_shape(decoded):
-            return np.stack(decoded)
+        workers = workers or default_workers()
+        if kind in IMAGES and as_ == "array":
+            into = _checked(partial(image_array, kind), kind, column, url)
+            return decode_pixels(into, stored, workers)
+        decode = object_decoder(kind, column, url, as_)
+        decoded = map_in_threads(
+            lambda value: None if value is None else decode(value),
+            stored,
+            workers if kind in IMAGE_LISTS else 1,
+        )
         return np.fromiter(decoded, object, len(decoded))
 
 
 def late_decoder(column: Column) -> LateDecoder:
     """Return the decoder of `column`, see `LateDecoder`."""
     return LateDecoder(column)
-
-
-def _map(decode: Callable[[Any], Any], values: list[Any], workers: int) -> list[Any]:
-    def each(part: list[Any]) -> list[Any]:
-        return [None if value is None else decode(value) for value in part]
-
-    workers = min(workers, len(values))
-    if workers <= 1:
-        return each(values)
-    # A pool of its own for every call: one that lasted would be without threads after a fork.
-    size = max(1, len(values) // (4 * workers))
-    parts = [values[start : start + size] for start in range(0, len(values), size)]
-    with ThreadPoolExecutor(workers, thread_name_prefix="mdstorm-images") as pool:
-        return [value for part in pool.map(each, parts) for value in part]
-
-
-def _threads() -> int:
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min(usable or 1, _MAX_THREADS)
-
-
-def _have_one_shape(images: list[Any]) -> bool:
-    return bool(images) and all(
-        isinstance(image, np.ndarray)
-        and image.shape == images[0].shape
-        and image.dtype == images[0].dtype
-        for image in images
-    )

@@ -14,25 +14,18 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.batch import Batch, Values, as_arrow
-from mdstorm_backend.encodings import TEXTS, Encoding
 from mdstorm_backend.errors import CorruptDatasetError, MDStormError
 from mdstorm_backend.index import ShardInfo
 from mdstorm_backend.layout import ShardLayout, Validity, parse_header, unpack_validity
-from mdstorm_backend.read.arrays import decode_arrays
-from mdstorm_backend.read.decode import gather_binary, gather_fixed
+from mdstorm_backend.read.decode import Positions, gather_fixed
 from mdstorm_backend.read.logical import to_logical
 from mdstorm_backend.read.samples import SampleDecoder, sample_decoder
 from mdstorm_backend.read.shard import Rows, contiguous
-from mdstorm_backend.read.texts import parse_floats, parse_integers
+from mdstorm_backend.read.values import decode_values
 from mdstorm_backend.schema import Column, Schema
 from mdstorm_backend.storage import Buffer
 
 __all__ = ["MDSShard"]
-
-Positions = npt.NDArray[np.int64]
-
-#: Texts that are numbers.
-_PARSERS = {"str_int": parse_integers, "str_float": parse_floats}
 
 
 class MDSShard:
@@ -77,6 +70,8 @@ class MDSShard:
         self.url = url
         self.offsets, self._extra = parse_header(self._data, info, url=url)
         self.num_samples = info.samples
+        #: The validity of arrays of varying length, a list for each: where those begin is not stored.
+        self._element_masks: dict[str, pa.ListArray] = {}
         self._samplers: dict[tuple[str, ...] | None, SampleDecoder] = {}
         self.is_fixed = self.layout.is_fixed
         if self.is_fixed:
@@ -231,31 +226,9 @@ class MDSShard:
         for name, encoding in zip(self.layout.names, self.layout.encodings, strict=True):
             sizes = encoding.size if encoding.size is not None else lengths[:, next(variable)]
             if name in wanted:
-                values[name] = self._decode(name, encoding, positions, sizes)
+                values[name] = decode_values(self._data, positions, sizes, encoding)
             positions = positions + sizes
         return values
-
-    def _decode(
-        self,
-        name: str,
-        encoding: Encoding,
-        positions: Positions,
-        sizes: Positions | int,
-    ) -> Values:
-        if isinstance(sizes, int):
-            assert encoding.dtype is not None
-            assert encoding.shape is not None
-            flat = int(np.prod(encoding.shape))
-            values = gather_fixed(self._data, positions, encoding.dtype, flat)
-            return values.reshape(len(positions), *encoding.shape)
-        if encoding.kind == "ndarray":
-            return decode_arrays(self._data, positions, sizes, encoding.dtype)
-        if encoding.kind not in TEXTS:
-            return gather_binary(self._data, positions, sizes, pa.binary())
-        texts = gather_binary(self._data, positions, sizes, pa.string())
-        texts.validate(full=True)  # UTF-8: a value that is not would show far from here
-        parse = _PARSERS.get(encoding.kind)
-        return texts if parse is None else parse(texts)
 
     def _check_extent(self, rows: Rows, starts: Positions, lengths: Positions) -> None:
         """Refuse samples whose column sizes do not add up: they would decode to garbage."""
@@ -279,8 +252,12 @@ class MDSShard:
         encoding = self.layout.encodings[self.layout.names.index(name)]
         if encoding.shape is not None:
             return bits.reshape(self.num_samples, -1)[rows].reshape(-1)
-        everything = np.arange(self.num_samples)
-        lists = as_arrow(self._read_variable(everything, [name])[name])
-        masks = pa.ListArray.from_arrays(lists.offsets, pa.array(bits.view(np.uint8)))
-        chosen = masks.take(pa.array(rows)).flatten()
+        if name not in self._element_masks:
+            everything = np.arange(self.num_samples)
+            lists = as_arrow(self._read_variable(everything, [name])[name])
+            if len(bits) != lists.offsets[-1].as_py():
+                raise ValueError(f"a null bitmap of {len(bits)} elements for column {name!r}")
+            masks = pa.ListArray.from_arrays(lists.offsets, pa.array(bits.view(np.uint8)))
+            self._element_masks[name] = masks
+        chosen = self._element_masks[name].take(pa.array(rows)).flatten()
         return np.asarray(chosen).view(np.bool_)
