@@ -6,8 +6,8 @@ import random
 from typing import Any
 
 from mdstorm_backend.elastic.batching import BATCHING_METHODS
-from mdstorm_backend.elastic.partition import PARTITION_ALGORITHMS
-from mdstorm_backend.elastic.shuffle import SHUFFLE_ALGORITHMS
+from mdstorm_backend.elastic.partitions import PARTITION_ALGORITHMS
+from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS
 
 Settings = dict[str, Any]
 

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.elastic.arrays import IntArray
-from mdstorm_backend.elastic.partition import Cells, Partition
+from mdstorm_backend.elastic.partitions import Cells, Partition
 from mdstorm_backend.elastic.sampling import Resampling, ShardSample, resample
-from mdstorm_backend.elastic.shuffle import permutation
+from mdstorm_backend.elastic.shuffles import permutation
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.user_warnings import warn_user
 

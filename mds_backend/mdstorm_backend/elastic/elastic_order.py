@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from mdstorm_backend.elastic.arrays import CHUNK, as_integer, chunks
 from mdstorm_backend.elastic.batching import BATCHING_METHODS, Epoch, Schedule, schedule
-from mdstorm_backend.elastic.partition import PARTITION_ALGORITHMS
+from mdstorm_backend.elastic.partitions import PARTITION_ALGORITHMS
 from mdstorm_backend.elastic.sampling import ShardSample, samples_per_shard
-from mdstorm_backend.elastic.shuffle import SHUFFLE_ALGORITHMS, block_range
+from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS, block_range
 from mdstorm_backend.elastic.weights import StreamShape, StreamWeight, parse_epoch_size, weigh
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.world import World
@@ -41,14 +41,14 @@ class ElasticOrder:
     shuffle : bool
         Whether samples are shuffled at all.
     shuffle_algo : {"py1e", "py1br", "py1s", "py2s", "naive"}
-        See `mdstorm_backend.elastic.shuffle.shuffle`.
+        See `mdstorm_backend.elastic.shuffle`.
     shuffle_seed : int
         Seed of everything random.
     shuffle_block_size : int, optional
         About how many samples mix. None: 4,000,000 shared by the canonical nodes, and at least
         262,144.
     partition_algo : {"relaxed", "orig"}
-        See `mdstorm_backend.elastic.partition.partition`.
+        See `mdstorm_backend.elastic.partition`.
     num_canonical_nodes : int, optional
         Into how many parts the samples are cut, each read by one node. None: the number of nodes
         in the first epoch, times 64 for ``py1s`` and ``py2s``. Where it does not divide the epoch,

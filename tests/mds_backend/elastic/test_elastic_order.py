@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from tests.mds_backend.elastic.examples import patient
 
 from mdstorm_backend.elastic import ElasticOrder, StreamShape, elastic_order
 from mdstorm_backend.elastic.batching import BATCHING_METHODS
-from mdstorm_backend.elastic.shuffle import SHUFFLE_ALGORITHMS
+from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, MDStormError
 from mdstorm_backend.world import World
 
@@ -54,6 +55,7 @@ def global_batches(work: Any) -> list[Counter[int]]:
     return [Counter(batch[batch >= 0].tolist()) for batch in in_turn]
 
 
+@patient
 @given(orders, st.lists(shards, min_size=1, max_size=3), counts, counts, counts, counts)
 def test_the_ranks_have_parts_of_the_world_of_one_shape(
     order: ElasticOrder,
@@ -79,6 +81,7 @@ def test_the_ranks_have_parts_of_the_world_of_one_shape(
         assert np.array_equal(last, own[-1:])
 
 
+@patient
 @given(orders, st.integers(1, 50))
 def test_ids_do_not_depend_on_how_many_are_made_at_a_time(order: ElasticOrder, chunk: int) -> None:
     expected = some_work(STREAMS, World(0, 2), 1, order=order, num_workers=2)
@@ -88,6 +91,7 @@ def test_ids_do_not_depend_on_how_many_are_made_at_a_time(order: ElasticOrder, c
     assert np.array_equal(found, expected)
 
 
+@patient
 @given(orders, counts, counts, counts, st.integers(0, 12))
 def test_the_rest_of_an_epoch_is_what_was_not_read(
     order: ElasticOrder, nodes: int, ranks: int, workers: int, batches: int
@@ -100,6 +104,7 @@ def test_the_rest_of_an_epoch_is_what_was_not_read(
 
 
 @pytest.mark.parametrize("method", ["random", "stratified", "per_stream"])
+@patient
 @given(orders, st.integers(0, 5), counts)
 def test_any_world_goes_on_with_the_same_global_batches(
     method: str, order: ElasticOrder, seen: int, workers: int
@@ -117,6 +122,7 @@ def test_any_world_goes_on_with_the_same_global_batches(
         assert [batch for batch in global_batches(rest) if batch] == before[seen:]
 
 
+@patient
 @given(orders, counts, counts)
 def test_an_epoch_read_to_its_end_leaves_no_batches_on_any_rank(
     order: ElasticOrder, nodes: int, ranks: int
@@ -130,6 +136,7 @@ def test_an_epoch_read_to_its_end_leaves_no_batches_on_any_rank(
         assert order.rank_work(STREAMS, at, 0, seen, nodes, 2).shape == (2, 0, order.batch_size)
 
 
+@patient
 @given(st.integers(1, 60), st.sampled_from(SHUFFLE_ALGORITHMS), st.integers(0, 5))
 def test_every_sample_comes_once_where_the_canonical_nodes_divide_them(
     num_samples: int, algo: str, epoch: int

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.mds_backend.elastic.examples import patient
 
 from mdstorm_backend.elastic import sampling
 from mdstorm_backend.elastic.sampling import ShardSample, resample, samples_per_shard
@@ -14,6 +15,7 @@ from mdstorm_backend.errors import InvalidArgumentError
 shards = st.lists(st.integers(0, 30), min_size=1, max_size=8).filter(any)
 
 
+@patient
 @given(shards, st.floats(0, 3), st.integers(1, 40), st.integers(0, 99), st.booleans())
 def test_as_many_samples_are_taken_as_chosen_and_evenly(
     sizes: list[int], times: float, granularity: int, seed: int, use_epoch: bool
@@ -40,6 +42,7 @@ def test_samples_are_taken_in_granules() -> None:
     assert set(counts.tolist()) <= {0, 10, 20}
 
 
+@patient
 @given(shards, st.integers(1, 30))
 def test_picks_are_counted_piece_by_piece_as_all_at_once(sizes: list[int], chunk: int) -> None:
     choose = sum(sizes) * 2 // 3
@@ -49,6 +52,7 @@ def test_picks_are_counted_piece_by_piece_as_all_at_once(sizes: list[int], chunk
         assert samples_per_shard(sizes, choose, 2, 5, 0, False).tolist() == expected
 
 
+@patient
 @given(st.lists(st.tuples(st.integers(0, 20), st.floats(0, 3)), min_size=1, max_size=8))
 def test_resampled_ids_are_of_their_shards(drawn: list[tuple[int, float]]) -> None:
     sizes = np.array([size for size, _ in drawn])

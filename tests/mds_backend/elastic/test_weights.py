@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.mds_backend.elastic.examples import patient
 
 from mdstorm_backend.elastic import StreamShape
 from mdstorm_backend.elastic.weights import parse_epoch_size, weigh
@@ -14,6 +15,7 @@ from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 positive = st.floats(0.01, 100)
 
 
+@patient
 @given(st.lists(st.tuples(st.integers(1, 50), positive), min_size=1), st.integers(1, 10**6))
 def test_an_epoch_is_shared_in_proportion_without_a_rest(
     streams: list[tuple[int, float]], epoch_size: int

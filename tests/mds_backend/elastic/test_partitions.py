@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from tests.mds_backend.elastic.examples import patient
 
 from mdstorm_backend.elastic import partition
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
@@ -46,6 +47,7 @@ def global_batches(work: Any) -> list[Counter[int]]:
     return [Counter(batch[batch >= 0].tolist()) for batch in in_turn]
 
 
+@patient
 @given(shapes, st.integers(1, 300), counts, st.sampled_from(["orig", "relaxed"]))
 def test_every_sample_is_dealt_and_ranks_have_equally_many(
     shape: Shape, num_samples: int, times: int, algo: str
@@ -58,6 +60,7 @@ def test_every_sample_is_dealt_and_ranks_have_equally_many(
     assert len(lengths) == 1
 
 
+@patient
 @given(shapes, st.integers(1, 300), counts)
 def test_only_the_last_batches_of_a_rank_are_padded(
     shape: Shape, num_samples: int, times: int
@@ -67,6 +70,7 @@ def test_only_the_last_batches_of_a_rank_are_padded(
     assert ((in_turn[:, :-1] >= 0) | (in_turn[:, 1:] < 0)).all()
 
 
+@patient
 @given(st.data(), st.sampled_from([12, 24]), st.integers(1, 500))
 def test_full_global_batches_do_not_depend_on_the_world(
     data: st.DataObject, global_batch: int, num_samples: int
@@ -82,6 +86,7 @@ def test_full_global_batches_do_not_depend_on_the_world(
     assert found[0] == found[1]
 
 
+@patient
 @given(st.data(), st.integers(24, 600), st.integers(1, 5), st.integers(0, 4))
 def test_another_world_goes_on_with_the_same_global_batches(
     data: st.DataObject, num_samples: int, times: int, seen: int
@@ -103,6 +108,7 @@ def test_another_world_goes_on_with_the_same_global_batches(
     assert rest[: full - seen] == whole[seen:full]
 
 
+@patient
 @given(shapes, st.integers(1, 300), counts, st.booleans())
 def test_nothing_is_left_of_an_epoch_that_was_read_to_its_end(
     shape: Shape, num_samples: int, times: int, padding_counts: bool
@@ -137,6 +143,7 @@ def test_fewer_samples_than_canonical_nodes_are_repeated_with_a_warning() -> Non
     assert "Set a smaller num_canonical_nodes" in str(record[0].message)
 
 
+@patient
 @given(st.integers(1, 60), counts, counts, counts)
 def test_ranks_of_more_physical_than_canonical_nodes_have_equally_many(
     num_samples: int, canonical: int, times: int, ranks: int

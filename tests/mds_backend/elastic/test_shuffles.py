@@ -1,19 +1,16 @@
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.mds_backend.elastic.examples import patient
 
-from mdstorm_backend.elastic import shuffle
-from mdstorm_backend.elastic.shuffle import SHUFFLE_ALGORITHMS
+from mdstorm_backend.elastic import shuffle, shuffles
+from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS
 from mdstorm_backend.errors import InvalidArgumentError
-
-#: The module, whose name in the package is that of the function.
-MODULE = importlib.import_module("mdstorm_backend.elastic.shuffle")
 
 algorithms = st.sampled_from(SHUFFLE_ALGORITHMS)
 sizes = st.lists(st.integers(0, 40), max_size=12)
@@ -22,6 +19,7 @@ seeds = st.integers(0, 1 << 60)
 epochs = st.integers(0, 3)
 
 
+@patient
 @given(algorithms, sizes, nodes, seeds, epochs, st.integers(2, 100))
 def test_a_shuffle_is_a_permutation_and_a_function_of_its_arguments(
     algo: str, sizes: list[int], nodes: int, seed: int, epoch: int, block: int
@@ -53,24 +51,26 @@ def test_the_shards_of_a_canonical_node_stay_the_same_in_all_epochs(algo: str, e
     assert all(len(shards) == 2 for shards in of_nodes(epoch))
 
 
+@patient
 @given(st.lists(st.integers(0, 60), max_size=20), nodes, seeds, st.integers(2, 200), st.data())
 def test_py1e_sorts_window_by_window_as_it_would_all_at_once(
     sizes: list[int], nodes: int, seed: int, block: int, data: st.DataObject
 ) -> None:
     expected = shuffle("py1e", sizes, nodes, seed, 0, block).tolist()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(MODULE, "_WINDOW", data.draw(st.integers(1, 50)))
-        patch.setattr(MODULE, "_SORTED_AT_ONCE", data.draw(st.integers(1, 50)))
+        patch.setattr(shuffles, "_WINDOW", data.draw(st.integers(1, 50)))
+        patch.setattr(shuffles, "_SORTED_AT_ONCE", data.draw(st.integers(1, 50)))
         assert shuffle("py1e", sizes, nodes, seed, 0, block).tolist() == expected
 
 
+@patient
 @given(algorithms, sizes, nodes, seeds)
 def test_the_type_of_the_ids_does_not_change_them(
     algo: str, sizes: list[int], nodes: int, seed: int
 ) -> None:
     expected = shuffle(algo, sizes, nodes, seed, 0, 10).tolist()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(MODULE, "index_dtype", lambda size: np.dtype(np.int64))
+        patch.setattr(shuffles, "index_dtype", lambda size: np.dtype(np.int64))
         assert shuffle(algo, sizes, nodes, seed, 0, 10).tolist() == expected
 
 
