@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from mdstorm_backend.encodings import parse_encoding
 from mdstorm_backend.errors import WriteError
 from mdstorm_backend.index import INDEX_NAME, Index
 from mdstorm_backend.schema import FORMAT_VERSION, Column, Schema
@@ -172,7 +173,8 @@ def _with_counts(column: Column, reports: Sequence[ShardReport]) -> Column:
     length = None
     if column.is_array and len(encodings) == 1:
         (encoding,) = encodings
-        length = int(encoding.split(":")[2]) if encoding.count(":") == 2 else None
+        shape = parse_encoding(encoding).shape
+        length = shape[0] if shape is not None and len(shape) == 1 else None
     return replace(
         column,
         null_count=sum(report.null_counts.get(column.name, 0) for report in reports),

@@ -168,7 +168,8 @@ def fitted_column(field: pa.Field, text: str, spark_type: SparkType | None = Non
     type_, encoding = plain_type(field.type), parse_encoding(text)
     spark_type = spark_type or _spark_type(type_)
     column = Column(field.name, text, nullable=field.nullable)
-    if spark_type is not None and _is_own_encoding(spark_type, encoding):
+    is_flat = encoding.shape is None or len(encoding.shape) < 2
+    if spark_type is not None and is_flat and _is_own_encoding(spark_type, encoding):
         return replace(column, spark_type=spark_type)
     return column if _fits(type_, encoding) else None
 

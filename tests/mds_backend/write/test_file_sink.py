@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import errno
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mdstorm_backend.errors import DatasetExistsError, UnsupportedURLError, WriteError
+from mdstorm_backend.storage import Buffer, Location
+from mdstorm_backend.write import file_sink
+from mdstorm_backend.write.file_sink import FileSink
+
+
+class Failing(Location):
+    """A location whose first writes fail."""
+
+    failures: list[Exception]
+
+    @classmethod
+    def with_failures(cls, url: str, *failures: Exception) -> Failing:
+        location = cls(url)
+        object.__setattr__(location, "failures", list(failures))
+        return location
+
+    def write(self, name: str, buffers: Any) -> None:
+        if self.failures:
+            raise self.failures.pop(0)
+        super().write(name, buffers)
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    seconds: list[float] = []
+    monkeypatch.setattr(file_sink.time, "sleep", seconds.append)
+    return seconds
+
+
+def file(name: str, content: bytes = b"content") -> tuple[str, list[Buffer]]:
+    return name, [content]
+
+
+def test_files_are_written_to_every_directory(tmp_path: Path) -> None:
+    remote = Location.of("memory://sink")
+    sizes: list[int] = []
+    sink = FileSink([Location.of(str(tmp_path / "new")), remote], on_file=sizes.append)
+    for number in range(5):
+        sink.submit(lambda number=number: file(str(number), b"x" * number))
+    sink.wait()
+    sink.write("last", [b"one", b"two"])
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [*"01234", "last"]
+    assert remote.list_names() == [*"01234", "last"]
+    assert bytes(remote.read("last")) == b"onetwo"
+    assert sorted(sizes) == [0, 1, 2, 3, 4, 6]
+
+
+def test_no_more_files_are_under_way_than_there_are_threads(tmp_path: Path) -> None:
+    under_way: list[int] = []
+    lock, count = threading.Lock(), 0
+
+    def make() -> tuple[str, list[Buffer]]:
+        nonlocal count
+        with lock:
+            count += 1
+            under_way.append(count)
+            name = str(len(under_way))
+        result = file(name)
+        with lock:
+            count -= 1
+        return result
+
+    sink = FileSink([Location.of(str(tmp_path))], max_workers=2)
+    for _ in range(20):
+        sink.submit(make)
+    sink.wait()
+    assert len(list(tmp_path.iterdir())) == 20
+    assert max(under_way) <= 2
+
+
+def submit_all(sink: FileSink, *names: str) -> None:
+    for name in names:
+        sink.submit(lambda name=name: file(name))
+    sink.wait()
+
+
+def failed(sink: FileSink, *names: str) -> WriteError:
+    with pytest.raises(WriteError) as caught:
+        submit_all(sink, *names)
+    return caught.value
+
+
+def test_a_failure_says_where_and_why(tmp_path: Path) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    location = Failing.with_failures(tmp_path.as_uri(), full)
+    error = failed(FileSink([location]), "a")
+    assert f"{tmp_path.as_uri()}/a could not be written" in str(error)
+    assert "No space left on device" in str(error)
+    assert "No index is written" in str(error)
+    assert error.__cause__ is full
+
+
+def test_a_failure_is_raised_by_the_next_file_as_well(tmp_path: Path) -> None:
+    location = Failing.with_failures(tmp_path.as_uri(), OSError("down"))
+    error = failed(FileSink([location], max_workers=1), *map(str, range(100)))
+    assert "down" in str(error)
+    assert len(list(tmp_path.iterdir())) < 99
+
+
+def test_writing_elsewhere_is_tried_again(pauses: list[float]) -> None:
+    location = Failing.with_failures("memory://again", OSError("one"), OSError("two"))
+    sink = FileSink([location], retry=2)
+    sink.submit(lambda: file("a"))
+    sink.wait()
+    assert location.list_names() == ["a"]
+    assert len(pauses) == 2
+    assert 0.5 <= pauses[0] <= 1.0 <= pauses[1] <= 2.0
+
+
+@pytest.mark.parametrize(
+    ("url", "retry", "error"),
+    [
+        ("memory://never", 0, OSError("down")),
+        ("file:///tmp", 2, OSError("down")),
+        ("memory://denied", 2, PermissionError("denied")),
+    ],
+)
+def test_what_will_not_get_better_is_not_tried_again(
+    url: str, retry: int, error: Exception, pauses: list[float]
+) -> None:
+    location = Failing.with_failures(url, error)
+    failed(FileSink([location], retry=retry), "a-file-that-is-never-written")
+    assert pauses == []
+
+
+def test_an_error_of_ours_is_raised_as_it_is() -> None:
+    location = Failing.with_failures("memory://ours", UnsupportedURLError("ours"))
+    sink = FileSink([location])
+    sink.submit(lambda: file("a"))
+    with pytest.raises(UnsupportedURLError, match="ours"):
+        sink.wait()
+
+
+def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"somebody's")
+    sink = FileSink([Location.of(str(tmp_path))])
+    error = failed(sink, "a", "b")
+    assert isinstance(error, DatasetExistsError)
+    sink.remove_all()
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    assert (tmp_path / "a").read_bytes() == b"somebody's"
+
+
+@pytest.mark.parametrize("existed", [True, False])
+def test_everything_can_be_taken_back(tmp_path: Path, existed: bool) -> None:
+    local, remote = tmp_path / "local", Location.of("memory://back")
+    remote.write("other", [b"stays"])
+    if existed:
+        local.mkdir()
+    sink = FileSink([Location.of(str(local)), remote])
+    for number in range(3):
+        sink.submit(lambda number=number: file(str(number)))
+    sink.remove_all()
+    assert local.exists() == existed
+    assert remote.list_names() == ["other"]
+
+
+def test_what_cannot_be_taken_back_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    sink = FileSink([Location.of(str(tmp_path))])
+    sink.write("a", [b""])
+
+    def refuse(self: Location, name: str) -> None:
+        raise PermissionError(name)
+
+    monkeypatch.setattr(Location, "remove", refuse)
+    sink.remove_all()
+    assert "could not clean up" in caplog.text
+
+
+def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(WriteError, match="cannot be written to"):
+        FileSink([Location.of(str(tmp_path / "file" / "below"))])

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError, UnsupportedURLError
+from mdstorm_backend.mds_writer import MDSWriter
+from mdstorm_backend.storage import Location
+from mdstorm_backend.write.target import clear_target, find_targets
+
+
+def write(directory: str | Path, numbers: range = range(3), **options: Any) -> None:
+    with MDSWriter(columns={"n": "int"}, out=str(directory), **options) as writer:
+        for number in numbers:
+            writer.write({"n": number})
+
+
+def files(directory: Path) -> list[str]:
+    return sorted(
+        str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()
+    )
+
+
+def clear(directory: str | Path, *, exist_ok: bool = True) -> None:
+    clear_target(Location.of(str(directory)), exist_ok=exist_ok, first_shard="shard.00000.mds")
+
+
+def test_a_path_is_local_and_a_url_is_not(tmp_path: Path) -> None:
+    local = find_targets(tmp_path, False, None)
+    assert (local.local, local.remote) == (str(tmp_path), None)
+    assert local.to_write == local.all == (Location.of(str(tmp_path)),)
+    remote = find_targets("memory://a", False, {"x": 1})
+    assert (remote.local, remote.remote) == (None, "memory://a")
+    assert remote.to_write == (Location.of("memory://a", {"x": 1}),)
+
+
+def test_a_pair_writes_to_the_second_and_keeps_the_first_on_request(tmp_path: Path) -> None:
+    here, there = Location.of(str(tmp_path)), Location.of("memory://b")
+    moved = find_targets((str(tmp_path), "memory://b"), False, None)
+    assert (moved.to_write, moved.all) == ((there,), (here, there))
+    kept = find_targets((str(tmp_path), "memory://b"), True, None)
+    assert kept.to_write == kept.all == (here, there)
+    assert (kept.local, kept.remote) == (str(tmp_path), "memory://b")
+
+
+def test_a_url_that_is_kept_gets_a_new_local_directory() -> None:
+    kept = find_targets("memory://c", True, None)
+    assert kept.local is not None
+    assert os.listdir(kept.local) == []
+    os.rmdir(kept.local)
+
+
+@pytest.mark.parametrize("out", ["", (), ("a",), ("a", "b", "c"), None, 5, ("memory://x", "a")])
+def test_anything_else_is_refused(out: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="Invalid `out` argument"):
+        find_targets(out, False, None)
+
+
+def test_both_of_a_pair_cannot_be_one(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="same directory"):
+        find_targets((str(tmp_path), tmp_path.as_uri()), True, None)
+
+
+def test_an_unknown_scheme_is_refused() -> None:
+    with pytest.raises(UnsupportedURLError):
+        write("nosuch://bucket/x")
+
+
+@pytest.mark.parametrize("exist_ok", [True, False])
+def test_an_empty_directory_and_none_at_all_are_fine(tmp_path: Path, exist_ok: bool) -> None:
+    clear(tmp_path, exist_ok=exist_ok)
+    clear(tmp_path / "none", exist_ok=exist_ok)
+
+
+def test_a_directory_that_is_not_empty_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(DatasetExistsError, match=r"Directory is not empty: .*notes\.txt") as caught:
+        clear(tmp_path, exist_ok=False)
+    assert isinstance(caught.value, FileExistsError)
+
+
+@pytest.mark.parametrize("options", [{}, {"compression": "zstd"}, {"size_limit": 300}])
+def test_a_dataset_is_replaced_on_request(tmp_path: Path, options: dict[str, Any]) -> None:
+    write(tmp_path, range(50), **options)
+    (tmp_path / "_mdstorm").write_text("our marker")
+    clear(tmp_path)
+    assert files(tmp_path) == []
+
+
+def test_the_parts_of_a_merged_dataset_go_with_it(tmp_path: Path) -> None:
+    write(tmp_path / "a" / "b")
+    index = json.loads((tmp_path / "a/b/index.json").read_text())
+    index["shards"][0]["raw_data"]["basename"] = "a/b/shard.00000.mds"
+    (tmp_path / "index.json").write_text(json.dumps(index))
+    clear(tmp_path)
+    assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize("foreign", ["notes.txt", "shard.00001.mds", "deep/notes.txt"])
+def test_files_that_no_dataset_owns_are_never_removed(tmp_path: Path, foreign: str) -> None:
+    write(tmp_path)
+    (tmp_path / foreign).parent.mkdir(exist_ok=True)
+    (tmp_path / foreign).write_text("mine")
+    before = files(tmp_path)
+    with pytest.raises(DatasetExistsError, match="nothing was removed") as caught:
+        clear(tmp_path)
+    assert foreign in str(caught.value)
+    assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"version": 2, "shards": [{}]}'])
+def test_without_a_readable_index_nothing_is_owned(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "index.json").write_bytes(content)
+    with pytest.raises(DatasetExistsError, match="nothing was removed"):
+        clear(tmp_path)
+    assert files(tmp_path) == ["index.json"]
+
+
+def test_an_index_cannot_point_to_files_elsewhere(tmp_path: Path) -> None:
+    target, other = tmp_path / "target", tmp_path / "other"
+    write(target)
+    write(other)
+    index = (target / "index.json").read_text()
+    (target / "index.json").write_text(index.replace("shard.00000", "../other/shard.00000"))
+    with pytest.raises(DatasetExistsError):
+        clear(target)
+    assert files(other) == ["index.json", "shard.00000.mds"]
+
+
+def test_elsewhere_other_files_may_lie_beside_a_dataset() -> None:
+    location = Location.of("memory://beside")
+    location.write("notes.txt", [b"mine"])
+    location.write("val/index.json", [b"{}"])
+    write("memory://beside")
+    with pytest.raises(DatasetExistsError):
+        write("memory://beside")
+    write("memory://beside", range(5), exist_ok=True)
+    assert location.list_names() == ["index.json", "notes.txt", "shard.00000.mds", "val/index.json"]
+
+
+def test_elsewhere_a_shard_without_an_index_is_in_the_way() -> None:
+    location = Location.of("memory://leftover")
+    location.write("shard.00000.mds", [b"somebody's"])
+    for exist_ok in (True, False):
+        with pytest.raises(DatasetExistsError, match=r"shard\.00000\.mds"):
+            write("memory://leftover", exist_ok=exist_ok)
+    assert bytes(location.read("shard.00000.mds")) == b"somebody's"
