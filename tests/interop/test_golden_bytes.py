@@ -61,6 +61,8 @@ def test_samples_become_the_same_files(name: str, tmp_path: Path) -> None:
     expected = json.loads((GOLDEN / name / "expected.json").read_text())
     if {"png", "jpeg", "pil"} & set(expected["columns_given_to_writer"].values()):
         pytest.importorskip("PIL")
+    if name == "ndarray_dynamic":
+        pytest.importorskip("numpy", "2", reason="an older NumPy has no arrays of 63 dimensions")
     split = "train" if name == "split_train" else "."
     golden, out = GOLDEN / name / split, tmp_path / "out"
     with MDSWriter(

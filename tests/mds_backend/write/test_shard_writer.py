@@ -200,7 +200,7 @@ def test_the_hashes_are_those_of_the_files(tmp_path: Path, compression: str | No
         compression=compression,
         hashes=hashes,
     )
-    writer.write(pa.record_batch({"n": pa.array(range(500), pa.int64())}))
+    writer.write(pa.record_batch([pa.array(range(500), pa.int64())], ["n"]))
     infos = [report.info for report in writer.close()]
     assert len(infos) > 1
     for info in infos:
