@@ -88,7 +88,8 @@ class ShardSource:
             file,
             lambda: self.directory.new_part(lock.path),
             hash_name=self.options.validate_hash,
-            attempts=self.options.retry,
+            # A disk gives the same bytes again.
+            attempts=1 if self.location.is_local_disk else self.options.retry,
             timeout=self.options.timeout,
             sleep=self.sleep,
         )

@@ -1,0 +1,104 @@
+"""The index is read with patience, and a copy of it stays beside the shards."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.mds_backend.cache.shards import (
+    RemoteFileSystem,
+    disconnected,
+    do_not_sleep,
+    files_in,
+    refused,
+    remote,
+)
+
+from mdstorm_backend.cache import CacheOptions, read_index
+from mdstorm_backend.errors import (
+    CredentialsError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    StorageError,
+)
+from mdstorm_backend.storage import Location
+
+
+@pytest.fixture
+def index(source: Path) -> Path:
+    source.mkdir(parents=True)
+    path = source / "index.json"
+    path.write_text('{"shards": [], "version": 2}')
+    return path
+
+
+def read(source: Path, **options: Any) -> bytes:
+    return read_index(remote(source), CacheOptions(**options), sleep=do_not_sleep)
+
+
+def test_the_index_is_read_and_copied_to_a_named_directory(index: Path, local: Path) -> None:
+    assert read(index.parent) == index.read_bytes()
+    assert read(index.parent, directory=str(local)) == index.read_bytes()
+    assert (local / "index.json").read_bytes() == index.read_bytes()
+
+
+def test_reading_is_tried_again(index: Path, storage: type[RemoteFileSystem]) -> None:
+    storage.faults += [disconnected] * 2
+    assert read(index.parent, retry=3) == index.read_bytes()
+
+
+def test_failures_that_stay_are_named(index: Path, storage: type[RemoteFileSystem]) -> None:
+    storage.faults += [disconnected] * 2
+    with pytest.raises(StorageError, match=r"index\.json cannot be read, after 2 attempts"):
+        read(index.parent)
+    storage.faults += [refused]
+    with pytest.raises(CredentialsError, match="Access Denied"):
+        read(index.parent)
+    index.unlink()
+    with pytest.raises(DatasetNotFoundError, match=r"has no index\.json"):
+        read(index.parent)
+
+
+def test_the_copy_serves_while_the_storage_is_away(
+    index: Path, local: Path, storage: type[RemoteFileSystem], caplog: pytest.LogCaptureFixture
+) -> None:
+    read(index.parent, directory=str(local))
+    storage.faults += [disconnected]
+    with caplog.at_level(logging.WARNING):
+        assert read(index.parent, directory=str(local), retry=1) == index.read_bytes()
+    assert "using the copy of the index" in caplog.text
+
+
+def test_a_new_state_of_the_dataset_replaces_our_copy(index: Path, local: Path) -> None:
+    read(index.parent, directory=str(local))
+    index.write_text('{"shards": [], "version": 2, "mdstorm": {}}')
+    assert read(index.parent, directory=str(local)) == index.read_bytes()
+    assert (local / "index.json").read_bytes() == index.read_bytes()
+
+
+def test_the_index_of_another_dataset_that_somebody_put_there_stays(
+    index: Path, local: Path
+) -> None:
+    local.mkdir()
+    (local / "index.json").write_text('{"shards": [1], "version": 2}')
+    with pytest.raises(InvalidArgumentError, match=r"another dataset.*Name another directory"):
+        read(index.parent, directory=str(local))
+    assert (local / "index.json").read_text() == '{"shards": [1], "version": 2}'
+
+
+def test_the_same_index_in_another_spelling_is_left_as_it_is(index: Path, local: Path) -> None:
+    local.mkdir()
+    text = json.dumps(json.loads(index.read_text()), indent=2)
+    (local / "index.json").write_text(text)
+    assert read(index.parent, directory=str(local)) == index.read_bytes()
+    assert (local / "index.json").read_text() == text
+    assert files_in(local) == ["index.json"]
+
+
+def test_the_datasets_own_directory_gets_no_copy(index: Path) -> None:
+    options = CacheOptions(directory=str(index.parent))
+    assert read_index(Location.of(str(index.parent)), options) == index.read_bytes()
+    assert not (index.parent / ".mdstorm").exists()

@@ -1,0 +1,97 @@
+"""Listing and clearing the cache, which removes what the cache made and nothing else."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+from tests.mds_backend.cache.shards import cache, contents, files_in, make_shards, remote
+
+from mdstorm_backend.cache import CacheOptions, read_index
+from mdstorm_backend.cache.directory import CacheDirectory
+from mdstorm_backend.cache.inventory import clear_cached, list_cached
+from mdstorm_backend.cache.locks import try_lock
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "default cache"
+
+
+def test_there_is_nothing_at_first() -> None:
+    assert list_cached() == []
+    assert clear_cached() == 0
+
+
+def test_datasets_are_listed_with_what_they_take_the_least_recently_used_first(
+    source: Path,
+) -> None:
+    for number, name in enumerate(["b", "a", "c"]):
+        infos = make_shards(source / name, number + 1)
+        files = cache(source / name)
+        for info in infos:
+            files.open(info)
+        (found,) = [entry for entry in list_cached() if entry.url.endswith(name)]
+        for info in infos:
+            os.utime(CacheDirectory(found.directory).record(info.raw_data.basename), (9, number))
+    found = list_cached()
+    assert [(e.url, e.shards, e.bytes) for e in found] == [
+        (f"faulty://{source}/b", 1, 1000),
+        (f"faulty://{source}/a", 2, 2000),
+        (f"faulty://{source}/c", 3, 3000),
+    ]
+    assert found[2].last_use == datetime.fromtimestamp(2, timezone.utc)
+
+
+def test_clearing_removes_one_dataset_or_all(source: Path, root: Path) -> None:
+    for name in ("a", "b"):
+        for info in make_shards(source / name, 2):
+            cache(source / name).open(info)
+    assert clear_cached(url=f"faulty://{source}/a/") == 2000
+    assert [entry.url for entry in list_cached()] == [f"faulty://{source}/b"]
+    assert clear_cached() == 2000
+    assert list(root.iterdir()) == []
+
+
+def test_clearing_a_named_directory_leaves_other_files(source: Path, local: Path) -> None:
+    infos = make_shards(source / "0", 2)
+    (source / "0" / "index.json").write_text('{"shards": [], "version": 2}')
+    make_shards(local, 1)
+    (local / "notes.txt").write_text("mine")
+    (local / "empty").mkdir()
+    files = cache(source / "0", directory=local)
+    for info in infos:
+        files.open(info)
+    read_index(remote(source / "0"), CacheOptions(directory=str(local)))
+    assert [entry.shards for entry in list_cached(str(local))] == [1]
+    assert clear_cached(str(local)) == 1000
+    assert files_in(local) == ["notes.txt", infos[0].raw_data.basename]
+    assert (local / "empty").is_dir()
+    assert not (local / ".mdstorm").exists()
+
+
+def test_a_cache_goes_on_after_it_was_cleared(source: Path, root: Path) -> None:
+    infos = make_shards(source, 2)
+    files = cache(source)
+    held = files.open(infos[0])
+    clear_cached()
+    assert bytes(held) == contents(infos)[0]
+    assert [bytes(files.open(info)) for info in infos] == contents(infos)
+    assert len(list_cached()) == 1
+
+
+def test_a_shard_that_is_being_brought_stays(source: Path, root: Path) -> None:
+    infos = make_shards(source, 2)
+    files = cache(source)
+    for info in infos:
+        files.open(info)
+    (entry,) = list_cached()
+    lock = try_lock(CacheDirectory(entry.directory).record(infos[0].raw_data.basename))
+    assert lock is not None
+    with lock:
+        assert clear_cached() == 1000
+    assert [entry.shards for entry in list_cached()] == [1]
+    assert clear_cached() == 1000
+    assert list(root.iterdir()) == []

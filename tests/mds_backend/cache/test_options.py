@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mdstorm_backend.cache import CacheOptions
+from mdstorm_backend.cache.options import parse_bytes
+from mdstorm_backend.errors import InvalidArgumentError
+
+
+@pytest.mark.parametrize(
+    ("value", "size"),
+    [
+        (1, 1),
+        (2.0, 2),
+        ("100", 100),
+        ("100b", 100),
+        ("1kb", 1024),
+        (" 10 KB ", 10240),
+        ("1.5mb", 3 << 19),
+        ("1e2kb", 102400),
+        ("10gb", 10 << 30),
+        ("2TB", 2 << 40),
+    ],
+)
+def test_sizes_are_numbers_or_texts_with_units_of_1024(value: Any, size: int) -> None:
+    assert parse_bytes(value, name="it") == size
+    assert CacheOptions(limit=value).limit == size
+
+
+@pytest.mark.parametrize(
+    "value", [0, -1, "", "0", "-1", "1 kbit", "many", "1..2kb", True, [], 1e400]
+)
+def test_other_sizes_are_refused(value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="cache limit must be a positive number"):
+        CacheOptions(limit=value)
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ({"retry": 0}, "attempts at a download must be 1 or more, found 0"),
+        ({"retry": 1.5}, "1 or more"),
+        ({"timeout": 0}, "timeout of a download must be a positive"),
+        ({"timeout": float("nan")}, "timeout of a download must be a positive"),
+        ({"validate_hash": "sha0"}, "sha0"),
+        ({"directory": "s3://bucket/cache"}, "must be a local path, found 's3://bucket/cache'"),
+    ],
+)
+def test_values_outside_their_domain_are_refused(option: dict[str, Any], text: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=text):
+        CacheOptions(**option)
+
+
+def test_a_directory_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert CacheOptions(directory="x").directory == str(tmp_path / "x")
+    assert CacheOptions(directory=f"file://{tmp_path}/x/").directory == str(tmp_path / "x")
+
+
+def test_options_pickle() -> None:
+    options = CacheOptions(directory="/x", limit=7, validate_hash="md5", retry=3, keep_zip=True)
+    assert pickle.loads(pickle.dumps(options)) == options  # noqa: S301 - our own bytes
