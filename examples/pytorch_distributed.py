@@ -47,8 +47,6 @@ def train(rank: int, converter: SparkDatasetConverter, rendezvous: str) -> None:
 
     slope = model.module.weight.item()
     print(f"rank {rank}: rows {rows} in batches of {sizes}, slope {slope:.4f}", flush=True)
-    # No rank leaves while another, or a thread of Gloo, is still busy with the last batch.
-    dist.barrier()
     dist.destroy_process_group()
 
 
@@ -58,7 +56,14 @@ def main() -> None:
         rows = spark.range(ROWS).selectExpr("id", f"id / {ROWS} AS x", f"3 * id / {ROWS} AS y")
         converter = make_spark_converter(rows.repartition(4))
         # The converter pickles: it only says where the shards lie, and how many rows they hold.
-        mp.spawn(train, (converter, f"file://{folder}/rendezvous"), nprocs=RANKS)
+        # Unlike "spawn", "forkserver" ends a rank without tearing its interpreter down, which would
+        # abort if a thread of Gloo had not finished yet.
+        mp.start_processes(
+            train,
+            (converter, f"file://{folder}/rendezvous"),
+            nprocs=RANKS,
+            start_method="forkserver",
+        )
         converter.delete()
 
 
