@@ -1,0 +1,73 @@
+"""Runs a `StreamingDataLoader` of MosaicML Streaming and prints the ids and the state as JSON.
+
+    stream.py RUNS_JSON
+
+The file holds a list of runs, objects with the keys ``dataset`` and ``loader`` (arguments),
+``streams`` (a list of arguments, or null), ``world`` (nodes, ranks per node), ``passes``,
+``batches`` (of the last pass; null for all) and ``state`` (to load, or null).
+
+Ranks are played one after the other: a process is told which one it is, for the order alone.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from streaming import Stream, StreamingDataLoader, StreamingDataset
+from streaming.base import dataloader
+from streaming.base.world import World
+
+
+class Played(World):
+    """The world that is played."""
+
+    shape = (1, 1, 0)
+
+    @classmethod
+    def detect(cls) -> World:
+        nodes, ranks, rank = cls.shape
+        return World(nodes, ranks, 1, rank)
+
+
+def play(run: dict[str, Any], rank: int) -> dict[str, Any]:
+    arguments = dict(run["dataset"])
+    if run["streams"] is not None:
+        arguments["streams"] = [Stream(**stream) for stream in run["streams"]]
+    replication = arguments.pop("replication", None)
+    dataset = StreamingDataset(**arguments)
+    dataset.replication = replication
+    Played.shape = (*run["world"], rank)
+    world = Played.detect()
+    dataset._parallel_rank_world = world.replicate(replication) if replication else world
+    dataset.length = -(-dataset.epoch_size // dataset._parallel_rank_world.num_ranks)
+    loader = StreamingDataLoader(dataset, **run["loader"])
+    if run["state"] is not None:
+        loader.load_state_dict(run["state"])
+    passes = [
+        [batch["number"].tolist() for batch in islice(loader, None)]
+        for _ in range(run["passes"] - 1)
+    ]
+    iterator = iter(loader)
+    passes.append([batch["number"].tolist() for batch in islice(iterator, run["batches"])])
+    state = loader.state_dict()
+    if run["batches"] is not None:
+        list(iterator)  # so that its threads and workers end
+    return {"passes": passes, "state": state, "len": len(loader)}
+
+
+def main() -> None:
+    dataloader.World = Played
+    runs = json.loads(Path(sys.argv[1]).read_text())
+    results = []
+    for run in runs:
+        nodes, ranks = run["world"]
+        results.append([play(run, rank) for rank in range(nodes * ranks)])
+    print(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()

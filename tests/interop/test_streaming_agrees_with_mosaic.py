@@ -1,0 +1,194 @@
+"""The same samples in the same batches as MosaicML Streaming's loader, and states both ways."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.interop.conftest import RunInMosaic
+from tests.mds_backend.datasets import write_dataset
+
+from mdstorm_backend import Stream, StreamingDataLoader, StreamingDataset
+
+
+@dataclass(frozen=True)
+class Run:
+    """One loader on each rank of a world."""
+
+    dataset: Mapping[str, Any]
+    batch_size: int = 4
+    num_workers: int = 0
+    drop_last: bool = False
+    world: tuple[int, int] = (1, 1)
+    streams: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"a": {}})
+    passes: int = 2
+    batches: int | None = None
+    state: Mapping[str, Any] | None = None
+
+    def to_json(self, data: Path) -> dict[str, Any]:
+        sources, loader = self._arguments(data)
+        streams = sources.pop("streams", None)
+        return {
+            "dataset": {**sources, **self.dataset, "batch_size": self.batch_size},
+            "streams": streams,
+            "loader": loader,
+            "world": self.world,
+            "passes": self.passes,
+            "batches": self.batches,
+            "state": self.state,
+        }
+
+    def _arguments(self, data: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+        loader = {
+            "batch_size": self.batch_size,
+            "num_workers": self.num_workers,
+            "drop_last": self.drop_last,
+        }
+        if list(self.streams) == ["a"] and not self.streams["a"]:
+            return {"local": str(data / "a")}, loader
+        streams = [{"local": str(data / name), **kw} for name, kw in self.streams.items()]
+        return {"streams": streams}, loader
+
+    def ours(self, data: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+        """What our loaders give, rank by rank."""
+        nodes, ranks = self.world
+        results = []
+        for rank in range(nodes * ranks):
+            with monkeypatch.context() as environment:
+                environment.setenv("RANK", str(rank))
+                environment.setenv("WORLD_SIZE", str(nodes * ranks))
+                environment.setenv("LOCAL_WORLD_SIZE", str(ranks))
+                results.append(self._rank(data))
+        return results
+
+    def _rank(self, data: Path) -> dict[str, Any]:
+        sources, options = self._arguments(data)
+        if "streams" in sources:
+            sources["streams"] = [Stream(**stream) for stream in sources["streams"]]
+        dataset = StreamingDataset(**sources, **self.dataset, batch_size=self.batch_size)
+        loader = StreamingDataLoader(dataset, **options)
+        if self.state is not None:
+            loader.load_state_dict(dict(self.state))
+        passes = [[b["number"].tolist() for b in loader] for _ in range(self.passes - 1)]
+        iterator = iter(loader)
+        passes.append([b["number"].tolist() for b in islice(iterator, self.batches)])
+        state = loader.state_dict()
+        iterator.close()
+        return {"passes": passes, "state": state, "len": len(loader)}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three datasets in shards of several sizes, no number in two of them."""
+    directory = tmp_path_factory.mktemp("data")
+    for start, name, rows in ((0, "a", 90), (1000, "b", 41), (2000, "c", 64)):
+        write_dataset(
+            directory / name,
+            {"number": range(start, start + rows)},
+            {"number": "long"},
+            shard_size=2_000,
+            tasks=4,
+        )
+    return directory
+
+
+def in_mosaic(run_in_mosaic: RunInMosaic, data: Path, runs: list[Run], tmp_path: Path) -> Any:
+    file = tmp_path / "runs.json"
+    file.write_text(json.dumps([run.to_json(data) for run in runs]))
+    return run_in_mosaic("stream.py", file)
+
+
+def five_keys(state: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in state.items() if key != "mdstorm"}
+
+
+SHUFFLED = {"shuffle": True, "shuffle_seed": 7}
+WEIGHTED: dict[str, Any] = {
+    "a": {"proportion": 0.5},
+    "b": {"proportion": 0.2},
+    "c": {"proportion": 0.3},
+}
+ALL: dict[str, Any] = {"a": {}, "b": {}, "c": {}}
+
+RUNS = [
+    Run({}),
+    Run(SHUFFLED),
+    Run({**SHUFFLED, "shuffle_algo": "py1br", "shuffle_block_size": 20}, batch_size=7),
+    Run({**SHUFFLED, "shuffle_algo": "py1s"}, num_workers=2),
+    Run({**SHUFFLED, "shuffle_algo": "py2s", "num_canonical_nodes": 4}, world=(2, 1)),
+    Run({**SHUFFLED, "shuffle_algo": "naive", "partition_algo": "orig"}, world=(1, 3)),
+    Run({**SHUFFLED, "epoch_size": 50, "sampling_granularity": 3}, num_workers=2, drop_last=True),
+    Run({**SHUFFLED, "epoch_size": "0.2k", "sampling_method": "fixed"}, world=(2, 2)),
+    Run({**SHUFFLED, "replication": 2}, world=(2, 2)),
+    Run({**SHUFFLED, "num_canonical_nodes": 4}, streams=WEIGHTED, num_workers=3),
+    Run({"epoch_size": 100}, streams=ALL),
+    Run(SHUFFLED, streams={"a": {"repeat": 0.5}, "b": {"choose": 60}, "c": {}}, world=(1, 2)),
+    Run({**SHUFFLED, "batching_method": "stratified"}, streams=WEIGHTED, batch_size=10),
+    Run({**SHUFFLED, "batching_method": "per_stream"}, streams=ALL, num_workers=2),
+    Run({**SHUFFLED, "batching_method": "device_per_stream"}, streams=ALL, world=(1, 2)),
+    Run({}, num_workers=2, drop_last=True, batch_size=8, world=(1, 2)),
+]
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create 3 worker processes")
+def test_batches_hold_the_same_samples(
+    run_in_mosaic: RunInMosaic, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = in_mosaic(run_in_mosaic, data, RUNS, tmp_path)
+    for run, expected in zip(RUNS, theirs, strict=True):
+        found = run.ours(data, monkeypatch)
+        for ours, their in zip(found, expected, strict=True):
+            assert ours["passes"] == their["passes"], run
+            assert ours["len"] == their["len"], run
+            assert five_keys(ours["state"]) == their["state"], run
+
+
+#: A run that is left in the middle, and the world in which it goes on.
+INTERRUPTED: list[tuple[Run, dict[str, Any]]] = [
+    (Run({}, batches=4), {"num_workers": 2}),
+    (Run(SHUFFLED, batches=3, num_workers=2), {"batch_size": 2, "world": (1, 2)}),
+    (
+        Run({**SHUFFLED, "num_canonical_nodes": 4}, batches=2, world=(2, 2), passes=1),
+        {"batch_size": 8, "world": (1, 2), "num_workers": 1},
+    ),
+    (
+        Run({**SHUFFLED, "num_canonical_nodes": 2}, batches=2, world=(2, 1), batch_size=6),
+        {"batch_size": 4, "world": (3, 1)},
+    ),
+    (
+        Run({**SHUFFLED, "batching_method": "stratified"}, 10, streams=WEIGHTED, batches=5),
+        {"batch_size": 5, "world": (1, 2)},
+    ),
+    (Run({**SHUFFLED, "replication": 2}, world=(1, 2), batches=5), {"num_workers": 2}),
+]
+
+
+def test_states_go_both_ways(
+    run_in_mosaic: RunInMosaic, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = in_mosaic(run_in_mosaic, data, [run for run, _ in INTERRUPTED], tmp_path)
+    rests = []
+    for (run, elsewhere), theirs in zip(INTERRUPTED, first, strict=True):
+        (state, *_) = (rank["state"] for rank in theirs)
+        ours = run.ours(data, monkeypatch)[0]["state"]
+        assert five_keys(ours) == state
+        rest = {**vars(run), **elsewhere, "batches": None, "passes": 2}
+        # Their state here, our state there: extra key and all.
+        rests.append((Run(**{**rest, "state": state}), Run(**{**rest, "state": ours})))
+    theirs = in_mosaic(run_in_mosaic, data, [there for _, there in rests], tmp_path)
+    for (here, _), expected in zip(rests, theirs, strict=True):
+        found = here.ours(data, monkeypatch)
+        for ours, their in zip(found, expected, strict=True):
+            assert ours["passes"] == their["passes"], here
+
+
+def test_our_states_fit_where_mosaic_keeps_them(data: Path) -> None:
+    streams = [Stream(local=str(data / name)) for name in ("a", "b", "c")]
+    dataset = StreamingDataset(streams=streams, batch_size=4, **SHUFFLED)
+    state = StreamingDataLoader(dataset, batch_size=4).state_dict()
+    assert len(json.dumps(state, sort_keys=True)) < 1024
