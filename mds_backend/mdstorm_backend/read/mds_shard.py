@@ -70,7 +70,7 @@ class MDSShard:
         self.url = url
         self.offsets, self._extra = parse_header(self._data, info, url=url)
         self.num_samples = info.samples
-        #: The validity of arrays of varying length, a list for each: where those begin is not stored.
+        #: The validity of the elements of ragged arrays, as lists of the same lengths.
         self._element_masks: dict[str, pa.ListArray] = {}
         self._samplers: dict[tuple[str, ...] | None, SampleDecoder] = {}
         self.is_fixed = self.layout.is_fixed

@@ -11,6 +11,8 @@ from __future__ import annotations
 import struct
 import weakref
 from collections.abc import Callable, Sequence
+from datetime import date
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from mdstorm_backend.read.mds_shard import MDSShard
 
 __all__ = ["SampleDecoder", "sample_decoder"]
+
+#: The number of 1970-01-01 among Python's dates.
+_EPOCH = date(1970, 1, 1).toordinal()
 
 SampleDecoder: TypeAlias = Callable[[int], dict[str, Any]]
 
@@ -156,12 +161,17 @@ class _ColumnDecoder:
             return self._is_typed and not _is_text(self.column.arrow_type)
         if self._encoding.size is None and kind != "ndarray":
             # What stands in the place of a null need not be decodable.
-            return self._is_typed or self.column.null_count > 0
-        if not self._is_typed:
+            is_plain = not self._is_typed or pa.types.is_decimal(self.column.arrow_type)
+            return self.column.null_count > 0 or not is_plain
+        if not self._is_typed or self._is_date:
             return False
         if self._dtype is None or self.column.element_null_count:
             return True
-        return self._to_python and self._dtype.kind not in "biuf"
+        return self._to_python and not _is_number(self.column)
+
+    @property
+    def _is_date(self) -> bool:
+        return self._is_typed and bool(pa.types.is_date(self.column.arrow_type))
 
     def of_row(self) -> _OfRow:
         """Return the function for a column of samples of one size."""
@@ -182,6 +192,9 @@ class _ColumnDecoder:
         if encoding.kind == "str":
             return lambda start, stop: str(data[start:stop], "utf-8")
         build: Callable[[Any], Any] = object_decoder(encoding.kind, self.column, self._shard.url)
+        if self._is_typed:
+            scale = self.column.arrow_type.scale
+            return lambda start, stop: _with_scale(build(str(data[start:stop], "utf-8")), scale)
         if encoding.kind in TEXTS:
             return lambda start, stop: build(str(data[start:stop], "utf-8"))
         return lambda start, stop: build(data[start:stop].tobytes())
@@ -201,7 +214,8 @@ class _ColumnDecoder:
 
     def _view(self, start: int, count: int, stride: int) -> npt.NDArray[Any]:
         """Return all places where a value may begin as an array of values."""
-        dtype, shape = self._dtype, self._encoding.shape
+        dtype = self._encoding.dtype if self._is_date else self._dtype
+        shape = self._encoding.shape
         assert dtype is not None
         assert shape is not None
         strides = (stride, *np.empty(shape, dtype).strides)
@@ -211,11 +225,28 @@ class _ColumnDecoder:
         return view
 
     def _of_view(self, view: npt.NDArray[Any]) -> _OfRow:
+        if self._is_date:
+            get = view.item
+            if self._to_python:
+                return lambda place: date.fromordinal(get(place) + _EPOCH)
+            return lambda place: np.datetime64(get(place), "D")
         if not self._encoding.shape:
             return view.item if self._to_python else view.__getitem__
         if self._to_python:
             return lambda place: view[place].tolist()
         return lambda place: view[place].copy()
+
+
+def _with_scale(number: Decimal, scale: int) -> Decimal:
+    if number.as_tuple().exponent != -scale:
+        raise ValueError(f"the decimal {number} has other digits than its type says")
+    return number
+
+
+def _is_number(column: Column) -> bool:
+    type_ = column.arrow_type.value_type if column.is_array else column.arrow_type
+    types = pa.types
+    return bool(types.is_integer(type_) or types.is_floating(type_) or types.is_boolean(type_))
 
 
 def _is_text(type_: pa.DataType) -> bool:

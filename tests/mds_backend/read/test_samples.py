@@ -1,0 +1,261 @@
+"""One sample at a time: with Spark types what the core gives, without them what is stored."""
+
+from __future__ import annotations
+
+import gc
+import json
+import pickle
+import struct
+import weakref
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.mds_backend.datasets import array_of, write_dataset
+from tests.mds_backend.foreign import foreign_shard
+from tests.mds_backend.strategies import Data, data, moderate
+
+from mdstorm_backend.encodings import ARRAY_CODES, ARRAY_DTYPES
+from mdstorm_backend.errors import (
+    CorruptDatasetError,
+    UnsafeTypeError,
+    UnsupportedEncodingError,
+)
+from mdstorm_backend.read.mds_shard import MDSShard
+
+few = settings(deadline=None, max_examples=60)
+
+
+def by_core(shard: MDSShard, row: int, columns: Sequence[str]) -> dict[str, Any]:
+    batch = shard.read(np.array([row]), columns, exact_nulls=True)
+    return {
+        name: values[0] if isinstance(values, np.ndarray) else values[0].as_py()
+        for name, values in batch.items()
+    }
+
+
+def identity(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.dtype, value.shape, value.tobytes(), value.flags.writeable
+    return type(value), repr(value)
+
+
+@moderate
+@given(data(min_rows=1, max_rows=8), st.randoms(use_true_random=False))
+def test_with_spark_types_a_sample_is_a_row_of_the_core(given_: Data, random: Any) -> None:
+    with TemporaryDirectory() as directory:
+        dataset = write_dataset(directory, given_.table, given_.fields)
+        shard = dataset.shard(0)
+        names = random.sample(given_.table.column_names, random.randint(1, len(given_.fields)))
+        for row in range(shard.num_samples):
+            for columns in (None, names):
+                sample = shard.sample(row, columns)
+                expected = by_core(shard, row, columns or dataset.schema.names)
+                assert list(sample) == list(expected)
+                assert {n: identity(v) for n, v in sample.items()} == {
+                    n: identity(v) for n, v in expected.items()
+                }
+
+
+CODES = {name: code for code, name in ARRAY_CODES.items()}
+
+
+def array_header(array: np.ndarray) -> bytes:
+    return bytes([array.ndim << 2 | 1]) + struct.pack(f"<{array.ndim}H", *array.shape)
+
+
+def stored(encoding: str, value: Any) -> bytes:
+    """Encode a value by hand."""
+    if isinstance(value, np.ndarray):
+        start = b"" if encoding.count(":") == 2 else array_header(value)
+        code = bytes([CODES[value.dtype.name]]) if encoding == "ndarray" else b""
+        return code + start + value.tobytes()
+    if isinstance(value, (bytes, np.generic)):
+        return bytes(value) if isinstance(value, bytes) else value.tobytes()
+    if encoding == "int":
+        return struct.pack("<q", value)
+    texts = {"json": json.dumps, "pkl": pickle.dumps}
+    text = texts.get(encoding, str)(value)
+    return text if isinstance(text, bytes) else text.encode()
+
+
+@st.composite
+def typed_values(draw: st.DrawFn) -> tuple[str, int | None, list[Any]]:
+    """An encoding, the size of its values, and three of them."""
+    kind = draw(
+        st.sampled_from(
+            [
+                "int",
+                "bytes",
+                "str",
+                "json",
+                "pkl",
+                "str_int",
+                "str_float",
+                "str_decimal",
+                "scalar",
+                "ndarray",
+                "ndarray:",
+                "ndarray::",
+            ]
+        )
+    )
+    if kind == "scalar":
+        dtype = draw(st.sampled_from(sorted(ARRAY_DTYPES)))
+        numbers = draw(st.lists(st.integers(0, 100), min_size=3, max_size=3))
+        return dtype, np.dtype(dtype).itemsize, [np.dtype(dtype).type(n) for n in numbers]
+    if kind.startswith("ndarray"):
+        dtype = draw(st.sampled_from(sorted(ARRAY_DTYPES)))
+        shape = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
+        arrays = [np.full(shape, n, dtype) for n in range(3)]
+        if kind == "ndarray::":
+            text = f"ndarray:{dtype}:{','.join(map(str, shape))}"
+            return text, arrays[0].nbytes, arrays
+        return (kind if kind == "ndarray" else f"ndarray:{dtype}"), None, arrays
+    values: st.SearchStrategy[Any] = {
+        "int": st.integers(-(1 << 63), (1 << 63) - 1),
+        "bytes": st.binary(max_size=5),
+        "str": st.text(max_size=5),
+        "json": st.none() | st.lists(st.text(max_size=3) | st.integers(), max_size=3),
+        "pkl": st.none() | st.tuples(st.integers(), st.text(max_size=3)),
+        "str_int": st.integers(),
+        "str_float": st.floats(),
+        "str_decimal": st.decimals(allow_nan=False),
+    }[kind]
+    return kind, 8 if kind == "int" else None, draw(st.lists(values, min_size=3, max_size=3))
+
+
+@few
+@given(st.lists(typed_values(), min_size=1, max_size=5))
+def test_without_spark_types_a_sample_is_what_was_encoded(
+    columns: list[tuple[str, int | None, list[Any]]],
+) -> None:
+    names = [f"c{i}" for i in range(len(columns))]
+    encodings = {n: (e, size) for n, (e, size, _) in zip(names, columns, strict=True)}
+    samples = []
+    for row in range(3):
+        values = [stored(encoding, values[row]) for encoding, _, values in columns]
+        sizes = [len(v) for v, (_, size, _) in zip(values, columns, strict=True) if size is None]
+        samples.append(struct.pack(f"<{len(sizes)}I", *sizes) + b"".join(values))
+    shard = foreign_shard(samples, encodings, allow_unsafe_types=True)
+    for row in range(3):
+        expected = {n: identity(v[row]) for n, (_, _, v) in zip(names, columns, strict=True)}
+        sample = shard.sample(row)
+        assert {name: identity(value) for name, value in sample.items()} == expected
+        backwards = shard.sample(row, names[::-1])
+        assert list(backwards) == names[::-1]
+        assert {name: identity(value) for name, value in backwards.items()} == expected
+
+
+def test_arrays_of_a_sample_are_its_own() -> None:
+    shard = foreign_shard([b"\x01\x02", b"\x03\x04"], {"a": ("ndarray:uint8:2", 2)})
+    shard.sample(0)["a"][:] = 9
+    assert shard.sample(0)["a"].tolist() == [1, 2]
+    assert shard.sample(0)["a"].flags.owndata
+
+
+def test_some_columns_are_decoded_in_the_order_asked_for(tmp_path: Path) -> None:
+    dataset = write_dataset(
+        tmp_path,
+        {"a": [1, None], "b": ["x", None], "c": [[1], None], "d": [Decimal("1.50"), None]},
+        {"a": "long", "b": "string", "c": array_of("long"), "d": "decimal(5,2)"},
+    )
+    shard = dataset.shard(0)
+    assert list(shard.sample(0, ["d", "a"]).items()) == [("d", Decimal("1.50")), ("a", 1)]
+    assert list(shard.sample(0, ("b",)).items()) == [("b", "x")]
+    assert shard.sample(1) == dict.fromkeys("abcd")
+    assert shard.sample(1, ["c"]) == {"c": None}
+    assert shard.sample(0, []) == {}
+
+
+@pytest.mark.parametrize("row", [-1, 2, 1 << 40])
+@pytest.mark.parametrize("encoding", [("int8", 1), ("str", None)])
+def test_there_is_no_sample_beyond_the_shard(row: int, encoding: tuple[str, int | None]) -> None:
+    samples = [b"\x01", b"\x02"] if encoding[1] else [struct.pack("<I", 1) + b"a"] * 2
+    shard = foreign_shard(samples, {"a": encoding})
+    with pytest.raises(IndexError, match=f"sample {row} of 2"):
+        shard.sample(row)
+
+
+def test_rows_may_be_numpy_integers() -> None:
+    shard = foreign_shard([struct.pack("<I", 1) + b"a"] * 2, {"a": ("str", None)})
+    assert shard.sample(np.int64(1)) == {"a": "a"}  # type: ignore[arg-type]
+
+
+DAMAGED: dict[str, tuple[str, bytes]] = {
+    "not utf-8": ("str", b"\xff"),
+    "no integer": ("str_int", b"x"),
+    "no float": ("str_float", b""),
+    "no decimal": ("str_decimal", b"1,5"),
+    "no json": ("json", b"{"),
+    "nested too deep": ("json", b"[" * 100_000),
+    "no pickle": ("pkl", b"\x80\x04."),
+    "no array": ("ndarray", b""),
+    "array of a huge shape": ("ndarray:int8", b"\x07" + b"\xff" * 8),
+    "unknown dtype": ("ndarray", b"\x07\x04\x01\x00"),
+}
+
+
+@pytest.mark.parametrize(("encoding", "value"), DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_value_is_an_error_that_names_the_shard(encoding: str, value: bytes) -> None:
+    sample = struct.pack("<I", len(value)) + value
+    shard = foreign_shard([sample], {"a": (encoding, None)}, allow_unsafe_types=True)
+    with pytest.raises(CorruptDatasetError, match=r"x\.mds") as caught:
+        shard.sample(0)
+    assert caught.value.url == shard.url
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (0, 0), (1 << 31, 2), ((1 << 32) - 1, 3)])
+def test_sizes_that_do_not_add_up_are_an_error(sizes: tuple[int, int]) -> None:
+    shard = foreign_shard(
+        [struct.pack("<2I", *sizes) + b"abc"], {"a": ("str", None), "b": ("bytes", None)}
+    )
+    with pytest.raises(CorruptDatasetError, match="do not add up"):
+        shard.sample(0)
+
+
+def test_a_sample_shorter_than_its_sizes_is_an_error() -> None:
+    shard = foreign_shard([b"\x01"], {"a": ("str", None)})
+    with pytest.raises(CorruptDatasetError):
+        shard.sample(0)
+
+
+def test_opaque_columns_are_left_out_by_name() -> None:
+    sample = struct.pack("<I", 2) + b"??" + b"\x07"
+    shard = foreign_shard([sample], {"a": ("later", None), "b": ("int8", 1)})
+    assert shard.sample(0, ["b"]) == {"b": 7}
+    with pytest.raises(UnsupportedEncodingError, match="'a' has encoding 'later'"):
+        shard.sample(0)
+
+
+def test_pickles_are_not_loaded_unless_allowed() -> None:
+    value = pickle.dumps({"a": 1})
+    sample = struct.pack("<I", len(value)) + value
+    allowed = foreign_shard([sample], {"a": ("pkl", None)}, allow_unsafe_types=True)
+    assert allowed.sample(0) == {"a": {"a": 1}}
+    with pytest.raises(UnsafeTypeError, match="allow_unsafe_types=True"):
+        foreign_shard([sample], {"a": ("pkl", None)}).sample(0)
+
+
+def test_a_shard_that_was_sampled_is_freed_at_once(tmp_path: Path) -> None:
+    dataset = write_dataset(
+        tmp_path, {"a": [1, None], "b": [["x"], None]}, {"a": "long", "b": array_of("string")}
+    )
+    info = dataset.index.shards[0]
+    content = (tmp_path / info.raw_data.basename).read_bytes()
+    shard = MDSShard(content, info, dataset.schema, url="x.mds")
+    shard.sample(0)
+    shard.sample(1, ["a"])
+    reference = weakref.ref(shard)
+    gc.disable()
+    try:
+        del shard
+        assert reference() is None
+    finally:
+        gc.enable()
