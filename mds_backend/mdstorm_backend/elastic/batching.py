@@ -7,24 +7,19 @@ of any of them for any rank. Ids are of samples in all streams one after another
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.elastic.arrays import IntArray
-from mdstorm_backend.elastic.partitions import Cells, Partition
-from mdstorm_backend.elastic.sampling import Resampling, ShardSample, resample
-from mdstorm_backend.elastic.shuffles import permutation
+from mdstorm_backend.elastic.cells import Cells
+from mdstorm_backend.elastic.epoch import Epoch, StreamIds
+from mdstorm_backend.elastic.partitions import Partition
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.user_warnings import warn_user
 
-if TYPE_CHECKING:
-    from mdstorm_backend.elastic.elastic_order import ElasticOrder
-
-__all__ = ["BATCHING_METHODS", "Epoch", "Schedule", "schedule"]
+__all__ = ["BATCHING_METHODS", "Schedule", "schedule"]
 
 #: Names of the batching methods.
 BATCHING_METHODS = ("random", "stratified", "per_stream", "device_per_stream")
@@ -45,109 +40,6 @@ class Schedule(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Epoch:
-    """What decides the ids of an epoch.
-
-    Attributes
-    ----------
-    order : ElasticOrder
-        With canonical nodes and block size resolved.
-    streams : tuple of ShardSample
-        What each stream gives.
-    proportions : tuple of float
-        Each stream's part of the epoch.
-    num_nodes, ranks_per_node : int
-        P and R.
-    epoch : int
-        Number of the epoch.
-    sample_in_epoch : int
-        Samples that the whole world has seen.
-    initial_physical_nodes : int or None
-        The number of nodes with which the epoch began.
-    """
-
-    order: ElasticOrder
-    streams: tuple[ShardSample, ...]
-    proportions: tuple[float, ...]
-    num_nodes: int
-    ranks_per_node: int
-    epoch: int
-    sample_in_epoch: int
-    initial_physical_nodes: int | None
-
-    @property
-    def canonical_nodes(self) -> int:
-        """Number of canonical nodes."""
-        assert self.order.num_canonical_nodes is not None, "resolved() has not been called"
-        return self.order.num_canonical_nodes
-
-    @property
-    def global_batch_size(self) -> int:
-        """Samples of a batch of all ranks."""
-        return self.num_nodes * self.ranks_per_node * self.order.batch_size
-
-    @property
-    def first_batch(self) -> int:
-        """First global batch that was not seen whole, for methods that resume at batches."""
-        first, rest = divmod(self.sample_in_epoch, self.global_batch_size)
-        if rest:
-            warn_user(
-                f"{self.sample_in_epoch} samples are no whole number of global batches of "
-                f"{self.global_batch_size}: with batching_method={self.order.batching_method!r} "
-                f"the last {rest} of them are read again"
-            )
-        return first
-
-    def ids(self, streams: Sequence[ShardSample], proportion: float = 1) -> _StreamIds:
-        """Draw and shuffle the samples of streams, in blocks of their part of the block size."""
-        order = self.order
-        assert order.shuffle_block_size is not None, "resolved() has not been called"
-        balanced = order.sampling_method == "balanced"
-        samples = resample(streams, order.shuffle_seed + (self.epoch if balanced else 0))
-        if not order.shuffle:
-            return _StreamIds(samples, None)
-        block = int(order.shuffle_block_size * proportion)
-        return _StreamIds(
-            samples,
-            permutation(
-                order.shuffle_algo,
-                samples.units,
-                self.canonical_nodes,
-                order.shuffle_seed,
-                self.epoch,
-                block,
-            ),
-        )
-
-    def origins_generator(self) -> np.random.Generator:
-        """Return the generator that decides of which stream a batch is."""
-        order = self.order
-        anew = order.shuffle and order.sampling_method == "balanced"
-        return np.random.default_rng(order.shuffle_seed + (self.epoch if anew else 0))
-
-
-@dataclass(frozen=True)
-class _StreamIds:
-    """Map from the entries of a partition to sample ids."""
-
-    samples: Resampling
-    order: IntArray | None
-
-    @property
-    def num_samples(self) -> int:
-        return self.samples.num_samples
-
-    def __call__(self, entries: Ids) -> Ids:
-        ids = entries if self.order is None else self.order[entries]
-        table, first = self.samples.ids, self.samples.first_id
-        found = (ids + first if table is None else table[ids]).astype(np.int64, copy=False)
-        padding = entries < 0
-        if padding.any():
-            found[padding] = -1
-        return found
-
-
 def schedule(epoch: Epoch) -> Schedule:
     """Plan what is left of an epoch by the batching method of its order.
 
@@ -162,7 +54,8 @@ def schedule(epoch: Epoch) -> Schedule:
         "stratified": _Stratified,
         "device_per_stream": _DevicePerStream,
     }
-    return methods[epoch.order.batching_method](epoch)
+    empty = not any(stream.counts.any() for stream in epoch.streams)
+    return methods["random" if empty else epoch.order.batching_method](epoch)
 
 
 class _Random:
@@ -175,7 +68,7 @@ class _Random:
         self._epoch = epoch
 
     @cached_property
-    def _ids(self) -> _StreamIds:
+    def _ids(self) -> StreamIds:
         return self._epoch.ids(self._epoch.streams)
 
     def batches(self, numbers: Ids, node: int, rank_of_node: int) -> Ids:
@@ -190,7 +83,8 @@ class _PerStream:
         self._partitions = [_partition(epoch, ids.num_samples, 0) for ids in self._ids]
         counts = [partition.num_full_batches for partition in self._partitions]
         _require_batches(counts, "per_stream", f"global batch of {epoch.global_batch_size}")
-        self._origins, self._numbers = _interleave(counts, epoch.origins_generator())
+        self._origins = _origins(counts, epoch.origins_generator())
+        self._numbers = _count_up(self._origins, len(counts))
         self.numbers = range(epoch.first_batch, sum(counts))
         self._batch_size = epoch.order.batch_size
 
@@ -256,6 +150,7 @@ class _DevicePerStream:
         ]
         _require_batches(self._counts, "device_per_stream", f"batch of {self._batch_size}")
         self._epoch = epoch
+        self._rows: dict[int, tuple[IntArray, IntArray]] = {}
         first, rows, world = epoch.first_batch, sum(self._counts), nodes * ranks
         # Mosaic always appends padding; where nothing else is left, the epoch is over.
         stop = (rows + world - rows % world) // ranks if first * ranks < rows else first
@@ -282,16 +177,13 @@ class _DevicePerStream:
         return cells.entries(canonical + node * self._per_node, index * self._ranks + rank)
 
     def _interleaved(self, node: int) -> tuple[IntArray, IntArray]:
+        """Stream of each batch of a node, and the number of the batch among the stream's."""
         if node not in self._rows:
             rng = self._epoch.origins_generator()
             for _ in range(node + 1):  # one generator serves all nodes
                 origins = _origins(self._counts, rng)
             self._rows[node] = origins, _count_up(origins, len(self._counts))
         return self._rows[node]
-
-    @cached_property
-    def _rows(self) -> dict[int, tuple[IntArray, IntArray]]:
-        return {}
 
 
 def _partition(epoch: Epoch, num_samples: int, drop_first: int) -> Partition:
@@ -307,7 +199,7 @@ def _partition(epoch: Epoch, num_samples: int, drop_first: int) -> Partition:
     )
 
 
-def _ids_per_stream(epoch: Epoch) -> list[_StreamIds]:
+def _ids_per_stream(epoch: Epoch) -> list[StreamIds]:
     pairs = zip(epoch.streams, epoch.proportions, strict=True)
     return [epoch.ids([stream], proportion) for stream, proportion in pairs]
 
@@ -334,11 +226,6 @@ def _require_batches(counts: list[int], method: str, batch: str) -> None:
             f"batching_method={method!r} needs: use smaller batches, larger weights or another "
             "batching_method"
         )
-
-
-def _interleave(counts: list[int], rng: np.random.Generator) -> tuple[IntArray, IntArray]:
-    origins = _origins(counts, rng)
-    return origins, _count_up(origins, len(counts))
 
 
 def _origins(counts: list[int], rng: np.random.Generator) -> IntArray:

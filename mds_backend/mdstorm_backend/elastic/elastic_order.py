@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.elastic.arrays import CHUNK, as_integer, chunks
-from mdstorm_backend.elastic.batching import BATCHING_METHODS, Epoch, Schedule, schedule
+from mdstorm_backend.elastic.batching import BATCHING_METHODS, Schedule, schedule
+from mdstorm_backend.elastic.epoch import Epoch
 from mdstorm_backend.elastic.partitions import PARTITION_ALGORITHMS
 from mdstorm_backend.elastic.sampling import ShardSample, samples_per_shard
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS, block_range

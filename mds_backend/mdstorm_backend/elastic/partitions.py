@@ -1,143 +1,25 @@
 """Which sample of an epoch goes to which batch of which rank, before any shuffling.
 
-The epoch's N samples are laid out as C rows of cells, one row per canonical node. Read column by
-column the cells make one sequence, and global batch q is the q-th stretch of it, whatever the
-number of nodes, ranks and workers that share the work: this is what lets another world take over
-in the middle of an epoch. Physical node p takes every P-th entry of the sequence, and a rank every
-R-th of its node's.
-
-Nothing here holds the ids of a whole world: a `Partition` computes those of the batches and the
-rank asked for.
+Global batch q is the q-th stretch of the sequence of `Cells`, whatever the number of nodes, ranks
+and workers that share the work: this is what lets another world take over in the middle of an
+epoch.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.elastic.arrays import as_integer
+from mdstorm_backend.elastic.cells import Cells
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.user_warnings import warn_user
 
-__all__ = ["PARTITION_ALGORITHMS", "Cells", "Partition", "partition"]
+__all__ = ["PARTITION_ALGORITHMS", "Partition", "partition"]
 
 #: Names of the partition algorithms.
 PARTITION_ALGORITHMS = ("relaxed", "orig")
 
 Ids = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Cells:
-    """The rows of the canonical nodes, read column by column and dealt to physical nodes.
-
-    Attributes
-    ----------
-    num_samples, canonical_nodes, physical_nodes, ranks_per_node : int
-        N, C, P and R. Of C and P the greater must be a multiple of the smaller.
-    drop_first : int
-        How many entries of the sequence were seen before; rounded down to a multiple of P.
-    """
-
-    num_samples: int
-    canonical_nodes: int
-    physical_nodes: int
-    ranks_per_node: int
-    drop_first: int = 0
-
-    def __post_init__(self) -> None:
-        nodes = self.canonical_nodes, self.physical_nodes
-        if max(nodes) % min(nodes):
-            raise InvalidArgumentError(
-                f"{self.canonical_nodes} canonical nodes cannot be shared by {self.physical_nodes} "
-                "physical nodes: one number must be a multiple of the other. Change "
-                "num_canonical_nodes or the number of nodes"
-            )
-        if self.padding and not self.too_few and self.first_copied < 0:
-            raise InvalidArgumentError(
-                f"{self.num_samples} samples are too few for {self.physical_nodes} physical nodes "
-                f"with {self.canonical_nodes} canonical nodes: use fewer nodes, more canonical "
-                "nodes or a larger epoch_size"
-            )
-
-    @cached_property
-    def filled(self) -> int:
-        """Cells of a row before the padding."""
-        return -(-self.num_samples // self.canonical_nodes)
-
-    @cached_property
-    def padding(self) -> int:
-        """Cells that are appended to a row so that its physical nodes share it evenly."""
-        return -self.filled % max(self.physical_nodes // self.canonical_nodes, 1)
-
-    @property
-    def first_copied(self) -> int:
-        """Cell of a row that its first padding cell repeats."""
-        return self.filled - self.padding - self.physical_nodes // self.canonical_nodes + 1
-
-    @property
-    def too_few(self) -> bool:
-        """Whether there is less than one sample for each row, or for each node."""
-        return self.num_samples < self.canonical_nodes or (
-            self.num_samples == self.canonical_nodes < self.physical_nodes
-        )
-
-    @cached_property
-    def total(self) -> int:
-        """Length of the whole sequence: N, or somewhat more."""
-        return self.canonical_nodes * (self.filled + self.padding) if self.num_samples else 0
-
-    @cached_property
-    def node_entries(self) -> int:
-        """Entries of the sequence that are left for each physical node."""
-        left = self.total - self.drop_first + self.drop_first % self.physical_nodes
-        return max(left, 0) // self.physical_nodes
-
-    @cached_property
-    def rank_entries(self) -> int:
-        """Entries of each rank, when its node's list is filled up to the same for all."""
-        return -(-self.node_entries // self.ranks_per_node)
-
-    def entries(self, node: int | Ids, position: Ids) -> Ids:
-        """Sample ids at positions of the filled-up lists of physical nodes, -1 past their ends.
-
-        Arrays of nodes and of positions are broadcast.
-        """
-        size, ranks = self.node_entries, self.ranks_per_node
-        index, past = position, None
-        if position.size and int(position.max()) >= size:
-            surplus, missing = position - size, self.rank_entries * ranks - size
-            past = surplus >= missing
-            start = size - ranks - missing + 1
-            repeated = start + surplus if start >= 0 else surplus % max(size, 1)
-            index = np.where(surplus >= 0, np.where(past, 0, repeated), position)
-        dropped = self.drop_first - self.drop_first % self.physical_nodes
-        ids = self._samples(dropped + node + self.physical_nodes * index)
-        if past is not None:
-            ids[np.broadcast_to(past, ids.shape)] = -1
-        return ids
-
-    def _samples(self, sequence: Ids) -> Ids:
-        """Sample ids at places of the sequence."""
-        count, rows = self.num_samples, self.canonical_nodes
-        if not count:
-            return np.full(sequence.shape, -1, np.int64)
-        column = sequence // rows
-        row = sequence - column * rows
-        if self.too_few:
-            return (row * (self.filled + self.padding) + column) % count
-        first = row * count // rows
-        last = self.filled - 1
-        if self.padding:
-            copied = column - last - 1 + self.first_copied
-            column = np.where(column > last, copied, column)
-        if count % rows:  # shorter rows repeat their last sample
-            short = (row + 1) * count // rows - first <= last
-            column = column - (short & (column == last))
-        return first + column
 
 
 class Partition:
@@ -176,15 +58,7 @@ class Partition:
                     num_physical_nodes * ranks_per_node * batch_size, nodes * ranks_per_node
                 )
         self.cells = Cells(num_samples, num_canonical_nodes, nodes, ranks_per_node, drop_first)
-        if num_samples and self.cells.too_few:
-            warn_user(
-                f"{num_samples} samples are fewer than the canonical or physical nodes "
-                f"({num_canonical_nodes}, {nodes}): samples are repeated so that every node has "
-                "one. Set a smaller num_canonical_nodes or use more samples"
-            )
-        _check_dropped(
-            drop_first, self.cells, num_physical_nodes * ranks_per_node, self._batch_size, nodes
-        )
+        _check_dropped(self.cells, num_physical_nodes * ranks_per_node, batch_size)
         self.num_batches = -(-self.cells.rank_entries // self._dealt_batch_size)
         self.num_full_batches = self.cells.rank_entries // self._dealt_batch_size
 
@@ -231,7 +105,7 @@ def partition(
     -------
     numpy.ndarray
         int64 of shape (physical nodes, ranks per node, workers per rank, batches per worker, batch
-        size). -1 is padding, at the end of each rank's share only.
+        size). -1 is padding, in the last batches of the epoch only.
 
     Raises
     ------
@@ -239,14 +113,17 @@ def partition(
         For an unknown algorithm, numbers of nodes that do not go together, and a `drop_first`
         beyond the end of the epoch.
     """
-    for name, value in (
-        ("num_canonical_nodes", num_canonical_nodes),
-        ("num_physical_nodes", num_physical_nodes),
-        ("ranks_per_node", ranks_per_node),
-        ("workers_per_rank", workers_per_rank),
-        ("batch_size", batch_size),
+    for name, value, least in (
+        ("num_samples", num_samples, 0),
+        ("num_canonical_nodes", num_canonical_nodes, 1),
+        ("num_physical_nodes", num_physical_nodes, 1),
+        ("ranks_per_node", ranks_per_node, 1),
+        ("workers_per_rank", workers_per_rank, 1),
+        ("batch_size", batch_size, 1),
+        ("drop_first", drop_first, 0),
+        ("initial_physical_nodes", initial_physical_nodes or 1, 1),
     ):
-        as_integer(name, value, 1)
+        as_integer(name, value, least)
     dealt = Partition(
         algo,
         num_samples,
@@ -285,11 +162,11 @@ def _shared(global_batch: int, ranks: int) -> int:
     return global_batch // ranks
 
 
-def _check_dropped(drop_first: int, cells: Cells, world: int, batch_size: int, nodes: int) -> None:
+def _check_dropped(cells: Cells, ranks: int, batch_size: int) -> None:
     """Refuse to resume beyond the end of the epoch, the padding of its last batch included."""
-    count = cells.num_samples
-    if drop_first > max(count + world - count % world, cells.total + world * batch_size):
+    count, seen = cells.num_samples, cells.drop_first
+    if seen > max(count + ranks - count % ranks, cells.total + ranks * batch_size):
         raise InvalidArgumentError(
-            f"cannot resume after {drop_first} samples of an epoch that has {cells.total}: the "
-            "state belongs to another dataset, epoch_size or batch size"
+            f"cannot resume after {seen} samples of an epoch that has {cells.total}: the state "
+            "belongs to another dataset, epoch_size or batch size"
         )

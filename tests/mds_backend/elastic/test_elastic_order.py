@@ -173,7 +173,7 @@ def test_replicated_ranks_see_the_same() -> None:
 
 @methods
 def test_a_dataset_without_samples_has_no_batches(method: str) -> None:
-    order = ElasticOrder(2, shuffle=True)
+    order = ElasticOrder(2, shuffle=True, batching_method=method)
     assert order.rank_work([StreamShape(())], World(), 0, num_workers=3).shape == (3, 0, 2)
     assert order.rank_work([StreamShape((0, 0))], World(1, 2), 0).shape == (1, 0, 2)
 

@@ -167,6 +167,8 @@ def test_ranks_of_more_physical_than_canonical_nodes_have_equally_many(
         ),
         (("orig", 3, 1, 8, 1, 1, 1), "3 samples are too few for 8 physical nodes"),
         (("orig", 9, 0, 1, 1, 1, 1), "num_canonical_nodes must be at least 1, found 0"),
+        (("orig", -1, 1, 1, 1, 1, 1), "num_samples must be at least 0, found -1"),
+        (("orig", 9, 1, 1, 1, 1, 1, -2), "drop_first must be at least 0, found -2"),
         (("orig", 9, 1, 1, 1, 0, 1), "workers_per_rank must be at least 1, found 0"),
         (("orig", 9, 1, 1, 1, 1, 0), "batch_size must be at least 1, found 0"),
     ],

@@ -1,0 +1,135 @@
+"""One epoch: what decides its ids, and the maps from entries of partitions to sample ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.elastic.arrays import IntArray
+from mdstorm_backend.elastic.sampling import Resampling, ShardSample, resample
+from mdstorm_backend.elastic.shuffles import permutation
+from mdstorm_backend.user_warnings import warn_user
+
+if TYPE_CHECKING:
+    from mdstorm_backend.elastic.elastic_order import ElasticOrder
+
+__all__ = ["Epoch", "StreamIds"]
+
+Ids = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What decides the ids of an epoch.
+
+    Attributes
+    ----------
+    order : ElasticOrder
+        With canonical nodes and block size resolved.
+    streams : tuple of ShardSample
+        What each stream gives.
+    proportions : tuple of float
+        Each stream's part of the epoch.
+    num_nodes, ranks_per_node : int
+        P and R.
+    epoch : int
+        Number of the epoch.
+    sample_in_epoch : int
+        Samples that the whole world has seen.
+    initial_physical_nodes : int or None
+        The number of nodes with which the epoch began.
+    """
+
+    order: ElasticOrder
+    streams: tuple[ShardSample, ...]
+    proportions: tuple[float, ...]
+    num_nodes: int
+    ranks_per_node: int
+    epoch: int
+    sample_in_epoch: int
+    initial_physical_nodes: int | None
+
+    @property
+    def canonical_nodes(self) -> int:
+        """Number of canonical nodes."""
+        assert self.order.num_canonical_nodes is not None, "resolved() has not been called"
+        return self.order.num_canonical_nodes
+
+    @property
+    def global_batch_size(self) -> int:
+        """Samples of a batch of all ranks."""
+        return self.num_nodes * self.ranks_per_node * self.order.batch_size
+
+    @property
+    def first_batch(self) -> int:
+        """First global batch that was not seen whole, for methods that resume at batches."""
+        first, rest = divmod(self.sample_in_epoch, self.global_batch_size)
+        if rest:
+            warn_user(
+                f"{self.sample_in_epoch} samples are no whole number of global batches of "
+                f"{self.global_batch_size}: with batching_method={self.order.batching_method!r} "
+                f"the last {rest} of them are read again"
+            )
+        return first
+
+    def ids(self, streams: Sequence[ShardSample], proportion: float = 1) -> StreamIds:
+        """Draw and shuffle the samples of streams, in blocks of their part of the block size."""
+        order = self.order
+        assert order.shuffle_block_size is not None, "resolved() has not been called"
+        balanced = order.sampling_method == "balanced"
+        samples = resample(streams, order.shuffle_seed + (self.epoch if balanced else 0))
+        if not order.shuffle:
+            return StreamIds(samples, None)
+        block = int(order.shuffle_block_size * proportion)
+        return StreamIds(
+            samples,
+            permutation(
+                order.shuffle_algo,
+                samples.units,
+                self.canonical_nodes,
+                order.shuffle_seed,
+                self.epoch,
+                block,
+            ),
+        )
+
+    def origins_generator(self) -> np.random.Generator:
+        """Return the generator that decides of which stream a batch is."""
+        order = self.order
+        anew = order.shuffle and order.sampling_method == "balanced"
+        return np.random.default_rng(order.shuffle_seed + (self.epoch if anew else 0))
+
+
+@dataclass(frozen=True)
+class StreamIds:
+    """Map from the entries of a partition to sample ids; -1 stays -1.
+
+    Attributes
+    ----------
+    samples : Resampling
+        Sample id by big id.
+    order : numpy.ndarray or None
+        Big id by entry; None where they are the same.
+    """
+
+    samples: Resampling
+    order: IntArray | None
+
+    @property
+    def num_samples(self) -> int:
+        """How many entries there are."""
+        return self.samples.num_samples
+
+    def __call__(self, entries: Ids) -> Ids:
+        """Look entries up, in an array of any shape."""
+        ids = entries if self.order is None else self.order[entries]
+        table, first = self.samples.ids, self.samples.first_id
+        found = (ids + first if table is None else table[ids]).astype(np.int64, copy=False)
+        padding = entries < 0
+        if padding.any():
+            found[padding] = -1
+        return found
