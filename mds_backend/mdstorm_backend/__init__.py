@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mdstorm_backend.frameworks.torch_dataset import StreamingDataset
     from mdstorm_backend.frameworks.torch_loader import StreamingDataLoader
     from mdstorm_backend.mds_writer import MDSWriter
+    from mdstorm_backend.merge import merge_index
     from mdstorm_backend.order import ExactOrder
     from mdstorm_backend.spark.materialize import materialize
     from mdstorm_backend.stream import Stream
@@ -29,6 +30,7 @@ __all__ = [
     "StreamingDataLoader",
     "StreamingDataset",
     "materialize",
+    "merge_index",
     "open_dataset",
 ]
 
@@ -41,6 +43,7 @@ _HOMES = {
     "StreamingDataLoader": "frameworks.torch_loader",
     "StreamingDataset": "frameworks.torch_dataset",
     "materialize": "spark.materialize",
+    "merge_index": "merge",
     "open_dataset": "dataset",
 }
 

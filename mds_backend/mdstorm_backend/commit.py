@@ -171,7 +171,7 @@ def _with_counts(column: Column, reports: Sequence[ShardReport]) -> Column:
         for report in reports
     )
     length = None
-    if column.is_array and len(encodings) == 1:
+    if column.is_array and not column.has_shape and len(encodings) == 1:
         (encoding,) = encodings
         shape = parse_encoding(encoding).shape
         length = shape[0] if shape is not None and len(shape) == 1 else None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mdstorm_backend import MDSWriter, open_dataset
+from mdstorm_backend import MDSWriter, merge_index, open_dataset
 from mdstorm_backend.compression import decompress
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -71,3 +72,17 @@ def test_samples_become_the_same_files(name: str, tmp_path: Path) -> None:
         for sample in samples_of(golden, expected):
             writer.write(sample)
     check_equal(out, golden)
+
+
+@pytest.mark.parametrize("name", sorted(MERGED))
+@pytest.mark.parametrize("form", ["root", "list"])
+def test_merging_gives_the_same_index(name: str, form: str, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    shutil.copytree(GOLDEN / name, root)
+    expected = (root / "index.json").read_bytes()
+    (root / "index.json").unlink()
+    if form == "root":
+        merge_index(str(root))
+    else:
+        merge_index(sorted(str(path) for path in root.glob("*/index.json")), str(root))
+    assert (root / "index.json").read_bytes() == expected

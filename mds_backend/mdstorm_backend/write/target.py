@@ -45,7 +45,11 @@ class Targets:
 
 
 def find_targets(
-    out: Path | tuple[Path, Path], keep_local: bool, storage_options: dict[str, Any] | None
+    out: Path | tuple[Path, Path],
+    keep_local: bool,
+    storage_options: dict[str, Any] | None,
+    *,
+    temporary: bool = True,
 ) -> Targets:
     """Return where a dataset goes.
 
@@ -55,6 +59,8 @@ def find_targets(
         A local path or a URL, or a pair ``(local, remote)``.
     keep_local : bool
         Write a local copy of what goes to a URL.
+    temporary : bool
+        With `keep_local` and a URL alone: write the copy to a new temporary directory.
 
     Raises
     ------
@@ -68,7 +74,7 @@ def find_targets(
         return Targets(here, here, local, None)
     there = Location.of(remote, storage_options)
     if local is None:
-        if not keep_local:
+        if not (keep_local and temporary):
             return Targets((there,), (there,), None, remote)
         local = tempfile.mkdtemp(prefix="mdstorm-")
     here = (Location.of(local),)
