@@ -3,7 +3,8 @@
 # make benchmark   speed, beside the libraries that mdstorm replaces
 #
 # Both start from nothing: they make the virtual environments they need. Wanted beforehand are
-# Python 3.11 and Java 17 or newer, nothing else.
+# Python 3.11 and Java 17 or newer, nothing else. Where npm is installed as well, the tests run
+# against Azure's storage too.
 
 # The constraints files are pinned for this version.
 PYTHON ?= $(shell command -v python3.11 || echo python3)
@@ -12,6 +13,7 @@ PYTEST_ARGS ?=
 DEV := .venv
 LOWEST := .venv-lowest
 INTEROP := .venv-interop
+AZURITE := .azurite
 
 # Spark's driver and workers must run the same Python. $(1): environment.
 with_spark = PYSPARK_PYTHON="$(CURDIR)/$(1)/bin/python" \
@@ -52,7 +54,7 @@ format: $(DEV)/.complete
 	$(DEV)/bin/ruff check --fix .
 	$(DEV)/bin/ruff format .
 
-test-dev: java $(DEV)/.complete $(INTEROP)/.complete
+test-dev: java $(DEV)/.complete $(INTEROP)/.complete $(AZURITE)/.complete
 	$(call with_spark,$(DEV)) $(with_interop) $(DEV)/bin/python -m pytest $(PYTEST_ARGS)
 
 # The tests that use a Spark session once more, on Spark Connect: a process has one kind of session.
@@ -61,7 +63,7 @@ test-connect: java $(DEV)/.complete
 		-m spark_session $(PYTEST_ARGS)
 
 # The same tests; those that need something newer skip themselves.
-test-lowest: java $(LOWEST)/.complete
+test-lowest: java $(LOWEST)/.complete $(AZURITE)/.complete
 	$(call with_spark,$(LOWEST)) $(LOWEST)/bin/python -m pytest $(PYTEST_ARGS)
 
 # The part of test-dev that compares with MosaicML Streaming, alone.
@@ -71,7 +73,7 @@ test-interop: java $(DEV)/.complete $(INTEROP)/.complete
 java:
 	@scripts/check_java.sh
 
-environments: $(DEV)/.complete $(LOWEST)/.complete $(INTEROP)/.complete
+environments: $(DEV)/.complete $(LOWEST)/.complete $(INTEROP)/.complete $(AZURITE)/.complete
 
 # $(1): name of the constraints file
 define install
@@ -91,11 +93,15 @@ $(INTEROP)/.complete: tests/interop/make_environment.sh constraints/interop.txt
 	PYTHON=$(PYTHON) tests/interop/make_environment.sh $(@D)
 	touch $@
 
+$(AZURITE)/.complete: $(addprefix tests/servers/azurite/,install.sh package.json package-lock.json)
+	tests/servers/azurite/install.sh $(@D)
+	touch $@
+
 clean:
 	rm -rf dist build artifacts spark-warehouse metastore_db derby.log
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	find . \( -path './.venv*' -o -path ./benchmarks/.environments \) -prune \
+	find . \( -path './.venv*' -o -path ./$(AZURITE) -o -path ./benchmarks/.environments \) -prune \
 		-o -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf $(DEV) $(LOWEST) $(INTEROP)
+	rm -rf $(DEV) $(LOWEST) $(INTEROP) $(AZURITE)

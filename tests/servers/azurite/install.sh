@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Installs Azurite, which stands for Azure's blob storage in the tests, at the pinned versions.
+#
+#   tests/servers/azurite/install.sh TARGET_DIR
+#
+# Without npm nothing is installed, and the tests that need it skip themselves.
+set -euo pipefail
+
+if [[ $# -ne 1 ]]; then
+    echo "usage: $0 TARGET_DIR" >&2
+    exit 2
+fi
+
+target=$1
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+mkdir -p "$target"
+if ! command -v npm > /dev/null; then
+    echo "npm is not installed: the tests against Azure's storage will skip themselves" >&2
+    exit 0
+fi
+cp "$here/package.json" "$here/package-lock.json" "$target"
+# Nothing of it needs its install scripts, which would compile and download more.
+npm ci --prefix "$target" --ignore-scripts --no-audit --no-fund --loglevel=error
