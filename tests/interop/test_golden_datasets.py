@@ -25,6 +25,9 @@ GOLDEN = Path(__file__).parent / "golden"
 NAMES = sorted(path.name for path in GOLDEN.iterdir())
 WITH_SAMPLES = [name for name in NAMES if name != "zero_samples"]
 
+#: Arrays of 63 dimensions are among its values.
+NEEDS_NUMPY_2 = "ndarray_dynamic"
+
 #: What JPEG decoders may make differently of one pixel.
 TOLERANCE = 4
 
@@ -47,6 +50,8 @@ class Golden:
 
 @pytest.fixture(params=WITH_SAMPLES)
 def golden(request: pytest.FixtureRequest) -> Golden:
+    if request.param == NEEDS_NUMPY_2 and np.lib.NumpyVersion(np.__version__) < "2.0.0":
+        pytest.skip("NumPy 1 has arrays of 32 dimensions at most")
     return Golden(request.param)
 
 
@@ -67,8 +72,11 @@ def own_pixels(entry: dict[str, Any]) -> np.ndarray:
 
 def check_image(found: Any, entry: dict[str, Any]) -> None:
     assert type(found).__name__ == entry["class"].rpartition(".")[2]
-    assert found.mode == entry["mode"]
     assert list(found.size) == entry["size_wh"]
+    if (found.format, found.mode, entry["mode"]) == ("PNG", "I", "I;16"):
+        found = found.convert("I;16")  # older Pillows widen it
+        found.format = "PNG"
+    assert found.mode == entry["mode"]
     assert found.format == entry["format"]
     if entry["decoder_dependent"]:
         check_pixels(np.asarray(found), own_pixels(entry))

@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.encodings import ARRAY_CODES, SCALAR_DTYPES
+from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.read.decode import Positions, gather_binary, gather_fixed
 
 __all__ = ["array_decoder", "decode_arrays"]
@@ -27,6 +28,8 @@ __all__ = ["array_decoder", "decode_arrays"]
 _DTYPES: dict[int, np.dtype[Any]] = {
     code: SCALAR_DTYPES[name] for code, name in ARRAY_CODES.items()
 }
+#: So many dimensions an array of NumPy may have; 32 before NumPy 2.
+_MAX_DIMENSIONS = getattr(np, "MAXDIMS", 64)
 _WIDTHS = [np.dtype(name).newbyteorder("<") for name in ("u1", "u2", "u4", "u8")]
 
 
@@ -138,6 +141,11 @@ def array_decoder(
         count = math.prod(shape)
         if first + count * own.itemsize != stop:
             raise ValueError(f"an array of shape {shape} in {stop - first} bytes")
+        if len(shape) > _MAX_DIMENSIONS:
+            raise UnsupportedEncodingError(
+                f"there are arrays of {len(shape)} dimensions, and NumPy {np.__version__} has no "
+                f"more than {_MAX_DIMENSIONS}. Install NumPy 2, or leave them out with columns=[…]"
+            )
         if count == 0:
             return np.empty(shape, own)
         view: npt.NDArray[Any] = np.ndarray(shape, own, data, first)

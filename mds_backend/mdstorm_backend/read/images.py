@@ -153,7 +153,7 @@ def image_array(kind: str, data: bytes, out: npt.NDArray[Any] | None = None) -> 
     elif data[:2] == b"\xff\xd8" and (turbo := _turbo()) is not None:
         try:
             pixels = _turbo_pixels(turbo, data, out)
-        except ValueError:  # it is stricter than Pillow
+        except (LookupError, ValueError):  # it is stricter than Pillow
             pixels = None
         if pixels is not None:
             return pixels
@@ -176,7 +176,10 @@ def _pixels(image: Image, out: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
     mode = _CONVERTED.get(image.mode)
     if mode == "RGB" and "transparency" in image.info:
         mode = "RGBA"
-    return _owned(np.asarray(image if mode is None else image.convert(mode)), out)
+    pixels = np.asarray(image if mode is None else image.convert(mode))
+    if image.mode == "I" and image.format == "PNG":
+        pixels = pixels.astype(np.uint16)  # 16 bits, which older Pillows widen
+    return _owned(pixels, out)
 
 
 def _owned(pixels: npt.NDArray[Any], out: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
