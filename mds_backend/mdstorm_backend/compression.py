@@ -15,6 +15,11 @@ from mdstorm_backend.storage import Buffer
 
 __all__ = ["check_compression", "compress", "decompress", "extension"]
 
+#: How many bytes one byte of a compressed file can stand for at most. Those of the other names are
+#: decompressed a piece at a time, so that what comes out is what is allocated.
+_LARGEST_RATIO = {"zstd": 1 << 15, "snappy": 64}
+_PIECE = 1 << 22
+
 #: Name in the format → pyarrow's name, lowest, highest and default level (None: no levels).
 _CODECS: dict[str, tuple[str, tuple[int, int, int] | None]] = {
     "zstd": ("zstd", (1, 22, 3)),
@@ -51,7 +56,7 @@ def compress(compression: str, buffers: Iterable[Buffer]) -> bytes:
 def decompress(compression: str, data: Buffer, size: int) -> Buffer:
     """Undo `compress`; `size` is the number of bytes that come out.
 
-    No more than that is ever allocated.
+    No more than that is ever allocated, and not even that if `data` cannot hold as much.
 
     Raises
     ------
@@ -61,6 +66,8 @@ def decompress(compression: str, data: Buffer, size: int) -> Buffer:
     name, _ = _parse(compression)
     if size < 0:
         raise ValueError(f"a shard cannot hold {size} bytes")
+    if size > _LARGEST_RATIO.get(name, size) * (len(data) + 4):
+        raise ValueError(f"a {name} file of {len(data)} bytes cannot hold {size} bytes")
     unpacked = _DECOMPRESS[name](data, size)
     if len(unpacked) != size:
         raise ValueError(
@@ -87,8 +94,14 @@ def _unsnappy(data: Buffer, size: int) -> Buffer:
 
 
 def _unbrotli(data: Buffer, size: int) -> Buffer:
+    pieces: list[memoryview] = []
+    left = size + 1  # one byte more than expected shows that there is too much
     with pa.CompressedInputStream(pa.BufferReader(data), "brotli") as stream:
-        return stream.read(size + 1)  # type: ignore[no-any-return]
+        # Not by `read`, which never gives back the memory of a read that failed.
+        while left and (piece := stream.read_buffer(min(left, _PIECE))).size:
+            pieces.append(memoryview(piece))
+            left -= piece.size
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def _ungzip(data: Buffer, size: int) -> Buffer:
@@ -132,7 +145,7 @@ def _parse(compression: str) -> tuple[str, int | None]:
         levels = _CODECS[name][1]
         if not colon:
             return name, levels[2] if levels else None
-        if levels and text.isdigit() and levels[0] <= int(text) <= levels[1]:
+        if levels and text.isascii() and text.isdigit() and levels[0] <= int(text) <= levels[1]:
             return name, int(text)
     raise InvalidArgumentError(
         f"compression {compression!r} is unknown: use None or one of "

@@ -98,16 +98,30 @@ def _check_type(column: Column) -> None:
         raise ValueError(f"column {name}: {error}") from error
     if column.length is not None and (encoding.kind != "ndarray" or encoding.shape is not None):
         raise ValueError(f"column {name} of encoding {column.encoding!r} has a length")
+    if column.element_null_count and encoding.kind != "ndarray":
+        raise ValueError(
+            f"column {name} of encoding {column.encoding!r} has elements that are null"
+        )
     if column.spark_type is None or encoding.is_opaque:
         return
     try:
         declared = arrow_type(column.spark_type)
+        _check_fields(declared)
     except (AttributeError, LookupError, TypeError, ValueError, pa.ArrowException) as error:
         raise ValueError(f"column {name} has no valid Spark type ({error})") from error
     if not _can_carry(encoding, declared):
         raise ValueError(
             f"column {name} of type {shown(str(declared))} has encoding {column.encoding!r}"
         )
+
+
+def _check_fields(type_: pa.DataType) -> None:
+    """Require that no struct, also a nested one, has two fields of one name."""
+    fields = [type_.field(i) for i in range(type_.num_fields)]
+    if pa.types.is_struct(type_) and len({field.name for field in fields}) < len(fields):
+        raise ValueError(f"{type_} has two fields of one name")
+    for field in fields:
+        _check_fields(field.type)
 
 
 def _can_carry(encoding: Encoding, declared: pa.DataType) -> bool:

@@ -36,8 +36,9 @@ def _size(extension: str, data: Buffer) -> int:
     with pa.CompressedInputStream(
         pa.BufferReader(data), _ARROW.get(extension, extension)
     ) as stream:
-        while piece := stream.read(_PIECE):
-            size += len(piece)
+        # Not by `read`, which never gives back the memory of a read that failed.
+        while piece := stream.read_buffer(_PIECE).size:
+            size += piece
             if size > MAX_SHARD_BYTES:
                 raise ValueError(f"it holds more than {MAX_SHARD_BYTES} bytes")
     return size

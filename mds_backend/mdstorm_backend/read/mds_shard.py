@@ -142,6 +142,7 @@ class MDSShard:
         CorruptDatasetError
             If values are not what their encoding says.
         """
+        self._check_columns(columns)
         for name, encoding in zip(self.layout.names, self.layout.encodings, strict=True):
             if encoding.is_opaque and name in columns:
                 encoding.check_decodable(name)
@@ -186,6 +187,7 @@ class MDSShard:
             key = None if columns is None else tuple(columns)
             decode = self._samplers.get(key)
             if decode is None:
+                self._check_columns(self.schema.names if key is None else key)
                 decode = sample_decoder(self, self.schema.names if key is None else key)
                 self._samplers[key] = decode
             return decode(row)
@@ -193,6 +195,16 @@ class MDSShard:
             if isinstance(error, MDStormError):
                 raise
             raise self._corrupt(f"holds values that cannot be decoded ({error})") from error
+
+    def _check_columns(self, columns: Sequence[str]) -> None:
+        """Refuse columns that other shards of the dataset have and this one has not."""
+        missing = [name for name in columns if name not in self.layout.names]
+        if missing:
+            raise CorruptDatasetError(
+                f"{self.url} has no columns {missing}, which other shards of the dataset have. "
+                "Leave them out with columns=[…], or write the dataset again",
+                url=self.url,
+            )
 
     def _read(self, rows: Rows, columns: Sequence[str], *, exact_nulls: bool) -> Batch:
         if self.records is not None:
