@@ -75,8 +75,13 @@ def open_dataset(
             "dataset was deleted or its job failed, write it again",
             url=location.url,
         ) from error
-    index = Index.from_bytes(data, url=location.file_url(INDEX_NAME))
-    return Dataset(location, index, cache=cache, allow_unsafe_types=allow_unsafe_types)
+    return Dataset(
+        location,
+        Index.from_bytes(data, url=location.file_url(INDEX_NAME)),
+        fingerprint=_fingerprint(data),
+        cache=cache,
+        allow_unsafe_types=allow_unsafe_types,
+    )
 
 
 class Dataset:
@@ -88,8 +93,15 @@ class Dataset:
         Its directory.
     index : Index
         The content of its ``index.json``.
+    fingerprint : str, optional
+        Identity of the content, if it is known.
     cache, allow_unsafe_types
         See `open_dataset`.
+
+    Attributes
+    ----------
+    fingerprint : str
+        Identity of the content, by which a checkpoint and a cache know their dataset.
     """
 
     def __init__(
@@ -97,11 +109,13 @@ class Dataset:
         location: Location,
         index: Index,
         *,
+        fingerprint: str | None = None,
         cache: CacheOptions | None = None,
         allow_unsafe_types: bool = False,
     ) -> None:
         self.location = location
         self.index = index
+        self.fingerprint = fingerprint or _fingerprint(index.to_bytes())
         self.cache = cache
         self.allow_unsafe_types = allow_unsafe_types
         # A limit of the cache is one for the disk, which removed files take up while they are open.
@@ -141,15 +155,7 @@ class Dataset:
             number, row = self.locate(i)
             i = bounds[number] + row
         number = bisect_right(bounds, i) - 1
-        shard = self.shard(number)
-        if not hasattr(shard, "sample"):  # until the decoder of samples is there
-            names = self.schema.names if columns is None else columns
-            batch = shard.read(np.array([i - bounds[number]]), names, exact_nulls=True)
-            return {
-                name: values[0] if isinstance(values, np.ndarray) else values[0].as_py()
-                for name, values in batch.items()
-            }
-        return shard.sample(i - bounds[number], columns)
+        return self.shard(number).sample(i - bounds[number], columns)
 
     def locate(self, i: int) -> tuple[int, int]:
         """Return the number of the shard that holds sample `i`, and its row there.
@@ -166,7 +172,8 @@ class Dataset:
         return shard, position - self._bounds[shard]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _dataset, (self.location, self.index, self.cache, self.allow_unsafe_types)
+        options = (self.fingerprint, self.cache, self.allow_unsafe_types)
+        return _dataset, (self.location, self.index, *options)
 
     def __repr__(self) -> str:
         return f"Dataset({self.url!r}, {len(self)} samples, {len(self.index.shards)} shards)"
@@ -205,11 +212,6 @@ class Dataset:
         """Bytes of all shards, uncompressed."""
         return sum(shard.raw_data.bytes for shard in self.index.shards)
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """Identity of the content, by which a checkpoint knows its dataset."""
-        return hashlib.sha256(self.index.to_bytes()).hexdigest()[:16]
-
     @property
     def file_urls(self) -> list[str]:
         """URLs of the shard files in order."""
@@ -235,6 +237,17 @@ class Dataset:
     def find_open(self, number: int) -> MDSShard | None:
         """Return shard `number` if it is open."""
         return self._shards.find(number)
+
+    @cached_property
+    def is_mapped(self) -> bool:
+        """Whether opening a shard is no more than mapping a file."""
+        from mdstorm_backend.cache.files import DirectFiles
+
+        return (
+            isinstance(self.files, DirectFiles)
+            and self.location.is_local_disk
+            and not any(info.zip_data for info in self.index.shards)
+        )
 
     @cached_property
     def files(self) -> ShardFiles:
@@ -338,12 +351,10 @@ class Dataset:
 
     def to_table(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Read the whole dataset as one Arrow table."""
-        import pyarrow as pa
+        from mdstorm_backend.frameworks.formats import to_table
 
-        schema = self.schema.select(self.select(columns)).arrow_schema
-        return pa.Table.from_batches(
-            self.batches(1 << 16, format="arrow", columns=columns), schema=schema
-        )
+        schema = self.schema.select(self.select(columns))
+        return to_table(self.batches(1 << 16, format="arrow", columns=columns), schema)
 
     def to_pandas(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """Read the whole dataset as one pandas DataFrame."""
@@ -353,9 +364,23 @@ class Dataset:
 
 
 def _dataset(
-    location: Location, index: Index, cache: CacheOptions | None, allow_unsafe_types: bool
+    location: Location,
+    index: Index,
+    fingerprint: str,
+    cache: CacheOptions | None,
+    allow_unsafe_types: bool,
 ) -> Dataset:
-    return Dataset(location, index, cache=cache, allow_unsafe_types=allow_unsafe_types)
+    return Dataset(
+        location,
+        index,
+        fingerprint=fingerprint,
+        cache=cache,
+        allow_unsafe_types=allow_unsafe_types,
+    )
+
+
+def _fingerprint(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def _with_lengths(columns: Any, stored: Schema) -> Any:

@@ -57,6 +57,11 @@ class JoinedDataset:
         return np.array([0, *accumulate(self.shard_sizes)], np.int64)
 
     @cached_property
+    def is_mapped(self) -> bool:
+        """Whether opening a shard is no more than mapping a file."""
+        return all(part.is_mapped for part in self.parts)
+
+    @cached_property
     def nbytes(self) -> int:
         """Bytes of all shards, uncompressed."""
         return sum(part.nbytes for part in self.parts)

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import gc
 import os
 import pickle
+import weakref
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -14,9 +17,11 @@ import pytest
 from tests.mds_backend.datasets import array_of, struct_of, write_dataset, write_numbers
 
 import mdstorm_backend
+from mdstorm_backend.cache import CacheOptions
 from mdstorm_backend.dataset import Dataset, open_dataset
 from mdstorm_backend.errors import (
     ArgumentTypeError,
+    CorruptDatasetError,
     DatasetNotFoundError,
     InvalidArgumentError,
     MDStormError,
@@ -252,8 +257,62 @@ def test_samples_cannot_change_the_file(compression: str | None, tmp_path: Path)
     assert dataset[0]["pair"].tolist() == [1, 2]
 
 
-def test_a_foreign_index_is_read_by_its_encodings(tmp_path: Path) -> None:
-    dataset = write_dataset(tmp_path, {"b": [1, 2], "a": ["x", "y"]}, {"b": "long", "a": "string"})
-    foreign = Dataset(dataset.location, Index(dataset.index.shards, {}))
-    assert foreign.schema.names == ("a", "b")
-    assert foreign.to_table().to_pydict() == {"a": ["x", "y"], "b": [1, 2]}
+def without_schema(dataset: Dataset) -> Dataset:
+    """The dataset after another program has written its index anew."""
+    return Dataset(dataset.location, Index(dataset.index.shards, {}))
+
+
+def test_an_index_that_lost_the_schema_takes_it_from_the_shards(tmp_path: Path) -> None:
+    fields = {"b": "boolean", "a": array_of("date")}
+    values = {"b": [True, False], "a": [[date(2024, 5, 6)], [date(1999, 1, 2)]]}
+    dataset = write_dataset(tmp_path, values, fields)
+    lost = without_schema(dataset)
+    assert lost.schema == dataset.schema
+    assert lost.to_table().to_pydict() == values
+
+
+def test_nulls_of_which_a_lost_schema_says_nothing_are_refused(tmp_path: Path) -> None:
+    fields = {"n": "long", "x": "double"}
+    dataset = write_dataset(tmp_path, {"n": [1, None], "x": [0.5, None]}, fields)
+    with pytest.raises(CorruptDatasetError, match=r"holds nulls in \['n', 'x'\].*reindex"):
+        without_schema(dataset).to_table()
+
+
+def test_nulls_of_a_lost_schema_are_nan_in_floats(tmp_path: Path) -> None:
+    dataset = write_dataset(tmp_path, {"x": [0.5, None]}, {"x": "double"})
+    first, second = next(without_schema(dataset).batches(2))["x"].tolist()
+    assert (first, second != second) == (0.5, True)
+
+
+def test_a_foreign_dataset_is_read_by_its_encodings() -> None:
+    dataset = open_dataset(str(Path(__file__).parents[1] / "interop" / "golden" / "multi_shard"))
+    assert dataset.schema.names == ("i", "s", "v")
+    assert dataset[3]["i"] == 3
+
+
+def test_samples_have_the_columns_asked_for(tmp_path: Path) -> None:
+    dataset = write_dataset(tmp_path, {"a": [1, 2], "b": ["x", "y"]}, {"a": "long", "b": "string"})
+    assert dataset.sample(1, ["b"]) == {"b": "y"}
+    assert dataset.sample(-2) == {"a": 1, "b": "x"} == dataset[0]
+
+
+def test_hundreds_of_mapped_shards_stay_open(tmp_path: Path) -> None:
+    dataset = write_dataset(
+        tmp_path,
+        {"x": [bytes(100_000)] * 6},
+        {"x": "binary"},
+        shard_size=150_000,
+    )
+    opened = [dataset.shard(number) for number in range(6)]
+    references = [weakref.ref(shard) for shard in opened]
+    del opened
+    assert [reference() is not None for reference in references] == [True] * 6
+
+
+def test_few_shards_stay_open_where_the_cache_is_limited(tmp_path: Path) -> None:
+    values = {"x": [bytes(100_000)] * 6}
+    write_dataset(tmp_path, values, {"x": "binary"}, shard_size=150_000)
+    dataset = open_dataset(str(tmp_path), cache=CacheOptions(limit=10**6))
+    references = [weakref.ref(dataset.shard(number)) for number in range(6)]
+    gc.collect()
+    assert sum(reference() is not None for reference in references) == 4

@@ -120,8 +120,12 @@ class ElasticReader:
                 yield block
 
     def _ahead(self) -> ShardsAhead:
+        dataset = self._dataset
         return ShardsAhead(
-            self._dataset.shard, self._dataset.find_open, self._predownload, self._workers
+            dataset.shard,
+            dataset.find_open,
+            self._predownload if self._workers else 0,
+            threads=self._workers > 0 and not dataset.is_mapped,
         )
 
     def _plan(self, ahead: ShardsAhead) -> Iterator[tuple[Block, OpeningWindow]]:

@@ -80,7 +80,7 @@ class IdWindow:
 
 
 def _small(count: int) -> np.dtype[Any]:
-    return np.dtype(np.uint16 if count <= 1 << 16 else np.int64)
+    return np.dtype(np.uint8 if count <= 1 << 8 else np.uint16 if count <= 1 << 16 else np.int64)
 
 
 def _as_slice(rows: Ids) -> Positions:

@@ -55,9 +55,14 @@ class Prefetcher:
             yield from map(function, items)
             return
         pending: deque[Future[_Out]] = deque()
+        asked = 0
         for item in items:
             pending.append(self._pool.submit(function, item))
-            if len(pending) >= (depth or self._depth):
+            asked += 1
+            # A result that is there does not wait for all that may be ahead: two for one asked for
+            # are enough to get there.
+            if len(pending) >= (depth or self._depth) or (asked >= 2 and pending[0].done()):
+                asked = 0
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()

@@ -15,6 +15,8 @@ __all__ = ["OpeningWindow", "ShardsAhead"]
 
 #: Threads that open shards: most of their time they wait for a disk or a network.
 _THREADS = 8
+#: As long as so many are not open yet no further ones are asked for.
+_MANY = 32
 
 
 class OpeningWindow:
@@ -54,8 +56,8 @@ class ShardsAhead:
         Returns the shard of that number if it is open, else None.
     ahead : int
         So many samples before they are used their shards are asked for.
-    workers : int
-        With 0 everything happens in the caller's thread, when it is asked for.
+    threads : bool
+        Whether threads open them. It is not worth it where that is no more than mapping a file.
     """
 
     def __init__(
@@ -63,15 +65,18 @@ class ShardsAhead:
         open_shard: Callable[[int], MDSShard],
         find: Callable[[int], MDSShard | None],
         ahead: int,
-        workers: int,
+        *,
+        threads: bool,
     ) -> None:
         self._open_shard = open_shard
         self._find = find
-        self._ahead = ahead if workers else 0
+        self._ahead = ahead
         #: Kept by the windows that wait for them.
         self._under_way: WeakValueDictionary[int, Future[MDSShard]] = WeakValueDictionary()
+        #: Shards opened since the last window was yielded, without threads.
+        self._opened = 0
         self._pool = (
-            ThreadPoolExecutor(_THREADS, thread_name_prefix="mdstorm-open") if workers else None
+            ThreadPoolExecutor(_THREADS, thread_name_prefix="mdstorm-open") if threads else None
         )
 
     def __enter__(self) -> ShardsAhead:
@@ -93,16 +98,27 @@ class ShardsAhead:
         for window in windows:
             waiting.append(OpeningWindow(window, {n: self._begin(n) for n in window.shard_numbers}))
             samples += len(window)
-            while waiting and samples - len(waiting[0]) >= self._ahead:
+            # Many shards are not waited for: the first samples are to be there soon.
+            while waiting and (samples - len(waiting[0]) >= self._ahead or self._are_many()):
                 samples -= len(waiting[0])
                 yield waiting.popleft()
         yield from waiting
 
-    def _begin(self, number: int) -> MDSShard | Future[MDSShard]:
+    def _are_many(self) -> bool:
         if self._pool is None:
-            return self._open(number)
+            many, self._opened = self._opened >= _MANY, 0
+            return many
+        return len(self._under_way) >= _MANY and (
+            sum(not future.done() for future in self._under_way.values()) >= _MANY
+        )
+
+    def _begin(self, number: int) -> MDSShard | Future[MDSShard]:
         found = self._find(number) or self._under_way.get(number)
-        if found is None:
+        if found is None and self._pool is None:
+            self._opened += 1
+            found = self._open(number)
+        elif found is None:
+            assert self._pool is not None
             found = self._under_way[number] = self._pool.submit(self._open, number)
         return found
 

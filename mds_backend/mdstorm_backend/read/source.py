@@ -47,6 +47,11 @@ class SampleSource(Protocol):
         """Identity of the content, by which a checkpoint knows its dataset."""
         ...
 
+    @property
+    def is_mapped(self) -> bool:
+        """Whether opening a shard is no more than mapping a file."""
+        ...
+
     def __len__(self) -> int: ...
 
     def select(self, columns: Sequence[str] | None) -> tuple[str, ...]:
