@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
 
 from mdstorm_backend.commit import build_index
-from mdstorm_backend.compression import extension
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, WriteError
 from mdstorm_backend.hashes import check_hashes
 from mdstorm_backend.index import INDEX_NAME, Index
 from mdstorm_backend.schema import FORMAT_VERSION, Schema
-from mdstorm_backend.storage import Buffer
 from mdstorm_backend.write.arrow_plan import check_columns, plan_batch
 from mdstorm_backend.write.batch_shards import BatchShards
 from mdstorm_backend.write.file_sink import FileSink
 from mdstorm_backend.write.progress import FileProgress
 from mdstorm_backend.write.sample_shards import SampleShards
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat, ShardReport
+from mdstorm_backend.write.shard_store import ShardStore
 from mdstorm_backend.write.size_limit import parse_size_limit
 from mdstorm_backend.write.target import Path, clear_target, find_targets
 
@@ -114,14 +112,14 @@ class MDSWriter:
         self._format = ShardFormat(limit, compression or None, check_hashes(hashes))
         targets = find_targets(out, keep_local, storage_options)
         self.local, self.remote = targets.local, targets.remote
+        first = self._format.file_name(_shard_name(0))
         for location in targets.all:
-            clear_target(location, exist_ok=exist_ok, first_shard=self._file_name(0))
+            clear_target(location, exist_ok=exist_ok, first_shard=first)
         self._progress = FileProgress(shown=progress_bar)
         self._sink = FileSink(
             targets.to_write, max_workers=max_workers, retry=retry, on_file=self._progress.add
         )
-        self._count = 0
-        self._reports: dict[int, ShardReport] = {}
+        self._store = ShardStore(self._sink, self._format, _shard_name)
         self._plan: Schema | None = None
         self._extra: dict[str, Any] | None = None
         self._batch_types: dict[str, pa.DataType] = {}
@@ -193,8 +191,8 @@ class MDSWriter:
         self._check_open()
         try:
             self._flush()
-            self._sink.wait()
-            self._sink.write(INDEX_NAME, [self._index().to_bytes()])
+            index = self._index(self._store.finish())
+            self._sink.write(INDEX_NAME, [index.to_bytes()])
         except BaseException:
             self._abandon()
             raise
@@ -267,24 +265,13 @@ class MDSWriter:
             self._current.flush()
 
     def _emit(self, shard: FullShard) -> None:
-        number, self._count = self._count, self._count + 1
         try:
-            self._sink.submit(partial(self._pack, number, shard))
+            self._store.put(shard)
         except BaseException:
             self._abandon()
             raise
 
-    def _pack(self, number: int, shard: FullShard) -> tuple[str, list[Buffer]]:
-        report, name, content = shard.pack(_shard_name(number), self._format)
-        self._reports[number] = report
-        return name, content
-
-    def _file_name(self, number: int) -> str:
-        name, compression = _shard_name(number), self._format.compression
-        return f"{name}.{extension(compression)}" if compression else name
-
-    def _index(self) -> Index:
-        reports = [self._reports[number] for number in range(self._count)]
+    def _index(self, reports: list[ShardReport]) -> Index:
         if self._plan is None:
             return Index(tuple(report.info for report in reports), {})
         return build_index(self._plan, reports)

@@ -198,6 +198,8 @@ def _fits(type_: pa.DataType, encoding: Encoding) -> bool:
         return _spark_type(type_) is not None or types.is_unsigned_integer(type_)
     if kind == "str_int":
         return bool(types.is_integer(type_) or types.is_boolean(type_))
+    if kind == "str":
+        return bool(types.is_temporal(type_) or types.is_boolean(type_))
     if kind == "str_float":
         return bool(types.is_float64(type_))
     if kind == "str_decimal":

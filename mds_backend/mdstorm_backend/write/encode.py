@@ -15,13 +15,12 @@ from mdstorm_backend.encodings import IMAGE_LISTS, Encoding, parse_encoding
 from mdstorm_backend.errors import EncodingError, EncodingRangeError, MDStormError
 from mdstorm_backend.json_text import json_text
 from mdstorm_backend.schema import Column
-from mdstorm_backend.spark_types import is_vector
 from mdstorm_backend.write.arrays import encode_arrays
 from mdstorm_backend.write.encoded_column import EncodedColumn
 from mdstorm_backend.write.numbers import fit_numbers, to_numpy
 from mdstorm_backend.write.plain_arrow import plain_values
 from mdstorm_backend.write.values import value_encoder
-from mdstorm_backend.write.vectors import vectors_to_lists
+from mdstorm_backend.write.vectors import holds_vectors, vectors_to_lists
 
 __all__ = ["encode_column"]
 
@@ -76,7 +75,7 @@ def _refused(column: Column, error: Exception, kind: type[EncodingError]) -> Enc
 
 def _encode(column: Column, values: pa.Array, ragged: bool) -> EncodedColumn:
     encoding = parse_encoding(column.encoding)
-    if column.spark_type is not None and is_vector(column.spark_type):
+    if encoding.kind == "ndarray" and holds_vectors(values.type):
         valid = _validity(values)
         values = vectors_to_lists(values)
     else:
@@ -147,6 +146,8 @@ def _texts(encoding: Encoding, values: pa.Array) -> pa.LargeBinaryArray:
     kind = encoding.kind
     if kind == "json":
         return json_text(values).cast(pa.large_binary())
+    if pa.types.is_temporal(values.type) or (kind == "str" and pa.types.is_boolean(values.type)):
+        values = values.cast(pa.string())
     if kind == "str_int" and pa.types.is_boolean(values.type):
         values = values.cast(pa.uint8())
     if kind in ("str_int", "str_decimal"):

@@ -41,6 +41,10 @@ class ShardFormat:
         check_compression(self.compression)
         check_hashes(self.hashes)
 
+    def file_name(self, basename: str) -> str:
+        """Name of the file that holds the shard `basename`, compressed where that is asked for."""
+        return f"{basename}.{extension(self.compression)}" if self.compression else basename
+
     def header(
         self, names: tuple[str, ...], encodings: tuple[str, ...], extra: dict[str, Any] | None
     ) -> bytes:
@@ -145,7 +149,7 @@ class FullShard:
         raw = FileInfo(basename, size, digests(format_.hashes, self.content))
         name, content, packed = basename, self.content, None
         if format_.compression:
-            name = f"{basename}.{extension(format_.compression)}"
+            name = format_.file_name(basename)
             content = [compress(format_.compression, self.content)]
             packed = FileInfo(name, len(content[0]), digests(format_.hashes, content))
         info = ShardInfo(

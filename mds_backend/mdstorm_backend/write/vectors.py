@@ -10,7 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["vectors_to_lists"]
+__all__ = ["holds_vectors", "vectors_to_lists"]
+
+
+def holds_vectors(type_: pa.DataType) -> bool:
+    """Whether an Arrow type is the one in which Spark hands over vectors."""
+    names = ["type", "size", "indices", "values"]
+    return bool(pa.types.is_struct(type_)) and [field.name for field in type_] == names
 
 
 def vectors_to_lists(vectors: pa.StructArray) -> pa.ListArray:
