@@ -77,9 +77,10 @@ def _read(location: Location, options: CacheOptions, sleep: Sleep) -> bytes:
     try:
         return try_again(attempt, url=url, attempts=options.retry, sleep=sleep)
     except FileNotFoundError as error:
+        found = "" if location.is_local_disk else f" ({error})"
         raise DatasetNotFoundError(
-            f"there is no dataset at {location.url}: it has no {INDEX_NAME}. Check the URL; if the "
-            "dataset was deleted or its job failed, write it again",
+            f"there is no dataset at {location.url}: it has no {INDEX_NAME}{found}. Check the URL; "
+            "if the dataset was deleted or its job failed, write it again",
             url=location.url,
         ) from error
 

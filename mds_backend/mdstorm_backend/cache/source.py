@@ -98,10 +98,11 @@ class ShardSource:
         self, info: ShardInfo, file: FileInfo, record: Record, raw: str
     ) -> bool:
         """Decompress from a file that is on a disk of this machine already, if there is one."""
-        path = self.directory.file(file.basename)
+        path = url = self.directory.file(file.basename)
         in_place = self.location.is_local_disk and not self.options.keep_zip
         if in_place and FileIdentity.at(path) is None:
             path = os.path.join(self.location.path, file.basename)
+            url = self.location.file_url(file.basename)
         identity = FileIdentity.at(path)
         if identity is None or identity.size != file.bytes:
             return False
@@ -110,8 +111,8 @@ class ShardSource:
             return False
         try:
             if self.options.validate_hash is not None:
-                check_hash(file, mapped(path), self.options.validate_hash, path)
-            self._decompress(info, path, raw, path)
+                check_hash(file, mapped(path), self.options.validate_hash, url)
+            self._decompress(info, path, raw, url)
         except CorruptDatasetError:
             if not ours:
                 raise

@@ -6,6 +6,7 @@ Paths are those of the mounts: ``/Volumes/<catalog>/<schema>/<volume>/…`` of U
 
 from __future__ import annotations
 
+import importlib
 import io
 import os
 import shutil
@@ -119,6 +120,16 @@ class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
                 raise FileNotFoundError(path) from error
             raise
 
+    def rm(self, path: str, recursive: bool = False, maxdepth: int | None = None) -> None:
+        """Remove a file, or a directory with everything in it."""
+        path = self._strip_protocol(path)
+        if not recursive:
+            self.rm_file(path)
+            return
+        for entry in self.ls(path):
+            self.rm(entry["name"], recursive=entry["type"] == "directory")
+        self.rmdir(path)
+
     def rmdir(self, path: str) -> None:
         """Remove an empty directory."""
         self._api.remove_directory(self._strip_protocol(path))
@@ -200,7 +211,9 @@ class _Dbfs:
         self._dbfs.mkdirs(_unmounted(path))
 
     def remove_directory(self, path: str) -> None:
-        self._dbfs.delete(_unmounted(path))
+        # The SDK's own method removes directories with their content only.
+        api = importlib.import_module("databricks.sdk.service.files").DbfsAPI
+        api.delete(self._dbfs, _unmounted(path), recursive=False)
 
 
 def _described(path: str, size: int | None, is_directory: bool) -> dict[str, Any]:

@@ -84,6 +84,8 @@ _REFUSING_TEXTS = (
     "must provide either a connection_string or account_name with credentials",
     "public access is not permitted",
 )
+#: Characters of an SDK's text that a message repeats.
+_LONGEST_TEXT = 300
 _ABSENCES = {"FileNotFoundError", "NoSuchBucket", "NotFound", "ResourceNotFoundError"}
 
 
@@ -121,16 +123,23 @@ def _translate(error: Exception, url: str, options: dict[str, Any]) -> Exception
         ),
         None,
     )
-    text = scrub(str(error) or type(error).__name__, options)
+    text = _first_line(scrub(str(error), options)) or type(error).__name__
     if kinds & _REFUSALS or status in (401, 403) or any(t in text.lower() for t in _REFUSING_TEXTS):
         return CredentialsError(_refusal(url, text), url=url)
     if kinds & _ABSENCES or status == 404:
-        return FileNotFoundError(f"{url}: {text}")
+        return FileNotFoundError(
+            f"{url} does not exist" if url.endswith(text) else f"{url}: {text}"
+        )
     return StorageError(
         f"{url} cannot be used ({type(error).__name__}: {text}). Check the URL, the network and "
         "the storage options",
         url=url,
     )
+
+
+def _first_line(text: str) -> str:
+    """Return what an SDK says without the answer of the server, which some append."""
+    return text.strip().partition("\n")[0].strip()[:_LONGEST_TEXT]
 
 
 def _refusal(url: str, text: str) -> str:

@@ -1,0 +1,126 @@
+"""The servers that stand for the storages, each started once, and what a client needs for them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import fsspec
+import pytest
+from tests.servers.azure import ACCOUNT, CONTAINER, AzureServer
+from tests.servers.databricks import TOKEN, DatabricksServer
+from tests.servers.s3 import BUCKET, S3Server
+
+from mdstorm_backend.storage import Location
+
+#: Environment variables that may hold credentials of whoever runs the tests.
+_FOREIGN = ("AWS_", "AZURE_", "DATABRICKS_", "GOOGLE_")
+
+
+@pytest.fixture(scope="session")
+def started_s3() -> Iterator[S3Server]:
+    pytest.importorskip("s3fs")
+    server = S3Server()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def started_azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureServer]:
+    pytest.importorskip("adlfs")
+    server = AzureServer(tmp_path_factory.mktemp("azurite"))
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def started_databricks() -> Iterator[DatabricksServer]:
+    pytest.importorskip("databricks.sdk")
+    server = DatabricksServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    """An environment and a home directory without credentials."""
+    for name in os.environ:
+        if name.startswith(_FOREIGN):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    # Otherwise it asks the network for the role of this machine.
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+
+
+@pytest.fixture
+def s3(
+    started_s3: S3Server, no_credentials: None, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[S3Server]:
+    """S3, with credentials for it in the environment."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing-secret")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", started_s3.url)
+    yield started_s3
+    started_s3.reset()
+
+
+@pytest.fixture
+def azure(
+    started_azure: AzureServer, no_credentials: None, monkeypatch: pytest.MonkeyPatch
+) -> AzureServer:
+    """Azure's storage, with credentials for it in the environment."""
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", started_azure.connection_string())
+    return started_azure
+
+
+@pytest.fixture
+def databricks(
+    started_databricks: DatabricksServer, no_credentials: None, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[DatabricksServer]:
+    """A workspace, with credentials for it in the environment."""
+    monkeypatch.setenv("DATABRICKS_HOST", started_databricks.url)
+    monkeypatch.setenv("DATABRICKS_TOKEN", TOKEN)
+    yield started_databricks
+    started_databricks.reset()
+
+
+@dataclass
+class Store:
+    """A storage under test: the URL of a directory in it, and what its client needs."""
+
+    url: str
+    storage_options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def location(self) -> Location:
+        return Location.of(self.url, self.storage_options)
+
+
+_URLS = {
+    "s3": f"s3://{BUCKET}/data/numbers",
+    "abfss": f"abfss://{CONTAINER}@{ACCOUNT}.dfs.core.windows.net/data/numbers",
+    "az": f"az://{CONTAINER}/data/other",
+    "volume": "dbfs:/Volumes/main/default/volume/numbers",
+    "dbfs": "dbfs:/data/numbers",
+    "memory": "memory://data/numbers",
+}
+_SERVERS = {"abfss": "azure", "az": "azure", "volume": "databricks", "dbfs": "databricks"}
+
+
+@pytest.fixture(params=_URLS)
+def store(request: pytest.FixtureRequest) -> Iterator[Store]:
+    """Each storage in turn, empty before and after."""
+    kind = request.param
+    options: dict[str, Any] = {}
+    if kind != "memory":
+        server = request.getfixturevalue(_SERVERS.get(kind, kind))
+        # Versions of s3fs differ in what they take from the environment.
+        options = {"endpoint_url": server.url} if kind == "s3" else {}
+    yield Store(_URLS[kind], options)
+    location = Location.of(_URLS[kind], options)
+    for name in location.list_names():
+        location.remove(name)
+    fsspec.filesystem("memory").store.clear()

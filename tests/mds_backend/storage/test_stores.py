@@ -1,0 +1,121 @@
+"""One grammar for every storage, over the protocols that they really speak."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.mds_backend.datasets import plan
+from tests.mds_backend.storage.conftest import Store
+
+from mdstorm_backend.cache import CacheOptions, read_index, shard_files
+from mdstorm_backend.commit import abandon, commit, mark_directory, remove_dataset
+from mdstorm_backend.dataset import open_dataset
+from mdstorm_backend.errors import DatasetNotFoundError, WriteError
+from mdstorm_backend.index import Index
+from mdstorm_backend.storage import Location
+from mdstorm_backend.write.shard_writer import ShardWriter
+
+FIELDS = {"number": "long", "text": "string"}
+TABLE = pa.table({"number": range(500), "text": [f"number {n}" for n in range(500)]})
+
+
+def write(location: Location, compression: str | None = None) -> Index:
+    schema = plan(FIELDS)
+    mark_directory(location)
+    writer = ShardWriter(
+        location, schema, prefix="part-00000-0", shard_size=6000, compression=compression
+    )
+    for batch in TABLE.to_batches():
+        writer.write(batch)
+    return commit(location, schema, writer.close())
+
+
+@pytest.fixture(autouse=True)
+def default_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "cache"))
+
+
+@pytest.mark.parametrize("compression", [None, "zstd"])
+def test_a_dataset_is_written_read_back_and_removed(
+    store: Store, compression: str | None, tmp_path: Path
+) -> None:
+    index = write(store.location, compression)
+    assert len(index.shards) > 2
+    dataset = open_dataset(store.url, storage_options=store.storage_options)
+    assert dataset.to_table().equals(TABLE)
+    assert dataset[7] == {"number": 7, "text": "number 7"}
+    assert remove_dataset(store.location) == []
+    assert store.location.list_names() == []
+    with pytest.raises(DatasetNotFoundError, match="no dataset at"):
+        open_dataset(store.url, storage_options=store.storage_options)
+
+
+def test_shards_come_through_a_cache_and_survive_their_storage(
+    store: Store, tmp_path: Path
+) -> None:
+    index = write(store.location, "zstd")
+    options = CacheOptions(directory=str(tmp_path / "local"), retry=1)
+    assert Index.from_bytes(read_index(store.location, options), url="") == index
+    files = shard_files(store.location, "fingerprint", options)
+    first = [bytes(files.open(info)) for info in index.shards]
+    remove_dataset(store.location)
+    again = pickle.loads(pickle.dumps(files))  # noqa: S301 - our own bytes
+    assert [bytes(again.open(info)) for info in index.shards] == first
+    (tmp_path / "local" / index.shards[0].raw_data.basename).unlink()
+    with pytest.raises(DatasetNotFoundError, match=r"\.mds\.zstd is gone"):
+        files.open(index.shards[0])
+
+
+def test_a_failed_job_leaves_nothing(store: Store) -> None:
+    mark_directory(store.location)
+    store.location.write("part-00000-0123abcd-7.00000.mds", [b"half"])
+    abandon(store.location, "0123abcd")
+    assert store.location.list_names() == []
+
+
+def test_a_second_dataset_is_not_written_over_the_first(store: Store) -> None:
+    write(store.location)
+    with pytest.raises(WriteError, match="in the meantime"):
+        write(store.location)
+    dataset = open_dataset(store.url, storage_options=store.storage_options)
+    assert dataset.to_table().equals(TABLE)
+
+
+def test_files_are_listed_described_replaced_and_removed(store: Store, tmp_path: Path) -> None:
+    location = store.location
+    assert location.list_sizes() == []
+    assert not location.exists("a")
+    location.make_directory()
+    location.child("b").make_directory()
+    location.write("a", [b"a longer ", b"text"])
+    location.write("a", [b"short"])
+    location.write("b/c", [b""])
+    assert location.list_sizes() == [("a", 5), ("b/c", 0)]
+    assert location.stat("a")["size"] == 5
+    assert bytes(location.read("a")) == b"short"
+    location.download("a", str(tmp_path / "a"))
+    assert (tmp_path / "a").read_bytes() == b"short"
+    location.remove("a")
+    location.remove("a")
+    location.remove("b/c")
+    assert location.list_names() == []
+    location.remove_directory_if_empty()
+
+
+def test_what_is_missing_is_not_found(store: Store, tmp_path: Path) -> None:
+    for ask in (store.location.read, store.location.stat):
+        with pytest.raises(FileNotFoundError, match="missing"):
+            ask("missing")
+    with pytest.raises(FileNotFoundError, match="missing"):
+        store.location.download("missing", str(tmp_path / "x"))
+
+
+def test_a_file_that_another_client_wrote_is_seen(store: Store) -> None:
+    assert not store.location.exists("a")
+    assert store.location.list_names() == []
+    Location.of(store.url, {**store.storage_options}).write("a", [b"1"])
+    assert store.location.exists("a")
+    assert store.location.list_names() == ["a"]

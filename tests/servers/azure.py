@@ -1,0 +1,64 @@
+"""Azure's blob storage on localhost: Azurite, in a process of its own."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ACCOUNT = "devstoreaccount1"
+CONTAINER = "container"
+
+_DIRECTORY = Path(__file__).parents[2] / ".azurite"
+_MAIN = Path("node_modules/azurite/dist/src/blob/main.js")
+_LISTENS = re.compile(r"successfully listens on (\S+)")
+
+
+class AzureServer:
+    """The server, with one container in it and an account key of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        main = Path(os.environ.get("MDSTORM_AZURITE", _DIRECTORY)) / _MAIN
+        node = shutil.which("node")
+        if node is None or not main.exists():
+            pytest.skip("Azurite is not installed: install npm, then run `make .azurite/.complete`")
+        self.key = base64.b64encode(b"a secret that is long enough to be one").decode()
+        self._process = subprocess.Popen(
+            [
+                *(node, main, "--blobHost", "127.0.0.1", "--blobPort", "0"),
+                *("--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry"),
+            ],
+            cwd=directory,
+            env={**os.environ, "AZURITE_ACCOUNTS": f"{ACCOUNT}:{self.key}"},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if match := _LISTENS.search(line):
+                self.url = match[1]
+                break
+        else:
+            raise RuntimeError("Azurite ended before it listened")
+        self._make_container()
+
+    def connection_string(self, key: str | None = None) -> str:
+        return (
+            f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={key or self.key};"
+            f"BlobEndpoint={self.url}/{ACCOUNT};"
+        )
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.communicate(timeout=60)
+
+    def _make_container(self) -> None:
+        from azure.storage.blob import BlobServiceClient
+
+        with BlobServiceClient.from_connection_string(self.connection_string()) as client:
+            client.create_container(CONTAINER)

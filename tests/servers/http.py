@@ -1,0 +1,88 @@
+"""HTTP servers in a thread of the tests' process, which count requests and fail as told."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+from wsgiref.types import StartResponse, WSGIEnvironment
+
+from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
+
+WSGIApp = Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]
+#: Gives an answer in place of the server's, or None.
+Fault = Callable[[str, str], "WSGIApp | None"]
+
+
+class _Silent(WSGIRequestHandler):
+    def log(self, *_: Any) -> None:
+        pass
+
+
+class Server:
+    """A WSGI application on a port of localhost.
+
+    Attributes
+    ----------
+    requests : list of tuple of str
+        Method and path of each request so far.
+    fault : callable or None
+        Called with those of the next requests; what it returns answers in the application's place.
+    """
+
+    def __init__(self, app: WSGIApp) -> None:
+        self._app = app
+        self.requests: list[tuple[str, str]] = []
+        self.fault: Fault | None = None
+        self._server: BaseWSGIServer = make_server(
+            "127.0.0.1", 0, self._answer, threaded=True, request_handler=_Silent
+        )
+        self._server.daemon_threads = True  # type: ignore[attr-defined]
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def reset(self) -> None:
+        self.requests.clear()
+        self.fault = None
+
+    def count(self, method: str, ending: str = "") -> int:
+        """Requests of a method whose path ends so."""
+        return sum(m == method and path.endswith(ending) for m, path in list(self.requests))
+
+    def _answer(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+        self.requests.append((method, path))
+        app = self.fault(method, path) if self.fault else None
+        return (app or self._app)(environ, start)
+
+
+def respond(status: str, body: bytes = b"", *headers: tuple[str, str]) -> WSGIApp:
+    """An application with one answer to everything."""
+
+    def app(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        start(status, [("Content-Length", str(len(body))), *headers])
+        return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
+
+    return app
+
+
+def cut_off(app: WSGIApp, keep: int) -> WSGIApp:
+    """Another application whose answers end after `keep` bytes, and say so."""
+
+    def shortened(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        def start_shortened(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
+            kept = [(n, v) for n, v in headers if n.lower() != "content-length"]
+            return start(status, [*kept, ("Content-Length", str(keep))], *rest)
+
+        return [b"".join(app(environ, start_shortened))[:keep]]
+
+    return shortened
