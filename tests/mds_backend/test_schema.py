@@ -8,7 +8,7 @@ from tests.mds_backend.datasets import array_of, map_of, plan, struct_of
 
 from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.index import FileInfo, ShardInfo
-from mdstorm_backend.schema import Column, Schema
+from mdstorm_backend.schema import Column, Origin, Schema
 
 FIELDS = {
     "z": "long",
@@ -159,3 +159,57 @@ def test_shards_may_hold_arrays_of_different_shapes(
 
 def test_no_shards_mean_no_columns() -> None:
     assert Schema.from_shards([]).names == ()
+
+
+def test_what_the_reader_knows_is_no_part_of_the_schema() -> None:
+    plain = Schema((Column("a", "pkl"),))
+    opened = plain.opened("file:///data", allow_unsafe_types=True)
+    assert opened["a"].origin == Origin("file:///data", True)
+    assert opened == plain
+    assert repr(opened) == repr(plain)
+    assert opened.to_json() == plain.to_json()
+    assert "origin" not in opened.to_json()[0]
+
+
+def test_a_dataset_cannot_allow_pickles_itself() -> None:
+    (value,) = Schema((Column("a", "pkl"),)).to_json()
+    value["origin"] = {"url": "", "allow_unsafe_types": True}
+    assert Schema.from_json([value])["a"].origin == Origin()
+
+
+@pytest.mark.parametrize(
+    ("column", "is_late"),
+    [
+        (Column("a", "png"), True),
+        (Column("a", "png", "binary"), True),
+        (Column("a", "list[jpeg]"), True),
+        (Column("a", "jpegarray"), True),
+        (Column("a", "pkl"), True),
+        (Column("a", "json"), True),
+        (Column("a", "json", array_of("string")), False),
+        (Column("a", "str_decimal"), True),
+        (Column("a", "str_decimal", "decimal(5,2)"), False),
+        (Column("a", "str"), False),
+        (Column("a", "str_int"), False),
+        (Column("a", "ndarray"), False),
+    ],
+)
+def test_what_only_an_object_can_hold_is_decoded_late(column: Column, is_late: bool) -> None:
+    assert column.is_late is is_late
+
+
+@pytest.mark.parametrize(
+    ("encoding", "type_"),
+    [
+        ("str_int", pa.int64()),
+        ("str_float", pa.float64()),
+        ("str_decimal", pa.string()),
+        ("json", pa.string()),
+        ("png", pa.binary()),
+        ("list[pil]", pa.binary()),
+        ("pkl", pa.binary()),
+        ("ndarray", pa.list_(pa.null())),
+    ],
+)
+def test_columns_without_a_spark_type_have_an_arrow_type(encoding: str, type_: pa.DataType) -> None:
+    assert Column("a", encoding).arrow_type == type_

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +29,7 @@ __all__ = [
     "to_numpy",
     "to_pandas",
     "to_record_batch",
+    "to_table",
 ]
 
 
@@ -80,11 +81,33 @@ def _objects_to_arrow(values: npt.NDArray[Any], column: Column) -> pa.Array:
             found = "integers of more than 64 bits"
     else:
         found = " and ".join(sorted(f"{dtype.name} of {n} dimensions" for dtype, n in kinds))
-    raise UnsupportedTypeError(
+    raise _no_arrow_type(column, found)
+
+
+def _no_arrow_type(column: Column, found: str) -> UnsupportedTypeError:
+    return UnsupportedTypeError(
         f"column {column.name!r} holds {found}, which no one Arrow type holds. Read it as NumPy, "
         "format='numpy', or leave it out with columns=[…]",
         columns={column.name: found},
     )
+
+
+def to_table(batches: Iterable[pa.RecordBatch], schema: Schema) -> pa.Table:
+    """Join what `to_record_batch` made; arrays that state their own dtype have to agree on it.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        If they do not.
+    """
+    found = list(batches)
+    fields = schema.arrow_schema
+    for number, column in enumerate(schema):
+        types = {batch.schema.field(number).type for batch in found if batch.num_rows}
+        if len(types) > 1:
+            raise _no_arrow_type(column, " and ".join(sorted(map(str, types))))
+        fields = fields.set(number, pa.field(column.name, *types or {column.arrow_type}))
+    return pa.Table.from_batches((b for b in found if b.num_rows), fields)
 
 
 def to_numpy(batch: Batch, schema: Schema) -> dict[str, npt.NDArray[Any]]:

@@ -144,6 +144,8 @@ def to_tf(values: Values, spec: ColumnSpec) -> Any:
         return _images(values, spec.image)
     if spec.ragged and isinstance(values, np.ndarray) and values.ndim == 2:
         values = as_arrow(values)
+    if spec.ragged and isinstance(values, np.ndarray) and values.dtype == object:
+        _check_dimensions(values, spec)
     if isinstance(values, np.ndarray):
         result = _flat(values, spec)
     elif values.null_count:
@@ -160,6 +162,19 @@ def to_tf(values: Values, spec: ColumnSpec) -> Any:
     if any(size not in (None, own) for own, size in zip(found, spec.shape, strict=True)):
         raise _shape_error(spec, found)
     return result
+
+
+def _check_dimensions(arrays: npt.NDArray[Any], spec: ColumnSpec) -> None:
+    """Refuse stored arrays of several shapes that have more than one dimension, or none."""
+    for array in arrays:
+        if isinstance(array, np.ndarray) and array.ndim != 1:
+            found = f"arrays of {array.ndim} dimensions"
+            raise UnsupportedTypeError(
+                f"column {spec.name!r} holds {found} of several shapes, and a RaggedTensor is made "
+                "of those with one. Leave it out with schema_fields=[…], or read it with PyTorch "
+                "or as NumPy",
+                columns={spec.name: found},
+            )
 
 
 def _images(values: Values, column: Column) -> npt.NDArray[Any]:
