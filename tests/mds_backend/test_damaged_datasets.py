@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -12,11 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.mds_backend.datasets import array_of, struct_of, write_dataset, write_numbers
 
+from mdstorm_backend.cache import CacheOptions
 from mdstorm_backend.dataset import Dataset, open_dataset
 from mdstorm_backend.errors import CorruptDatasetError, MDStormError, UnsupportedEncodingError
 from mdstorm_backend.index import Index
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.read.batch_reader import BatchReader
+from mdstorm_backend.read.mds_shard import MDSShard
+from mdstorm_backend.schema import Schema
 from mdstorm_backend.spark_types import SparkType
 
 FIXED = {"number": "long", "flag": "boolean", "pair": array_of("integer")}
@@ -55,13 +59,18 @@ class Target:
         # A new file: the old one may still be mapped.
         self.file.unlink()
         self.file.write_bytes(data)
-        rows = 0
-        for batch in open_dataset(self.url).batches(2):
-            rows += len(next(iter(batch.values())))
-        assert rows == self.samples
-        order = ExactOrder(seed=1, shuffle_rows=True)
-        for batch in BatchReader(open_dataset(self.url), order, batch_size=1, workers=0):
-            assert batch
+        with TemporaryDirectory() as directory:  # a cache that knows none of the others
+            options = CacheOptions(directory=directory)
+            rows = 0
+            for batch in open_dataset(self.url, cache=options).batches(2):
+                rows += len(next(iter(batch.values())))
+            assert rows == self.samples
+            dataset = open_dataset(self.url, cache=options)
+            order = ExactOrder(seed=1, shuffle_rows=True)
+            for batch in BatchReader(dataset, order, batch_size=1, workers=0):
+                assert batch
+            for i in range(self.samples):
+                assert dataset.sample(i)
 
 
 @pytest.fixture(params=["fixed", "variable", "zstd", "gz", "bz2", "br", "snappy"], scope="module")
@@ -188,5 +197,27 @@ def test_a_shard_of_another_layout_is_reported(tmp_path: Path) -> None:
     longs = write_dataset(tmp_path, {"n": [1, 2, 3, 4]}, {"n": "long"})
     (shard,) = longs.index.shards
     shorts = replace(shard, column_encodings=("int16",), column_sizes=(2,))
+    url = f"{longs.url}/x.mds"
+    data = longs.location.read(shard.raw_data.basename)
     with pytest.raises(CorruptDatasetError, match=r"4 samples of 2 bytes each .* but 32 bytes"):
-        Dataset(longs.location, Index((shorts,), {})).to_table()
+        MDSShard(data, shorts, Schema.from_shards([shorts]), url=url)
+    with pytest.raises(CorruptDatasetError, match="holds a schema that is not that of its shards"):
+        Dataset(longs.location, Index((shorts,), longs.index.extra)).to_table()
+
+
+def test_a_shard_without_a_column_of_others_is_reported(tmp_path: Path) -> None:
+    write_dataset(tmp_path / "a", {"n": [1], "m": [2]}, {"n": "long", "m": "long"})
+    write_dataset(tmp_path / "b", {"n": [3]}, {"n": "long"})
+    shards = [
+        replace(shard, raw_data=replace(shard.raw_data, basename=f"{d}/{shard.raw_data.basename}"))
+        for d in "ab"
+        for shard in open_dataset(str(tmp_path / d)).index.shards
+    ]
+    schema = Schema.from_shards(shards)
+    shard = MDSShard(
+        (tmp_path / shards[1].raw_data.basename).read_bytes(), shards[1], schema, url="file:///b"
+    )
+    assert shard.read(np.array([0]), ["n"])["n"].tolist() == [3]
+    for read in (lambda: shard.read(np.array([0]), ["n", "m"]), lambda: shard.sample(0)):
+        with pytest.raises(CorruptDatasetError, match=r"file:///b has no columns \['m'\]"):
+            read()

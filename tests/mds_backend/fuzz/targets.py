@@ -1,0 +1,156 @@
+"""What damage is done to, and the reading that has to survive it."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from random import Random
+from tempfile import mkdtemp
+
+import numpy as np
+from tests.mds_backend.datasets import write_dataset
+from tests.mds_backend.fuzz.mutations import damaged_bytes, damaged_json, header_of, with_header
+from tests.mds_backend.maintenance.damage import GOLDEN, GOLDEN_NAMES
+from tests.mds_backend.test_damaged_datasets import FIXED, ROWS, VARIABLE
+
+from mdstorm_backend.compression import decompress
+from mdstorm_backend.dataset import Dataset, open_dataset
+from mdstorm_backend.errors import MDStormError
+from mdstorm_backend.index import Index, ShardInfo
+from mdstorm_backend.read.late import LateDecoder
+from mdstorm_backend.read.mds_shard import MDSShard
+from mdstorm_backend.schema import Schema
+
+__all__ = ["CODECS", "NAMES", "attack_compression", "attack_index", "attack_shard"]
+
+CODECS = ("zstd", "gz", "bz2", "br", "snappy")
+
+#: Every encoding of the format, as MosaicML Streaming wrote it, and everything Spark has.
+NAMES = (
+    "fixed",
+    "variable",
+    "nulls and all types",
+    *(n for n in GOLDEN_NAMES if n not in ("zero_samples", "size_limit_none", "multi_shard_kb")),
+)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A dataset, its index and one of its shards."""
+
+    dataset: Dataset
+    index: bytes
+    info: ShardInfo
+    shard: bytes
+
+
+@cache
+def target(name: str) -> Target:
+    if name in GOLDEN_NAMES:
+        return _target(str(GOLDEN / name))
+    fields = {"fixed": FIXED, "variable": VARIABLE}.get(name, {**FIXED, **VARIABLE})
+    directory = mkdtemp()
+    codec = name if name in CODECS else None
+    return _target(
+        write_dataset(directory, {n: ROWS[n] for n in fields}, fields, compression=codec).url
+    )
+
+
+def _target(url: str) -> Target:
+    dataset = open_dataset(url)
+    info = dataset.index.shards[0]
+    return Target(
+        dataset,
+        Path(dataset.location.path, "index.json").read_bytes(),
+        info,
+        _stored(dataset, info),
+    )
+
+
+def _stored(dataset: Dataset, info: ShardInfo) -> bytes:
+    """The uncompressed shard; raises OSError or ValueError as the storage and codecs do."""
+    data = dataset.location.read((info.zip_data or info.raw_data).basename)
+    return bytes(
+        decompress(info.compression, data, info.raw_data.bytes) if info.compression else data
+    )
+
+
+def attack_shard(name: str, random: Random) -> bool:
+    """Read a damaged shard; whether it could be opened. Raises what the engine should not."""
+    one = target(name)
+    if random.random() < 0.3:
+        data = with_header(one.shard, damaged_json(header_of(one.shard), random))
+    else:
+        data = damaged_bytes(one.shard, random)
+    # An index that agrees on the size lets the damage through to the reader.
+    info = replace(one.info, raw_data=replace(one.info.raw_data, bytes=len(data)))
+    return _open_and_read(data, info, one.dataset.schema, random)
+
+
+def attack_index(name: str, random: Random) -> bool:
+    """Read a dataset by a damaged index; whether it was taken for one."""
+    one = target(name)
+    if random.random() < 0.7:
+        data = json.dumps(damaged_json(json.loads(one.index), random)).encode()
+    else:
+        data = damaged_bytes(one.index, random)
+    try:
+        index = Index.from_bytes(data, url="file:///index.json")
+        assert Index.from_bytes(index.to_bytes(), url="file:///index.json") == index
+        dataset = Dataset(one.dataset.location, index)
+        schema = dataset.schema
+    except MDStormError:
+        return False
+    for info in index.shards:
+        try:
+            content = _stored(dataset, info)
+        except (OSError, ValueError):
+            continue
+        _open_and_read(content, info, schema, random)
+    return True
+
+
+def attack_compression(codec: str, random: Random) -> bool:
+    """Decompress a damaged file; whether that gave as many bytes as were expected."""
+    one = target(codec)
+    assert one.info.zip_data is not None
+    file = Path(one.dataset.location.path, one.info.zip_data.basename)
+    size = one.info.raw_data.bytes
+    wrong = random.choice((0, 1, size - 1, size + 1, 2**31 - 1, 2**32 - 1))
+    expected = random.choice((size, size, size, wrong))
+    try:
+        data = decompress(codec, damaged_bytes(file.read_bytes(), random), expected)
+    except (OSError, ValueError):
+        return False
+    assert len(data) == expected
+    return True
+
+
+def _open_and_read(data: bytes, info: ShardInfo, schema: Schema, random: Random) -> bool:
+    try:
+        shard = MDSShard(data, info, schema, url="file:///shard.mds")
+    except MDStormError:
+        return False
+    for column in schema:
+        for exact_nulls in (False, True):
+            _read_column(shard, column.name, exact_nulls)
+    rows = sorted({random.randrange(info.samples) for _ in range(2)} if info.samples else ())
+    with suppress(MDStormError):
+        batch = shard.read(np.array(rows, np.int64), schema.names)
+        assert all(len(values) == len(rows) for values in batch.values())
+    for row in rows:
+        with suppress(MDStormError):
+            assert list(shard.sample(row)) == list(schema.names)
+    return True
+
+
+def _read_column(shard: MDSShard, name: str, exact_nulls: bool) -> None:
+    column = shard.schema[name]
+    with suppress(MDStormError):
+        values = shard.read(np.arange(shard.num_samples), [name], exact_nulls=exact_nulls)[name]
+        assert len(values) == shard.num_samples
+        if column.is_late:
+            assert len(LateDecoder(column)(values, workers=1)) == shard.num_samples
