@@ -21,6 +21,8 @@ FIELDS = {
     "text": "string",
     "thing": struct_of(a="date"),
 }
+FIELD = {"name": "a", "type": "long", "nullable": True}
+TWO_FIELDS_OF_ONE_NAME = {"type": "struct", "fields": [FIELD, FIELD]}
 ROWS = {
     "number": [1, None],
     "ragged": [[1], [1, 2]],
@@ -80,6 +82,7 @@ def test_keys_of_later_versions_are_left_alone(dataset: Dataset) -> None:
         ("number", {"null_count": True}),
         ("number", {"null_count": "1"}),
         ("number", {"element_null_count": None}),
+        ("number", {"element_null_count": 1}),
         ("number", {"length": 3}),
         ("ragged", {"length": 1}),
         ("ragged", {"encoding": "ndarray:int64"}),
@@ -89,6 +92,8 @@ def test_keys_of_later_versions_are_left_alone(dataset: Dataset) -> None:
         ("pair", {"length": -2}),
         ("pair", {"encoding": "ndarray:float64:2,1"}),
         ("text", {"spark_type": "binary"}),
+        ("thing", {"spark_type": TWO_FIELDS_OF_ONE_NAME}),
+        ("thing", {"spark_type": array_of(TWO_FIELDS_OF_ONE_NAME)}),
     ],
     ids=lambda value: value if isinstance(value, str) else json.dumps(value),
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from random import Random
+from shutil import rmtree
 from tempfile import mkdtemp
 
 import numpy as np
@@ -53,6 +55,7 @@ def target(name: str) -> Target:
         return _target(str(GOLDEN / name))
     fields = {"fixed": FIXED, "variable": VARIABLE}.get(name, {**FIXED, **VARIABLE})
     directory = mkdtemp()
+    atexit.register(rmtree, directory, ignore_errors=True)
     codec = name if name in CODECS else None
     return _target(
         write_dataset(directory, {n: ROWS[n] for n in fields}, fields, compression=codec).url
