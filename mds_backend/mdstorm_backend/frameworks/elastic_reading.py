@@ -129,6 +129,10 @@ class ElasticReading:
             rows // size if batching.drop_last else ceil_div(rows, size)
         )
 
+    def is_uniform(self, batching: Batching) -> bool:
+        """Whether all batches of an epoch but its last are full."""
+        return self.options.transform is None
+
     def first_pass(self, batching: Batching) -> ElasticPass:
         """Return the pass of a loader that has not begun any."""
         return ElasticPass(self, batching)
@@ -164,23 +168,23 @@ class ElasticReading:
         work : numpy.ndarray
             What `work` returns for it.
         """
-        num_epochs, left = self.options.num_epochs, None
-        while left is None or left > 0:
+        num_epochs, first = self.options.num_epochs, None
+        while True:
             start = self.epochs.begin(joining)
             work = self.work(start, batching)
-            first = start.epoch if start.first_epoch is None else start.first_epoch
-            if left is None and num_epochs is not None:
-                left = max(num_epochs - (start.epoch - first), 1)
+            if first is None:
+                first = start.epoch if start.first_epoch is None else start.first_epoch
+            is_last = num_epochs is not None and start.epoch - first + 1 >= num_epochs
             if work.shape[1]:
                 yield replace(start, first_epoch=first), work
             elif not start.sample_in_epoch:
                 warn_no_data(self.options.dataset.url)
                 return
-            elif left == 1:
-                left = None  # the pass was over when the state was taken: begin the next one
+            elif is_last:
+                first = None  # the pass was over when the state was taken: begin the next one
                 continue
-            if left is not None:
-                left -= 1
+            if is_last:
+                return
 
     def skip_pass(self) -> None:
         """Do nothing: the workers have counted the pass."""
@@ -301,6 +305,12 @@ class ElasticPass:
 
     def finish(self) -> None:
         """Do nothing: the epochs are counted when they begin."""
+
+    def copied(self) -> ElasticPass:
+        """Return a copy that stands at the same place."""
+        other = ElasticPass(self._reading, self._batching, self._goes_on)
+        other._start, other.rows = self._start, self.rows
+        return other
 
     def to_continue(self) -> ElasticPass:
         """Return the pass for a copy of the loader, whose dataset goes on from here."""

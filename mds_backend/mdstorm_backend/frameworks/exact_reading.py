@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.frameworks.loader_state import LoaderState
 from mdstorm_backend.frameworks.reading import Batching, Leg, Worker
+from mdstorm_backend.order import ceil_div
 from mdstorm_backend.read.batch_reader import BatchReader
 from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.row_stream import Position
@@ -50,6 +51,14 @@ class ExactReading:
     def num_batches(self, batching: Batching) -> int:
         """Batches of a whole pass."""
         return len(self.reader(batching))
+
+    def is_uniform(self, batching: Batching) -> bool:
+        """Whether all batches but the last are full: a rank that is short of rows splits one."""
+        options = self.options
+        if options.num_epochs is None or options.transform is not None:
+            return options.transform is None
+        own = ceil_div(self.rows_per_epoch * options.num_epochs, batching.batch_size)
+        return own == self.num_batches(batching)
 
     def first_pass(self, batching: Batching) -> ExactPass:
         """Return the pass of a loader that has not begun any."""
@@ -123,6 +132,12 @@ class ExactPass:
     def finish(self) -> None:
         """Note that the pass came to its end."""
         self._progress.finish(self._reading.options.num_epochs)
+
+    def copied(self) -> ExactPass:
+        """Return a copy that stands at the same place."""
+        other = ExactPass(self._reading, self._batching, replace(self._progress))
+        other.rows = self.rows
+        return other
 
     def to_continue(self) -> ExactPass:
         """Return the pass for a copy of the loader, which goes on from here."""

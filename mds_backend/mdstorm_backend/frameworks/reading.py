@@ -89,6 +89,10 @@ class Pass(Protocol):
         """Note that the pass came to its end."""
         ...
 
+    def copied(self) -> Pass:
+        """Return a copy that stands at the same place, and goes its own way."""
+        ...
+
     def to_continue(self) -> Pass:
         """Return the pass for a copy of the loader, which goes on from here."""
         ...
@@ -129,6 +133,10 @@ class Reading(Protocol):
         TypeError
             If nobody knows.
         """
+        ...
+
+    def is_uniform(self, batching: Batching) -> bool:
+        """Whether each leg is cut into full batches alone, but for the last one."""
         ...
 
     def first_pass(self, batching: Batching) -> Pass:

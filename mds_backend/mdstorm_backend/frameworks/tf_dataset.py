@@ -7,18 +7,18 @@ rank that is short of rows, are yielded as batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import lru_cache
 from types import TracebackType
 from typing import Any
 
 import tensorflow as tf
 
-from mdstorm_backend.frameworks.loader_state import LoaderState
 from mdstorm_backend.frameworks.reader_options import ReaderOptions
+from mdstorm_backend.frameworks.reading import Batching, Reading
 from mdstorm_backend.frameworks.row_types import row_type
+from mdstorm_backend.frameworks.tf_runs import TFRun, TFRuns
 from mdstorm_backend.frameworks.tf_tensors import ColumnSpec, check_nulls, spec_of_column, to_tf
-from mdstorm_backend.order import ceil_div
 from mdstorm_backend.read.batch_reader import check_batch_size
 
 __all__ = ["make_tf_dataset", "stored_specs"]
@@ -62,10 +62,15 @@ def make_tf_dataset(
     """
     check_batch_size(batch_size)
 
+    @lru_cache(maxsize=1)
+    def opened() -> TFRuns:
+        return TFRuns(make_options().reading(), Batching(batch_size))
+
     def build() -> Any:
-        options = make_options()
+        runs = opened()
+        options = runs.reading.options
         columns = list((specs or stored_specs)(options))
-        dataset = _batches(options, columns, batch_size, type_name)
+        dataset = _batches(runs, columns, batch_size, type_name)
         dataset = dataset.prefetch(tf.data.AUTOTUNE if prefetch is None else prefetch)
         if options.order.world_size > 1:
             settings = tf.data.Options()
@@ -75,7 +80,7 @@ def make_tf_dataset(
             dataset = dataset.with_options(settings)
         return dataset
 
-    return _context_class()(build)
+    return _context_class()(build, opened)
 
 
 def stored_specs(options: ReaderOptions) -> list[ColumnSpec]:
@@ -91,37 +96,33 @@ def stored_specs(options: ReaderOptions) -> list[ColumnSpec]:
     return specs
 
 
-def _batches(
-    options: ReaderOptions, specs: list[ColumnSpec], batch_size: int, type_name: str
-) -> Any:
+def _batches(runs: TFRuns, specs: list[ColumnSpec], batch_size: int, type_name: str) -> Any:
     row = row_type(type_name, tuple(spec.name for spec in specs))
-    cut_here = _must_cut_here(options, specs, batch_size)
-    block_rows = {} if cut_here else {"block_rows": _BLOCK_ROWS}
-    progress = LoaderState()
+    cut_here = _must_cut_here(runs.reading, specs, batch_size)
 
-    def generate() -> Iterator[Any]:
-        reader = options.reader(batch_size, **block_rows)
-        for block in reader.blocks(progress.begin(), progress.first_epoch):
-            progress.position = block.ends[-1]
+    def read(leg: int) -> Iterator[Any]:
+        for block in runs.blocks(int(leg), None if cut_here else _BLOCK_ROWS):
             for batch in block.batches() if cut_here else [block.batch]:
                 yield row(*(to_tf(batch[spec.name], spec) for spec in specs))
 
-    dataset = tf.data.Dataset.from_generator(
-        generate, output_signature=row(*(spec.signature for spec in specs))
+    def batches_of(leg: Any) -> Any:
+        dataset = tf.data.Dataset.from_generator(
+            read, output_signature=row(*(spec.signature for spec in specs)), args=(leg,)
+        )
+        return dataset if cut_here else dataset.rebatch(batch_size)
+
+    legs = tf.data.Dataset.from_generator(
+        runs.legs, output_signature=tf.TensorSpec((), tf.int64, "leg")
     )
-    return dataset if cut_here else dataset.rebatch(batch_size)
+    return legs.flat_map(batches_of)
 
 
-def _must_cut_here(options: ReaderOptions, specs: list[ColumnSpec], batch_size: int) -> bool:
+def _must_cut_here(reading: Reading, specs: list[ColumnSpec], batch_size: int) -> bool:
     """Whether batches cannot be left to TensorFlow, or gain nothing by it."""
     # Arrays of a free length have one length in a batch, but not in a block.
-    if not all(spec.is_fixed for spec in specs) or batch_size >= _BLOCK_ROWS // 2:
+    if any(spec.ragged or None in spec.shape for spec in specs) or batch_size >= _BLOCK_ROWS // 2:
         return True
-    if options.num_epochs is None or options.transform is not None:
-        return False
-    reader = options.reader(batch_size)
-    own_batches = ceil_div(reader.rows_per_epoch * options.num_epochs, batch_size)
-    return own_batches != len(reader)
+    return not reading.is_uniform(Batching(batch_size))
 
 
 @lru_cache(maxsize=1)
@@ -131,17 +132,55 @@ def _context_class() -> Any:
     adapter = type(v1.from_tensors(0))
 
     class ContextDataset(adapter):  # type: ignore[misc, valid-type]
-        """A dataset that can stand in a ``with`` statement."""
+        """A dataset that can stand in a ``with`` statement, and has a state."""
 
-        def __init__(self, build: Callable[[], Any]) -> None:
+        def __init__(self, build: Callable[[], Any], runs: Callable[[], TFRuns]) -> None:
             self._build = build
+            self._runs = runs
             self._home = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
             super().__init__(build())
 
         def __enter__(self) -> Any:
             here = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
             # Legacy code may make the dataset in one graph and enter it in another.
-            return self if here is self._home else type(self)(self._build)
+            return self if here is self._home else type(self)(self._build, self._runs)
+
+        def __iter__(self) -> Any:
+            run = self._runs().announce()
+            iterator = super().__iter__()
+            iterator.__class__ = _counting_class(type(iterator))
+            iterator._mdstorm_run = run
+            return iterator
+
+        def state_dict(self, batches: int | None = None) -> dict[str, Any]:
+            """Return where the iteration that was begun last stands, for `load_state_dict`.
+
+            It is the state of a PyTorch loader of the same order, rank and batch size, and can be
+            loaded by one.
+
+            Parameters
+            ----------
+            batches : int, optional
+                Batches that were used since the iteration began. By default those that Python code
+                has taken, ``for batch in dataset``: what TensorFlow has ready is not counted.
+                Inside of Keras or a ``tf.function`` nobody counts, and the number has to be given.
+
+            Raises
+            ------
+            StateMismatchError
+                If the number is not known.
+            """
+            return self._runs().state_dict(batches)
+
+        def load_state_dict(self, state: dict[str, Any]) -> None:
+            """Let the next iteration go on where `state` was taken, here or by a PyTorch loader.
+
+            Raises
+            ------
+            StateMismatchError
+                If it was taken from another dataset or another way of reading, or is no state.
+            """
+            self._runs().load_state_dict(state)
 
         def __exit__(
             self,
@@ -152,3 +191,29 @@ def _context_class() -> Any:
             """Do nothing: the threads of a pass end with its iterator."""
 
     return ContextDataset
+
+
+@lru_cache(maxsize=8)
+def _counting_class(iterator_class: Hashable) -> Any:
+    """Return the subclass of TensorFlow's own iterator class that counts what it hands out."""
+
+    class CountingIterator(iterator_class):  # type: ignore[misc]
+        """An iterator that says what was taken from it."""
+
+        _mdstorm_run: TFRun
+
+        def __next__(self) -> Any:
+            try:
+                batch = super().__next__()
+            except StopIteration:
+                self._mdstorm_run.finish()
+                raise
+            self._mdstorm_run.delivered += 1
+            return batch
+
+        def get_next(self) -> Any:
+            batch = super().get_next()
+            self._mdstorm_run.delivered += 1
+            return batch
+
+    return CountingIterator
