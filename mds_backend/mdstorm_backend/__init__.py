@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mdstorm_backend.mds_writer import MDSWriter
     from mdstorm_backend.merge import merge_index
     from mdstorm_backend.order import ExactOrder
+    from mdstorm_backend.spark.dataframe_to_mds import dataframe_to_mds
     from mdstorm_backend.spark.materialize import materialize
     from mdstorm_backend.stream import Stream
 
@@ -29,6 +30,7 @@ __all__ = [
     "Stream",
     "StreamingDataLoader",
     "StreamingDataset",
+    "dataframe_to_mds",
     "materialize",
     "merge_index",
     "open_dataset",
@@ -42,6 +44,7 @@ _HOMES = {
     "Stream": "stream",
     "StreamingDataLoader": "frameworks.torch_loader",
     "StreamingDataset": "frameworks.torch_dataset",
+    "dataframe_to_mds": "spark.dataframe_to_mds",
     "materialize": "spark.materialize",
     "merge_index": "merge",
     "open_dataset": "dataset",

@@ -7,6 +7,7 @@ no others than those.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -26,6 +27,7 @@ __all__ = [
     "commit",
     "mark_directory",
     "remove_dataset",
+    "shards_of",
     "write_index",
 ]
 
@@ -94,7 +96,7 @@ def commit(
         )
     index = build_index(schema, reports)
     write_index(location, index)
-    for name in _shards_of(job, sizes):
+    for name in shards_of(job, sizes):
         if name not in names:
             location.remove(name)
     return index
@@ -132,7 +134,7 @@ def write_index(location: Location, index: Index) -> None:
 
 def abandon(location: Location, job: str) -> None:
     """Remove what a failed job has written, and the marker unless another job needs it."""
-    for name in _shards_of(job, location.list_names()):
+    for name in shards_of(job, location.list_names()):
         location.remove(name)
     left = location.list_names()
     if INDEX_NAME not in left and not any(map(_OURS.fullmatch, left)):
@@ -160,8 +162,9 @@ def remove_dataset(location: Location) -> list[str]:
     return rest
 
 
-def _shards_of(job: str | None, names: Iterable[str]) -> list[str]:
-    found = [(name, _OURS.fullmatch(name)) for name in names]
+def shards_of(job: str | None, names: Iterable[str]) -> list[str]:
+    """Which of `names` are shards that a job has written, also in directories below."""
+    found = [(name, _OURS.fullmatch(posixpath.basename(name))) for name in names]
     return [name for name, match in found if match and match["job"] == job]
 
 

@@ -15,7 +15,7 @@ from mdstorm_backend.index import INDEX_NAME, Index
 from mdstorm_backend.schema import FORMAT_VERSION, Schema
 from mdstorm_backend.write.arrow_plan import check_columns, plan_batch
 from mdstorm_backend.write.batch_shards import BatchShards
-from mdstorm_backend.write.file_sink import FileSink
+from mdstorm_backend.write.file_sink import FileSink, check_counts
 from mdstorm_backend.write.progress import FileProgress
 from mdstorm_backend.write.sample_shards import SampleShards
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat, ShardReport
@@ -105,7 +105,7 @@ class MDSWriter:
             )
         if columns is not None:
             check_columns(columns)
-        _check_counts(max_workers, retry)
+        check_counts(max_workers, retry)
         self._given = None if columns is None else dict(columns)
         self._columns = self._given
         limit = parse_size_limit(size_limit)
@@ -288,12 +288,3 @@ class MDSWriter:
 
 def _shard_name(number: int) -> str:
     return f"shard.{number:05}.mds"
-
-
-def _check_counts(max_workers: object, retry: object) -> None:
-    for name, value, least in (("max_workers", max_workers, 1), ("retry", retry, 0)):
-        allowed = value is None and name == "max_workers"
-        if not allowed and not (isinstance(value, int) and value >= least):
-            raise InvalidArgumentError(
-                f"{name} must be a whole number of at least {least}, found {value!r}"
-            )

@@ -15,7 +15,7 @@ from mdstorm_backend.schema import Schema
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.shard_writer import ShardWriter
 
-__all__ = ["REPORT_SCHEMA", "make_task", "write_partition"]
+__all__ = ["REPORT_SCHEMA", "join_small", "make_task", "write_partition"]
 
 #: Spark schema of what a task returns: one JSON text per shard.
 REPORT_SCHEMA = "report string"
@@ -27,16 +27,28 @@ _JOIN_BYTES = 8 << 20
 Batches = Iterator[pa.RecordBatch]
 
 
-def make_task(arguments: dict[str, Any]) -> Callable[[Batches], Batches]:
-    """Return the function for ``df.mapInArrow``.
+def make_task(
+    arguments: dict[str, Any], entry: tuple[str, str] = (__name__, "write_partition")
+) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Return the function for ``df.mapInArrow`` or ``df.mapInPandas``.
 
     Being a closure it travels by value, so that an executor without mdstorm can run it far enough
-    to say what is missing. `arguments` are those of `write_partition`, as plain values.
-    """
+    to say what is missing.
 
-    def write_shards(batches: Batches) -> Batches:
+    Parameters
+    ----------
+    arguments : dict
+        Arguments of the function, as plain values.
+    entry : pair of str
+        Module and name of the function, which gets the batches of a partition.
+    """
+    module, name = entry
+
+    def write_shards(batches: Iterator[Any]) -> Iterator[Any]:
+        import importlib
+
         try:
-            from mdstorm_backend.spark.executor import write_partition
+            function = getattr(importlib.import_module(module), name)
         except ImportError as error:
             raise ImportError(
                 f"mdstorm cannot be imported on a Spark worker ({error}). Install it on the "
@@ -44,7 +56,7 @@ def make_task(arguments: dict[str, Any]) -> Callable[[Batches], Batches]:
                 "'%pip install mdstorm' in a notebook, or set PYSPARK_PYTHON to a Python that "
                 "has it"
             ) from error
-        yield from write_partition(batches, **arguments)
+        yield from function(batches, **arguments)
 
     return write_shards
 
@@ -86,7 +98,7 @@ def write_partition(
         compression=compression,
         hashes=tuple(hashes),
     )
-    for batch in _join_small(batches):
+    for batch in join_small(batches):
         writer.write(pa.RecordBatch.from_arrays(batch.columns, names=list(columns.names)))
     reports = [
         json.dumps({"partition": partition, "sequence": sequence, **report.to_json()})
@@ -95,7 +107,8 @@ def write_partition(
     yield pa.RecordBatch.from_arrays([pa.array(reports, pa.string())], names=["report"])
 
 
-def _join_small(batches: Batches) -> Batches:
+def join_small(batches: Batches) -> Batches:
+    """Join neighbouring record batches until there is enough to encode at a time."""
     pending: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:

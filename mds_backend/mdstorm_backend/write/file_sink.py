@@ -11,10 +11,15 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
-from mdstorm_backend.errors import DatasetExistsError, MDStormError, WriteError
+from mdstorm_backend.errors import (
+    DatasetExistsError,
+    InvalidArgumentError,
+    MDStormError,
+    WriteError,
+)
 from mdstorm_backend.storage import Buffer, Location
 
-__all__ = ["FileSink"]
+__all__ = ["FileSink", "check_counts"]
 
 #: Threads, where the caller does not say: enough to hide the latency of an object store, and few
 #: enough for memory, since each holds a shard.
@@ -179,3 +184,13 @@ def _make_directory(location: Location) -> bool:
             "may write to"
         ) from error
     return True
+
+
+def check_counts(max_workers: object, retry: object) -> None:
+    """Raise InvalidArgumentError unless these are numbers that a `FileSink` takes."""
+    for name, value, least in (("max_workers", max_workers, 1), ("retry", retry, 0)):
+        allowed = value is None and name == "max_workers"
+        if not allowed and not (isinstance(value, int) and value >= least):
+            raise InvalidArgumentError(
+                f"{name} must be a whole number of at least {least}, found {value!r}"
+            )

@@ -1,0 +1,207 @@
+"""`dataframe_to_mds`: a Spark DataFrame becomes a directory of MDS datasets, and one over them."""
+
+from __future__ import annotations
+
+import posixpath
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
+from mdstorm_backend.hashes import check_hashes
+from mdstorm_backend.index import INDEX_NAME
+from mdstorm_backend.optional import require
+from mdstorm_backend.schema import Schema
+from mdstorm_backend.spark.arrow_batches import sized_arrow_batches
+from mdstorm_backend.spark.executor import REPORT_SCHEMA, make_task
+from mdstorm_backend.spark.partition_commit import (
+    abandon_partitions,
+    make_directories,
+    publish_partitions,
+)
+from mdstorm_backend.spark.partition_writer import PartitionJob, ToSamples, directory_name
+from mdstorm_backend.spark.progress import write_progress
+from mdstorm_backend.spark.type_plan import plan_types
+from mdstorm_backend.spark.user_columns import plan_columns
+from mdstorm_backend.storage import check_no_secrets
+from mdstorm_backend.write.arrow_plan import check_columns
+from mdstorm_backend.write.file_sink import check_counts
+from mdstorm_backend.write.shard_format import ShardFormat
+from mdstorm_backend.write.size_limit import parse_size_limit
+from mdstorm_backend.write.target import clear_target, find_targets
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["dataframe_to_mds"]
+
+_KNOWN = (
+    *("out", "columns", "compression", "hashes", "size_limit", "keep_local", "progress_bar"),
+    *("max_workers", "retry", "exist_ok", "storage_options"),
+)
+_MODULE = "mdstorm_backend.spark.partition_writer"
+
+
+def dataframe_to_mds(
+    dataframe: DataFrame,
+    merge_index: bool = True,
+    mds_kwargs: Mapping[str, Any] | None = None,
+    udf_iterable: Callable[..., Iterable[dict[str, Any]]] | None = None,
+    udf_kwargs: Mapping[str, Any] | None = None,
+) -> tuple[str, str]:
+    """Write a DataFrame as MDS, with the signature and the layout of MosaicML Streaming.
+
+    Each partition becomes a dataset in a directory of its number: ``00000``, ``00001``, …, so that
+    their order is that of the samples. An empty partition leaves no directory. Without
+    `udf_iterable` the columns keep their types and nulls, as with `materialize`; they are read back
+    by mdstorm, while other readers find numbers, texts and arrays.
+
+    One pass over the frame on a classic or a Spark Connect session. If it fails, what it wrote is
+    removed.
+
+    Parameters
+    ----------
+    dataframe : pyspark.sql.DataFrame
+        The rows.
+    merge_index : bool
+        Write an index over all partitions as well, after theirs.
+    mds_kwargs : dict
+        Arguments of `MDSWriter`: ``out`` is needed; ``compression`` is ``"zstd"`` where it is not
+        given; ``columns`` names the columns to store and their encodings, by default all of them.
+        ``max_workers`` are the threads of a task, one by default. The executors write to ``out``;
+        of a pair ``(local, remote)`` to the second, and with ``keep_local`` to the first, too,
+        which is then a local directory of each executor.
+    udf_iterable : callable, optional
+        Called with pandas DataFrames of some rows each and `udf_kwargs`; returns an iterable of
+        samples, each a dict. ``columns`` then states their encodings.
+    udf_kwargs : dict, optional
+        Further arguments of `udf_iterable`.
+
+    Returns
+    -------
+    local, remote : str
+        Where the dataset is; empty where it is not.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If an argument is unknown or outside its domain, a column cannot have its encoding, or the
+        frame has no rows.
+    UnsupportedTypeError
+        If columns cannot be stored; raised before the job starts and names all of them.
+    DatasetExistsError
+        If the directory is not empty.
+    WriteError
+        If it cannot be written, or the driver does not see what the executors wrote.
+    """
+    if dataframe is None:
+        raise InvalidArgumentError(
+            "Input dataframe is None or Empty! Give it a DataFrame with rows"
+        )
+    options = _checked_options(mds_kwargs, udf_iterable is not None)
+    # The type plan of the converter casts doubles to float32 by default; here types are kept.
+    fields = dataframe.schema.jsonValue()["fields"]
+    schema = None if udf_iterable else plan_columns(fields, options.get("columns"))
+    storage_options = options.get("storage_options") or {}
+    check_no_secrets(storage_options)
+    targets = find_targets(
+        options["out"], bool(options.get("keep_local")), storage_options, temporary=False
+    )
+    format_ = ShardFormat(
+        parse_size_limit(options.get("size_limit", 1 << 26)),
+        options.get("compression", "zstd") or None,
+        check_hashes(options.get("hashes")),
+    )
+    for location in targets.all:
+        clear_target(
+            location,
+            exist_ok=bool(options.get("exist_ok")),
+            first_shard=posixpath.join(directory_name(0), INDEX_NAME),
+        )
+    job = PartitionJob(
+        secrets.token_hex(4),
+        targets.to_write,
+        format_,
+        max_workers=options.get("max_workers") or 1,
+        retry=options.get("retry", 2),
+    )
+    made = make_directories(job)
+    try:
+        rows = _run(dataframe, job, schema, options, udf_iterable, dict(udf_kwargs or {}))
+        publish_partitions(job, schema, rows, merged=merge_index)
+    except BaseException:
+        abandon_partitions(job, made)
+        raise
+    return targets.local or "", targets.remote or ""
+
+
+def _checked_options(mds_kwargs: Mapping[str, Any] | None, has_function: bool) -> dict[str, Any]:
+    """Return a copy of the arguments, checked for what `MDSWriter` does not check."""
+    options = dict(mds_kwargs or {})
+    unknown = sorted(set(options) - set(_KNOWN))
+    if unknown:
+        raise InvalidArgumentError(
+            f"mds_kwargs hold {unknown}, which is unknown: known are {', '.join(_KNOWN)}"
+        )
+    if not options.get("out"):
+        raise InvalidArgumentError(
+            "`out` and `columns` need to be specified in mds_kwargs: out is the directory for the "
+            "dataset, and columns the encodings, which may be left out without udf_iterable"
+        )
+    check_counts(options.get("max_workers"), options.get("retry", 2))
+    if has_function:
+        if not options.get("columns"):
+            raise InvalidArgumentError(
+                "`out` and `columns` need to be specified in mds_kwargs: with udf_iterable nothing "
+                "else says what the samples hold. Give columns={…}, a dict from column to encoding"
+            )
+        check_columns(options["columns"])
+    return options
+
+
+def _run(
+    dataframe: DataFrame,
+    job: PartitionJob,
+    schema: Schema | None,
+    options: dict[str, Any],
+    to_samples: ToSamples | None,
+    arguments: dict[str, Any],
+) -> list[str]:
+    """Run the job and return its reports."""
+    session, names = dataframe.sparkSession, dataframe.columns
+    # mapInArrow looks its columns up by name, and takes a dot in one for a field access.
+    plain = dataframe.toDF(*(f"c{i}" for i in range(len(names))))
+    with ExitStack() as stack:
+        sized = schema or _planned_if_possible(dataframe)
+        if sized is not None:
+            stack.enter_context(sized_arrow_batches(session, sized))
+        if options.get("progress_bar"):
+            stack.enter_context(write_progress(session, job.locations[-1]))
+        if schema is not None:
+            chosen = plain.select(*(f"c{names.index(name)}" for name in schema.names))
+            task = make_task(
+                {"job": job.to_json(), "schema": schema.to_json()}, (_MODULE, "write_batches")
+            )
+            rows = chosen.mapInArrow(task, REPORT_SCHEMA).collect()
+        else:
+            require("pandas")
+            task = make_task(
+                {
+                    "job": job.to_json(),
+                    "names": names,
+                    "columns": dict(options["columns"]),
+                    "to_samples": to_samples,
+                    "arguments": arguments,
+                },
+                (_MODULE, "write_frames"),
+            )
+            rows = plain.mapInPandas(task, REPORT_SCHEMA).collect()
+    return [row["report"] for row in rows]
+
+
+def _planned_if_possible(dataframe: DataFrame) -> Schema | None:
+    try:
+        return plan_types(dataframe.schema.jsonValue()["fields"], None)
+    except (InvalidArgumentError, UnsupportedTypeError):
+        return None  # a function of the user may take columns that no shard can

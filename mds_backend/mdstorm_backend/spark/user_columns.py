@@ -1,0 +1,67 @@
+"""Encodings that a user gives for the columns of a DataFrame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.schema import Column, Schema
+from mdstorm_backend.spark.type_plan import plan_types
+from mdstorm_backend.spark_types import arrow_type, simple_name
+from mdstorm_backend.write.arrow_plan import check_columns, fitted_column
+
+__all__ = ["plan_columns"]
+
+
+def plan_columns(fields: list[dict[str, Any]], columns: Mapping[str, str] | None) -> Schema:
+    """Plan how the columns of a DataFrame are stored.
+
+    Parameters
+    ----------
+    fields : list of dict
+        ``df.schema.jsonValue()["fields"]``.
+    columns : dict of str to str, optional
+        Encodings of the columns to store; others are left out. Without it all are stored, each in
+        the encoding that keeps its type.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        If columns cannot be stored, or an encoding does not exist; names all of them.
+    InvalidArgumentError
+        If one of `columns` is not in the DataFrame, or has no form in its encoding.
+    """
+    if columns is None:
+        return plan_types(fields, None)
+    check_columns(columns)
+    unknown = sorted(set(columns) - {field["name"] for field in fields})
+    if unknown:
+        raise InvalidArgumentError(
+            f"{unknown[0]!r} is not a column of input dataframe: it has "
+            f"{[field['name'] for field in fields]}. Leave it out of columns, or add it"
+        )
+    chosen = [field for field in fields if field["name"] in columns]
+    if len(chosen) > len(columns):
+        plan_types(chosen, None)  # which says what two columns of one name mean
+    planned = [_planned(field, columns[field["name"]]) for field in chosen]
+    return Schema(tuple(planned))
+
+
+def _planned(field: dict[str, Any], text: str) -> Column:
+    name, spark_type = field["name"], field["type"]
+    nullable = bool(field.get("nullable", True))
+    try:
+        type_ = arrow_type(spark_type)
+    except KeyError:
+        plan_types([field], None)  # which says that there is no way to store it, and what to do
+        raise
+    column = fitted_column(pa.field(name, type_, nullable), text, spark_type)
+    if column is None:
+        raise InvalidArgumentError(
+            f"Mismatched types: column name {name!r} is {simple_name(spark_type)}, which has no "
+            f"form in the encoding {text!r}. Convert the column before, or choose another encoding"
+        )
+    return column
