@@ -53,11 +53,19 @@ def _overview(found: Inspection) -> list[tuple[str, object]]:
         ("bytes of a shard", " … ".join(map(human_bytes, (size.min, size.median, size.max)))),
         ("compression", _shares(found.compressions)),
         ("hashes", _shares(found.hashes)),
-        ("size limit", _shares(found.size_limits)),
+        ("size limit", _shares(_limits(found.size_limits))),
         ("logical schema", "yes" if found.logical_schema else "no: MDS encodings alone"),
         ("fingerprint", found.fingerprint),
     ]
     return entries
+
+
+def _limits(limits: dict[str, int]) -> dict[str, int]:
+    """Write limits in bytes for people; others stand as in the index."""
+    return {
+        f"{human_bytes(int(limit))} ({int(limit):,})" if limit.isdecimal() else limit: count
+        for limit, count in limits.items()
+    }
 
 
 def _shares(counts: dict[str, int]) -> str:

@@ -61,6 +61,12 @@ def test_every_command_has_a_module_a_text_and_help(name: str, run: Run) -> None
     assert result.output.startswith(f"Usage: main {name}")
 
 
+def test_every_command_has_a_section_of_the_manual() -> None:
+    manual = (Path(__file__).parents[3] / "docs" / "commands.md").read_text("utf-8")
+    sections = [line.split()[-1] for line in manual.splitlines() if line.startswith("## mdstorm ")]
+    assert sorted(sections) == commands()
+
+
 def test_an_unknown_command_is_a_usage_error(run: Run) -> None:
     result = run("no-such-command")
     assert result.exit_code == 2
