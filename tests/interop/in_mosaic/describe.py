@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from decimal import Decimal
 from typing import Any
@@ -17,6 +18,11 @@ def describe(value: Any) -> str:
         return f"{value.dtype.name} {value.item()!r}"
     if isinstance(value, (str, bytes, Decimal)):
         return f"{type(value).__name__} {value!r}"
+    if hasattr(value, "mode") and hasattr(value, "size"):
+        pixels = hashlib.sha256(value.tobytes()).hexdigest()
+        return f"{type(value).__name__} {value.format} {value.mode}{list(value.size)} {pixels}"
+    if isinstance(value, list) and any(hasattr(item, "mode") for item in value):
+        return f"[{', '.join(map(describe, value))}]"
     return f"json {json.dumps(value, sort_keys=True)}"
 
 
