@@ -37,6 +37,12 @@ def test_the_epoch_counts_only_on_request() -> None:
     assert counts(0, True) != counts(1, True)
 
 
+def test_a_shard_before_an_empty_one_gives_whole_picks_as_mosaics_does() -> None:
+    sizes = [2, 1, 0, 1, 2, 1, 1, 1, 1, 2, 1]
+    counts = samples_per_shard(sizes, 24, 2, 319858539505, 1, False)
+    assert counts.tolist() == [2, 3, 0, 2, 3, 2, 2, 2, 2, 4, 2]
+
+
 def test_samples_are_taken_in_granules() -> None:
     counts = samples_per_shard([20, 20, 20, 20], 40, 10, 0, 0, False)
     assert set(counts.tolist()) <= {0, 10, 20}
