@@ -7,7 +7,10 @@ ignore.
 
 from __future__ import annotations
 
+import gc
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -247,10 +250,11 @@ class Index:
             If it is not JSON, or not the index of an MDS dataset of version 2.
         """
         try:
-            value = check_object(json.loads(data), "the index")
-            if value["version"] != _VERSION:
-                raise ValueError(f"version {shown(value['version'])}, expected {_VERSION}")
-            shards = _parse_shards(value["shards"])
+            with _no_collection():
+                value = check_object(json.loads(data), "the index")
+                if value["version"] != _VERSION:
+                    raise ValueError(f"version {shown(value['version'])}, expected {_VERSION}")
+                shards = _parse_shards(value["shards"])
             extra = check_object(value.get("mdstorm", {}), "the entry 'mdstorm'")
             check_depth(extra, "the entry 'mdstorm'")
         except (KeyError, RecursionError, TypeError, ValueError) as error:
@@ -260,6 +264,21 @@ class Index:
                 url=url,
             ) from error
         return cls(shards, extra)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep the garbage collector from looking at what is being made, which is all alive.
+
+    It would look again and again, and take as long as the parsing of an index of many shards.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _parse_shards(value: Any) -> tuple[ShardInfo, ...]:
