@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from mdstorm_backend.batch import Batch
 from mdstorm_backend.frameworks.formats import column_to_numpy
 from mdstorm_backend.frameworks.reader_options import ReaderOptions
+from mdstorm_backend.frameworks.reading import Batching, Pass
 from mdstorm_backend.frameworks.row_types import row_type
-from mdstorm_backend.read.row_stream import Position
 
 __all__ = ["LoaderReader"]
 
@@ -26,7 +27,7 @@ class LoaderReader:
     def __init__(self, options: ReaderOptions) -> None:
         self._options = options
         self._batches: Iterator[Any] | None = None
-        self._epoch = 0
+        self._pass: Pass | None = None
         self.last_row_consumed = False
         self.stopped = False
 
@@ -73,14 +74,22 @@ class LoaderReader:
         if rows == 0:
             return
         type_ = row_type("inferred_schema_view", self._options.delivered)
-        first_epoch = self._epoch
-        self._epoch += self._options.num_epochs or 1
-        reader = self._options.reader(rows)
-        blocks = reader.blocks(Position(epoch=first_epoch), first_epoch)
-        for batch in (batch for block in blocks for batch in block.batches()):
+        before = self._pass or self._options.reading().first_pass(Batching(rows))
+        current = self._pass = before.following()
+        for batch in self._batches_of(current):
             yield type_(
                 *(
                     column_to_numpy(batch[name], self._options.column(name))
                     for name in self._options.delivered
                 )
             )
+        current.finish()
+
+    def _batches_of(self, current: Pass) -> Iterator[Batch]:
+        for leg in current.legs():
+            for block in leg.blocks():
+                for batch, mark, size in zip(
+                    block.batches(), block.marks, block.sizes, strict=True
+                ):
+                    current.advance(mark, size)
+                    yield batch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import NoneType
@@ -19,15 +20,18 @@ from mdstorm.errors import (
 from mdstorm.spark._fields import field_patterns, select_fields
 from mdstorm.transform import TransformSpec
 from mdstorm_backend.dataset import Dataset
+from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.frameworks.elastic_reading import ElasticShare
 from mdstorm_backend.frameworks.nulls import NullPolicy
 from mdstorm_backend.frameworks.reader_options import ReaderOptions
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.read.batch_reader import check_num_epochs
 from mdstorm_backend.user_warnings import warn_user
+from mdstorm_backend.world import World
 
 __all__ = ["DEFAULT_WORKERS", "ReaderArguments", "check_arguments", "check_integer"]
 
+_ORDERS = ("exact", "elastic")
 _POOLS = ("thread", "process", "dummy")
 #: Petastorm's number of readers.
 DEFAULT_WORKERS = 4
@@ -37,6 +41,7 @@ _EFFECTIVE = {
     "cur_shard",
     "fill_nulls",
     "null_masks",
+    "order",
     "reader_pool_type",
     "schema_fields",
     "seed",
@@ -113,7 +118,7 @@ class ReaderArguments:
     num_epochs, workers_count, shuffling_queue_capacity
         The arguments of the method itself.
     others : dict
-        Petastorm's reader arguments, and ``fill_nulls`` and ``null_masks``.
+        Petastorm's reader arguments, and ``fill_nulls``, ``null_masks`` and ``order``.
     """
 
     method: str
@@ -133,6 +138,10 @@ class ReaderArguments:
         if self.others.get("reader_pool_type", "thread") not in _POOLS:
             raise InvalidArgumentError(
                 f"Unknown reader_pool_type: {self.others['reader_pool_type']}. Use one of {_POOLS}"
+            )
+        if self.others.get("order", "exact") not in _ORDERS:
+            raise InvalidArgumentError(
+                f"Unknown order: {self.others['order']!r}. Use one of {_ORDERS}"
             )
         spec = self.others.get("transform_spec")
         if spec is not None and not isinstance(spec, TransformSpec):
@@ -159,19 +168,33 @@ class ReaderArguments:
             return 0
         return min(int(self.workers_count or DEFAULT_WORKERS), os.cpu_count() or 1)
 
-    def order(self) -> ExactOrder:
+    @property
+    def is_elastic(self) -> bool:
+        """Whether the order is the elastic one, MosaicML Streaming's."""
+        return self.others.get("order") == "elastic"
+
+    def order(self) -> ExactOrder | ElasticShare:
         """Return the order that the arguments ask for, its seed fixed."""
         if self.others.get("shard_seed") is not None:
             warn_user("shard_seed was deprecated: use seed")
+        seed = int(self.others.get("seed") or self.others.get("shard_seed") or 0)
+        shuffle_shards = bool(self.others.get("shuffle_row_groups", True))
+        shuffle_rows = bool(self.others.get("shuffle_rows", False))
+        window = max(int(self.shuffling_queue_capacity or 0), 0)
         shard_count = self.shard_count
-        return ExactOrder(
-            seed=int(self.others.get("seed") or self.others.get("shard_seed") or 0),
-            shuffle_shards=bool(self.others.get("shuffle_row_groups", True)),
-            shuffle_rows=bool(self.others.get("shuffle_rows", False)),
-            window=max(int(self.shuffling_queue_capacity or 0), 0),
-            rank=0 if shard_count is None else int(self.cur_shard or 0),
-            world_size=1 if shard_count is None else int(shard_count),
-        ).resolved()
+        rank = 0 if shard_count is None else int(self.cur_shard or 0)
+        world_size = 1 if shard_count is None else int(shard_count)
+        if not self.is_elastic:
+            return ExactOrder(
+                seed, shuffle_shards, shuffle_rows, window, rank, world_size
+            ).resolved()
+        order = ElasticOrder(
+            batch_size=1,  # that of the loader takes its place
+            shuffle=shuffle_shards or shuffle_rows or window > 0,
+            shuffle_seed=seed or secrets.randbits(32) | 1,
+            shuffle_block_size=window if window > 1 else None,
+        )
+        return ElasticShare(order, World(rank, world_size), states_batch_size=False)
 
     def options(self, dataset: Dataset, order: ExactOrder | ElasticShare) -> ReaderOptions:
         """Return how to read `dataset`."""

@@ -53,6 +53,10 @@ def make_loader(
                 "never ends: give a batch_size, or a number of epochs"
             )
         transformed = arguments.others.get("transform_spec") is not None
-        # A transform may make more rows of them.
-        batch_size = sys.maxsize if transformed else max(dataset_size * arguments.num_epochs, 1)
+        if arguments.is_elastic:  # where no batch spans epochs
+            batch_size = max(dataset_size, 1)
+        else:
+            # A transform may make more rows of them.
+            rows = max(dataset_size * arguments.num_epochs, 1)
+            batch_size = sys.maxsize if transformed else rows
     return StreamingDataLoader(ConvertedDataset(url, file_urls, arguments), batch_size=batch_size)

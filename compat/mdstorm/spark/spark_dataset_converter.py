@@ -97,7 +97,11 @@ class SparkDatasetConverter:
         **petastorm_reader_kwargs
             ``cur_shard``, ``shard_count``, ``schema_fields``, ``transform_spec``, ``seed``,
             ``shuffle_rows``, ``shuffle_row_groups``, ``reader_pool_type``; and beyond Petastorm
-            ``fill_nulls={column: value}`` and ``null_masks=[column, …]``.
+            ``fill_nulls={column: value}``, ``null_masks=[column, …]`` and ``order``. The order
+            ``"exact"``, the default, delivers every row once per epoch over all ranks. The order
+            ``"elastic"`` delivers the samples in MosaicML Streaming's order, which resumes with
+            other numbers of ranks; there no batch spans epochs, and a transform gets the rows of
+            a batch.
 
         Returns
         -------

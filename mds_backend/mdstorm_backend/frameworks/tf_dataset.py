@@ -7,7 +7,7 @@ rank that is short of rows, are yielded as batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from types import TracebackType
 from typing import Any
@@ -147,8 +147,9 @@ def _context_class() -> Any:
 
         def __iter__(self) -> Any:
             run = self._runs().announce()
-            iterator = super().__iter__()
-            iterator.__class__ = _counting_class(type(iterator))
+            iterator: Any = super().__iter__()
+            kind: Any = type(iterator)
+            iterator.__class__ = _counting_class(kind)
             iterator._mdstorm_run = run
             return iterator
 
@@ -194,7 +195,7 @@ def _context_class() -> Any:
 
 
 @lru_cache(maxsize=8)
-def _counting_class(iterator_class: Hashable) -> Any:
+def _counting_class(iterator_class: Any) -> Any:
     """Return the subclass of TensorFlow's own iterator class that counts what it hands out."""
 
     class CountingIterator(iterator_class):  # type: ignore[misc]

@@ -66,7 +66,7 @@ class TFRun:
             return None
         for first, place, marks, sizes in reversed(self._blocks):
             if first <= batches <= first + len(marks):
-                current = place.copied()
+                current: Pass = place.copied()
                 for mark, size in zip(marks[: batches - first], sizes, strict=False):
                     current.advance(mark, size)
                 if self._is_over and batches == self._read:
