@@ -1,4 +1,4 @@
-"""Errors of ours on the command line: one clear line, no traceback."""
+"""Errors on the command line: one clear line, no traceback."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ COULD_NOT_READ = 3
 
 
 class Group(click.Group):
-    """A group whose commands may raise the errors of mdstorm."""
+    """A group whose commands may raise the errors of mdstorm and of the operating system."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; an error of ours becomes a line and an exit code."""
+        """Run the command; an error becomes a line and an exit code."""
         try:
             return super().invoke(ctx)
-        except MDStormError as error:
+        except BrokenPipeError:
+            raise  # whoever reads the output has seen enough: click knows
+        except (MDStormError, OSError) as error:
             click.echo(f"error: {' '.join(str(error).split())}", err=True)
             ctx.exit(COULD_NOT_READ)
