@@ -43,12 +43,15 @@ def fit_numbers(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[An
         values = values.cast(pa.float64() if dtype.kind == "f" else pa.int64())
     if pa.types.is_null(values.type):
         values = values.cast(pa.from_numpy_dtype(dtype.newbyteorder("=")))
-    numbers = to_numpy(values, _own_dtype(values.type))
+    present = pc.fill_null(values, 0) if values.null_count else values
+    numbers = to_numpy(present, _own_dtype(values.type))
     if dtype.kind == "f":
         with np.errstate(over="ignore"):
             stored = numbers.astype(dtype, copy=False)
         if numbers.dtype.kind == "f" and (np.isinf(stored) & ~np.isinf(numbers)).any():
             raise OverflowError(f"it is out of the range of {dtype.name}")
+        if values.null_count:
+            stored = np.where(np.asarray(values.is_valid()), stored, np.array(np.nan, dtype))
         return stored
     limits = np.iinfo(dtype)  # type: ignore[type-var]
     if numbers.dtype.kind == "f":

@@ -21,7 +21,9 @@ BATCH_SIZE = 4
 
 
 def read(dataset_dir: str, cache: str) -> dict[str, Any]:
-    dataset = StreamingDataset(remote=dataset_dir, local=cache, batch_size=BATCH_SIZE)
+    dataset = StreamingDataset(
+        remote=dataset_dir, local=cache, batch_size=BATCH_SIZE, allow_unsafe_types=True
+    )
     loader = DataLoader(dataset, batch_size=BATCH_SIZE, collate_fn=list)
     batches = list(loader)
     return {

@@ -1,0 +1,33 @@
+"""Writes datasets of zeros with MosaicML Streaming.
+
+    write_sizes.py OUT_DIR SETTINGS_FILE
+
+The file holds a JSON list of ``[size_limit, hashes, sizes]``: one dataset each, in a directory
+of its number, with one sample of each size in bytes. Prints their number.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from streaming import MDSWriter
+
+
+def main() -> None:
+    out, settings_file = sys.argv[1:]
+    settings = json.loads(Path(settings_file).read_text())
+    for number, (size_limit, hashes, sizes) in enumerate(settings):
+        with MDSWriter(
+            columns={"v": "bytes", "n": "int32", "a": "str"},
+            out=str(Path(out, str(number))),
+            size_limit=size_limit,
+            hashes=hashes,
+        ) as writer:
+            for i, size in enumerate(sizes):
+                writer.write({"v": bytes(size), "n": i, "a": "é" * (i % 3)})
+    print(len(settings))
+
+
+main()
