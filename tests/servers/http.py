@@ -76,11 +76,12 @@ def respond(status: str, body: bytes = b"", *headers: tuple[str, str]) -> WSGIAp
 
 
 def cut_off(app: WSGIApp, keep: int) -> WSGIApp:
-    """Another application whose answers end after `keep` bytes, and say so."""
+    """Another application whose answers end after `keep` bytes, with headers that fit that."""
 
     def shortened(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         def start_shortened(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
-            kept = [(n, v) for n, v in headers if n.lower() != "content-length"]
+            left_out = ("content-length", "etag", "x-amz-checksum")
+            kept = [(n, v) for n, v in headers if not n.lower().startswith(left_out)]
             return start(status, [*kept, ("Content-Length", str(keep))], *rest)
 
         return [b"".join(app(environ, start_shortened))[:keep]]

@@ -72,7 +72,7 @@ def try_again(action: Callable[[], T], *, url: str, attempts: int, sleep: Sleep 
                 attempt,
                 attempts,
                 url,
-                error,
+                _reason(error),
                 pause,
             )
             sleep(pause)
@@ -84,11 +84,17 @@ def try_again(action: Callable[[], T], *, url: str, attempts: int, sleep: Sleep 
         raise CorruptDatasetError(f"{error} ({_count(attempts)})", url=url) from error
     except OSError as error:
         raise StorageError(
-            f"{url} cannot be read, after {_count(attempts)} ({error}). Check that the storage can "
-            "be reached from this machine, or allow more attempts (download_retry) or time "
-            "(download_timeout)",
+            f"{url} cannot be read, after {_count(attempts)} ({_reason(error)}). Check that the "
+            "storage can be reached from this machine, or allow more attempts (download_retry) or "
+            "time (download_timeout)",
             url=url,
         ) from error
+
+
+def _reason(error: Exception) -> str:
+    """Return what went wrong, without the advice that an error of ours already gives."""
+    cause = error.__cause__ if isinstance(error, StorageError) else None
+    return f"{type(cause).__name__}: {cause}" if cause else str(error)
 
 
 def _count(attempts: int) -> str:

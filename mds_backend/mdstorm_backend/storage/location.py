@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from mdstorm_backend.errors import CredentialsError
 from mdstorm_backend.storage.faults import storage_faults
 from mdstorm_backend.storage.filesystems import is_mounted, open_filesystem, scheme_of
 from mdstorm_backend.storage.secrets import check_no_secret_in_url, check_no_secrets
@@ -62,10 +63,19 @@ class Location:
             fs, path = open_filesystem(self.url, self.storage_options)
             yield fs, path if name is None else f"{path}/{name}"
             return
-        url = self.url if name is None else self.file_url(name)
-        with storage_faults(url, self.storage_options):
-            fs, path = open_filesystem(self.url, self.storage_options)
-            yield fs, path if name is None else f"{path}/{name}"
+        fs = None
+        try:
+            with storage_faults(
+                self.url if name is None else self.file_url(name), self.storage_options
+            ):
+                fs, path = open_filesystem(self.url, self.storage_options)
+                yield fs, path if name is None else f"{path}/{name}"
+        except CredentialsError:
+            # fsspec keeps file systems with what the environment said when they were made: who sets
+            # other credentials now is to be let in.
+            if fs is not None:
+                fs.clear_instance_cache()
+            raise
 
     @property
     def _is_in_file_tree(self) -> bool:
@@ -195,7 +205,10 @@ class Location:
     def remove(self, name: str) -> None:
         """Remove a file; one that is already gone is no error."""
         with suppress(FileNotFoundError), self._files(name) as (fs, path):
-            fs.rm_file(path)
+            try:
+                fs.rm_file(path)
+            except NotImplementedError:  # older versions of adlfs
+                fs.rm(path)
 
     def remove_directory_if_empty(self) -> None:
         """Remove the directory itself if nothing is left in it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.servers.databricks import TOKEN, DatabricksServer
 from tests.servers.s3 import BUCKET, S3Server
 
 from mdstorm_backend.storage import Location
+from mdstorm_backend.storage.databricks import DatabricksFileSystem
 
 #: Environment variables that may hold credentials of whoever runs the tests.
 _FOREIGN = ("AWS_", "AZURE_", "DATABRICKS_", "GOOGLE_")
@@ -43,9 +45,18 @@ def started_databricks() -> Iterator[DatabricksServer]:
     server.close()
 
 
+def forget_filesystems() -> None:
+    """Drop the file systems that fsspec keeps, with the credentials of another test."""
+    for name in ("s3", "abfs"):
+        with suppress(ImportError):
+            fsspec.get_filesystem_class(name).clear_instance_cache()
+    DatabricksFileSystem.clear_instance_cache()
+
+
 @pytest.fixture
-def no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+def no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[None]:
     """An environment and a home directory without credentials."""
+    forget_filesystems()
     for name in os.environ:
         if name.startswith(_FOREIGN):
             monkeypatch.delenv(name)
@@ -53,6 +64,8 @@ def no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     # Otherwise it asks the network for the role of this machine.
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_REGION", "us-east-1")
+    yield
+    forget_filesystems()
 
 
 @pytest.fixture

@@ -1,0 +1,211 @@
+"""Missing, wrong and insufficient credentials are named with what to set; secrets never show."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import pickle
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.servers.azure import ACCOUNT, CONTAINER, AzureServer
+from tests.servers.databricks import TOKEN, DatabricksServer
+from tests.servers.http import respond
+from tests.servers.s3 import BUCKET, S3Server
+
+from mdstorm_backend.cache import CacheOptions, read_index, shard_files
+from mdstorm_backend.commit import mark_directory
+from mdstorm_backend.dataset import open_dataset
+from mdstorm_backend.errors import (
+    CredentialsError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    MDStormError,
+    StorageError,
+    WriteError,
+)
+from mdstorm_backend.storage import Location
+
+WORKERS = "distributed workers .*need them too"
+
+
+def every_way_in(location: Location) -> list[Callable[[], Any]]:
+    """Reading, describing, listing and writing, each of which asks the storage first."""
+    return [
+        lambda: location.read("index.json"),
+        lambda: location.stat("index.json"),
+        lambda: location.exists("index.json"),
+        location.list_sizes,
+        lambda: location.write("x", [b"1"]),
+        lambda: location.remove("x"),
+        lambda: read_index(location, CacheOptions(retry=1)),
+    ]
+
+
+def refused(location: Location, *texts: str) -> None:
+    """Check that the storage lets nobody in, and what the errors say."""
+    for ask in every_way_in(location):
+        with pytest.raises(CredentialsError) as caught:
+            ask()
+        assert isinstance(caught.value, PermissionError)
+        shown = "".join(traceback.format_exception(caught.value))
+        for text in (*texts, "other machines) need them too"):
+            assert text in str(caught.value)
+        for secret in ("testing-secret", TOKEN, "wrong-secret"):
+            assert secret not in shown
+        assert "\n" not in str(caught.value)
+    with pytest.raises(WriteError, match=f"cannot be written to.*{WORKERS}"):
+        mark_directory(location)
+
+
+def test_s3_without_credentials(
+    s3: S3Server, no_credentials: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    refused(
+        Location.of(f"s3://{BUCKET}/x", {"endpoint_url": s3.url}),
+        "S3 (s3:) gives no access",
+        "set: none",
+        "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    )
+
+
+def test_s3_with_credentials_that_it_does_not_know(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s3.check_credentials(True)
+    try:
+        refused(
+            Location.of(f"s3://{BUCKET}/x", {"endpoint_url": s3.url}),
+            "set: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY)",
+        )
+    finally:
+        s3.check_credentials(False)
+
+
+def test_azure_without_credentials(azure: AzureServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AZURE_STORAGE_CONNECTION_STRING")
+    location = Location.of(f"az://{CONTAINER}/x")
+    with pytest.raises(CredentialsError, match="Set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE"):
+        location.read("index.json")
+
+
+def test_azure_with_a_wrong_key(azure: AzureServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = base64.b64encode(b"wrong-secret").decode()
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", azure.connection_string(key))
+    refused(
+        Location.of(f"abfss://{CONTAINER}@{ACCOUNT}.dfs.core.windows.net/x"),
+        "Azure storage (abfss:) gives no access",
+        "set: AZURE_STORAGE_CONNECTION_STRING)",
+    )
+
+
+DATABRICKS_URLS = pytest.mark.parametrize(
+    "url", ["dbfs:/Volumes/main/default/volume/x", "/Volumes/main/default/volume/x", "dbfs:/x"]
+)
+
+
+@DATABRICKS_URLS
+def test_databricks_without_credentials(url: str, no_credentials: None) -> None:
+    refused(
+        Location.of(url),
+        "is not mounted here, and the Databricks workspace gives no access",
+        "set: none",
+        "Set DATABRICKS_HOST and DATABRICKS_TOKEN",
+    )
+
+
+@DATABRICKS_URLS
+def test_databricks_with_a_wrong_token(
+    url: str, databricks: DatabricksServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABRICKS_TOKEN", "wrong-secret")
+    refused(Location.of(url), "set: DATABRICKS_HOST, DATABRICKS_TOKEN)")
+    # Credentials are those of the moment.
+    monkeypatch.setenv("DATABRICKS_TOKEN", TOKEN)
+    assert Location.of(url).list_names() == []
+
+
+def test_credentials_may_come_as_options(
+    databricks: DatabricksServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DATABRICKS_TOKEN")
+    location = Location.of("dbfs:/Volumes/main/default/volume/x", {"token": TOKEN})
+    location.write("a", [b"1"])
+    assert location.list_names() == ["a"]
+    location.remove("a")
+    with pytest.raises(InvalidArgumentError, match="credentials of their own"):
+        pickle.dumps(location)
+    assert TOKEN not in repr(location)
+    assert TOKEN not in repr(shard_files(location, "f"))
+
+
+@pytest.mark.parametrize("kind", ["s3", "az", "volume"])
+def test_a_missing_bucket_is_named(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Any
+) -> None:
+    if kind == "s3":
+        options = {"endpoint_url": request.getfixturevalue("s3").url}
+        location = Location.of("s3://no-bucket/x", options)
+    elif kind == "az":
+        request.getfixturevalue("azure")
+        location = Location.of("az://no-bucket/x")
+    else:
+        request.getfixturevalue("databricks")
+        location = Location.of("dbfs:/Volumes/no-bucket/default/volume/x")
+    assert location.list_names() == []
+    assert not location.exists("index.json")
+    with pytest.raises(DatasetNotFoundError, match=r"no-bucket.*Check the URL"):
+        open_dataset(location.url, storage_options=location.storage_options)
+    with pytest.raises(FileNotFoundError, match=r"no-bucket/.* does not exist"):
+        location.write("x", [b"1"])
+    with pytest.raises(WriteError, match="does not exist"):
+        mark_directory(location)
+
+
+def test_a_storage_that_cannot_be_reached_is_named(
+    no_credentials: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("s3fs")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing-secret")
+    options = {
+        "endpoint_url": "http://127.0.0.1:9",
+        "config_kwargs": {"retries": {"max_attempts": 0}},
+    }
+    location = Location.of("s3://bucket/x", options)
+    pauses: list[float] = []
+    with pytest.raises(StorageError, match=r"after 2 attempts.*download_retry") as caught:
+        read_index(location, sleep=pauses.append)
+    assert isinstance(caught.value, OSError)
+    assert len(pauses) == 1
+
+
+def test_a_server_that_fails_is_a_storage_error(databricks: DatabricksServer) -> None:
+    location = Location.of("dbfs:/Volumes/main/default/volume/x")
+    location.exists("a")
+    body = b'{"error_code": "INTERNAL_ERROR", "message": "out of order"}'
+    json = ("Content-Type", "application/json")
+    databricks.fault = lambda method, path: respond("500 Internal Server Error", body, json)
+    with pytest.raises(StorageError, match="out of order"):
+        location.read("a")
+
+
+def test_nothing_secret_is_logged(
+    s3: S3Server, databricks: DatabricksServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    keys = {"key": "testing", "secret": "testing-secret"}
+    with caplog.at_level(logging.DEBUG, logger="mdstorm_backend"):
+        for location in (
+            Location.of("dbfs:/Volumes/main/default/volume/x"),
+            Location.of(f"s3://{BUCKET}/x", {"endpoint_url": s3.url, **keys}),
+        ):
+            location.write("a", [b"1"])
+            with pytest.raises(MDStormError):
+                read_index(location)
+            location.remove("a")
+    ours = [r.getMessage() for r in caplog.records if r.name.startswith("mdstorm")]
+    assert not any(secret in text for text in ours for secret in (TOKEN, "testing-secret"))

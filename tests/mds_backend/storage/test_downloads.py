@@ -1,0 +1,180 @@
+"""The cache against a server that counts requests, cuts answers off, and hangs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.mds_backend.cache.shards import contents, do_not_sleep, files_in, make_shards, parts_in
+from tests.servers.http import cut_off, respond
+from tests.servers.s3 import BUCKET, S3Server
+
+from mdstorm_backend.cache import CacheOptions, ShardFiles, shard_files
+from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError, StorageError
+from mdstorm_backend.index import ShardInfo
+from mdstorm_backend.storage import Location
+
+_ROOT = Path(__file__).parents[3]
+COUNT = 4
+
+
+@pytest.fixture
+def infos(s3: S3Server, tmp_path: Path) -> list[ShardInfo]:
+    """Shards in the bucket."""
+    found = make_shards(tmp_path / "source", COUNT, compression="gz")
+    for path in (tmp_path / "source").iterdir():
+        location_of(s3).write(path.name, [path.read_bytes()])
+    s3.reset()
+    return found
+
+
+def location_of(server: S3Server) -> Location:
+    # Only our own attempts count.
+    retries = {"config_kwargs": {"retries": {"max_attempts": 0}}}
+    return Location.of(f"s3://{BUCKET}/data", {"endpoint_url": server.url, **retries})
+
+
+def cache(server: S3Server, directory: Path, **options: Any) -> ShardFiles:
+    options = {"directory": str(directory), **options}
+    return shard_files(location_of(server), "f", CacheOptions(**options), sleep=do_not_sleep)
+
+
+_PROGRAM = """
+import sys
+root, url, endpoint, directory, limit = sys.argv[1:]
+sys.path.insert(0, root)
+from pathlib import Path
+from mdstorm_backend.cache import CacheOptions, shard_files
+from mdstorm_backend.storage import Location
+from tests.mds_backend.cache.shards import contents, make_shards
+
+infos = make_shards(Path(directory) / "other source", int(limit), compression="gz")
+options = CacheOptions(directory=f"{directory}/local")
+files = shard_files(Location.of(url, {"endpoint_url": endpoint}), "f", options)
+print("ready", flush=True)
+sys.stdin.readline()
+assert [bytes(files.open(info)) for info in infos] == contents(infos)
+"""
+
+
+def started(server: S3Server, directory: Path) -> subprocess.Popen[str]:
+    """A process that brings all shards when it is told to."""
+    arguments = (_ROOT, f"s3://{BUCKET}/data", server.url, directory, COUNT)
+    process = subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM, *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def test_processes_of_a_machine_download_each_shard_once(
+    s3: S3Server, infos: list[ShardInfo], tmp_path: Path
+) -> None:
+    processes = [started(s3, tmp_path) for _ in range(3)]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    for process in processes:
+        process.communicate(timeout=120)
+        assert process.returncode == 0
+    assert s3.count("GET", ".gz") == COUNT
+    files = cache(s3, tmp_path / "local")
+    assert [bytes(files.open(info)) for info in infos] == contents(infos)
+    assert s3.count("GET", ".gz") == COUNT
+
+
+def test_a_download_goes_on_where_a_killed_process_was(
+    s3: S3Server, infos: list[ShardInfo], tmp_path: Path
+) -> None:
+    process = started(s3, tmp_path)
+    reached, release = threading.Event(), threading.Event()
+
+    def hold_the_second(method: str, path: str) -> None:
+        if path.endswith("1.mds.gz") and not release.is_set():
+            reached.set()
+            release.wait(60)
+
+    s3.fault = hold_the_second
+    assert process.stdin is not None
+    process.stdin.write("go\n")
+    process.stdin.flush()
+    assert reached.wait(60)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    release.set()
+    s3.reset()
+    files = cache(s3, tmp_path / "local")
+    assert [bytes(files.open(info)) for info in infos] == contents(infos)
+    assert s3.count("GET", ".gz") == COUNT - 1
+    assert parts_in(tmp_path / "local") == []
+
+
+def test_an_answer_that_is_cut_off_is_asked_for_again(
+    s3: S3Server, infos: list[ShardInfo], tmp_path: Path
+) -> None:
+    s3.fault = lambda method, path: (
+        cut_off(s3.app, 100) if s3.count("GET", ".gz") == 1 and method == "GET" else None
+    )
+    files = cache(s3, tmp_path / "local")
+    assert bytes(files.open(infos[0])) == contents(infos)[0]
+    assert s3.count("GET", ".gz") == 2
+
+
+def test_answers_that_stay_cut_off_are_an_error_and_nothing_stays(
+    s3: S3Server, infos: list[ShardInfo], tmp_path: Path
+) -> None:
+    s3.fault = lambda method, path: cut_off(s3.app, 100)
+    files = cache(s3, tmp_path / "local", retry=3)
+    with pytest.raises(CorruptDatasetError, match=r"came with 100 bytes.*\(3 attempts\)"):
+        files.open(infos[0])
+    assert files_in(tmp_path / "local") == []
+    assert parts_in(tmp_path / "local") == []
+
+
+def test_a_server_that_is_busy_is_asked_again(
+    s3: S3Server, infos: list[ShardInfo], tmp_path: Path
+) -> None:
+    s3.fault = lambda method, path: (
+        respond("400 Bad Request", b"<Error><Code>Odd</Code></Error>")
+        if s3.count("GET", ".gz") == 1
+        else None
+    )
+    assert bytes(cache(s3, tmp_path / "local").open(infos[0])) == contents(infos)[0]
+
+
+def test_a_server_that_does_not_answer_is_given_up(
+    s3: S3Server, infos: list[ShardInfo], tmp_path: Path
+) -> None:
+    release = threading.Event()
+
+    def hang(method: str, path: str) -> None:
+        release.wait(60)
+
+    s3.fault = hang
+    files = cache(s3, tmp_path / "local", timeout=0.1)
+    with pytest.raises(StorageError, match=r"after 2 attempts \(nothing was received for 0\.1 s"):
+        files.open(infos[0])
+    release.set()
+    s3.fault = None
+    assert bytes(cache(s3, tmp_path / "local").open(infos[0])) == contents(infos)[0]
+
+
+def test_an_object_that_is_gone_is_asked_for_once(
+    s3: S3Server, infos: list[ShardInfo], tmp_path: Path
+) -> None:
+    location_of(s3).remove("shard.00000.mds.gz")
+    s3.reset()
+    with pytest.raises(DatasetNotFoundError, match=r"shard\.00000\.mds\.gz is gone"):
+        cache(s3, tmp_path / "local", retry=5).open(infos[0])
+    assert s3.count("GET", ".gz") == 1
