@@ -122,6 +122,11 @@ class Column:
         return kind in _OBJECTS or (kind in _UNTYPED and self.spark_type is None)
 
     @property
+    def is_image(self) -> bool:
+        """Whether a value is one image."""
+        return parse_encoding(self.encoding).kind in IMAGES
+
+    @property
     def is_nested(self) -> bool:
         """Whether the value is stored as JSON and is more than a list of strings."""
         return self.encoding == "json" and not (

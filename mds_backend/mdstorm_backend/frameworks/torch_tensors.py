@@ -82,7 +82,8 @@ def to_torch(values: Values, column: Column | None, name: str) -> TorchValues:
     if column is not None and column.is_late and not isinstance(values, np.ndarray):
         # In a worker process of PyTorch the other processors are busy with other batches.
         workers = None if get_worker_info() is None else 1
-        return _late_to_torch(late_decoder(column)(values, workers=workers), name)
+        decoded = _late_to_torch(late_decoder(column)(values, workers=workers), name)
+        return _Images(decoded) if column.is_image and isinstance(decoded, list) else decoded
     if isinstance(values, np.ndarray):
         return _array_to_torch(values, name)
     if pa.types.is_list(values.type) and _has_tensor(values.type.value_type):
@@ -123,11 +124,24 @@ def _object_to_torch(value: Any, name: str) -> Any:
 
 
 def split_values(values: TorchValues, sizes: list[int]) -> list[TorchValues]:
-    """Cut a column of a block into batches; tensors are views."""
+    """Cut a column of a block into batches; tensors are views.
+
+    Images that have one shape in a batch are one tensor, whatever the rest of the block holds.
+    """
     if isinstance(values, torch.Tensor):
         return list(values.split_with_sizes(sizes))
     ends = np.cumsum(sizes)
-    return [values[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+    cut = _stacked if isinstance(values, _Images) else list
+    return [cut(values[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
+
+
+class _Images(list[Any]):
+    """Images of several shapes: tensors, None for null."""
+
+
+def _stacked(images: list[Any]) -> TorchValues:
+    kinds = {None if image is None else (image.shape, image.dtype) for image in images}
+    return torch.stack(images) if len(kinds) == 1 and None not in kinds else images
 
 
 def _has_tensor(type_: pa.DataType) -> bool:

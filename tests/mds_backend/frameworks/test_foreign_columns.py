@@ -81,6 +81,16 @@ def test_images_of_several_shapes_are_a_list_of_tensors(tmp_path: Path) -> None:
         list(make_specs(dataset))
 
 
+def test_whether_images_are_one_tensor_is_decided_for_each_batch(tmp_path: Path) -> None:
+    dataset = write(tmp_path, "png", [png(3, 2, n) for n in range(4)], [png(1, 1, 4)])
+    batches = [batch["x"] for batch in torch_loader(dataset, batch_size=2)]
+    assert [tuple(batch.shape) for batch in batches] == [(2, 2, 3), (2, 2, 3), (1, 1, 1)]
+    batches = [batch["x"] for batch in torch_loader(dataset, batch_size=3)]
+    assert batches[0].shape == (3, 2, 3)
+    assert [tuple(image.shape) for image in batches[1]] == [(2, 3), (1, 1)]
+    assert [batch["x"].shape for batch in dataset.batches(2)] == [(2, 2, 3), (2, 2, 3), (1, 1, 1)]
+
+
 def make_specs(dataset: Dataset) -> Any:
     """Deliver to TensorFlow without its generator, which would wrap the error."""
     from mdstorm_backend.frameworks.tf_tensors import spec_of_column, to_tf
