@@ -188,7 +188,8 @@ def _read(location: Location, name: ShardName) -> _Found:
         raw = unpack(name.extension, data) if name.extension else data
         return _describe(name, data, raw, url)
     except (AttributeError, LookupError, OSError, TypeError, ValueError) as error:
-        if isinstance(error, MDStormError):
+        # What a header asks for, such as an unknown hash, is not an argument of the caller's.
+        if isinstance(error, MDStormError) and not isinstance(error, InvalidArgumentError):
             raise
         raise CorruptDatasetError(
             f"{url} is not a shard that can be indexed ({type(error).__name__}: {error}). Copy it "

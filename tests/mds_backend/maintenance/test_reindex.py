@@ -14,6 +14,7 @@ from tests.mds_backend.datasets import (
     write_numbers,
     write_shards,
 )
+from tests.mds_backend.fuzz.mutations import header_of, with_header
 from tests.mds_backend.maintenance.damage import GOLDEN_NAMES, change_index, copy_of, rewrite
 
 from mdstorm_backend.dataset import open_dataset
@@ -217,6 +218,22 @@ def test_a_damaged_shard_is_named_and_nothing_written(
         assert second.name in str(caught.value)
         assert caught.value.url == f"file://{second}"
     assert not (tmp_path / "index.json").exists()
+
+
+def test_a_header_that_asks_for_what_nobody_knows_is_named(tmp_path: Path) -> None:
+    write_numbers(tmp_path, 10)
+    lose_index(tmp_path)
+    (file,) = tmp_path.glob("*.mds")
+    data = file.read_bytes()
+    header = header_of(data)
+    for changes in ({"hashes": ["sha9"]}, {"compression": "lz5"}, {"version": 3}, {"columns": 1}):
+        rewrite(file, with_header(data, {**header, **changes}))
+        if "compression" in changes:
+            assert len(reindex(str(tmp_path)).notes) == 1  # the file itself is not compressed
+            lose_index(tmp_path)
+            continue
+        with pytest.raises(CorruptDatasetError, match="is not a shard that can be indexed"):
+            reindex(str(tmp_path))
 
 
 def test_a_directory_without_shards_is_an_error(tmp_path: Path) -> None:
