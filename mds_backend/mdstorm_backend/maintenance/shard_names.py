@@ -53,6 +53,12 @@ class ShardName:
         return self.directory, self.job, self.partition, self.attempt
 
     @property
+    def place(self) -> str:
+        """Directory in which its job wrote; a job may give each partition a directory of its own."""
+        parent, _, last = self.directory.rpartition("/")
+        return parent if self.job and last == f"{self.partition:05}" else self.directory
+
+    @property
     def raw_path(self) -> str:
         """Name of the uncompressed file."""
         return self.path.removesuffix(f".{self.extension}") if self.extension else self.path
@@ -86,11 +92,11 @@ def order_shards(names: Iterable[ShardName]) -> list[ShardName]:
     writers: dict[str, set[tuple[str, bool]]] = defaultdict(set)
     attempts: dict[tuple[str, str, int], set[int]] = defaultdict(set)
     for name in found:
-        writers[name.directory].add((name.job, name.partition < 0))
+        writers[name.place].add((name.job, name.partition < 0))
         attempts[name.directory, name.job, name.partition].add(name.attempt)
-    for directory, several in writers.items():
+    for place, several in writers.items():
         if len(several) > 1:
-            raise _refusal("shards of several jobs", [n for n in found if n.directory == directory])
+            raise _refusal("shards of several jobs", [n for n in found if n.place == place])
     for (directory, job, partition), several_attempts in attempts.items():
         if len(several_attempts) > 1:
             group = (directory, job, partition)

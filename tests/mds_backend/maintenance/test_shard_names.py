@@ -85,12 +85,19 @@ def test_two_attempts_of_a_partition_are_refused_by_name() -> None:
         ["part-00000-aaaaaaaa-1.00000.mds", "part-00001-bbbbbbbb-2.00000.mds"],
         ["part-00000-aaaaaaaa-1.00000.mds", "part-00001-2.00000.mds"],
         ["part-00000-aaaaaaaa-1.00000.mds", "shard.00000.mds"],
+        ["00000/part-00000-aaaaaaaa-1.00000.mds", "00001/part-00001-bbbbbbbb-2.00000.mds"],
+        ["a/00000/part-00000-aaaaaaaa-1.00000.mds", "a/part-00001-bbbbbbbb-2.00000.mds"],
     ],
 )
 def test_shards_of_two_writers_in_one_directory_are_refused_by_name(paths: list[str]) -> None:
     with pytest.raises(WriteError, match="shards of several jobs") as caught:
         order(*paths)
     assert all(path in str(caught.value) for path in paths)
+
+
+def test_partitions_may_have_directories_of_their_own() -> None:
+    expected = [f"{n:05}/part-{n:05}-aaaaaaaa-{9 - n}.00000.mds" for n in (0, 2, 7)]
+    assert order(*reversed(expected)) == expected
 
 
 def test_directories_of_their_own_keep_writers_apart() -> None:
