@@ -2,8 +2,8 @@
 
     python benchmarks/measure_order.py [--samples 100000000] [--shard-size 50000] [CASE…]
 
-Prints a line per case: wall time, and the peak resident memory of a process that does nothing
-else. Each case runs in a process of its own, on one core.
+Prints a line per case: wall and CPU time, and the peak resident memory of a process that does
+nothing else. Each case runs in a process of its own, on one core.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ def measure(samples: int, shard_size: int, settings: dict[str, Any]) -> None:
     part = settings.pop("part", None)
     size = int(samples * part) if part else None
     order = ElasticOrder(BATCH_SIZE, **{"shuffle": True, "epoch_size": size, **settings})
-    start = time.perf_counter()
+    start, used = time.perf_counter(), time.process_time()
     work = order.rank_work(streams, world, epoch=1, num_workers=2)
-    seconds = time.perf_counter() - start
+    seconds, cpu = time.perf_counter() - start, time.process_time() - used
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(json.dumps({"seconds": seconds, "peak": peak, "ids": work.size}))
+    print(json.dumps({"seconds": seconds, "cpu": cpu, "peak": peak, "ids": work.size}))
 
 
 def main() -> None:
@@ -77,7 +77,8 @@ def main() -> None:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
         found = json.loads(done.stdout)
-        print(f"{name:45} {found['seconds']:6.1f} s {found['peak'] / 1e9:6.2f} GB", flush=True)
+        times = f"{found['seconds']:6.1f} s {found['cpu']:6.1f} s CPU"
+        print(f"{name:45} {times} {found['peak'] / 1e9:6.2f} GB", flush=True)
 
 
 if __name__ == "__main__":
