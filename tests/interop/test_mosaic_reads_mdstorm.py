@@ -17,7 +17,7 @@ from pyspark.sql.types import StructField, StructType, _parse_datatype_string
 from tests.interop.in_mosaic.describe import describe
 
 from mdstorm.spark import make_spark_converter
-from mdstorm_backend import materialize
+from mdstorm_backend import dataframe_to_mds, materialize
 
 UTC = timezone.utc
 NAN = float("nan")
@@ -173,6 +173,8 @@ def datasets(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
             shard_size=SHARD_SIZE,
             compression=compression,
         )
+    written["partitions"] = parent / "partitions"
+    dataframe_to_mds(df, mds_kwargs={"out": str(written["partitions"]), "hashes": ["sha1"]})
     written["fixed size"] = parent / "fixed-size"
     fixed_size = df.select(*(f"`{name}`" for name in FIXED_SIZE))
     materialize(fixed_size, written["fixed size"].as_uri(), dtype=None, shard_size=6_000)
@@ -201,6 +203,12 @@ def test_mosaic_reads_compressed_shards(
     assert read[compression] == read["none"]
     shards = json.loads((datasets[compression] / "index.json").read_text())["shards"]
     assert {shard["compression"] for shard in shards} == {compression}
+
+
+@pytest.mark.parametrize("reader", ["StreamingDataset", "LocalDataset"])
+def test_mosaic_reads_a_directory_of_partitions(read: Any, reader: str) -> None:
+    assert len(read["partitions"]["samples_per_shard"]) > 1
+    assert read["partitions"][reader] == read["none"][reader]
 
 
 @pytest.mark.parametrize("reader", ["StreamingDataset", "LocalDataset"])

@@ -1,0 +1,198 @@
+"""A DataFrame becomes a directory of datasets; classic and Connect sessions alike."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mdstorm_backend import dataframe_to_mds, open_dataset
+from mdstorm_backend.errors import (
+    DatasetExistsError,
+    InvalidArgumentError,
+    UnsupportedTypeError,
+)
+
+
+def values(target: Path | str, column: str) -> list[Any]:
+    return open_dataset(str(target)).to_table()[column].to_pylist()  # type: ignore[no-any-return]
+
+
+def files(target: Path) -> list[str]:
+    return sorted(str(path.relative_to(target)) for path in target.rglob("*") if path.is_file())
+
+
+def test_every_partition_is_a_dataset_and_all_of_them_are_one(spark: Any, target: Path) -> None:
+    arguments = {"out": str(target), "hashes": ["md5"], "size_limit": "2kb"}
+    before = dict(arguments)
+    df = spark.range(0, 1000, 1, 12).where("id < 400 OR id > 500")
+    assert dataframe_to_mds(df, mds_kwargs=arguments) == (str(target), "")
+    assert arguments == before
+    expected = [*range(400), *range(501, 1000)]
+    assert values(target, "id") == expected
+    partitions = sorted(path.name for path in target.iterdir() if path.is_dir())
+    assert partitions == [f"{i:05}" for i in range(12) if i != 5]
+    assert [v for name in partitions for v in values(target / name, "id")] == expected
+    shards = json.loads((target / "index.json").read_text())["shards"]
+    assert {shard["compression"] for shard in shards} == {"zstd"}
+    assert {shard["size_limit"] for shard in shards} == {2048}
+    assert all(shard["raw_data"]["hashes"] for shard in shards)
+    assert len(files(target)) == len(shards) + 11 + 1
+
+
+def test_types_that_mosaic_refuses_or_loses_are_kept(spark: Any, target: Path) -> None:
+    df = spark.sql(
+        """
+        SELECT CAST(-id AS TINYINT) AS byte, CAST(-id AS SMALLINT) AS short, id = 1 AS flag,
+            DATE'2024-02-29' AS day, IF(id = 0, NULL, TIMESTAMP_NTZ'2024-01-01 00:00:00') AS time,
+            IF(id = 0, NULL, id) AS n, IF(id = 0, NULL, 'é') AS text, 0.1D AS double,
+            IF(id = 0, NULL, CAST(1.5 AS DECIMAL(5, 2))) AS price,
+            IF(id = 0, array(), array(1, NULL)) AS ragged, array(1, 2) AS no_nulls,
+            named_struct('a', id) AS `a.b`
+        FROM RANGE(0, 2, 1, 1)
+        """
+    )
+    dataframe_to_mds(df, mds_kwargs={"out": str(target), "compression": None})
+    found = open_dataset(str(target)).to_table().to_pylist()
+    assert found[0] == {
+        "byte": 0,
+        "short": 0,
+        "flag": False,
+        "day": date(2024, 2, 29),
+        "time": None,
+        "n": None,
+        "text": None,
+        "double": 0.1,
+        "price": None,
+        "ragged": [],
+        "no_nulls": [1, 2],
+        "a.b": {"a": 0},
+    }
+    assert (found[1]["byte"], found[1]["short"], found[1]["flag"]) == (-1, -1, True)
+    assert (found[1]["price"], found[1]["ragged"]) == (Decimal("1.50"), [1, None])
+    (shard,) = json.loads((target / "index.json").read_text())["shards"]
+    assert shard["compression"] is None
+    assert (
+        dict(zip(shard["column_names"], shard["column_encodings"], strict=True))["byte"] == "int8"
+    )
+
+
+def test_columns_choose_what_is_stored_and_how(spark: Any, target: Path) -> None:
+    df = spark.sql(
+        "SELECT id, array(id, id) AS a, CAST('x' AS BINARY) AS image, named_struct('k', id) AS s, "
+        "DATE'2024-02-29' AS day, NULL AS void FROM RANGE(0, 3, 1, 1)"
+    )
+    columns = {"id": "int", "a": "ndarray:int64:2", "image": "jpeg", "s": "json", "day": "str"}
+    dataframe_to_mds(df, mds_kwargs={"out": str(target), "columns": columns})
+    (shard,) = json.loads((target / "index.json").read_text())["shards"]
+    assert dict(zip(shard["column_names"], shard["column_encodings"], strict=True)) == columns
+    table = open_dataset(str(target)).to_table(columns=["id", "a", "day"])
+    assert table.to_pylist()[1] == {"id": 1, "a": [1, 1], "day": "2024-02-29"}
+
+
+def test_a_function_makes_the_samples(spark: Any, target: Path) -> None:
+    def pairs(frame: Any, first: int = 0) -> Iterator[dict[str, Any]]:
+        for value in frame["a.b"]:
+            yield {"n": int(value) + first, "array": np.array([value], "int16")}
+            yield {"n": -1, "array": np.array([], "int16")}
+
+    df = spark.range(0, 6, 1, 3).selectExpr("id AS `a.b`")
+    result = dataframe_to_mds(
+        df,
+        merge_index=False,
+        mds_kwargs={"out": str(target), "columns": {"n": "int", "array": "ndarray:int16"}},
+        udf_iterable=pairs,
+        udf_kwargs={"first": 10},
+    )
+    assert result == (str(target), "")
+    assert not (target / "index.json").exists()
+    assert values(target / "00001", "n") == [12, -1, 13, -1]
+    assert values(target / "00001", "array") == [[2], [], [3], []]
+
+
+def test_a_pair_gets_the_dataset_and_a_copy_on_request(spark: Any, tmp_path: Path) -> None:
+    for keep_local in (True, False):
+        local, remote = tmp_path / f"local-{keep_local}", tmp_path / f"remote-{keep_local}"
+        out = (str(local), str(remote))
+        result = dataframe_to_mds(spark.range(5), mds_kwargs={"out": out, "keep_local": keep_local})
+        assert result == out
+        assert values(remote, "id") == list(range(5))
+        assert local.exists() == keep_local
+        if keep_local:
+            assert files(local) == files(remote)
+
+
+def test_a_failed_job_leaves_nothing_behind(spark: Any, target: Path) -> None:
+    def fails(frame: Any) -> Iterator[dict[str, Any]]:
+        for value in frame["id"]:
+            yield {"n": "bad" if value == 19 else int(value)}
+
+    with pytest.raises(Exception, match="column 'n' with encoding 'int' cannot hold 'bad'"):
+        dataframe_to_mds(
+            spark.range(0, 20, 1, 2),
+            mds_kwargs={"out": str(target), "columns": {"n": "int"}},
+            udf_iterable=fails,
+        )
+    assert not target.exists()
+
+
+def test_a_dataset_is_replaced_only_on_request(spark: Any, target: Path) -> None:
+    dataframe_to_mds(spark.range(5), mds_kwargs={"out": str(target)})
+    with pytest.raises(DatasetExistsError, match="Directory is not empty"):
+        dataframe_to_mds(spark.range(3), mds_kwargs={"out": str(target)})
+    assert values(target, "id") == list(range(5))
+    dataframe_to_mds(spark.range(3), mds_kwargs={"out": str(target), "exist_ok": True})
+    assert values(target, "id") == list(range(3))
+
+
+def test_an_empty_frame_is_refused_and_leaves_nothing(spark: Any, target: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="Input dataframe is None or Empty!"):
+        dataframe_to_mds(spark.range(0), mds_kwargs={"out": str(target)})
+    with pytest.raises(InvalidArgumentError, match="Input dataframe is None or Empty!"):
+        dataframe_to_mds(None, mds_kwargs={"out": str(target)})  # type: ignore[arg-type]
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        ({"mds_kwargs": None}, InvalidArgumentError, "`out` and `columns` need to be specified"),
+        ({"udf_iterable": list}, InvalidArgumentError, "with udf_iterable nothing else says"),
+        ({"mds_kwargs": {"outt": 1}}, InvalidArgumentError, r"hold \['outt'\]"),
+        ({"mds_kwargs": {"columns": {"x": "int"}}}, InvalidArgumentError, "'x' is not a column"),
+        ({"mds_kwargs": {"columns": {"id": "str"}}}, InvalidArgumentError, "Mismatched types"),
+        ({"mds_kwargs": {"columns": {"id": "no"}}}, UnsupportedTypeError, "is unsupported"),
+        ({"mds_kwargs": {"compression": "lzo"}}, InvalidArgumentError, "'lzo' is unknown"),
+        ({"mds_kwargs": {"hashes": ["crc"]}}, InvalidArgumentError, "'crc' is unknown"),
+        ({"mds_kwargs": {"size_limit": "huge"}}, InvalidArgumentError, "is no size"),
+        ({"mds_kwargs": {"max_workers": 0}}, InvalidArgumentError, "max_workers must be"),
+        (
+            {"mds_kwargs": {"storage_options": {"secret": "hush"}}},
+            InvalidArgumentError,
+            "Give the workers credentials",
+        ),
+    ],
+    ids=str,
+)
+def test_wrong_arguments_are_refused_and_nothing_is_written(
+    spark: Any, target: Path, arguments: dict[str, Any], kind: type[Exception], message: str
+) -> None:
+    options = {"mds_kwargs": {}, **arguments}
+    if options["mds_kwargs"] is not None:
+        options["mds_kwargs"] = {"out": str(target), **options["mds_kwargs"]}
+    with pytest.raises(kind, match=message):
+        dataframe_to_mds(spark.range(3), **options)
+    assert not target.exists()
+
+
+def test_one_job_writes_everything(classic_spark: Any, target: Path) -> None:
+    context = classic_spark.sparkContext
+    context.setJobGroup("dataframe_to_mds", "dataframe_to_mds")
+    dataframe_to_mds(classic_spark.range(0, 10, 1, 2), mds_kwargs={"out": str(target)})
+    assert len(context.statusTracker().getJobIdsForGroup("dataframe_to_mds")) == 1

@@ -1,0 +1,185 @@
+"""The end of `dataframe_to_mds`: which files become datasets, and which go."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.mds_backend.datasets import plan
+
+from mdstorm_backend.dataset import open_dataset
+from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError, WriteError
+from mdstorm_backend.spark import partition_commit
+from mdstorm_backend.spark.partition_commit import (
+    abandon_partitions,
+    make_directories,
+    publish_partitions,
+)
+from mdstorm_backend.spark.partition_writer import PartitionJob
+from mdstorm_backend.storage import Location
+from mdstorm_backend.write.shard_format import ShardFormat
+from mdstorm_backend.write.shard_writer import ShardWriter
+
+SCHEMA = plan({"n": "long"})
+
+
+def make_job(*targets: Path | str, name: str = "0123abcd") -> PartitionJob:
+    locations = tuple(Location.of(str(target)) for target in targets)
+    return PartitionJob(name, locations, ShardFormat(1000), max_workers=1, retry=0)
+
+
+def write(job: PartitionJob, partition: int, *numbers: int | None, attempt: int = 0) -> list[str]:
+    """Write the shards of a partition and return the reports of its task."""
+    reports: list[Any] = []
+    for location in job.locations:
+        directory = location.child(f"{partition:05}")
+        if location.is_local_disk:
+            directory.make_directory()
+        prefix = f"part-{partition:05}-{job.job}-{attempt}"
+        writer = ShardWriter(directory, SCHEMA, prefix=prefix, shard_size=1000)
+        writer.write(pa.RecordBatch.from_arrays([pa.array(numbers, pa.int64())], ["n"]))
+        reports = writer.close()
+    return [
+        json.dumps({"partition": partition, "sequence": i, **report.to_json()})
+        for i, report in enumerate(reports)
+    ]
+
+
+def numbers_in(directory: Path | str) -> list[int]:
+    return open_dataset(str(directory)).to_table()["n"].to_pylist()  # type: ignore[no-any-return]
+
+
+def files(directory: Path) -> set[str]:
+    return {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
+
+
+def test_partitions_and_the_whole_are_datasets_in_order(target: Path) -> None:
+    job = make_job(target)
+    reports = write(job, 10, 5, None) + write(job, 2, *range(200)) + write(job, 0, 7)
+    publish_partitions(job, SCHEMA, list(reversed(reports)), merged=True)
+    assert numbers_in(target / "00002") == list(range(200))
+    assert numbers_in(target) == [7, *range(200), 5, None]
+    assert open_dataset(str(target)).schema["n"].null_count == 1
+    assert open_dataset(str(target / "00002")).schema["n"].null_count == 0
+
+
+def test_without_merging_there_is_no_index_in_the_root(target: Path) -> None:
+    job = make_job(target)
+    publish_partitions(job, None, write(job, 0, 1), merged=False)
+    assert numbers_in(target / "00000") == [1]
+    assert not (target / "index.json").exists()
+
+
+def test_attempts_that_lost_are_removed_and_other_files_stay(target: Path) -> None:
+    job, other = make_job(target), make_job(target, name="89abcdef")
+    write(job, 0, 1, 2, attempt=1)
+    reports = write(job, 0, 1, 2, attempt=2)
+    write(other, 0, 3)
+    (target / "00000" / "notes.txt").write_text("mine")
+    publish_partitions(job, SCHEMA, reports, merged=True)
+    assert files(target) == {
+        "index.json",
+        "00000/index.json",
+        "00000/notes.txt",
+        "00000/part-00000-0123abcd-2.00000.mds",
+        "00000/part-00000-89abcdef-0.00000.mds",
+    }
+
+
+def test_shards_that_the_driver_does_not_see_are_an_error(target: Path) -> None:
+    job = make_job(target)
+    reports = write(job, 0, 1) + write(job, 1, 2)
+    (target / "00001" / "part-00001-0123abcd-0.00000.mds").unlink()
+    with pytest.raises(WriteError, match=r"1 of 2 shards .* cannot be seen from the driver"):
+        publish_partitions(job, SCHEMA, reports, merged=True)
+    assert "index.json" not in {path.name for path in target.rglob("*")}
+
+
+def test_a_copy_that_is_not_whole_gets_no_index_and_a_warning(target: Path) -> None:
+    job = make_job(target, "memory://whole")
+    reports = write(job, 0, 1) + write(job, 1, 2)
+    (target / "00001" / "part-00001-0123abcd-0.00000.mds").unlink()
+    with pytest.warns(UserWarning, match="has no index"):
+        publish_partitions(job, SCHEMA, reports, merged=True)
+    assert numbers_in("memory://whole") == [1, 2]
+    assert not (target / "index.json").exists()
+
+
+def test_a_copy_that_is_whole_gets_the_same_files(target: Path) -> None:
+    job = make_job(target, "memory://copied")
+    publish_partitions(job, SCHEMA, write(job, 0, 1) + write(job, 1, 2), merged=True)
+    assert numbers_in(target) == [1, 2]
+    assert files(target) == set(Location.of("memory://copied").list_names())
+
+
+def test_a_dataset_of_another_job_is_left_as_it_is(target: Path) -> None:
+    first, second = make_job(target), make_job(target, name="89abcdef")
+    publish_partitions(first, SCHEMA, write(first, 0, 1), merged=False)
+    reports = write(second, 0, 2)
+    with pytest.raises(DatasetExistsError, match="another job has written a dataset"):
+        publish_partitions(second, SCHEMA, reports, merged=True)
+    abandon_partitions(second, [])
+    assert numbers_in(target / "00000") == [1]
+    assert len(files(target)) == 2
+
+
+def test_no_samples_at_all_are_an_error(target: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="Input dataframe is None or Empty!"):
+        publish_partitions(make_job(target), SCHEMA, [], merged=True)
+
+
+def test_an_index_that_cannot_be_written_takes_the_others_with_it(
+    target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = make_job(target)
+    reports = write(job, 0, 1) + write(job, 1, 2)
+    write_index = partition_commit.write_index
+
+    def full(location: Location, index: Any) -> None:
+        if location.url.endswith("dataset"):
+            raise OSError("disk full")
+        write_index(location, index)
+
+    monkeypatch.setattr(partition_commit, "write_index", full)
+    with pytest.raises(OSError, match="disk full"):
+        publish_partitions(job, SCHEMA, reports, merged=True)
+    assert "index.json" not in {path.name for path in target.rglob("*")}
+
+
+def test_what_a_failed_job_has_written_goes_with_its_directories(target: Path) -> None:
+    job = make_job(target, "memory://failed")
+    made = make_directories(job)
+    write(job, 0, 1)
+    write(job, 1, 2)
+    abandon_partitions(job, made)
+    assert not target.exists()
+    assert Location.of("memory://failed").list_names() == []
+
+
+def test_files_of_others_stay_after_a_failure(target: Path) -> None:
+    job, other = make_job(target), make_job(target, name="89abcdef")
+    made = make_directories(job)
+    write(job, 0, 1)
+    write(other, 0, 2)
+    abandon_partitions(job, made)
+    assert files(target) == {"00000/part-00000-89abcdef-0.00000.mds"}
+
+
+def test_a_failure_to_clean_up_is_logged(
+    target: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(self: Location) -> list[str]:
+        raise PermissionError("no")
+
+    monkeypatch.setattr(Location, "list_names", refuse)
+    abandon_partitions(make_job(target), [])
+    assert "could not clean up" in caplog.text
+
+
+def test_a_directory_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(WriteError, match="cannot be written to"):
+        make_directories(make_job(tmp_path / "file" / "below"))
