@@ -88,7 +88,7 @@ class NullPolicy:
     def _treat(self, values: Values, column: Column) -> Values:
         if isinstance(values, np.ndarray) or not column.has_nulls:
             return values
-        if column.is_nested and column.name not in self.fill:
+        if (column.is_nested or column.is_late) and column.name not in self.fill:
             return values  # delivered as Python objects, which have None
         if self.remaining(column) == 0:
             fill = self.fill.get(column.name, _default(column))

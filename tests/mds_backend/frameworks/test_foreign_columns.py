@@ -18,10 +18,16 @@ from PIL import Image
 from tests.mds_backend.foreign import foreign_dataset, variable
 from tests.mds_backend.frameworks.loaders import torch_loader
 
-from mdstorm_backend.dataset import Dataset
-from mdstorm_backend.errors import CorruptDatasetError, UnsafeTypeError, UnsupportedTypeError
+from mdstorm_backend.dataset import Dataset, open_dataset
+from mdstorm_backend.errors import (
+    CorruptDatasetError,
+    NullValueError,
+    UnsafeTypeError,
+    UnsupportedTypeError,
+)
 from mdstorm_backend.frameworks.reader_options import ReaderOptions
 from mdstorm_backend.frameworks.tf_dataset import make_tf_dataset
+from mdstorm_backend.mds_writer import MDSWriter
 from mdstorm_backend.order import ExactOrder
 
 
@@ -106,6 +112,19 @@ def test_images_are_their_bytes_in_arrow_and_arrays_in_pandas(tmp_path: Path) ->
     assert dataset.to_table()["x"].to_pylist() == values
     frame = dataset.to_pandas()
     assert [image.shape for image in frame["x"]] == [(2, 3), (2, 3)]
+
+
+def test_missing_images_stay_missing_beside_their_mask(tmp_path: Path) -> None:
+    with MDSWriter(columns={"x": "png"}, out=tmp_path) as writer:
+        writer.write_batch(pa.table({"x": pa.array([png(3, 2, 7), None])}))
+    dataset = open_dataset(str(tmp_path))
+    assert dataset[1] == {"x": None}
+    (batch,) = torch_loader(dataset, null_masks=["x"])
+    assert batch["x_is_null"].tolist() == [0, 1]
+    assert batch["x"][1] is None
+    assert tuple(batch["x"][0].shape) == (2, 3)
+    with pytest.raises(NullValueError, match="'x' holds 1 nulls"):
+        list(make_specs(dataset))
 
 
 def test_lists_of_images_are_lists_of_tensors(tmp_path: Path) -> None:
