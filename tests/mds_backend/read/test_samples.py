@@ -27,6 +27,7 @@ from mdstorm_backend.errors import (
     UnsafeTypeError,
     UnsupportedEncodingError,
 )
+from mdstorm_backend.frameworks.formats import to_numpy
 from mdstorm_backend.read.mds_shard import MDSShard
 
 few = settings(deadline=None, max_examples=60)
@@ -131,11 +132,8 @@ def typed_values(draw: st.DrawFn) -> tuple[str, int | None, list[Any]]:
     return kind, 8 if kind == "int" else None, draw(st.lists(values, min_size=3, max_size=3))
 
 
-@few
-@given(st.lists(typed_values(), min_size=1, max_size=5))
-def test_without_spark_types_a_sample_is_what_was_encoded(
-    columns: list[tuple[str, int | None, list[Any]]],
-) -> None:
+def encoded_shard(columns: list[tuple[str, int | None, list[Any]]]) -> MDSShard:
+    """Encode three samples by hand."""
     names = [f"c{i}" for i in range(len(columns))]
     encodings = {n: (e, size) for n, (e, size, _) in zip(names, columns, strict=True)}
     samples = []
@@ -143,7 +141,16 @@ def test_without_spark_types_a_sample_is_what_was_encoded(
         values = [stored(encoding, values[row]) for encoding, _, values in columns]
         sizes = [len(v) for v, (_, size, _) in zip(values, columns, strict=True) if size is None]
         samples.append(struct.pack(f"<{len(sizes)}I", *sizes) + b"".join(values))
-    shard = foreign_shard(samples, encodings, allow_unsafe_types=True)
+    return foreign_shard(samples, encodings, allow_unsafe_types=True)
+
+
+@few
+@given(st.lists(typed_values(), min_size=1, max_size=5))
+def test_without_spark_types_a_sample_is_what_was_encoded(
+    columns: list[tuple[str, int | None, list[Any]]],
+) -> None:
+    shard = encoded_shard(columns)
+    names = list(shard.layout.names)
     for row in range(3):
         expected = {n: identity(v[row]) for n, (_, _, v) in zip(names, columns, strict=True)}
         sample = shard.sample(row)
@@ -151,6 +158,29 @@ def test_without_spark_types_a_sample_is_what_was_encoded(
         backwards = shard.sample(row, names[::-1])
         assert list(backwards) == names[::-1]
         assert {name: identity(value) for name, value in backwards.items()} == expected
+
+
+def plain(value: Any) -> str:
+    return repr(value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value)
+
+
+@few
+@given(
+    st.lists(typed_values(), min_size=1, max_size=5),
+    st.sampled_from([[0, 1, 2], [1], [0, 2], []]),
+)
+def test_a_batch_holds_the_values_of_its_samples(
+    columns: list[tuple[str, int | None, list[Any]]], rows: list[int]
+) -> None:
+    shard = encoded_shard(columns)
+    batch = to_numpy(shard.read(np.array(rows, np.int64), shard.schema.names), shard.schema)
+    for name, values in batch.items():
+        assert len(values) == len(rows)
+        for row, value in zip(rows, values, strict=True):
+            sample = shard.sample(row)[name]
+            assert plain(value) == plain(sample)
+            if isinstance(sample, np.ndarray):
+                assert (value.dtype, value.shape) == (sample.dtype, sample.shape)
 
 
 def test_arrays_of_a_sample_are_its_own() -> None:
