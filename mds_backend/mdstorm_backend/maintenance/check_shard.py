@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -75,7 +75,8 @@ class _Checker:
         if self._info.zip_data is not None:
             self._check_file(self._info.raw_data, raw, "decompressed, it ")
         try:
-            shard = MDSShard(raw, self._info, self._schema, url=self._url)
+            schema = _own_schema(self._schema, self._info)
+            shard = MDSShard(raw, self._info, schema, url=self._url)
             self._check_header(raw)
             self._count_nulls(shard)
         except MDStormError as error:
@@ -156,33 +157,55 @@ class _Checker:
             counts.update({n: int(np.count_nonzero(~mask)) for n, mask in masks.items()})
 
     def _check_values(self, shard: MDSShard) -> None:
-        for column in self._schema:
-            if column.name not in self._info.column_names:
-                self._add(f"has no column {column.name!r}, which other shards have")
-                continue
-            encoding = self._info.column_encodings[self._info.column_names.index(column.name)]
-            try:
-                self._decode(shard, column, encoding)
-            except MissingDependencyError as error:
-                self._note(f"column {column.name!r} was not decoded: {error}")
-            except MDStormError as error:
-                self._add_error(error)
+        columns = [column for column in shard.schema if self._is_decodable(column)]
+        try:
+            self._decode(shard, columns)
+        except MDStormError:
+            # One at a time, so that a damaged column does not hide the others.
+            for column in columns:
+                try:
+                    self._decode(shard, [column])
+                except MissingDependencyError as error:
+                    self._note(f"column {column.name!r} was not decoded: {error}")
+                except MDStormError as error:
+                    self._add_error(error)
 
-    def _decode(self, shard: MDSShard, column: Column, text: str) -> None:
-        encoding = parse_encoding(text)
+    def _is_decodable(self, column: Column) -> bool:
+        if column.name not in self._info.column_names:
+            self._add(f"has no column {column.name!r}, which other shards have")
+            return False
+        encoding = parse_encoding(column.encoding)
         if encoding.is_opaque or encoding.kind == "pkl":
             reason = "unknown" if encoding.is_opaque else "only safe to load for who trusts it"
-            self._note(f"column {column.name!r} was not decoded: {text!r} is {reason}")
-            return
+            self._note(f"column {column.name!r} was not decoded: {column.encoding!r} is {reason}")
+            return False
+        return True
+
+    def _decode(self, shard: MDSShard, columns: list[Column]) -> None:
+        """Decode every value of some columns, a piece of the shard at a time."""
+        names = [column.name for column in columns]
         size = max(1, self._info.samples * _CHUNK_BYTES // max(self._info.raw_data.bytes, 1))
         for start in range(0, self._info.samples, size):
             rows = np.arange(start, min(start + size, self._info.samples))
-            values = shard.read(rows, [column.name], exact_nulls=True)[column.name]
-            if column.is_late and encoding.kind in _LATE:
-                decode = object_decoder(encoding.kind, column, self._url, "array")
-                for value in as_arrow(values).to_pylist():  # late ones are never NumPy objects
-                    if value is not None:
-                        decode(value)
+            batch = shard.read(rows, names, exact_nulls=True)
+            for column in columns:
+                kind = parse_encoding(column.encoding).kind
+                if column.is_late and kind in _LATE:
+                    decode = object_decoder(kind, column, self._url, "array")
+                    for value in as_arrow(batch[column.name]).to_pylist():
+                        if value is not None:
+                            decode(value)
+
+
+def _own_schema(schema: Schema, info: ShardInfo) -> Schema:
+    """Return the columns as this shard stores them; those with a Spark type as all shards do."""
+    own = Schema.from_shards([info])
+    return Schema(
+        tuple(
+            replace(own[c.name], origin=c.origin) if c.spark_type is None and c.name in own else c
+            for c in schema
+        )
+    )
 
 
 def _identity(schema: Schema) -> list[tuple[object, ...]]:

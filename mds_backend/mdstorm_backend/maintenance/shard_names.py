@@ -54,7 +54,7 @@ class ShardName:
 
     @property
     def place(self) -> str:
-        """Directory in which its job wrote; a job may give each partition a directory of its own."""
+        """Directory in which its job wrote, which may have one of its own for each partition."""
         parent, _, last = self.directory.rpartition("/")
         return parent if self.job and last == f"{self.partition:05}" else self.directory
 
