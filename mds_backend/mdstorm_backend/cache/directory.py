@@ -115,13 +115,22 @@ class CacheDirectory:
         OSError
             If that is not possible, or the default directory is another user's.
         """
-        if os.path.exists(self.descriptor):
+        described = {"url": url, "fingerprint": fingerprint}
+        if self.described() == described:
             return
         if os.path.dirname(self.path) == cache_root():
             _make_private(cache_root())
         os.makedirs(self.notes, exist_ok=True)
-        text = json.dumps({"url": url, "fingerprint": fingerprint})
-        self.replace(self.descriptor, text.encode())
+        self.replace(self.descriptor, json.dumps(described).encode())
+
+    def described(self) -> dict[str, str]:
+        """Return the URL and the fingerprint of the dataset that was brought here last."""
+        try:
+            with open(self.descriptor, "rb") as file:
+                value = json.load(file)
+            return {"url": str(value["url"]), "fingerprint": str(value["fingerprint"])}
+        except (FileNotFoundError, KeyError, NotADirectoryError, TypeError, ValueError):
+            return {}
 
     def lock_ledger(self) -> FileLock:
         """Lock what all shards share; held for moments only, never during a download."""

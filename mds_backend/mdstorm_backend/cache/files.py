@@ -6,15 +6,15 @@ import os
 import time
 from typing import Any, Protocol
 
-from mdstorm_backend.cache.attempts import Sleep
+from mdstorm_backend.cache.attempts import Sleep, try_again, watched
 from mdstorm_backend.cache.directory import CacheDirectory, default_directory
 from mdstorm_backend.cache.download import check_hash
 from mdstorm_backend.cache.options import CacheOptions
 from mdstorm_backend.cache.shard_cache import ShardCache
 from mdstorm_backend.cache.source import ShardSource, check_hash_is_recorded
 from mdstorm_backend.compression import decompress
-from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
-from mdstorm_backend.index import FileInfo, ShardInfo
+from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError, StorageError
+from mdstorm_backend.index import INDEX_NAME, FileInfo, ShardInfo
 from mdstorm_backend.storage import Buffer, Location
 
 __all__ = ["DirectFiles", "ShardFiles", "shard_files"]
@@ -55,7 +55,8 @@ def shard_files(
     location : Location
         Where the dataset lies.
     fingerprint : str
-        Identity of its content; another one gets another default directory.
+        Identity of its content; another one gets another default directory, and so does an index
+        that was written at another time.
     options : CacheOptions, optional
         How to cache.
     sleep : callable, optional
@@ -78,10 +79,35 @@ def _cache(
     directory = options.directory
     if directory == _local_directory(location) and not os.access(directory or "", os.W_OK):
         directory = None  # a dataset on a disk that cannot be written to
-    exclusive = directory is None
-    directory = directory or default_directory(location.url, fingerprint)
-    source = ShardSource(location, fingerprint, CacheDirectory(directory), options, sleep)
-    return ShardCache(source, exclusive=exclusive)
+    state = _state(location, fingerprint, directory, options, sleep)
+    place = CacheDirectory(directory or default_directory(location.url, state))
+    source = ShardSource(location, state, place, options, sleep)
+    return ShardCache(source, exclusive=directory is None)
+
+
+def _state(
+    location: Location, fingerprint: str, directory: str | None, options: CacheOptions, sleep: Sleep
+) -> str:
+    """Return the fingerprint together with the time at which the index was written.
+
+    A dataset that is written anew with the same sizes has the same index, unless it has hashes.
+    """
+    try:
+        modified = try_again(
+            lambda: watched(lambda: location.modified(INDEX_NAME), timeout=options.timeout),
+            url=location.file_url(INDEX_NAME),
+            attempts=options.retry,
+            sleep=sleep,
+        )
+    except FileNotFoundError:
+        return fingerprint
+    except StorageError:
+        # The storage is away: what a named directory holds of this dataset will do.
+        known = CacheDirectory(directory).described() if directory is not None else {}
+        if not known.get("fingerprint", "").startswith(fingerprint):
+            raise
+        return known["fingerprint"]
+    return f"{fingerprint} {modified}".rstrip()
 
 
 class DirectFiles:

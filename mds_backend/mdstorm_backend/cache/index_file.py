@@ -98,7 +98,8 @@ def _keep(directory: CacheDirectory, url: str, content: bytes) -> None:
             f"{path} is the index of another dataset than {url}, and was not brought there by this "
             "cache. Name another directory, or remove the files in this one"
         )
-    directory.make(url, "")
+    if not directory.described():
+        directory.make(url, "")
     directory.keep_index(path, content)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -112,11 +111,7 @@ def _directories(root: str | None) -> Iterator[CacheDirectory]:
 
 
 def _url(directory: CacheDirectory) -> str:
-    try:
-        with open(directory.descriptor, "rb") as file:
-            return str(json.load(file)["url"])
-    except (KeyError, OSError, TypeError, ValueError):
-        return "?"
+    return directory.described().get("url", "?")
 
 
 def _records(directory: CacheDirectory) -> list[str]:

@@ -21,6 +21,8 @@ __all__ = ["Buffer", "Location"]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
+#: What file systems call the time at which a file was written.
+_TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modificationTime")
 #: Storages of objects, which have buckets and no directories: a missing bucket is not made by the
 #: way, since its name may be a slip.
 _OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"}
@@ -151,6 +153,14 @@ class Location:
         with self._files(name) as (fs, path):
             fs.invalidate_cache(os.path.dirname(path))
             return dict(fs.info(path))
+
+    def modified(self, name: str) -> str:
+        """Return when the file `name` was written, as its storage tells it; "" where it does not.
+
+        Texts of one storage are equal for equal times, and tell nothing else.
+        """
+        found = self.stat(name)
+        return " ".join(str(found[key]) for key in _TIME_KEYS if found.get(key))
 
     def read(self, name: str) -> Buffer:
         """Content of a file.

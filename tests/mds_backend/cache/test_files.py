@@ -133,7 +133,8 @@ def test_a_hash_that_is_not_recorded_is_refused_for_files_of_this_machine(
         shard_files(location, FINGERPRINT, CacheOptions(validate_hash="sha1")).open(info)
 
 
-def test_a_mount_of_remote_storage_is_cached() -> None:
+def test_a_mount_of_remote_storage_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Location, "modified", lambda location, name: "")
     for url in ("/dbfs/x", "/Volumes/a/b/c", "/Workspace/x"):
         files = shard_files(Location.of(url), FINGERPRINT)
         assert type(files).__name__ == "ShardCache"
@@ -171,3 +172,47 @@ def test_the_environment_names_the_default_directory(
     (info,) = make_shards(source, 1)
     cache(source).open(info)
     assert len(files_in(tmp_path / "elsewhere")) == 1
+
+
+def test_a_dataset_written_anew_with_the_same_index_is_brought_anew(
+    source: Path, local: Path
+) -> None:
+    for directory in (None, local):
+        (info,) = make_shards(source, 1, hashes=[])
+        index = source / "index.json"
+        index.write_text("the same")
+        os.utime(index, (1, 1))
+        options = {} if directory is None else {"directory": directory}
+        assert bytes(cache(source, **options).open(info)) == contents([info])[0]
+        (same,) = make_shards(source, 1, hashes=[], seed=1)
+        assert same == info
+        os.utime(index, (2, 2))
+        assert bytes(cache(source, **options).open(info)) == contents([info], seed=1)[0]
+
+
+def test_a_named_directory_serves_while_the_storage_is_away(
+    source: Path,
+    local: Path,
+    storage: type[RemoteFileSystem],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    infos = make_shards(source)
+    (source / "index.json").write_text("an index")
+    files = cache(source, directory=local)
+    for info in infos[:2]:
+        files.open(info)
+
+    def away(*_: object, **__: object) -> None:
+        raise ConnectionRefusedError("Connection refused")
+
+    for name in ("info", "get_file"):
+        monkeypatch.setattr(storage, name, away)
+    again = cache(source, directory=local)
+    assert [bytes(again.open(info)) for info in infos[:2]] == contents(infos)[:2]
+    with pytest.raises(StorageError, match="Connection refused"):
+        again.open(infos[2])
+    with pytest.raises(StorageError, match="Connection refused"):
+        cache(source, directory=local, fingerprint="other")
+    with pytest.raises(StorageError, match="Connection refused"):
+        cache(source)

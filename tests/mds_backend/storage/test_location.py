@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -107,6 +108,18 @@ def test_a_file_comes_back_as_it_was_written(location: Location) -> None:
     assert bytes(location.read("x")) == b"abcde"
     assert location.exists("x")
     assert location.stat("x")["size"] == 5
+
+
+def test_a_file_tells_when_it_was_written_where_that_is_known(tmp_path: Path) -> None:
+    location = Location.of(str(tmp_path))
+    (tmp_path / "x").write_bytes(b"1")
+    os.utime(tmp_path / "x", (7, 7))
+    before = location.modified("x")
+    assert before
+    os.utime(tmp_path / "x", (8, 8))
+    assert location.modified("x") != before
+    with pytest.raises(FileNotFoundError):
+        location.modified("y")
 
 
 def test_an_empty_file_can_be_read(location: Location) -> None:

@@ -98,6 +98,8 @@ def test_files_are_listed_described_replaced_and_removed(store: Store, tmp_path:
     assert bytes(location.read("a")) == b"short"
     location.download("a", str(tmp_path / "a"))
     assert (tmp_path / "a").read_bytes() == b"short"
+    # What is in memory is not cached, so nobody asks.
+    assert bool(location.modified("a")) is not store.url.startswith("memory:")
     location.remove("a")
     location.remove("a")
     location.remove("b/c")
