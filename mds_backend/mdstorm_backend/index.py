@@ -251,19 +251,13 @@ class Index:
         """
         try:
             with _no_collection():
-                value = check_object(json.loads(data), "the index")
-                if value["version"] != _VERSION:
-                    raise ValueError(f"version {shown(value['version'])}, expected {_VERSION}")
-                shards = _parse_shards(value["shards"])
-            extra = check_object(value.get("mdstorm", {}), "the entry 'mdstorm'")
-            check_depth(extra, "the entry 'mdstorm'")
+                return cls(*_parse(data))
         except (KeyError, RecursionError, TypeError, ValueError) as error:
             raise CorruptDatasetError(
                 f"{url} is not the index of an MDS dataset ({_described(error)}). "
                 "Write the dataset again, or restore this file from where it was copied",
                 url=url,
             ) from error
-        return cls(shards, extra)
 
 
 @contextmanager
@@ -279,6 +273,17 @@ def _no_collection() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+def _parse(data: bytes) -> tuple[tuple[ShardInfo, ...], dict[str, Any]]:
+    """Parse an index, and let go of its JSON objects before the garbage collector sees them."""
+    value = check_object(json.loads(data), "the index")
+    if value["version"] != _VERSION:
+        raise ValueError(f"version {shown(value['version'])}, expected {_VERSION}")
+    shards = _parse_shards(value["shards"])
+    extra = check_object(value.get("mdstorm", {}), "the entry 'mdstorm'")
+    check_depth(extra, "the entry 'mdstorm'")
+    return shards, extra
 
 
 def _parse_shards(value: Any) -> tuple[ShardInfo, ...]:
