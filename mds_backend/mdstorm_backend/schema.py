@@ -239,10 +239,9 @@ def _merge_encodings(name: str, found: set[str]) -> Column:
     if len(found) > 1:
         return Column(name, general_encoding(sorted(found)))
     text = found.pop()
-    shape = text.split(":")[2:] if text.startswith("ndarray:") else []
-    if shape and shape[0] and "," not in shape[0]:
-        dtype = text.split(":")[1]
-        return replace(Column(name, f"ndarray:{dtype}"), length=int(shape[0]))
+    encoding = parse_encoding(text)
+    if encoding.dtype is not None and encoding.shape is not None and len(encoding.shape) == 1:
+        return replace(Column(name, f"ndarray:{encoding.dtype.name}"), length=encoding.shape[0])
     return Column(name, text)
 
 

@@ -146,6 +146,8 @@ def test_a_foreign_dataset_has_the_columns_in_stored_order() -> None:
         (["ndarray:int8:3", "ndarray:int8:3"], "ndarray:int8", 3),
         (["ndarray:int8:3", "ndarray:int8:4"], "ndarray:int8", None),
         (["ndarray:int8:3", "ndarray:int8"], "ndarray:int8", None),
+        (["ndarray:int8: 3"], "ndarray:int8", 3),
+        (["ndarray:ndarray:int8"], "ndarray:ndarray:int8", None),
         (["ndarray:int8:2,3", "ndarray:int8:2,3"], "ndarray:int8:2,3", None),
         (["ndarray:int8:2,3", "ndarray:int8:2,2"], "ndarray:int8", None),
     ],

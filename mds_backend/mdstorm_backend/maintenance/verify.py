@@ -84,7 +84,7 @@ def verify(
         )
         problems += [problem for check in checks for problem in check.problems]
         notes += [note for check in checks for note in check.notes]
-        if not problems and dataset.index.extra.get("columns"):
+        if not problems:
             problems += _check_counts(dataset, checks)
     return VerifyReport(
         url=location.url,
@@ -171,6 +171,8 @@ def _check_counts(dataset: Dataset, checks: Iterable[ShardCheck]) -> list[Proble
     """Compare what the index counts with what the shards hold."""
     problems = []
     extra = dataset.index.extra
+    if not extra.get("columns"):
+        return _check_no_nulls(checks)
     stated = extra.get("num_rows", len(dataset))
     if stated != len(dataset):
         problems.append(f"counts {stated} rows, and its shards hold {len(dataset)}")
@@ -189,3 +191,17 @@ def _check_counts(dataset: Dataset, checks: Iterable[ShardCheck]) -> list[Proble
                     f"counts {count} {what} in column {column.name!r}, and its shards hold {found}"
                 )
     return [Problem(INDEX_NAME, problem) for problem in problems]
+
+
+def _check_no_nulls(checks: Iterable[ShardCheck]) -> list[Problem]:
+    """Look for nulls that an index without a schema, which counts none, hides."""
+    hidden = {name for c in checks for name in (*c.null_counts, *c.element_null_counts)}
+    if not hidden:
+        return []
+    return [
+        Problem(
+            INDEX_NAME,
+            f"says nothing of the nulls in {sorted(hidden)}: another program has written it anew. "
+            "Restore it with 'mdstorm reindex --force'",
+        )
+    ]

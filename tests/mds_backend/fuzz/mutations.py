@@ -17,6 +17,7 @@ _NUMBERS = (-1, 0, 1, 2, 7, 2**31, 2**32, 2**63, 2**64, 10**30, 1.5, float("nan"
 _ENCODINGS = (
     *("int8", "uint8", "int64", "float64", "int", "str", "bytes", "json", "pkl", "jpeg", "later"),
     *("str_int", "str_float", "str_decimal", "ndarray", "ndarray:int8", "ndarray:float64:3"),
+    *("ndarray:ndarray:int8", "ndarray:int8:2,3", "mixed:", "mixed:a and b"),
     *("ndarray:int8:0", "ndarray:int8:99999999999", "list[png]", "jpeg_array", "pil", "png"),
 )
 _TEXTS = ("", "a", "../x", "/etc/passwd", "x" * 300, "\ud800", "\0", "zstd", "gz:9", "mds", "sha1")

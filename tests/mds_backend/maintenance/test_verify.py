@@ -18,6 +18,7 @@ from tests.mds_backend.maintenance.damage import (
 )
 
 from mdstorm_backend.errors import DatasetNotFoundError
+from mdstorm_backend.maintenance.reindex import reindex
 from mdstorm_backend.maintenance.report import VerifyReport
 from mdstorm_backend.maintenance.verify import verify
 
@@ -236,6 +237,20 @@ def test_counts_that_do_not_match_the_shards_are_problems_of_the_index(tmp_path:
         ("index.json", "counts 5 nulls in column 'n', and its shards hold 1"),
         ("index.json", "counts 0 null elements in column 'list', and its shards hold 1"),
     ]
+
+
+def test_an_index_that_lost_the_schema_is_good_unless_it_hides_nulls(tmp_path: Path) -> None:
+    """As a merge by MosaicML Streaming leaves it."""
+    write_numbers(tmp_path / "numbers", 10)
+    write_dataset(tmp_path / "nulls", ROWS, FIELDS)
+    for name in ("numbers", "nulls"):
+        change_index(tmp_path / name, lambda index: index.pop("mdstorm"))
+    assert verify(str(tmp_path / "numbers")).is_good
+    ((file, problem),) = problems(verify(str(tmp_path / "nulls")))
+    assert file == "index.json"
+    assert "nulls in ['list', 'n', 'text', 'thing']" in problem
+    reindex(str(tmp_path / "nulls"), force=True)
+    assert verify(str(tmp_path / "nulls")).is_good
 
 
 def test_a_damaged_index_is_a_problem(tmp_path: Path) -> None:
