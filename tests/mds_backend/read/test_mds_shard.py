@@ -10,16 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.mds_backend.datasets import array_of, write_dataset
+from tests.mds_backend.foreign import URL, foreign_shard, shard_bytes, shard_info, variable
 from tests.mds_backend.strategies import Data, data, moderate
 
 from mdstorm_backend.batch import as_arrow
 from mdstorm_backend.errors import CorruptDatasetError, UnsupportedEncodingError
-from mdstorm_backend.index import FileInfo, ShardInfo
+from mdstorm_backend.layout import Validity
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.shard import contiguous
-from mdstorm_backend.schema import Schema
-
-URL = "file:///data/x.mds"
 
 FIXED = {"n": "long", "x": "double", "pair": array_of("short")}
 ROWS: dict[str, list[Any]] = {
@@ -78,24 +76,12 @@ def test_reading_some_rows_is_reading_all_and_picking(given_: Data, random: Any)
             assert repr(delivered.to_pylist()) == repr(expected[name].to_pylist())
 
 
-def foreign(samples: list[bytes], encodings: dict[str, tuple[str, int | None]]) -> MDSShard:
-    """A shard as another writer makes it, without a word of ours in its header."""
-    header = b'{"format": "mds"}'
-    offsets = np.cumsum([8 + 4 * len(samples) + len(header), *map(len, samples)])
-    words = np.array([len(samples), *offsets], "<u4").tobytes()
-    content = words + header + b"".join(samples)
-    texts, sizes = zip(*encodings.values(), strict=True)
-    raw = FileInfo("x.mds", len(content), {})
-    info = ShardInfo(tuple(encodings), texts, sizes, len(samples), raw)
-    return MDSShard(content, info, Schema.from_shards([info]), url=URL)
-
-
 def test_columns_that_cannot_be_decoded_are_stepped_over() -> None:
     samples = [
         b"\x05\0\0\0\x02\0\0\0" + b"\x01" + b"photo" + b"hi",
         b"\x00\0\0\0\x01\0\0\0" + b"\x02" + b"" + b"!",
     ]
-    shard = foreign(samples, {"a": ("int8", 1), "b": ("webp", None), "c": ("str", None)})
+    shard = foreign_shard(samples, {"a": ("int8", 1), "b": ("webp", None), "c": ("str", None)})
     batch = shard.read(np.arange(2), ["c", "a"])
     assert as_arrow(batch["c"]).to_pylist() == ["hi", "!"]
     assert as_arrow(batch["a"]).to_pylist() == [1, 2]
@@ -104,27 +90,27 @@ def test_columns_that_cannot_be_decoded_are_stepped_over() -> None:
 
 
 def test_opaque_columns_of_a_stated_size_leave_the_others_fixed() -> None:
-    shard = foreign([b"\x01abc", b"\x02def"], {"a": ("int8", 1), "b": ("later", 3)})
+    shard = foreign_shard([b"\x01abc", b"\x02def"], {"a": ("int8", 1), "b": ("later", 3)})
     assert shard.read(np.arange(2), ["a"])["a"].tolist() == [1, 2]
     with pytest.raises(UnsupportedEncodingError, match="'later'"):
         shard.read(np.arange(2), ["b"])
 
 
 def test_arrays_of_more_dimensions_keep_their_shape() -> None:
-    shard = foreign([bytes(range(6))], {"a": ("ndarray:uint8:2,3", 6)})
+    shard = foreign_shard([bytes(range(6))], {"a": ("ndarray:uint8:2,3", 6)})
     assert shard.read(np.array([0]), ["a"])["a"].tolist() == [[[0, 1, 2], [3, 4, 5]]]
 
 
 def test_a_shard_without_samples_is_read() -> None:
     for encodings in ({"a": ("int8", 1)}, {"a": ("str", None)}):
-        shard = foreign([], encodings)  # type: ignore[arg-type]
+        shard = foreign_shard([], encodings)  # type: ignore[arg-type]
         assert shard.num_samples == 0
         assert len(shard.read(np.empty(0, np.int64), ["a"])["a"]) == 0
 
 
 def test_samples_of_another_size_than_the_index_says_are_refused() -> None:
     with pytest.raises(CorruptDatasetError, match=r"samples of 1 bytes .* 3 bytes of samples"):
-        foreign([b"\x01", b"\x02\x03"], {"a": ("int8", 1)})
+        foreign_shard([b"\x01", b"\x02\x03"], {"a": ("int8", 1)})
 
 
 @pytest.mark.parametrize(
@@ -139,3 +125,20 @@ def test_samples_of_another_size_than_the_index_says_are_refused() -> None:
 )
 def test_rows_without_a_gap_are_a_slice(rows: list[int], expected: slice | None) -> None:
     assert contiguous(np.array(rows, np.int64)) == expected
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 1000])
+def test_a_bitmap_of_other_elements_than_there_are_is_refused(tmp_path: Path, count: int) -> None:
+    dataset = write_dataset(tmp_path, {"a": [[1], [None]], "b": ["x", "y"]},
+                            {"a": array_of("short"), "b": "string"})  # fmt: skip
+    content = shard_bytes(
+        [variable(b"\x04\x01\x01\x00", b"x"), variable(b"\x04\x01\x00\x00", b"y")]
+    )
+    info = shard_info(content, {"a": ("ndarray:int16", None), "b": ("str", None)}, 2, "x.mds")
+    shard = MDSShard(content, info, dataset.schema, url=URL)
+    shard.validity = Validity({}, {"a": np.ones(count, np.bool_)})
+    for _ in range(2):
+        with pytest.raises(CorruptDatasetError, match=f"null bitmap of {count} elements"):
+            shard.read(np.array([1]), ["a"])
+    shard.validity = Validity({}, {"a": np.array([True, False])})
+    assert as_arrow(shard.read(np.array([1]), ["a"])["a"]).to_pylist() == [[None]]

@@ -15,7 +15,9 @@ from tests.mds_backend.foreign import Encodings, foreign_dataset, variable
 
 from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.errors import UnsupportedEncodingError
+from mdstorm_backend.frameworks.formats import column_to_numpy
 from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.read.batch_reader import BatchReader
 
 Shard = tuple[list[bytes], Encodings]
 
@@ -86,6 +88,9 @@ def test_scalars_take_the_type_that_holds_all(name: str, tmp_path: Path) -> None
         parts = [batch["x"] for batch in dataset.batches(batch_size)]
         assert {part.dtype.name for part in parts} == {dtype}
         assert [v for part in parts for v in part.tolist()] == values
+    # Blocks of one shard, whose samples are records of their own form.
+    reader = BatchReader(dataset, ExactOrder(), batch_size=1, block_rows=1)
+    assert {column_to_numpy(b["x"], dataset.schema["x"]).dtype.name for b in reader} == {dtype}
     for order in orders():
         (batch,) = dataset.batches(100, order=order)
         assert sorted(batch["x"].tolist()) == sorted(values)
