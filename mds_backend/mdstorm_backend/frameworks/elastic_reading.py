@@ -142,6 +142,10 @@ class ElasticReading:
         self.load_state_dict(state)
         return self, ElasticPass(self, batching)
 
+    def leg(self, token: EpochStart, batching: Batching) -> ElasticLeg:
+        """Return the stretch of a pass with that token."""
+        return ElasticLeg(self.options, batching, token, self.work(token, batching))
+
     def own_legs(self, batch_size: int | None, worker: Worker) -> Iterator[Leg]:
         """Begin an iteration over samples, or join in with other workers."""
         share = self.share
@@ -153,8 +157,8 @@ class ElasticReading:
             )
         joining = None if worker.group is None else Joining(worker.number, worker.group)
         batching = Batching(batch_size or 1, num_workers=worker.count)
-        for _, work in self.epochs_of_pass(batching, joining):
-            yield ElasticLeg(self.options, batching, work)
+        for start, work in self.epochs_of_pass(batching, joining):
+            yield ElasticLeg(self.options, batching, start, work)
 
     def epochs_of_pass(
         self, batching: Batching, joining: Joining | None = None
@@ -297,7 +301,7 @@ class ElasticPass:
         """Yield the epochs."""
         for start, work in self._reading.epochs_of_pass(self._batching):
             self._start, self.rows = start, 0
-            yield ElasticLeg(self._reading.options, self._batching, work)
+            yield ElasticLeg(self._reading.options, self._batching, start, work)
 
     def advance(self, mark: int, size: int) -> None:
         """Note that a batch was delivered, of `mark` samples."""
@@ -331,6 +335,7 @@ class ElasticLeg:
 
     options: ReaderOptions
     batching: Batching
+    token: EpochStart
     work: Ids
 
     def blocks(self, part: int = 0, *, block_rows: int | None = None) -> Iterator[Block]:

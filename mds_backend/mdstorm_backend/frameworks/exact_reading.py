@@ -75,6 +75,10 @@ class ExactReading:
         """Samples of an epoch over the whole world."""
         return len(self.options.dataset)
 
+    def leg(self, token: tuple[Position, int], batching: Batching) -> ExactLeg:
+        """Return the stretch of a pass with that token."""
+        return ExactLeg(self.options, batching, *token)
+
     def own_legs(self, batch_size: int | None, worker: Worker) -> Iterator[Leg]:
         """Begin an iteration over samples."""
         first_epoch = self.next_epoch
@@ -159,6 +163,11 @@ class ExactLeg:
     batching: Batching
     start: Position
     first_epoch: int
+
+    @property
+    def token(self) -> tuple[Position, int]:
+        """What tells it from the others."""
+        return self.start, self.first_epoch
 
     def blocks(self, part: int = 0, *, block_rows: int | None = None) -> Iterator[Block]:
         """Read the batches of a part."""

@@ -53,6 +53,11 @@ class Worker:
 class Leg(Protocol):
     """A stretch of a pass that is read in one go; each worker reads its part. It pickles."""
 
+    @property
+    def token(self) -> Any:
+        """What tells it from the others, in a few plain values: see `Reading.leg`."""
+        ...
+
     def blocks(self, part: int = 0, *, block_rows: int | None = None) -> Iterator[Block]:
         """Read the batches of a part."""
         ...
@@ -151,6 +156,10 @@ class Reading(Protocol):
         StateMismatchError
             If it belongs to something else, or is no state.
         """
+        ...
+
+    def leg(self, token: Any, batching: Batching) -> Leg:
+        """Return the stretch of a pass with that token."""
         ...
 
     def own_legs(self, batch_size: int | None, worker: Worker) -> Iterator[Leg]:

@@ -11,11 +11,17 @@ from weakref import WeakSet
 import torch
 from torch.utils.data import DataLoader
 
-from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, StateMismatchError
 from mdstorm_backend.frameworks.reading import Batching, Leg, Pass
-from mdstorm_backend.frameworks.torch_batches import Delivered, DeliveredBatches, pinned
+from mdstorm_backend.frameworks.torch_batches import (
+    Collate,
+    Delivered,
+    DeliveredBatches,
+    pinned,
+)
 from mdstorm_backend.frameworks.torch_dataset import StreamingDataset, overrides
 from mdstorm_backend.frameworks.torch_tensors import check_nulls
+from mdstorm_backend.frameworks.torch_workers import PersistentWorkers, from_processes
 from mdstorm_backend.read.batch_reader import check_batch_size
 
 __all__ = ["StreamingDataLoader"]
@@ -29,9 +35,15 @@ class StreamingDataLoader(DataLoader[Any]):
     block of memory but never an element. A batch that is kept therefore keeps its block alive, up
     to 8,192 rows or 8 MiB: ``.clone()`` of its tensors lets the block go.
 
-    Where `collate_fn` is given or the dataset's ``__getitem__`` is overridden, the same batches
-    come as lists of samples through `collate_fn`. With ``batch_size=1`` the list is empty on a rank
-    that is short of a row, so that all ranks have as many batches.
+    Where `collate_fn` is given or the dataset's ``__getitem__`` or ``get_item`` is overridden, the
+    same batches come as lists of samples through `collate_fn`. In the exact order with
+    ``batch_size=1`` the list is empty on a rank that is short of a row, so that all ranks have as
+    many batches.
+
+    In the elastic order the batches hold the samples of MosaicML Streaming's loader with the same
+    arguments: no batch spans epochs, worker w reads the batches w, w + n, …, with `drop_last` each
+    worker drops its own last batch that is not full, and ``len`` is what PyTorch makes of the
+    dataset's. In the exact order no number of workers changes anything.
 
     It can be iterated more than once, each time with new permutations, and used in a ``with``
     statement, at whose end its threads are stopped. Nothing is opened before. A copy, or a pickled
@@ -40,7 +52,8 @@ class StreamingDataLoader(DataLoader[Any]):
     Parameters
     ----------
     dataset : StreamingDataset
-        What to read. Its batches span epochs; only at the very end they may be shorter.
+        What to read. In the exact order batches span epochs; only at the very end they may be
+        shorter.
     batch_size : int
         Rows of a batch.
     num_workers : int
@@ -50,6 +63,8 @@ class StreamingDataLoader(DataLoader[Any]):
 
     Raises
     ------
+    ArgumentTypeError
+        If `dataset` is no `StreamingDataset`.
     InvalidArgumentError
         If `batch_size` is not a positive integer, or batches are to come out of order.
     """
@@ -57,11 +72,16 @@ class StreamingDataLoader(DataLoader[Any]):
     def __init__(
         self,
         dataset: StreamingDataset,
-        *,
         batch_size: int = 1,
+        *,
         num_workers: int = 0,
         **options: Any,
     ) -> None:
+        if not isinstance(dataset, StreamingDataset):
+            raise ArgumentTypeError(
+                f"a StreamingDataLoader reads a StreamingDataset of mdstorm_backend, found "
+                f"{type(dataset).__name__}: use torch.utils.data.DataLoader for other datasets"
+            )
         check_batch_size(batch_size)
         if not options.get("in_order", True):
             raise InvalidArgumentError(
@@ -74,6 +94,7 @@ class StreamingDataLoader(DataLoader[Any]):
         self._options = options
         #: The pass that was advanced last; None before the first use.
         self._pass: Pass | None = None
+        self._workers: PersistentWorkers | None = None
         self._running: WeakSet[Generator[Any, None, None]] = WeakSet()
         # PyTorch refuses the integers of NumPy.
         super().__init__(
@@ -121,13 +142,14 @@ class StreamingDataLoader(DataLoader[Any]):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out running iterations; the copy continues where this loader stands."""
-        state = {name: value for name, value in self.__dict__.items() if name != "_running"}
+        left_out = ("_running", "_workers")
+        state = {name: value for name, value in self.__dict__.items() if name not in left_out}
         if self._pass is not None:
             state["_pass"] = self._pass.to_continue()
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _running=WeakSet())
+        self.__dict__.update(state, _running=WeakSet(), _workers=None)
 
     def __enter__(self) -> StreamingDataLoader:
         _ = self._source.dataset  # a dataset that is gone shows here, not at the first batch
@@ -142,9 +164,10 @@ class StreamingDataLoader(DataLoader[Any]):
         self.close()
 
     def close(self) -> None:
-        """End running iterations and their threads. The loader can be iterated again."""
+        """End running iterations, their threads and processes. The loader can be iterated again."""
         for batches in list(self._running):
             batches.close()
+        self._end_workers()
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the loader stands, for `load_state_dict` of an equal loader.
@@ -211,16 +234,39 @@ class StreamingDataLoader(DataLoader[Any]):
         return bool(self.pin_memory and not self.num_workers and torch.cuda.is_available())
 
     def _delivered(self, leg: Leg) -> Delivered:
-        collate = self.collate_fn if self._collates else None
-        batches = DeliveredBatches(self._source, collate, leg)
-        return self._from_processes(batches) if self.num_workers else iter(batches)
+        if not self.num_workers:
+            return iter(DeliveredBatches(self._source, self._own_collate, leg))
+        if self.persistent_workers:
+            return self._from_persistent_workers(leg)
+        batches = DeliveredBatches(self._source, self._own_collate, leg)
+        return from_processes(batches, self._process_options)
 
-    def _from_processes(self, batches: DeliveredBatches) -> Delivered:
-        options = {k: v for k, v in self._options.items() if k not in ("collate_fn", "drop_last")}
-        loader: DataLoader[Any] = DataLoader(
-            batches, batch_size=None, collate_fn=_same, num_workers=self.num_workers, **options
-        )
-        yield from loader
+    @property
+    def _own_collate(self) -> Collate | None:
+        return self.collate_fn if self._collates else None
+
+    @property
+    def _process_options(self) -> dict[str, Any]:
+        return {**self._options, "num_workers": self.num_workers}
+
+    def _from_persistent_workers(self, leg: Leg) -> Delivered:
+        workers = self._workers
+        if workers is None or workers.reading is not self._source.reading or workers.is_busy:
+            self._end_workers()
+            workers = self._workers = PersistentWorkers(
+                self._source, self._own_collate, self._batching, self._process_options
+            )
+        try:
+            yield from workers.deliver(leg)
+        except Exception:
+            self._end_workers()
+            raise
+
+    def _end_workers(self) -> None:
+        """End persistent workers; those of an iteration that goes on end with it."""
+        workers, self._workers = self._workers, None
+        if workers is not None and not workers.is_busy:
+            workers.shutdown()
 
 
 def _check_columns(source: StreamingDataset) -> None:
@@ -228,7 +274,3 @@ def _check_columns(source: StreamingDataset) -> None:
     for name in source.options.delivered:
         if (column := source.options.column(name)) is not None:
             check_nulls(column, source.options.nulls.remaining(column))
-
-
-def _same(batch: Any) -> Any:
-    return batch
