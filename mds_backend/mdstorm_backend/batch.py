@@ -3,7 +3,8 @@
 A column whose values all have one size is a NumPy array of shape ``(rows, *shape)``: ``bool``, the
 integer and float types, ``datetime64[D]`` for dates and ``datetime64[us]`` for timestamps. Anything
 else, and any column but a floating-point one that holds nulls somewhere in its dataset, is an Arrow
-array. A null in a floating-point column is NaN.
+array. A null in a floating-point column is NaN. Only what a shard holds in forms that Arrow cannot
+put into one array, such as arrays of several dimensions, is a NumPy array of dtype object.
 """
 
 from __future__ import annotations
