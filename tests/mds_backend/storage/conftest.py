@@ -54,9 +54,8 @@ def forget_filesystems() -> None:
 
 
 @pytest.fixture
-def no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[None]:
+def no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     """An environment and a home directory without credentials."""
-    forget_filesystems()
     for name in os.environ:
         if name.startswith(_FOREIGN):
             monkeypatch.delenv(name)
@@ -64,8 +63,6 @@ def no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[N
     # Otherwise it asks the network for the role of this machine.
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_REGION", "us-east-1")
-    yield
-    forget_filesystems()
 
 
 @pytest.fixture

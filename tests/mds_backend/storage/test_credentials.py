@@ -6,10 +6,11 @@ import base64
 import logging
 import pickle
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.mds_backend.storage.conftest import forget_filesystems
 from tests.servers.azure import ACCOUNT, CONTAINER, AzureServer
 from tests.servers.databricks import TOKEN, DatabricksServer
 from tests.servers.http import respond
@@ -29,6 +30,14 @@ from mdstorm_backend.errors import (
 from mdstorm_backend.storage import Location
 
 WORKERS = "distributed workers .*need them too"
+
+
+@pytest.fixture(autouse=True)
+def fresh_filesystems() -> Iterator[None]:
+    """Other credentials in each test, which file systems remember."""
+    forget_filesystems()
+    yield
+    forget_filesystems()
 
 
 def every_way_in(location: Location) -> list[Callable[[], Any]]:
