@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from mdstorm_backend.encodings import IMAGE_LISTS, IMAGES, Encoding
-from mdstorm_backend.write.values.arrays import encode_array
+from mdstorm_backend.write.values.arrays import array_encoder
 from mdstorm_backend.write.values.images import encode_image, encode_images, encode_jpeg_files
 from mdstorm_backend.write.values.numbers import encode_number
 from mdstorm_backend.write.values.texts import TEXT_ENCODERS
@@ -31,8 +31,16 @@ def value_encoder(encoding: Encoding) -> Encode:
         return _encode_bytes
     if kind in TEXT_ENCODERS:
         return TEXT_ENCODERS[kind]
-    encode = _checked_encoder(encoding)
-    return partial(_pass_bytes, encode, encoding.size)
+    encode, size = _checked_encoder(encoding), encoding.size
+
+    def pass_bytes(value: Any) -> bytes:
+        if not isinstance(value, bytes):
+            return encode(value)
+        if size is not None and len(value) != size:
+            raise ValueError(f"it is {len(value)} bytes, and a value has {size}")
+        return value
+
+    return pass_bytes
 
 
 def _checked_encoder(encoding: Encoding) -> Encode:
@@ -40,7 +48,7 @@ def _checked_encoder(encoding: Encoding) -> Encode:
     if kind == "pkl":
         return pickle.dumps
     if kind == "ndarray":
-        return partial(encode_array, encoding.dtype, encoding.shape)
+        return array_encoder(encoding.dtype, encoding.shape)
     if kind in IMAGES:
         return partial(encode_image, kind)
     if kind == "jpeg_array":
@@ -49,14 +57,6 @@ def _checked_encoder(encoding: Encoding) -> Encode:
         return partial(encode_images, IMAGE_LISTS[kind])
     assert encoding.dtype is not None
     return partial(encode_number, encoding.dtype)
-
-
-def _pass_bytes(encode: Encode, size: int | None, value: Any) -> bytes:
-    if not isinstance(value, bytes):
-        return encode(value)
-    if size is not None and len(value) != size:
-        raise ValueError(f"it is {len(value)} bytes, and a value has {size}")
-    return value
 
 
 def _encode_bytes(value: Any) -> bytes:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from mdstorm_backend.encodings import ARRAY_CODES, ARRAY_DTYPES, parse_encoding
-from mdstorm_backend.write.values.arrays import encode_array
+from mdstorm_backend.write.values.arrays import array_encoder
 
 ARRAYS = st.sampled_from(sorted(ARRAY_DTYPES)).flatmap(
     lambda name: arrays(name, array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=3))
@@ -19,7 +19,7 @@ ARRAYS = st.sampled_from(sorted(ARRAY_DTYPES)).flatmap(
 
 def encode(text: str, value: Any) -> bytes:
     encoding = parse_encoding(text)
-    return encode_array(encoding.dtype, encoding.shape, value)
+    return array_encoder(encoding.dtype, encoding.shape)(value)
 
 
 def decode(data: bytes) -> np.ndarray[Any, Any]:
