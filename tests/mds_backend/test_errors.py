@@ -20,6 +20,7 @@ BUILTINS: dict[str, tuple[type[BaseException], ...]] = {
     "NoDataAvailableError": (Exception,),
     "NullValueError": (TypeError, ValueError),
     "TransformError": (ValueError,),
+    "UnsafeTypeError": (ValueError,),
     "StateMismatchError": (ValueError,),
     "EncodingError": (ValueError,),
     "EncodingTypeError": (ValueError, TypeError, AttributeError),
