@@ -47,8 +47,10 @@ def fit_numbers(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[An
     numbers = to_numpy(present, _own_dtype(values.type))
     if dtype.kind == "f":
         with np.errstate(over="ignore"):
-            stored = numbers.astype(dtype, copy=False)
-        if numbers.dtype.kind == "f" and (np.isinf(stored) & ~np.isinf(numbers)).any():
+            # By way of float64, as a single Python integer goes.
+            exact = numbers if numbers.dtype.kind == "f" else numbers.astype(np.float64)
+            stored = exact.astype(dtype, copy=False)
+        if (np.isinf(stored) & ~np.isinf(exact)).any():
             raise OverflowError(f"it is out of the range of {dtype.name}")
         if values.null_count:
             stored = np.where(np.asarray(values.is_valid()), stored, np.array(np.nan, dtype))

@@ -48,7 +48,7 @@ def assemble_samples(columns: Sequence[EncodedColumn], num_rows: int) -> Samples
     sizes = np.empty((num_rows, len(variable)), "<u4")
     for i, column in enumerate(variable):
         sizes[:, i] = sum(np.diff(_stored_ends(part)) for part in column.parts)
-    pieces = [_as_binary(sizes.reshape(num_rows, -1))]
+    pieces = [_as_binary(sizes)]
     run: list[EncodedColumn] = []
     for column in columns:
         if column.fixed is not None:
