@@ -22,6 +22,12 @@ def test_the_first_rows_come_whatever_shard_holds_them(n: int, tmp_path: Path) -
     assert [row["number"] for row in found.rows] == list(range(min(n, 300)))
 
 
+def test_no_more_rows_come_from_the_last_shard_than_are_left(tmp_path: Path) -> None:
+    first, second, *_ = write_numbers(tmp_path, 300).shard_sizes
+    assert second > 1
+    assert len(head(str(tmp_path), first + 1).rows) == first + 1
+
+
 def test_values_come_as_they_were_written(tmp_path: Path) -> None:
     rows = {
         "b": ["é", None],

@@ -9,6 +9,7 @@ import fsspec
 import numpy as np
 import pytest
 from tests.mds_backend.datasets import array_of, struct_of, write_dataset, write_numbers
+from tests.mds_backend.fuzz.mutations import header_of, with_header
 from tests.mds_backend.maintenance.damage import (
     GOLDEN,
     GOLDEN_NAMES,
@@ -196,6 +197,35 @@ def test_damage_to_a_shard_is_named(
     found = problems(verify(str(tmp_path)))
     assert {name for name, _ in found} == {file.name}
     assert any(expected in problem for _, problem in found)
+
+
+def test_another_schema_in_a_header_is_named(tmp_path: Path) -> None:
+    write_dataset(tmp_path, ROWS, FIELDS)
+    (file,) = shard_files(tmp_path)
+    data = file.read_bytes()
+    header = header_of(data)
+    header["mdstorm"]["columns"][0]["nullable"] = False
+    rewrite(file, with_header(data, header))
+    size = file.stat().st_size
+    change_index(tmp_path, lambda index: index["shards"][0]["raw_data"].update(bytes=size))
+    assert problems(verify(str(tmp_path))) == [
+        (file.name, "has another schema in its header than the index")
+    ]
+
+
+def test_a_damaged_image_is_named_with_its_column(tmp_path: Path) -> None:
+    directory = copy_of("images_png", tmp_path)
+    (file,) = shard_files(directory)
+    rewrite(file, file.read_bytes().replace(b"\x89PNG", b"\x89GNP"))
+
+    def forget_hashes(index: Any) -> None:
+        index["shards"][0]["hashes"] = []
+        index["shards"][0]["raw_data"]["hashes"] = {}
+
+    change_index(directory, forget_hashes)
+    ((name, problem),) = problems(verify(str(directory)))
+    assert name == file.name
+    assert problem.startswith("column 'p' holds a value that cannot be decoded as png")
 
 
 def test_every_damaged_column_is_named(tmp_path: Path) -> None:
