@@ -38,8 +38,6 @@ _SETTINGS = (
     "sampling_granularity",
     "epoch_size",
 )
-#: Ranks of a node that a foreign state may come from, for judging whether it can be right.
-_MANY_RANKS = 16
 
 
 @dataclass(frozen=True)
@@ -197,29 +195,22 @@ class ElasticReading:
         """Sample ids of this rank from `start` on: int64 of (workers, batches, batch size)."""
         order = start.order(self.share.of_batches(batching.batch_size))
         nodes = self.share.world.replicated(order.replication).num_nodes
-        work = order.resolved(nodes).rank_work(
-            self.streams,
-            self.share.world,
-            start.epoch,
-            start.sample_in_epoch,
-            start.initial_physical_nodes,
-            max(batching.num_workers, 1),
-        )
-        if work.shape[1] == 0:
-            self._check_end(start)
-        return work
-
-    def _check_end(self, start: EpochStart) -> None:
-        """Refuse a place far beyond the end of an epoch: no reader of this dataset comes there."""
-        world, size = self.share.world, self.epoch_size
-        canonical = start.num_canonical_nodes or 1
-        ranks = max(world.size, (start.initial_physical_nodes or 1) * _MANY_RANKS)
-        if start.sample_in_epoch > ceil_div(size, canonical) * canonical + canonical + ranks:
-            raise StateMismatchError(
-                f"the state stands at sample {start.sample_in_epoch} of an epoch, and one of "
-                f"{self.options.dataset.url} has {size}: it was taken from another dataset, or "
-                "with another epoch_size or other weights. Load it where it was taken"
+        try:
+            return order.resolved(nodes).rank_work(
+                self.streams,
+                self.share.world,
+                start.epoch,
+                start.sample_in_epoch,
+                start.initial_physical_nodes,
+                max(batching.num_workers, 1),
             )
+        except InvalidArgumentError as error:
+            if not start.sample_in_epoch:
+                raise
+            raise StateMismatchError(
+                f"the state does not go with {self.options.dataset.url} read by {self.ranks} ranks "
+                f"in batches of {order.batch_size}: {error}"
+            ) from error
 
     def state_dict(
         self, num_samples: int, from_beginning: bool, start: EpochStart | None = None
