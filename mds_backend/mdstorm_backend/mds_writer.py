@@ -117,7 +117,11 @@ class MDSWriter:
             clear_target(location, exist_ok=exist_ok, first_shard=first)
         self._progress = FileProgress(shown=progress_bar)
         self._sink = FileSink(
-            targets.to_write, max_workers=max_workers, retry=retry, on_file=self._progress.add
+            targets.to_write,
+            max_workers=max_workers,
+            retry=retry,
+            exclusive=True,
+            on_file=self._progress.add,
         )
         self._store = ShardStore(self._sink, self._format, _shard_name)
         self._plan: Schema | None = None
@@ -193,6 +197,7 @@ class MDSWriter:
             self._flush()
             index = self._index(self._store.finish())
             self._sink.write(INDEX_NAME, [index.to_bytes()])
+            self._sink.close()
         except BaseException:
             self._abandon()
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from datetime import date, datetime
 from decimal import Decimal
@@ -137,18 +138,36 @@ def test_a_directory_in_use_is_refused(out: Path) -> None:
     assert sorted(path.name for path in out.iterdir()) == ["index.json", "shard.00000.mds"]
 
 
-def test_of_two_writers_with_one_directory_the_second_fails_and_the_first_is_unharmed(
-    out: Path,
-) -> None:
-    first = MDSWriter(columns={"n": "int"}, out=out, size_limit=300)
-    second = MDSWriter(columns={"n": "int"}, out=out, size_limit=300)
-    for number in range(100):
-        first.write({"n": number})
-    first.finish()
+def start(out: Path, **options: Any) -> MDSWriter:
+    return MDSWriter(columns={"n": "int"}, out=out, size_limit=300, **options)
+
+
+@pytest.mark.parametrize("exist_ok", [True, False])
+def test_a_directory_has_one_writer_at_a_time(out: Path, exist_ok: bool) -> None:
+    first = start(out)
+    with pytest.raises(DatasetExistsError, match="another writer has the same directory"):
+        start(out, exist_ok=exist_ok)
+    write_all(first, 100)
+    assert numbers_in(out) == list(range(100))
+    assert "_mdstorm_writing" not in {path.name for path in out.iterdir()}
+
+
+def test_a_writer_that_is_dropped_gives_the_directory_back(out: Path) -> None:
+    start(out)
+    gc.collect()
+    assert list(out.iterdir()) == []
+    write_numbers(out)
+
+
+def test_of_two_writers_with_one_url_the_second_fails_and_the_first_is_unharmed() -> None:
+    url = "memory://two/writers"
+    first = MDSWriter(columns={"n": "int"}, out=url, size_limit=300)
+    second = MDSWriter(columns={"n": "int"}, out=url, size_limit=300)
+    write_all(first, 100)
     second.write({"n": -1})
     with pytest.raises(DatasetExistsError, match="another writer has the same directory"):
         second.finish()
-    assert numbers_in(out) == list(range(100))
+    assert numbers_in(url) == list(range(100))
 
 
 def test_a_url_gets_the_dataset(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from mdstorm_backend.errors import (
     WriteError,
 )
 from mdstorm_backend.storage import Buffer, Location
+from mdstorm_backend.write.claim import Claim
 
 __all__ = ["FileSink", "check_counts"]
 
@@ -44,8 +45,15 @@ class FileSink:
     retry : int
         How often writing a file is tried again. On a local disk it is not, since nothing gets
         better there.
+    exclusive : bool
+        Take the directories from other writers until the end, where they are on a local disk.
     on_file : callable
         Called by a thread with the size in bytes of every file that was written.
+
+    Raises
+    ------
+    WriteError
+        If a directory cannot be made, or another writer has it.
     """
 
     def __init__(
@@ -54,6 +62,7 @@ class FileSink:
         *,
         max_workers: int | None = None,
         retry: int = 2,
+        exclusive: bool = False,
         on_file: Callable[[int], None] = lambda size: None,
     ) -> None:
         self._locations = tuple(locations)
@@ -64,7 +73,17 @@ class FileSink:
         self._free = threading.Semaphore(self._workers)
         self._futures: list[Future[None]] = []
         self._written: list[tuple[Location, str]] = []
-        self._made = [location for location in self._locations if _make_directory(location)]
+        self._made: list[Location] = []
+        self._claims: list[Claim] = []
+        try:
+            for location in self._locations:
+                if _make_directory(location):
+                    self._made.append(location)
+                if exclusive:
+                    self._claims.append(Claim(location))
+        except BaseException:
+            self.remove_all()
+            raise
 
     def submit(self, make: Callable[[], tuple[str, list[Buffer]]]) -> None:
         """Let a thread make a file and write it; `make` returns its name and its content.
@@ -110,11 +129,17 @@ class FileSink:
             self._write_one(location, name, content)
         self._on_file(sum(map(len, content)))
 
+    def close(self) -> None:
+        """Give the directories back."""
+        for claim in self._claims:
+            claim.release()
+
     def remove_all(self) -> None:
         """Wait for the threads and remove every file they wrote; a failure is logged."""
         self._stop(cancel=True)
         for location, name in self._written:
             self._try(location, partial(location.remove, name))
+        self.close()
         for location in self._made:
             self._try(location, location.remove_directory_if_empty)
         self._written = []

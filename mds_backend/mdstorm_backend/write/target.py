@@ -16,6 +16,7 @@ from mdstorm_backend.errors import (
 )
 from mdstorm_backend.index import INDEX_NAME, Index
 from mdstorm_backend.storage import Location
+from mdstorm_backend.write.claim import CLAIM_NAME, taken_error
 
 __all__ = ["Path", "Targets", "clear_target", "find_targets"]
 
@@ -127,6 +128,8 @@ def clear_target(location: Location, *, exist_ok: bool, first_shard: str) -> Non
     names = location.list_names()
     if not names:
         return
+    if CLAIM_NAME in names:
+        raise taken_error(location)
     if not exist_ok:
         raise DatasetExistsError(
             f"Directory is not empty: {location.url} holds {_some(names)}. Choose another "

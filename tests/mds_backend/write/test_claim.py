@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from mdstorm_backend.errors import DatasetExistsError, WriteError
+from mdstorm_backend.storage import Location
+from mdstorm_backend.write.claim import CLAIM_NAME, Claim
+
+
+def take(directory: Path) -> Claim | None:
+    try:
+        return Claim(Location.of(str(directory)))
+    except DatasetExistsError:
+        return None
+
+
+def test_of_many_that_come_at_once_one_gets_the_directory(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        claims = list(pool.map(lambda _: take(tmp_path), range(40)))
+    assert sum(claim is not None for claim in claims) == 1
+    assert (tmp_path / CLAIM_NAME).exists()
+
+
+def test_a_directory_that_was_released_can_be_taken_again(tmp_path: Path) -> None:
+    claim = Claim(Location.of(str(tmp_path)))
+    assert take(tmp_path) is None
+    claim.release()
+    claim.release()
+    assert take(tmp_path) is not None
+
+
+def test_a_directory_that_cannot_be_written_to_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(WriteError, match="cannot be written to") as caught:
+        Claim(Location.of(str(tmp_path / "none")))
+    assert not isinstance(caught.value, DatasetExistsError)
+
+
+def test_elsewhere_nothing_happens() -> None:
+    location = Location.of("memory://claim")
+    Claim(location).release()
+    Claim(location)
+    assert location.list_names() == []
