@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.encodings import parse_encoding
-from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, DatasetNotFoundError
+from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError
 from mdstorm_backend.index import INDEX_NAME, Index, ShardInfo
 from mdstorm_backend.layout import parse_header
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.open_shards import OpenShards
-from mdstorm_backend.schema import Schema
+from mdstorm_backend.schema import Column, Schema
 from mdstorm_backend.storage import Location
 from mdstorm_backend.stored_schema import schema_of
 
@@ -66,15 +66,10 @@ def open_dataset(
     CorruptDatasetError
         If it cannot be understood.
     """
+    from mdstorm_backend.cache import read_index
+
     location = Location.of(url, storage_options)
-    try:
-        data = bytes(location.read(INDEX_NAME))
-    except FileNotFoundError as error:
-        raise DatasetNotFoundError(
-            f"there is no dataset at {location.url}: it has no {INDEX_NAME}. Check the URL; if the "
-            "dataset was deleted or its job failed, write it again",
-            url=location.url,
-        ) from error
+    data = read_index(location, cache)
     return Dataset(
         location,
         Index.from_bytes(data, url=location.file_url(INDEX_NAME)),
@@ -191,6 +186,23 @@ class Dataset:
             index = replace(index, extra={**index.extra, "columns": columns})
         schema = schema_of(index, url=self.location.file_url(INDEX_NAME))
         return schema.opened(self.url, allow_unsafe_types=self.allow_unsafe_types)
+
+    def with_columns(self, columns: Iterable[Column]) -> Dataset:
+        """Return the dataset with some columns as parts of a whole that says more of them.
+
+        Parameters
+        ----------
+        columns : iterable of Column
+            Columns of the same names, which may have nulls or other lengths elsewhere.
+        """
+        found = {column.name: column for column in columns}
+        schema = Schema(tuple(found.get(column.name, column) for column in self.schema))
+        if schema == self.schema:
+            return self
+        options = (self.fingerprint, self.cache, self.allow_unsafe_types)
+        other = _dataset(self.location, self.index, *options)
+        other.schema = schema.opened(self.url, allow_unsafe_types=self.allow_unsafe_types)
+        return other
 
     @cached_property
     def shard_sizes(self) -> tuple[int, ...]:
