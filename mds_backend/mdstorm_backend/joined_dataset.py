@@ -34,7 +34,11 @@ class JoinedDataset:
     """
 
     def __init__(self, parts: Sequence[Dataset]) -> None:
-        self.parts = tuple(parts)
+        #: The columns that all parts have, in the order of the first one.
+        self.schema = Schema(tuple(_common(parts)))
+        common = [column for column in self.schema if _are_alike(column.name, parts)]
+        #: Delivered alike, whatever a part of its own would allow.
+        self.parts = tuple(part.with_columns(common) for part in parts)
         self._first_shards = [0, *accumulate(len(part.shard_sizes) for part in parts)]
         self._first_samples = [0, *accumulate(len(part) for part in parts)]
 
@@ -72,18 +76,6 @@ class JoinedDataset:
         prints = " ".join(part.fingerprint for part in self.parts)
         return hashlib.sha256(prints.encode()).hexdigest()[:16]
 
-    @cached_property
-    def schema(self) -> Schema:
-        """The columns that all parts have, in the order of the first one."""
-        first, *others = (part.schema for part in self.parts)
-        return Schema(
-            tuple(
-                _joined([column, *(other[column.name] for other in others)])
-                for column in first
-                if all(column.name in other for other in others)
-            )
-        )
-
     def select(self, columns: Sequence[str] | None) -> tuple[str, ...]:
         """Return the names in `columns`, or of all columns for None, for whole batches.
 
@@ -100,9 +92,9 @@ class JoinedDataset:
             raise ArgumentTypeError(
                 f"no stream has columns {unknown}; the streams have {list(everywhere)}"
             )
-        differing = [name for name in names if not self._is_common(name)]
+        differing = [name for name in names if not _are_alike(name, self.parts)]
         if differing:
-            common = [name for name in self.schema.names if self._is_common(name)]
+            common = [name for name in self.schema.names if _are_alike(name, self.parts)]
             raise InvalidArgumentError(
                 f"the streams differ in the columns {differing}: not all of {self.url} have them, "
                 "or not with one type, and a batch needs the same columns from each. Read those in "
@@ -112,10 +104,6 @@ class JoinedDataset:
         for part in self.parts:
             part.select(ordered)
         return ordered
-
-    def _is_common(self, name: str) -> bool:
-        columns = [part.schema.get(name) for part in self.parts]
-        return None not in columns and len({_kind(c) for c in columns if c is not None}) == 1
 
     def shard(self, number: int) -> MDSShard:
         """Open shard `number` of all."""
@@ -144,6 +132,22 @@ class JoinedDataset:
         position = i if i >= 0 else i + len(self)
         part = bisect_right(self._first_samples, position) - 1
         return part, position - self._first_samples[part]
+
+
+def _common(parts: Sequence[Dataset]) -> list[Column]:
+    """Return the columns that all parts have."""
+    first, *others = (part.schema for part in parts)
+    return [
+        _joined([column, *(other[column.name] for other in others)])
+        for column in first
+        if all(column.name in other for other in others)
+    ]
+
+
+def _are_alike(name: str, parts: Sequence[Dataset]) -> bool:
+    """Whether all parts have a column, with one type."""
+    columns = [part.schema.get(name) for part in parts]
+    return None not in columns and len({_kind(c) for c in columns if c is not None}) == 1
 
 
 def _kind(column: Column) -> tuple[str, str]:
