@@ -12,208 +12,14 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
-from mdstorm_backend.compression import check_compression
 from mdstorm_backend.errors import CorruptDatasetError
-from mdstorm_backend.index_checks import (
-    MAX_SHARD_BYTES,
-    check_basename,
-    check_count,
-    check_depth,
-    check_object,
-    check_sizes,
-    check_text,
-    check_texts,
-    fixed_bytes,
-    shown,
-)
+from mdstorm_backend.index_checks import check_depth, check_object, shown
+from mdstorm_backend.index_parser import describe, parse_shards
+from mdstorm_backend.shard_info import INDEX_NAME, INDEX_VERSION, FileInfo, ShardInfo
 
 __all__ = ["INDEX_NAME", "FileInfo", "Index", "ShardInfo"]
-
-INDEX_NAME = "index.json"
-_VERSION = 2
-_FILE_KEYS = {"basename", "bytes", "hashes"}
-_SHARD_KEYS = {
-    "column_encodings",
-    "column_names",
-    "column_sizes",
-    "compression",
-    "format",
-    "hashes",
-    "raw_data",
-    "samples",
-    "size_limit",
-    "version",
-    "zip_data",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class FileInfo:
-    """One file of a shard: its name relative to the dataset, its size in bytes, its hashes."""
-
-    basename: str
-    bytes: int
-    hashes: dict[str, str]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the three keys of a file."""
-        return {"basename": self.basename, "bytes": self.bytes, "hashes": dict(self.hashes)}
-
-    @classmethod
-    def from_json(cls, value: Any, *, limit: int) -> FileInfo:
-        """Read what `to_json` wrote; `limit` is the largest size in bytes that is believed.
-
-        Raises KeyError, TypeError or ValueError if it is not a file of the dataset.
-        """
-        value = check_object(value, "the entry of a file")
-        if len(value) > len(_FILE_KEYS):
-            raise TypeError(f"a file has keys that the format does not know: {_unknown(value)}")
-        hashes = check_object(value["hashes"], "the hashes of a file")
-        return cls(
-            check_basename(value["basename"], reserved=INDEX_NAME),
-            check_count(value["bytes"], "the size of a file", limit),
-            {check_text(k, "a hash"): check_text(v, "a hash") for k, v in hashes.items()},
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class ShardInfo:
-    """What the index says of one shard.
-
-    Attributes
-    ----------
-    column_names, column_encodings, column_sizes : tuple
-        One entry per column, names in code-point order; a size is in bytes, None where it varies.
-    samples : int
-        Number of samples.
-    raw_data : FileInfo
-        The uncompressed shard.
-    zip_data : FileInfo or None
-        The compressed shard, where there is one.
-    compression : str or None
-        Codec and level, such as ``"zstd:1"``.
-    hashes : tuple of str
-        Names of the hashes that `raw_data` and `zip_data` carry.
-    size_limit : int, str or None
-        Largest size in bytes that the writer allowed itself, as it stands in the index: the format
-        also allows a text such as ``"64mb"``.
-    """
-
-    column_names: tuple[str, ...]
-    column_encodings: tuple[str, ...]
-    column_sizes: tuple[int | None, ...]
-    samples: int
-    raw_data: FileInfo
-    zip_data: FileInfo | None = None
-    compression: str | None = None
-    hashes: tuple[str, ...] = ()
-    size_limit: int | str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the eleven keys of a shard object."""
-        return {
-            "column_encodings": list(self.column_encodings),
-            "column_names": list(self.column_names),
-            "column_sizes": list(self.column_sizes),
-            "compression": self.compression,
-            "format": "mds",
-            "hashes": list(self.hashes),
-            "raw_data": self.raw_data.to_json(),
-            "samples": self.samples,
-            "size_limit": self.size_limit,
-            "version": _VERSION,
-            "zip_data": self.zip_data.to_json() if self.zip_data else None,
-        }
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> ShardInfo:
-        """Read a shard object; raises KeyError, TypeError or ValueError if it is not one."""
-        return _ShardParser().parse(value)
-
-
-_Columns: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], tuple[int | None, ...]]
-
-
-class _ShardParser:
-    """Reads shard objects. Those of one dataset say much the same, so it is checked once."""
-
-    def __init__(self) -> None:
-        self._columns: tuple[tuple[Any, Any, Any], _Columns, int] | None = None
-        self._hashes: tuple[Any, tuple[str, ...]] = ([], ())
-        self._compressions: set[str] = set()
-
-    def parse(self, value: Any) -> ShardInfo:
-        value = check_object(value, "the entry of a shard")
-        if len(value) > len(_SHARD_KEYS):
-            raise TypeError(f"it has keys that the format does not know: {_unknown(value)}")
-        if value["format"] != "mds" or value["version"] != _VERSION:
-            raise ValueError(
-                f"shard format {shown(value['format'])} version {shown(value['version'])} is not "
-                f"MDS version {_VERSION}"
-            )
-        columns, least = self._parse_columns(value)
-        raw_data = FileInfo.from_json(value["raw_data"], limit=MAX_SHARD_BYTES)
-        zip_data = (
-            FileInfo.from_json(value["zip_data"], limit=2**63 - 1) if value["zip_data"] else None
-        )
-        samples = check_count(value["samples"], "samples", MAX_SHARD_BYTES)
-        if 4 * (samples + 2) + least * samples > raw_data.bytes:
-            raise ValueError(
-                f"{samples} samples of its columns cannot lie in {raw_data.bytes} bytes"
-            )
-        compression = self._parse_compression(value["compression"])
-        if (compression is None) != (zip_data is None):
-            raise ValueError(
-                f"compression {shown(compression)} and zip_data "
-                f"{'null' if zip_data is None else shown(zip_data.basename)} contradict each other"
-            )
-        if zip_data is not None and zip_data.basename == raw_data.basename:
-            raise ValueError(f"raw_data and zip_data are one file, {shown(raw_data.basename)}")
-        return ShardInfo(
-            *columns,
-            samples=samples,
-            raw_data=raw_data,
-            zip_data=zip_data,
-            compression=compression,
-            hashes=self._parse_hashes(value["hashes"]),
-            size_limit=_parse_size_limit(value["size_limit"]),
-        )
-
-    def _parse_columns(self, value: dict[str, Any]) -> tuple[_Columns, int]:
-        """Return names, encodings and sizes, and the bytes that a sample takes at least."""
-        found = (value["column_names"], value["column_encodings"], value["column_sizes"])
-        if self._columns is None or self._columns[0] != found:
-            names = check_texts(found[0], "column_names")
-            encodings = check_texts(found[1], "column_encodings")
-            sizes = check_sizes(found[2], names, encodings)
-            self._columns = (found, (names, encodings, sizes), fixed_bytes(sizes))
-        return self._columns[1], self._columns[2]
-
-    def _parse_hashes(self, value: Any) -> tuple[str, ...]:
-        if value != self._hashes[0]:
-            self._hashes = (value, check_texts(value, "hashes"))
-        return self._hashes[1]
-
-    def _parse_compression(self, value: Any) -> str | None:
-        if value is None or value == "":
-            return None
-        text = check_text(value, "compression")
-        if text not in self._compressions:
-            check_compression(text)
-            self._compressions.add(text)
-        return text
-
-
-def _parse_size_limit(value: Any) -> int | str | None:
-    if value is None or type(value) is str:
-        return value
-    return check_count(value, "size_limit")
-
-
-def _unknown(value: dict[str, Any]) -> str:
-    return ", ".join(shown(key) for key in sorted(set(value) - _SHARD_KEYS - _FILE_KEYS)[:5])
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +33,7 @@ class Index:
         """Serialise as the format's own writer does: sorted keys, ASCII."""
         value: dict[str, Any] = {
             "shards": [shard.to_json() for shard in self.shards],
-            "version": _VERSION,
+            "version": INDEX_VERSION,
         }
         if self.extra:
             value["mdstorm"] = self.extra
@@ -254,7 +60,7 @@ class Index:
                 return cls(*_parse(data))
         except (KeyError, RecursionError, TypeError, ValueError) as error:
             raise CorruptDatasetError(
-                f"{url} is not the index of an MDS dataset ({_described(error)}). "
+                f"{url} is not the index of an MDS dataset ({describe(error)}). "
                 "Write the dataset again, or restore this file from where it was copied",
                 url=url,
             ) from error
@@ -278,33 +84,9 @@ def _no_collection() -> Iterator[None]:
 def _parse(data: bytes) -> tuple[tuple[ShardInfo, ...], dict[str, Any]]:
     """Parse an index, and let go of its JSON objects before the garbage collector sees them."""
     value = check_object(json.loads(data), "the index")
-    if value["version"] != _VERSION:
-        raise ValueError(f"version {shown(value['version'])}, expected {_VERSION}")
-    shards = _parse_shards(value["shards"])
+    if value["version"] != INDEX_VERSION:
+        raise ValueError(f"version {shown(value['version'])}, expected {INDEX_VERSION}")
+    shards = parse_shards(value["shards"])
     extra = check_object(value.get("mdstorm", {}), "the entry 'mdstorm'")
     check_depth(extra, "the entry 'mdstorm'")
     return shards, extra
-
-
-def _parse_shards(value: Any) -> tuple[ShardInfo, ...]:
-    if type(value) is not list:
-        raise TypeError(f"shards is {shown(value)} and not a list")
-    parser, shards = _ShardParser(), []
-    names: dict[str, int] = {}
-    for number, entry in enumerate(value):
-        try:
-            shard = parser.parse(entry)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"shard {number}: {_described(error)}") from error
-        for file in (shard.raw_data, shard.zip_data):
-            if file is not None and names.setdefault(file.basename, number) != number:
-                raise ValueError(
-                    f"shards {names[file.basename]} and {number} are one file, "
-                    f"{shown(file.basename)}"
-                )
-        shards.append(shard)
-    return tuple(shards)
-
-
-def _described(error: Exception) -> str:
-    return str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
