@@ -145,6 +145,9 @@ def clear_target(location: Location, *, exist_ok: bool, first_shard: str) -> Non
         )
     for name in own:
         location.remove(name)
+    if location.is_local_disk:
+        for directory in sorted({posixpath.dirname(name) for name in own} - {""}, reverse=True):
+            location.child(directory).remove_directory_if_empty()
 
 
 def _is_taken(location: Location, first_shard: str) -> bool:
