@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.index import ShardInfo
+from mdstorm_backend.cache.directory import CacheDirectory, default_directory
+from mdstorm_backend.index import INDEX_NAME, ShardInfo
 
 if TYPE_CHECKING:
     from mdstorm_backend.dataset import Dataset
@@ -102,6 +104,14 @@ class DatasetInfo:
         """Finds samples: ``spanner[i]`` is the number of a sample's shard, and its row there."""
         return Spanner(self.dataset)
 
+    @property
+    def cache_usage(self) -> int:
+        """Bytes that the streams take in their cache directories on this machine.
+
+        Shards that are read where they are take none.
+        """
+        return sum(map(_cached, self.parts))
+
     def prepare_shard(self, shard_id: int, blocking: bool = True) -> None:
         """Bring a shard to this machine.
 
@@ -132,3 +142,14 @@ class Spanner:
 
 def _offsets(counts: Counts) -> Counts:
     return np.array([0, *accumulate(counts.tolist())][:-1], np.int64)
+
+
+def _cached(part: Dataset) -> int:
+    named = part.cache.directory if part.cache is not None else None
+    if named is not None and part.is_mapped:
+        return 0
+    directory = CacheDirectory(named or default_directory(part.url, part.fingerprint))
+    infos = part.index.shards
+    files = [file for info in infos for file in (info.raw_data, info.zip_data) if file is not None]
+    paths = [directory.file(name) for name in (INDEX_NAME, *(file.basename for file in files))]
+    return sum(os.stat(path).st_size for path in paths if os.path.exists(path))

@@ -194,7 +194,10 @@ def test_remote_shards_are_brought_to_the_local_directory(
     loader = StreamingDataLoader(dataset, 8, num_workers=num_workers)
     whole = column(StreamingDataLoader(StreamingDataset(**place, batch_size=8, shuffle=True), 8))
     assert column(loader) == whole
-    assert len([p for p in (tmp_path / "local").iterdir() if p.suffix == ".mds"]) == 6
+    files = [path for path in (tmp_path / "local").iterdir() if path.is_file()]
+    assert len([path for path in files if path.suffix == ".mds"]) == 6
+    assert dataset.cache_usage == sum(path.stat().st_size for path in files)
+    assert StreamingDataset(local=str(tmp_path / "remote")).cache_usage == 0
 
 
 def test_a_wrong_hash_is_raised_and_the_file_is_gone(tmp_path: Path) -> None:
