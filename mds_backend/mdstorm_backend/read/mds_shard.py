@@ -7,6 +7,7 @@ import struct
 from collections.abc import Sequence
 from functools import cached_property
 from math import prod
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.batch import Batch, Values, as_arrow
-from mdstorm_backend.errors import CorruptDatasetError, MDStormError
+from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
 from mdstorm_backend.index import ShardInfo
 from mdstorm_backend.layout import ShardLayout, Validity, parse_header, unpack_validity
 from mdstorm_backend.read.decode import Positions, gather_fixed
@@ -174,6 +175,10 @@ class MDSShard:
         ------
         IndexError
             If there is no such sample.
+        TypeError
+            If the number is no integer.
+        ArgumentTypeError
+            If the dataset has no such column.
         UnsupportedEncodingError
             If a column cannot be decoded.
         UnsafeTypeError
@@ -181,6 +186,7 @@ class MDSShard:
         CorruptDatasetError
             If a value is not what its encoding says.
         """
+        row = index(row)  # NumPy's narrow integers would wrap around in what follows
         if not 0 <= row < self.num_samples:
             raise IndexError(f"sample {row} of {self.num_samples} in {self.url}")
         try:
@@ -197,8 +203,13 @@ class MDSShard:
             raise self._corrupt(f"holds values that cannot be decoded ({error})") from error
 
     def _check_columns(self, columns: Sequence[str]) -> None:
-        """Refuse columns that other shards of the dataset have and this one has not."""
+        """Refuse columns that the dataset has not, or only other shards of it have."""
         missing = [name for name in columns if name not in self.layout.names]
+        unknown = [name for name in missing if name not in self.schema]
+        if unknown:
+            raise ArgumentTypeError(
+                f"{self.url} has no columns {unknown}; its dataset has {list(self.schema.names)}"
+            )
         if missing:
             raise CorruptDatasetError(
                 f"{self.url} has no columns {missing}, which other shards of the dataset have. "

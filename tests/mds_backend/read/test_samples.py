@@ -23,6 +23,7 @@ from tests.mds_backend.strategies import Data, data, moderate
 
 from mdstorm_backend.encodings import ARRAY_CODES, ARRAY_DTYPES
 from mdstorm_backend.errors import (
+    ArgumentTypeError,
     CorruptDatasetError,
     UnsafeTypeError,
     UnsupportedEncodingError,
@@ -213,9 +214,27 @@ def test_there_is_no_sample_beyond_the_shard(row: int, encoding: tuple[str, int 
         shard.sample(row)
 
 
-def test_rows_may_be_numpy_integers() -> None:
-    shard = foreign_shard([struct.pack("<I", 1) + b"a"] * 2, {"a": ("str", None)})
-    assert shard.sample(np.int64(1)) == {"a": "a"}  # type: ignore[arg-type]
+@pytest.mark.parametrize("row", [np.int64(1), np.int8(127), np.uint8(255)])
+def test_rows_may_be_numpy_integers_of_any_width(row: Any) -> None:
+    shard = foreign_shard([struct.pack("<I", 1) + b"a"] * 300, {"a": ("str", None)})
+    assert shard.sample(row) == {"a": "a"}
+
+
+@pytest.mark.parametrize("encoding", [("int8", 1), ("str", None)])
+def test_a_row_that_is_no_integer_is_no_damage(encoding: tuple[str, int | None]) -> None:
+    samples = [b"\x01"] if encoding[1] else [struct.pack("<I", 1) + b"a"]
+    shard = foreign_shard(samples, {"a": encoding})
+    with pytest.raises(TypeError, match="float"):
+        shard.sample(0.0)  # type: ignore[arg-type]
+
+
+def test_columns_that_the_dataset_has_not_are_no_damage() -> None:
+    shard = foreign_shard([b"\x01"], {"a": ("int8", 1)})
+    message = r"no columns \['b'\]; its dataset has \['a'\]"
+    with pytest.raises(ArgumentTypeError, match=message):
+        shard.sample(0, ["a", "b"])
+    with pytest.raises(ArgumentTypeError, match=message):
+        shard.read(np.array([0]), ["b"])
 
 
 DAMAGED: dict[str, tuple[str, bytes]] = {
