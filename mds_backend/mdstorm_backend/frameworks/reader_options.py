@@ -24,6 +24,8 @@ from mdstorm_backend.schema import Column, Schema
 
 __all__ = ["ReaderOptions"]
 
+#: Rows of a block that holds images.
+_IMAGES_AT_A_TIME = 64
 #: Bytes of samples whose shards are opened ahead of use.
 _BYTES_AHEAD = 256 << 20
 
@@ -124,7 +126,7 @@ class ReaderOptions:
             num_epochs=self.num_epochs,
             columns=self.schema.names,
             **self._common,
-            **options,
+            **{"block_rows": self._block_rows, **options},
         )
 
     def elastic_reader(
@@ -142,7 +144,7 @@ class ReaderOptions:
             batch_size=batch_size,
             columns=self.columns,
             predownload=self._ahead(batch_size),
-            block_rows=BLOCK_ROWS if block_rows is None else block_rows,
+            block_rows=self._block_rows if block_rows is None else block_rows,
             drop_last=drop_last,
             **self._common,
         )
@@ -157,6 +159,17 @@ class ReaderOptions:
             "workers": self.workers,
             "prefetch": self.prefetch,
         }
+
+    @cached_property
+    def has_images(self) -> bool:
+        """Whether images are read, which take far more memory than they do in their shards."""
+        chosen = self.dataset.schema.names if self.columns is None else self.columns
+        columns = (self.dataset.schema.get(name) for name in chosen)
+        return any(column is not None and column.is_image for column in columns)
+
+    @property
+    def _block_rows(self) -> int:
+        return _IMAGES_AT_A_TIME if self.has_images else BLOCK_ROWS
 
     @property
     def _nulls_stay(self) -> bool:

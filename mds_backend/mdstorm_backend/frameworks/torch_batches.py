@@ -14,6 +14,7 @@ from mdstorm_backend.frameworks.reading import Leg
 from mdstorm_backend.frameworks.torch_dataset import StreamingDataset
 from mdstorm_backend.frameworks.torch_tensors import TorchValues, split_values, to_torch
 from mdstorm_backend.read.block import Block
+from mdstorm_backend.read.prefetch import Prefetcher
 
 __all__ = ["Collate", "Delivered", "DeliveredBatches", "pinned"]
 
@@ -54,14 +55,23 @@ class DeliveredBatches(IterableDataset[Any]):
 def _tensors(source: StreamingDataset, blocks: Iterator[Block]) -> Delivered:
     """Convert blocks as a whole and cut them into batches."""
     options = source.options
-    for block in blocks:
-        columns = {
+
+    def convert(block: Block) -> tuple[Block, dict[str, list[TorchValues]]]:
+        return block, {
             name: split_values(to_torch(values, options.column(name), name), block.sizes)
             for name, values in block.batch.items()
         }
-        names = tuple(columns)
-        for mark, size, *values in zip(block.marks, block.sizes, *columns.values(), strict=True):
-            yield dict(zip(names, values, strict=True)), mark, size
+
+    # Images are decoded while the batches before them are used. Anything else takes less time than
+    # the threads would wait for each other.
+    ahead = 1 if options.has_images and get_worker_info() is None else 0
+    with Prefetcher(ahead, 2) as prefetcher:
+        for block, columns in prefetcher.map(convert, blocks):
+            names = tuple(columns)
+            for mark, size, *values in zip(
+                block.marks, block.sizes, *columns.values(), strict=True
+            ):
+                yield dict(zip(names, values, strict=True)), mark, size
 
 
 def _collated(source: StreamingDataset, blocks: Iterator[Block], collate: Collate) -> Delivered:
