@@ -54,8 +54,9 @@ def to_torch(values: Values, column: Column | None, name: str) -> TorchValues:
     Booleans become uint8, timestamps int64 nanoseconds since 1970 UTC, day-time intervals int64
     microseconds, integers with nulls float64 with NaN, ragged arrays a list of tensors; strings,
     binaries, decimals, dates and nested values lists of Python objects. Images become one uint8
-    tensor ``(rows, height, width[, channels])`` if all have one shape, otherwise a list of tensors.
-    Tensors share the memory of `values` where the types allow.
+    tensor ``(rows, height, width[, channels])`` if all have one shape, otherwise a list of tensors;
+    so do arrays without a Spark type, as PyTorch's own collation has them. Tensors share the memory
+    of `values` where the types allow.
 
     Parameters
     ----------
@@ -78,12 +79,13 @@ def to_torch(values: Values, column: Column | None, name: str) -> TorchValues:
         If it holds an image, or another stored object, that cannot be decoded.
     """
     if column is not None and column.spark_type is None and _holds_objects(values):
-        return [_object_to_torch(value, name) for value in values]
+        objects = [_object_to_torch(value, name) for value in values]
+        return _Alike(objects) if column.is_array else objects
     if column is not None and column.is_late and not isinstance(values, np.ndarray):
         # In a worker process of PyTorch the other processors are busy with other batches.
         workers = None if get_worker_info() is None else 1
         decoded = _late_to_torch(late_decoder(column)(values, workers=workers), name)
-        return _Images(decoded) if column.is_image and isinstance(decoded, list) else decoded
+        return _Alike(decoded) if column.is_image and isinstance(decoded, list) else decoded
     if isinstance(values, np.ndarray):
         return _array_to_torch(values, name)
     if pa.types.is_list(values.type) and _has_tensor(values.type.value_type):
@@ -126,22 +128,28 @@ def _object_to_torch(value: Any, name: str) -> Any:
 def split_values(values: TorchValues, sizes: list[int]) -> list[TorchValues]:
     """Cut a column of a block into batches; tensors are views.
 
-    Images that have one shape in a batch are one tensor, whatever the rest of the block holds.
+    Images, and arrays, that have one shape in a batch are one tensor, whatever the rest of the
+    block holds.
     """
     if isinstance(values, torch.Tensor):
         return list(values.split_with_sizes(sizes))
     ends = np.cumsum(sizes)
-    cut = _stacked if isinstance(values, _Images) else list
+    cut = _stacked if isinstance(values, _Alike) else list
     return [cut(values[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
 
 
-class _Images(list[Any]):
-    """Images of several shapes: tensors, None for null."""
+class _Alike(list[Any]):
+    """Tensors that are one where they have one shape; None for null."""
 
 
-def _stacked(images: list[Any]) -> TorchValues:
-    kinds = {None if image is None else (image.shape, image.dtype) for image in images}
-    return torch.stack(images) if len(kinds) == 1 and None not in kinds else images
+def _stacked(tensors: list[Any]) -> TorchValues:
+    first = tensors[0] if tensors else None
+    if first is None or any(
+        tensor is None or tensor.shape != first.shape or tensor.dtype != first.dtype
+        for tensor in tensors
+    ):
+        return tensors
+    return torch.stack(tensors)
 
 
 def _has_tensor(type_: pa.DataType) -> bool:
@@ -182,7 +190,11 @@ def _lists_to_torch(lists: pa.Array, column: Column | None, name: str) -> TorchV
     if column is not None and column.length is not None:
         return flat.reshape(-1, column.length)
     lengths = np.asarray(pc.list_value_length(lists)).tolist()
-    return list(torch.split(flat, lengths)) if lengths else []
+    if column is None or column.spark_type is not None:
+        return list(torch.split(flat, lengths)) if lengths else []
+    if len(set(lengths)) == 1:
+        return flat.reshape(len(lengths), lengths[0])
+    return _Alike(torch.split(flat, lengths)) if lengths else []
 
 
 def _elements_of(column: Column | None) -> Column | None:

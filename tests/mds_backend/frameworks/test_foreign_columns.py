@@ -260,6 +260,30 @@ def test_ragged_arrays_of_more_dimensions_keep_their_shape(tmp_path: Path) -> No
         list(make_specs(dataset))
 
 
+@pytest.mark.parametrize("encoding", ["ndarray", "ndarray:int16"])
+@pytest.mark.parametrize(
+    "shapes", [[(2,)] * 5 + [(3,)], [(2, 3)] * 5 + [(3, 2)], [()] * 5 + [(1,)]]
+)
+def test_whether_arrays_are_one_tensor_is_decided_for_each_batch(
+    encoding: str, shapes: list[tuple[int, ...]], tmp_path: Path
+) -> None:
+    arrays = [np.full(shape, number, np.int16) for number, shape in enumerate(shapes)]
+    code = 17 if encoding == "ndarray" else None
+    dataset = write(tmp_path, encoding, [array(values, code=code) for values in arrays])
+    for size in (2, 5):
+        batches = [batch["x"] for batch in torch_loader(dataset, batch_size=size)]
+        for number, found in enumerate(batches):
+            chosen = arrays[number * size : (number + 1) * size]
+            assert isinstance(found, torch.Tensor) == (len({a.shape for a in chosen}) == 1)
+            assert [t.tolist() for t in found] == [a.tolist() for a in chosen]
+            assert {t.dtype for t in found} == {torch.int16}
+
+
+def test_arrays_without_elements_are_one_tensor_too(tmp_path: Path) -> None:
+    dataset = write(tmp_path, "ndarray:int16", [array(np.empty(0, np.int16))] * 2)
+    assert as_torch(dataset).shape == (2, 0)
+
+
 def test_arrays_of_one_shape_are_a_tensor_of_it(tmp_path: Path) -> None:
     samples = [np.arange(6, dtype=np.int16).tobytes(), bytes(12)]
     dataset = foreign_dataset(tmp_path, [(samples, {"x": ("ndarray:int16:2,3", 12)})])
