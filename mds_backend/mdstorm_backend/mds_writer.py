@@ -12,12 +12,10 @@ from mdstorm_backend.commit import build_index
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, WriteError
 from mdstorm_backend.hashes import check_hashes
 from mdstorm_backend.index import INDEX_NAME, Index
-from mdstorm_backend.schema import FORMAT_VERSION, Schema
-from mdstorm_backend.write.arrow_plan import check_columns, plan_batch
-from mdstorm_backend.write.batch_shards import BatchShards
+from mdstorm_backend.write.arrow_plan import check_columns
 from mdstorm_backend.write.file_sink import FileSink, check_counts
+from mdstorm_backend.write.mixed_shards import MixedShards
 from mdstorm_backend.write.progress import FileProgress
-from mdstorm_backend.write.sample_shards import SampleShards
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat, ShardReport
 from mdstorm_backend.write.shard_store import ShardStore
 from mdstorm_backend.write.size_limit import parse_size_limit
@@ -106,13 +104,11 @@ class MDSWriter:
         if columns is not None:
             check_columns(columns)
         check_counts(max_workers, retry)
-        self._given = None if columns is None else dict(columns)
-        self._columns = self._given
         limit = parse_size_limit(size_limit)
-        self._format = ShardFormat(limit, compression or None, check_hashes(hashes))
+        format_ = ShardFormat(limit, compression or None, check_hashes(hashes))
         targets = find_targets(out, keep_local, storage_options)
         self.local, self.remote = targets.local, targets.remote
-        first = self._format.file_name(_shard_name(0))
+        first = format_.file_name(_shard_name(0))
         for location in targets.all:
             clear_target(location, exist_ok=exist_ok, first_shard=first)
         self._progress = FileProgress(shown=progress_bar)
@@ -123,13 +119,8 @@ class MDSWriter:
             exclusive=True,
             on_file=self._progress.add,
         )
-        self._store = ShardStore(self._sink, self._format, _shard_name)
-        self._plan: Schema | None = None
-        self._extra: dict[str, Any] | None = None
-        self._batch_types: dict[str, pa.DataType] = {}
-        self._samples: SampleShards | None = None
-        self._batches: BatchShards | None = None
-        self._current: SampleShards | BatchShards | None = None
+        self._store = ShardStore(self._sink, format_, _shard_name)
+        self._shards = MixedShards(columns, format_, self._emit)
         self._state = "open"
 
     def write(self, sample: Mapping[str, Any]) -> None:
@@ -146,17 +137,18 @@ class MDSWriter:
         WriteError
             If the writer is finished, or an earlier shard could not be stored.
         """
-        samples = self._samples
-        if samples is None or samples is not self._current:
-            samples = self._turn_to_samples()
-        samples.write(sample)
+        if self._state != "open":
+            raise self._closed_error()
+        self._shards.write(sample)
 
     def write_batch(self, data: pa.Table | pa.RecordBatch) -> None:
         """Append all rows of Arrow data, a whole column at a time.
 
         The types that MDS has no word for (booleans, dates, timestamps, decimals, nested values,
         nulls) are kept beside it, as of a Spark DataFrame, and read back by mdstorm; other readers
-        find the values described in the documentation. All batches must have the same types.
+        find the values described in the documentation. All batches must have the same types. Data
+        that are refused leave no trace, unless a part of them was appended already: then nothing is
+        published, and writing cannot go on.
 
         Parameters
         ----------
@@ -177,10 +169,16 @@ class MDSWriter:
                 f"write_batch takes a pyarrow Table or RecordBatch, found {type(data).__name__}: "
                 "use pyarrow.Table.from_pandas(…) or from_pydict(…), or write(sample)"
             )
-        batches = self._turn_to_batches(data.schema)
+        if self._state != "open":
+            raise self._closed_error()
         table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
-        for batch in table.select(list(self._batch_types)).to_batches():
-            batches.write(batch)
+        before = self._shards.num_batch_rows
+        try:
+            self._shards.write_batch(table)
+        except BaseException:
+            if self._shards.num_batch_rows > before:
+                self._abandon()
+            raise
 
     def finish(self) -> None:
         """Write the last shard, wait for all, and write the index; a second call does nothing.
@@ -192,16 +190,18 @@ class MDSWriter:
         """
         if self._state == "finished":
             return
-        self._check_open()
+        if self._state != "open":
+            raise self._closed_error()
         try:
-            self._flush()
+            self._shards.flush()
             index = self._index(self._store.finish())
             self._sink.write(INDEX_NAME, [index.to_bytes()])
             self._sink.close()
         except BaseException:
             self._abandon()
             raise
-        self._close("finished")
+        self._state = "finished"
+        self._progress.close()
 
     def __enter__(self) -> MDSWriter:
         return self
@@ -217,57 +217,11 @@ class MDSWriter:
         elif self._state == "open":
             self._abandon()
 
-    def _turn_to_samples(self) -> SampleShards:
-        self._check_open()
-        if self._columns is None:
-            raise InvalidArgumentError(
-                "columns are not known: give MDSWriter the encoding of every column with "
-                "columns={…}, or call write_batch first"
-            )
-        self._flush()
-        if self._samples is None:
-            self._samples = SampleShards(self._columns, self._format, self._emit, self._extra)
-        self._current = self._samples
-        return self._samples
-
-    def _turn_to_batches(self, schema: pa.Schema) -> BatchShards:
-        self._check_open()
-        if self._batches is None:
-            self._batches = self._start_batches(schema)
-        self._check_batch(schema)
-        if self._current is not self._batches:
-            self._flush()
-            self._current = self._batches
-        return self._batches
-
-    def _start_batches(self, schema: pa.Schema) -> BatchShards:
-        plan = plan_batch(schema, self._given)
-        self._batch_types = {name: schema.field(name).type for name in plan.names}
-        self._columns = {column.name: column.encoding for column in plan}
-        self._extra = {"version": FORMAT_VERSION, "columns": plan.to_json()}
-        self._plan = plan
-        # An encoding that the user gives is the one that is written.
-        return BatchShards(plan, self._format, self._emit, frozenset(self._given or ()))
-
-    def _check_batch(self, schema: pa.Schema) -> None:
-        types = {field.name: field.type for field in schema}
-        for name, type_ in self._batch_types.items():
-            if types.get(name) != type_:
-                raise InvalidArgumentError(
-                    f"column {name!r} has type {types.get(name, 'nothing at all')} in this batch "
-                    f"and {type_} in the ones before: give all batches the same columns and types"
-                )
-
-    def _check_open(self) -> None:
-        if self._state != "open":
-            raise WriteError(
-                f"this MDSWriter is {self._state}, and takes no more samples: write another "
-                "dataset with a new one"
-            )
-
-    def _flush(self) -> None:
-        if self._current is not None:
-            self._current.flush()
+    def _closed_error(self) -> WriteError:
+        return WriteError(
+            f"this MDSWriter is {self._state}, and takes no more samples: write another dataset "
+            "with a new one"
+        )
 
     def _emit(self, shard: FullShard) -> None:
         try:
@@ -277,17 +231,13 @@ class MDSWriter:
             raise
 
     def _index(self, reports: list[ShardReport]) -> Index:
-        if self._plan is None:
+        if self._shards.plan is None:
             return Index(tuple(report.info for report in reports), {})
-        return build_index(self._plan, reports)
+        return build_index(self._shards.plan, reports)
 
     def _abandon(self) -> None:
-        self._close("abandoned")
+        self._state = "abandoned"
         self._sink.remove_all()
-
-    def _close(self, state: str) -> None:
-        self._state = state
-        self._samples = self._batches = self._current = None
         self._progress.close()
 
 

@@ -466,3 +466,38 @@ def test_nanoseconds_that_would_be_lost_are_refused(out: Path) -> None:
     times = pa.array([1], pa.timestamp("ns"))
     with pytest.raises(EncodingError, match="column 't'"), MDSWriter(out=out) as writer:
         writer.write_batch(pa.table({"t": times}))
+
+
+def test_a_batch_that_is_refused_before_any_of_it_was_written_leaves_no_trace(out: Path) -> None:
+    with MDSWriter(columns={"n": "uint8"}, out=out) as writer:
+        writer.write_batch(pa.table({"n": [1]}))
+        with pytest.raises(EncodingError):
+            writer.write_batch(pa.table({"n": [2, 300]}))
+        writer.write_batch(pa.table({"n": [3]}))
+    assert numbers_in(out) == [1, 3]
+
+
+def test_a_batch_that_is_refused_in_the_middle_ends_the_writing(out: Path) -> None:
+    writer = MDSWriter(columns={"n": "uint8"}, out=out)
+    with pytest.raises(EncodingError):
+        writer.write_batch(pa.table({"n": pa.chunked_array([[1, 2], [300]])}))
+    with pytest.raises(WriteError, match="is abandoned"):
+        writer.finish()
+    assert not out.exists()
+
+
+def test_columns_of_one_name_are_refused(out: Path) -> None:
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["n", "n"])
+    for columns in (None, {"n": "int"}):
+        with (
+            MDSWriter(columns=columns, out=out / str(columns)) as writer,
+            pytest.raises(InvalidArgumentError, match="'n'"),
+        ):
+            writer.write_batch(table)
+
+
+def test_an_empty_batch_adds_nothing_but_its_types(out: Path) -> None:
+    with MDSWriter(out=out) as writer:
+        writer.write_batch(pa.table({"day": pa.array([], pa.date32())}))
+    dataset = open_dataset(str(out))
+    assert (len(dataset), dataset.schema["day"].arrow_type) == (0, pa.date32())

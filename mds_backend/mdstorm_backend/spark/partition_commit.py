@@ -12,7 +12,7 @@ from functools import partial
 from mdstorm_backend.commit import build_index, shards_of, write_index
 from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError, WriteError
 from mdstorm_backend.index import INDEX_NAME, Index
-from mdstorm_backend.merge import Part, merge_parts
+from mdstorm_backend.merged_parts import Part, merge_parts
 from mdstorm_backend.schema import Schema
 from mdstorm_backend.spark.partition_writer import PartitionJob, directory_name
 from mdstorm_backend.storage import Location

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from mdstorm_backend.encodings import ARRAY_DTYPES, Encoding, parse_encoding
-from mdstorm_backend.errors import MissingColumnError, UnsupportedTypeError
+from mdstorm_backend.errors import InvalidArgumentError, MissingColumnError, UnsupportedTypeError
 from mdstorm_backend.schema import Column, Schema
 from mdstorm_backend.spark.type_plan import plan_types
 from mdstorm_backend.spark_types import SparkType
@@ -94,6 +94,11 @@ def plan_batch(schema: pa.Schema, columns: Mapping[str, str] | None) -> Schema:
         )
     if columns is None:
         return _default_plan(schema)
+    repeated = [name for name in columns if schema.names.count(name) > 1]
+    if repeated:
+        raise InvalidArgumentError(
+            f"the data have several columns {repeated[0]!r}: give each a name of its own"
+        )
     planned = {n: fitted_column(f, columns[n]) for n, f in fields.items() if n in columns}
     refused = {n: f"{fields[n].type} as {columns[n]!r}" for n, c in planned.items() if c is None}
     if refused:

@@ -49,12 +49,15 @@ class BatchShards:
         self._emit = emit
         self._ragged = set(ragged)
         self._buffer: ShardBuffer | None = None
+        #: Rows that were appended.
+        self.num_rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append the rows of `batch`, whose columns are those of the schema in any order."""
         for rows in _slices(batch):
             columns = self._encode(rows)
             samples = assemble_samples(columns, rows.num_rows)
+            self.num_rows += len(samples)
             self._append(columns, samples)
 
     def flush(self) -> None:
