@@ -285,7 +285,8 @@ class Dataset:
         for info in self.index.shards[:1]:
             data = np.frombuffer(self.files.open(info), np.uint8)
             _, extra = parse_header(data, info, url=self._file_url(info))
-            return _with_lengths(extra.get("columns"), Schema.from_shards(self.index.shards))
+            if columns := extra.get("columns"):
+                return _with_lengths(columns, Schema.from_shards(self.index.shards))
         return None
 
     def _check_nulls(self, shard: MDSShard, url: str) -> None:

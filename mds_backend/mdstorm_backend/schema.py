@@ -229,8 +229,9 @@ class Schema:
     def from_shards(cls, shards: Iterable[ShardInfo]) -> Schema:
         """Derive the schema of a dataset that carries none: its columns in the stored order."""
         encodings: dict[str, set[str]] = {}
-        for shard in shards:
-            for name, encoding in zip(shard.column_names, shard.column_encodings, strict=True):
+        # Most shards look alike, and there may be many.
+        for names, found in dict.fromkeys((s.column_names, s.column_encodings) for s in shards):
+            for name, encoding in zip(names, found, strict=True):
                 encodings.setdefault(name, set()).add(encoding)
         return cls(tuple(_merge_encodings(name, found) for name, found in encodings.items()))
 
