@@ -91,6 +91,24 @@ def test_the_compressed_file_is_kept_on_request_and_used(
     assert set(storage.downloads.values()) == {1}
 
 
+@pytest.mark.parametrize("validate_hash", [None, "sha1"])
+def test_a_compressed_file_of_ours_that_was_damaged_is_brought_again(
+    validate_hash: str | None, source: Path, local: Path, storage: type[RemoteFileSystem]
+) -> None:
+    (info,) = make_shards(source, 1, compression="zstd")
+    files = cache(source, directory=local, keep_zip=True, validate_hash=validate_hash)
+    files.open(info)
+    assert info.zip_data is not None
+    packed = local / info.zip_data.basename
+    before = packed.stat()
+    packed.write_bytes(b"x" * info.zip_data.bytes)
+    os.utime(packed, ns=(before.st_atime_ns, before.st_mtime_ns))
+    (local / info.raw_data.basename).unlink()
+    assert bytes(files.open(info)) == contents([info])[0]
+    assert set(storage.downloads.values()) == {2}
+    assert packed.read_bytes() == (source / packed.name).read_bytes()
+
+
 @pytest.mark.parametrize("keep_zip", [False, True])
 def test_a_directory_filled_by_another_reader_is_used_and_left_as_it_is(
     keep_zip: bool, source: Path, local: Path, storage: type[RemoteFileSystem]
@@ -155,11 +173,16 @@ def test_a_dataset_that_was_written_anew_gets_another_default_directory(
     assert len(list((tmp_path / "default cache").iterdir())) == 2
 
 
-def test_files_of_a_former_state_of_the_dataset_are_brought_anew(source: Path, local: Path) -> None:
-    (old,) = make_shards(source, 1)
-    cache(source, directory=local).open(old)
-    (new,) = make_shards(source, 1, seed=1)
-    files = cache(source, directory=local, fingerprint="other")
+@COMPRESSIONS
+def test_files_of_a_former_state_of_the_dataset_are_brought_anew(
+    compression: str | None, source: Path, local: Path
+) -> None:
+    (old,) = make_shards(source, 1, compression=compression)
+    cache(source, directory=local, keep_zip=True).open(old)
+    (new,) = make_shards(source, 1, compression=compression, seed=1)
+    for was, now in ((old.raw_data, new.raw_data), (old.zip_data, new.zip_data)):
+        assert was is None or now is None or was.bytes == now.bytes
+    files = cache(source, directory=local, fingerprint="other", keep_zip=True)
     assert bytes(files.open(new)) == contents([new], seed=1)[0]
     assert bytes(files.open(new)) == contents([new], seed=1)[0]
 
