@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from itertools import count
 from pathlib import Path
@@ -55,6 +56,21 @@ def test_a_lock_whose_file_was_removed_is_not_the_lock(path: str) -> None:
     assert Path(path).exists()
     old.release()
     new.release()
+
+
+def test_a_file_that_is_removed_while_it_is_locked_is_made_anew(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock, removed = fcntl.flock, []
+
+    def removing(fd: int, operation: int) -> None:
+        if not removed:
+            removed.append(os.unlink(path))
+        flock(fd, operation)
+
+    monkeypatch.setattr("fcntl.flock", removing)
+    with locked(path):
+        assert try_lock(path) is None
 
 
 def test_a_waiter_is_patient_while_there_is_progress_and_no_longer(path: str) -> None:
