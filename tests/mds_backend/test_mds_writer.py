@@ -501,3 +501,9 @@ def test_an_empty_batch_adds_nothing_but_its_types(out: Path) -> None:
         writer.write_batch(pa.table({"day": pa.array([], pa.date32())}))
     dataset = open_dataset(str(out))
     assert (len(dataset), dataset.schema["day"].arrow_type) == (0, pa.date32())
+
+
+def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(WriteError, match="cannot be written to"):
+        MDSWriter(columns={"n": "int"}, out=tmp_path / "file" / "below")

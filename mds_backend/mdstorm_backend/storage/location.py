@@ -131,7 +131,7 @@ class Location:
             try:
                 # Not `exists` and not `find` alone, which take a refusal for an empty directory.
                 fs.info(root)
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
                 return []
             found = fs.find(root, detail=True)
         return sorted((os.path.relpath(name, root), info["size"]) for name, info in found.items())
@@ -144,7 +144,7 @@ class Location:
         """Whether the file `name` exists in this directory."""
         try:
             self.stat(name)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
         return True
 
