@@ -15,7 +15,7 @@ from mdstorm.spark._reader_arguments import ReaderArguments
 from mdstorm.transform import EditedField, TransformSpec
 from mdstorm_backend.frameworks.reader_options import ReaderOptions
 from mdstorm_backend.frameworks.tf_dataset import make_tf_dataset, stored_specs
-from mdstorm_backend.frameworks.tf_tensors import ColumnSpec, spec_of_column
+from mdstorm_backend.frameworks.tf_specs import ColumnSpec, spec_of_column
 
 __all__ = ["make_dataset"]
 

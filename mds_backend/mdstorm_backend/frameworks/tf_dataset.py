@@ -18,7 +18,8 @@ from mdstorm_backend.frameworks.reader_options import ReaderOptions
 from mdstorm_backend.frameworks.reading import Batching, Reading
 from mdstorm_backend.frameworks.row_types import row_type
 from mdstorm_backend.frameworks.tf_runs import TFRun, TFRuns
-from mdstorm_backend.frameworks.tf_tensors import ColumnSpec, check_nulls, spec_of_column, to_tf
+from mdstorm_backend.frameworks.tf_specs import ColumnSpec, check_nulls, spec_of_column
+from mdstorm_backend.frameworks.tf_tensors import to_tf
 from mdstorm_backend.read.batch_reader import check_batch_size
 
 __all__ = ["make_tf_dataset", "stored_specs"]

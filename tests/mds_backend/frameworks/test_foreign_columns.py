@@ -99,7 +99,8 @@ def test_whether_images_are_one_tensor_is_decided_for_each_batch(tmp_path: Path)
 
 def make_specs(dataset: Dataset) -> Any:
     """Deliver to TensorFlow without its generator, which would wrap the error."""
-    from mdstorm_backend.frameworks.tf_tensors import spec_of_column, to_tf
+    from mdstorm_backend.frameworks.tf_specs import spec_of_column
+    from mdstorm_backend.frameworks.tf_tensors import to_tf
     from mdstorm_backend.read.batch_reader import BatchReader
 
     for batch in BatchReader(dataset, ExactOrder(), batch_size=100):
@@ -184,6 +185,8 @@ def test_integers_of_more_than_64_bits_are_objects(tmp_path: Path) -> None:
     assert as_torch(dataset) == [1, 2, 1 << 70]
     with pytest.raises(UnsupportedTypeError, match=r"'x' holds integers of more than 64 bits"):
         dataset.to_table()
+    with pytest.raises(UnsupportedTypeError, match=r"'x' holds integers .* no type of TensorFlow"):
+        list(make_specs(dataset))
 
 
 def test_pickles_are_objects_if_allowed(tmp_path: Path) -> None:
@@ -256,7 +259,7 @@ def test_ragged_arrays_of_more_dimensions_keep_their_shape(tmp_path: Path) -> No
     assert [dataset[i]["x"].shape for i in range(3)] == [(2, 3), (4,), ()]
     with pytest.raises(UnsupportedTypeError, match="of 2 dimensions"):
         dataset.to_table()
-    with pytest.raises(UnsupportedTypeError, match="'x' holds arrays of 2 dimensions"):
+    with pytest.raises(UnsupportedTypeError, match="'x' holds arrays of 2 dimensions whose shape"):
         list(make_specs(dataset))
 
 
