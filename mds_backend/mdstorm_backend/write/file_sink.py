@@ -10,11 +10,13 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from typing import TypeVar
 
 from mdstorm_backend.errors import (
     DatasetExistsError,
     InvalidArgumentError,
     MDStormError,
+    StorageError,
     WriteError,
 )
 from mdstorm_backend.storage import Buffer, Location
@@ -26,6 +28,8 @@ __all__ = ["FileSink", "check_counts"]
 #: enough for memory, since each holds a shard.
 _WORKERS = 4
 _FIRST_PAUSE_SECONDS = 0.5
+
+_Result = TypeVar("_Result")
 
 _logger = logging.getLogger(__name__)
 
@@ -165,33 +169,39 @@ class FileSink:
 
     def _write_one(self, location: Location, name: str, content: Sequence[Buffer]) -> None:
         try:
-            if location.exists(name):
+            if self._with_retries(location, partial(location.exists, name)):
                 raise DatasetExistsError(
                     f"{location.file_url(name)} appeared while this dataset was being written: "
                     "another writer has the same directory. It is left as it is; write to a "
                     "directory of your own"
                 )
             self._written.append((location, name))
-            self._with_retries(location, lambda: location.write(name, content))
-        except MDStormError:
-            raise
+            self._with_retries(location, partial(location.write, name, content))
         except Exception as error:
+            if isinstance(error, MDStormError) and not isinstance(error, StorageError):
+                raise
             raise WriteError(
                 f"{location.file_url(name)} could not be written ({error!r}). No index is written, "
                 "so nothing there counts as a dataset; see to the storage and write it again"
             ) from error
 
-    def _with_retries(self, location: Location, write: Callable[[], None]) -> None:
+    def _with_retries(self, location: Location, call: Callable[[], _Result]) -> _Result:
         retries = 0 if location.is_local_disk else self._retry
         for attempt in range(retries):
             try:
-                return write()
-            except (FileNotFoundError, PermissionError, MDStormError):
-                raise
+                return call()
             except Exception as error:
+                if not _may_get_better(error):
+                    raise
                 _logger.warning("writing to %s failed, trying again: %r", location.url, error)
                 time.sleep(_FIRST_PAUSE_SECONDS * 2**attempt * (1 + random.random()))
-        return write()
+        return call()
+
+
+def _may_get_better(error: Exception) -> bool:
+    if isinstance(error, MDStormError):
+        return isinstance(error, StorageError)
+    return not isinstance(error, (FileNotFoundError, PermissionError))
 
 
 def _make_directory(location: Location) -> bool:

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from mdstorm_backend.errors import DatasetExistsError, UnsupportedURLError, WriteError
+from mdstorm_backend.errors import (
+    CredentialsError,
+    DatasetExistsError,
+    MDStormError,
+    StorageError,
+    UnsupportedURLError,
+    WriteError,
+)
 from mdstorm_backend.storage import Buffer, Location
 from mdstorm_backend.write import file_sink
 from mdstorm_backend.write.file_sink import FileSink
@@ -108,7 +115,7 @@ def test_a_failure_is_raised_by_the_next_file_as_well(tmp_path: Path) -> None:
 
 
 def test_writing_elsewhere_is_tried_again(pauses: list[float]) -> None:
-    location = Failing.with_failures("memory://again", OSError("one"), OSError("two"))
+    location = Failing.with_failures("memory://again", OSError("one"), StorageError("two"))
     sink = FileSink([location], retry=2)
     sink.submit(lambda: file("a"))
     sink.wait()
@@ -123,6 +130,7 @@ def test_writing_elsewhere_is_tried_again(pauses: list[float]) -> None:
         ("memory://never", 0, OSError("down")),
         ("file:///tmp", 2, OSError("down")),
         ("memory://denied", 2, PermissionError("denied")),
+        ("memory://failed", 0, StorageError("down")),
     ],
 )
 def test_what_will_not_get_better_is_not_tried_again(
@@ -133,12 +141,13 @@ def test_what_will_not_get_better_is_not_tried_again(
     assert pauses == []
 
 
-def test_an_error_of_ours_is_raised_as_it_is() -> None:
-    location = Failing.with_failures("memory://ours", UnsupportedURLError("ours"))
-    sink = FileSink([location])
+@pytest.mark.parametrize("kind", [UnsupportedURLError, CredentialsError])
+def test_an_error_of_ours_is_raised_as_it_is(kind: type[MDStormError], pauses: list[float]) -> None:
+    sink = FileSink([Failing.with_failures("memory://ours", kind("ours"))])
     sink.submit(lambda: file("a"))
-    with pytest.raises(UnsupportedURLError, match="ours"):
+    with pytest.raises(kind, match="ours"):
         sink.wait()
+    assert pauses == []
 
 
 def test_a_file_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
