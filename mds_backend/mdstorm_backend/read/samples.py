@@ -1,9 +1,7 @@
 """Decoding of one sample at a time, in a few microseconds.
 
 What can be known of a shard beforehand is worked out once: for every column a function from the
-place of a value to the value. Without a Spark type a value is what MosaicML Streaming gives: a
-Python integer for ``int``, NumPy scalars, arrays, images that are not decoded yet, what a text or a
-pickle stands for. With one it is what the reading core gives for the row.
+place of a value to the value, and where in a sample that place is.
 """
 
 from __future__ import annotations
@@ -11,33 +9,18 @@ from __future__ import annotations
 import struct
 import weakref
 from collections.abc import Callable, Sequence
-from datetime import date
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
-from mdstorm_backend.encodings import TEXTS, Encoding
-from mdstorm_backend.read.arrays import array_decoder
-from mdstorm_backend.read.late import object_decoder
-from mdstorm_backend.read.logical import view_dtype
-from mdstorm_backend.schema import Column
+from mdstorm_backend.read.sample_values import OfSpan, ValueDecoder
 
 if TYPE_CHECKING:
     from mdstorm_backend.read.mds_shard import MDSShard
 
 __all__ = ["SampleDecoder", "sample_decoder"]
 
-#: The number of 1970-01-01 among Python's dates.
-_EPOCH = date(1970, 1, 1).toordinal()
-
 SampleDecoder: TypeAlias = Callable[[int], dict[str, Any]]
-
-#: From the first and the last byte of a value, or from its row, to the value.
-_OfSpan: TypeAlias = Callable[[int, int], Any]
-_OfRow: TypeAlias = Callable[[int], Any]
 
 
 def sample_decoder(shard: MDSShard, columns: Sequence[str]) -> SampleDecoder:
@@ -45,7 +28,7 @@ def sample_decoder(shard: MDSShard, columns: Sequence[str]) -> SampleDecoder:
 
     The row has to exist. The function raises what decoding raises, see `MDSShard.sample`.
     """
-    decoders = {name: _ColumnDecoder(shard, name) for name in columns}
+    decoders = {name: ValueDecoder(shard, name) for name in columns}
     fast = [name for name, decoder in decoders.items() if not decoder.needs_core]
     slow = [name for name in columns if name not in fast]
     decode = _of_records(shard, decoders, fast) if shard.is_fixed else _of_variable(shard, decoders)
@@ -91,7 +74,7 @@ def _by_core(shard: MDSShard, row: int, columns: Sequence[str]) -> dict[str, Any
 
 
 def _of_records(
-    shard: MDSShard, decoders: dict[str, _ColumnDecoder], fast: Sequence[str]
+    shard: MDSShard, decoders: dict[str, ValueDecoder], fast: Sequence[str]
 ) -> SampleDecoder:
     """Decode samples of one size, whose values lie at equal distances."""
     getters = [(name, decoders[name].of_row()) for name in fast]
@@ -102,7 +85,7 @@ def _of_records(
     return decode
 
 
-def _of_variable(shard: MDSShard, decoders: dict[str, _ColumnDecoder]) -> SampleDecoder:
+def _of_variable(shard: MDSShard, decoders: dict[str, ValueDecoder]) -> SampleDecoder:
     """Decode samples of varying size, which begin with the sizes of their variable columns."""
     layout = shard.layout
     offsets = shard.offsets.view(np.uint8).data.cast("I")
@@ -111,7 +94,7 @@ def _of_variable(shard: MDSShard, decoders: dict[str, _ColumnDecoder]) -> Sample
     words = layout.size_words
     fixed = sum(encoding.size or 0 for encoding in layout.encodings)
     variable = iter(range(layout.num_variable))
-    plan: list[tuple[str, int | None, int, _OfSpan | None]] = []
+    plan: list[tuple[str, int | None, int, OfSpan | None]] = []
     for name, encoding in zip(layout.names, layout.encodings, strict=True):
         decoder = decoders.get(name)
         get = None if decoder is None or decoder.needs_core else decoder.of_span()
@@ -135,119 +118,3 @@ def _of_variable(shard: MDSShard, decoders: dict[str, _ColumnDecoder]) -> Sample
         return sample
 
     return decode
-
-
-class _ColumnDecoder:
-    """Finds the fastest way to one value of a column."""
-
-    def __init__(self, shard: MDSShard, name: str) -> None:
-        self.column: Column = shard.schema[name]
-        self._shard = shard
-        self._number = shard.layout.names.index(name)
-        self._encoding: Encoding = shard.layout.encodings[self._number]
-        self._encoding.check_decodable(name)
-        self._is_typed = self.column.spark_type is not None and not self.column.is_late
-        self._dtype = view_dtype(self.column) if self._is_typed else self._encoding.dtype
-        #: Whether the value is a Python object rather than a NumPy one.
-        self._to_python = self._encoding.kind == "int" or (
-            self._is_typed and not self.column.is_numpy(exact_nulls=True)
-        )
-
-    @property
-    def needs_core(self) -> bool:
-        """Whether the reading core has to decode the row: its value is not just the stored one."""
-        kind = self._encoding.kind
-        if kind in ("str", "bytes"):
-            return self._is_typed and not _is_text(self.column.arrow_type)
-        if self._encoding.size is None and kind != "ndarray":
-            # What stands in the place of a null need not be decodable.
-            is_plain = not self._is_typed or pa.types.is_decimal(self.column.arrow_type)
-            return self.column.null_count > 0 or not is_plain
-        if not self._is_typed or self._is_date:
-            return False
-        if self._dtype is None or self.column.element_null_count:
-            return True
-        return self._to_python and not _is_number(self.column)
-
-    @property
-    def _is_date(self) -> bool:
-        return self._is_typed and bool(pa.types.is_date(self.column.arrow_type))
-
-    def of_row(self) -> _OfRow:
-        """Return the function for a column of samples of one size."""
-        sizes = [encoding.size or 0 for encoding in self._shard.layout.encodings]
-        start = int(self._shard.offsets[0]) + sum(sizes[: self._number])
-        return self._of_view(self._view(start, self._shard.num_samples, sum(sizes)))
-
-    def of_span(self) -> _OfSpan:
-        """Return the function for a column of samples of varying size."""
-        encoding, data = self._encoding, self._shard.data
-        if encoding.size is not None:
-            get = self._of_view(self._view(0, len(data) - encoding.size + 1, 1))
-            return lambda start, stop: get(start)
-        if encoding.kind == "ndarray":
-            return self._of_array(array_decoder(data, encoding.dtype))
-        if encoding.kind == "bytes":
-            return lambda start, stop: data[start:stop].tobytes()
-        if encoding.kind == "str":
-            return lambda start, stop: str(data[start:stop], "utf-8")
-        build: Callable[[Any], Any] = object_decoder(encoding.kind, self.column, self._shard.url)
-        if self._is_typed:
-            scale = self.column.arrow_type.scale
-            return lambda start, stop: _with_scale(build(str(data[start:stop], "utf-8")), scale)
-        if encoding.kind in TEXTS:
-            return lambda start, stop: build(str(data[start:stop], "utf-8"))
-        return lambda start, stop: build(data[start:stop].tobytes())
-
-    def of_core(self) -> Callable[[Any], Any]:
-        """Return the function from a value of the reading core to what it stands for."""
-        if not self.column.is_late:
-            return lambda value: value
-        build = object_decoder(self._encoding.kind, self.column, self._shard.url)
-        return lambda value: None if value is None else build(value)
-
-    def _of_array(self, decode: _OfSpan) -> _OfSpan:
-        if not self._is_typed:
-            return decode
-        dtype = self._dtype
-        return lambda start, stop: decode(start, stop).view(dtype).tolist()
-
-    def _view(self, start: int, count: int, stride: int) -> npt.NDArray[Any]:
-        """Return all places where a value may begin as an array of values."""
-        dtype = self._encoding.dtype if self._is_date else self._dtype
-        shape = self._encoding.shape
-        assert dtype is not None
-        assert shape is not None
-        strides = (stride, *np.empty(shape, dtype).strides)
-        view: npt.NDArray[Any] = np.ndarray(
-            (count, *shape), dtype, self._shard.data, start, strides
-        )
-        return view
-
-    def _of_view(self, view: npt.NDArray[Any]) -> _OfRow:
-        if self._is_date:
-            get = view.item
-            if self._to_python:
-                return lambda place: date.fromordinal(get(place) + _EPOCH)
-            return lambda place: np.datetime64(get(place), "D")
-        if not self._encoding.shape:
-            return view.item if self._to_python else view.__getitem__
-        if self._to_python:
-            return lambda place: view[place].tolist()
-        return lambda place: view[place].copy()
-
-
-def _with_scale(number: Decimal, scale: int) -> Decimal:
-    if number.as_tuple().exponent != -scale:
-        raise ValueError(f"the decimal {number} has other digits than its type says")
-    return number
-
-
-def _is_number(column: Column) -> bool:
-    type_ = column.arrow_type.value_type if column.is_array else column.arrow_type
-    types = pa.types
-    return bool(types.is_integer(type_) or types.is_floating(type_) or types.is_boolean(type_))
-
-
-def _is_text(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_string(type_) or pa.types.is_binary(type_))
