@@ -83,3 +83,17 @@ def _missing(url: str, scheme: str, error: ImportError) -> MissingDependencyErro
         f"it{install}",
         extra=extra,
     )
+
+
+def _forget_threads() -> None:
+    """In a forked child: fsspec's thread for requests is not there, which older versions overlook.
+
+    Their requests would wait for it without end.
+    """
+    asyn = sys.modules.get("fsspec.asyn")
+    if asyn is not None and not hasattr(asyn, "reset_after_fork"):
+        asyn.reset_lock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_forget_threads)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.mds_backend.cache.shards import contents, do_not_sleep, files_in, make_shards, parts_in
+from tests.programs import run_program
 from tests.servers.http import cut_off, respond
 from tests.servers.s3 import BUCKET, S3Server
 
@@ -119,6 +120,35 @@ def test_a_download_goes_on_where_a_killed_process_was(
     assert [bytes(files.open(info)) for info in infos] == contents(infos)
     assert s3.count("GET", ".gz") == COUNT - 1
     assert parts_in(tmp_path / "local") == []
+
+
+_FORKING_PROGRAM = """
+import os, sys
+root, url, endpoint, directory, count = sys.argv[1:]
+sys.path.insert(0, root)
+from pathlib import Path
+from mdstorm_backend.cache import CacheOptions, shard_files
+from mdstorm_backend.storage import Location
+from tests.mds_backend.cache.shards import contents, make_shards
+
+infos = make_shards(Path(directory) / "other source", int(count), compression="gz")
+options = CacheOptions(directory=f"{directory}/local", timeout=20, retry=1)
+files = shard_files(Location.of(url, {"endpoint_url": endpoint}), "f", options)
+files.open(infos[0])
+child = os.fork()
+if child == 0:
+    os._exit(0 if bytes(files.open(infos[1])) == contents(infos)[1] else 3)
+assert os.waitpid(child, 0)[1] == 0
+assert bytes(files.open(infos[2])) == contents(infos)[2]
+"""
+
+
+def test_a_forked_child_downloads_as_its_parent_does(
+    s3: S3Server, infos: list[ShardInfo], tmp_path: Path
+) -> None:
+    place = (f"s3://{BUCKET}/data", s3.url, tmp_path, COUNT)
+    run_program(_FORKING_PROGRAM, _ROOT, *place, cwd=tmp_path)
+    assert s3.count("GET", ".gz") == 3
 
 
 def test_an_answer_that_is_cut_off_is_asked_for_again(
