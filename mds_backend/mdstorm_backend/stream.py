@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.elastic import StreamShape, StreamWeight
 from mdstorm_backend.errors import DatasetNotFoundError, InvalidArgumentError
+from mdstorm_backend.storage import check_no_secrets
 
 if TYPE_CHECKING:
     from mdstorm_backend.cache import CacheOptions
@@ -52,6 +53,11 @@ class StreamDefaults:
         self.cache_limit = cache_limit
         self.allow_unsafe_types = allow_unsafe_types
         self.storage_options = storage_options
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Refuse to take credentials along to other processes."""
+        check_no_secrets(self.storage_options or {})
+        return self.__dict__
 
 
 class Stream:

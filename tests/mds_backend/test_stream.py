@@ -88,3 +88,12 @@ def test_a_dataset_that_is_nowhere_is_looked_for_elsewhere_by_the_user(tmp_path:
     assert isinstance(caught.value, RuntimeError)
     with pytest.raises(DatasetNotFoundError, match="there is no dataset at"):
         Stream(remote=str(tmp_path), local=str(tmp_path / "x")).open(StreamDefaults())
+
+
+def test_credentials_are_not_pickled() -> None:
+    harmless = StreamDefaults(storage_options={"anon": True})
+    copy = pickle.loads(pickle.dumps(harmless))  # noqa: S301 - our own bytes
+    assert copy.storage_options == {"anon": True}
+    with pytest.raises(InvalidArgumentError, match=r"\['secret'\]") as caught:
+        pickle.dumps(StreamDefaults(storage_options={"secret": "hush"}))
+    assert "hush" not in str(caught.value)

@@ -230,3 +230,16 @@ def test_ranks_come_from_the_launcher(data: Path, monkeypatch: pytest.MonkeyPatc
     dataset = StreamingDataset(local=str(data / "1"))
     assert len(dataset) == 5
     assert [sample["number"] - 100 for sample in dataset] == [11, 13, 15, 17, 19]
+
+
+def test_a_stream_without_samples_gives_none(tmp_path: Path) -> None:
+    write_numbers(tmp_path / "none", 0)
+    write_numbers(tmp_path / "some", 5)
+    none, some = (Stream(local=str(tmp_path / name)) for name in ("none", "some"))
+    dataset = StreamingDataset(streams=[none, some], batch_size=2)
+    assert [sample["number"] for sample in dataset] == list(range(5))
+    assert column(StreamingDataLoader(dataset, 2)) == [[0, 1], [2, 3], [4]]
+    empty = StreamingDataLoader(StreamingDataset(streams=[none], batch_size=2), 2)
+    with pytest.warns(UserWarning, match="No matching data is available"):
+        assert list(empty) == []
+    assert len(empty) == 0

@@ -112,6 +112,15 @@ def test_two_iterations_with_persistent_workers_do_not_disturb_each_other(
     loader.close()
 
 
+@MAKERS
+def test_spawned_workers_deliver_the_same(numbers: Dataset, make: Any) -> None:
+    spawned = {"num_workers": 1, "multiprocessing_context": "spawn"}
+    loader = make(numbers, persistent_workers=make is elastic_loader, **spawned)
+    plain = make(numbers, num_workers=1)
+    assert [column(loader), column(loader)] == [column(plain), column(plain)]
+    loader.close()
+
+
 def broken(tmp_path: Path) -> Path:
     """A dataset without one of its shards."""
     dataset = write_numbers(tmp_path / "broken", ROWS, tasks=6)
