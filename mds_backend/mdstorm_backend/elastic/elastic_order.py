@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.elastic.arrays import CHUNK, as_integer, chunks
+from mdstorm_backend.elastic.arrays import as_integer
 from mdstorm_backend.elastic.batching import BATCHING_METHODS, Schedule, schedule
 from mdstorm_backend.elastic.epoch import Epoch
 from mdstorm_backend.elastic.partitions import PARTITION_ALGORITHMS
 from mdstorm_backend.elastic.sampling import ShardSample, samples_per_shard
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS, block_range
 from mdstorm_backend.elastic.weights import StreamShape, StreamWeight, parse_epoch_size, weigh
+from mdstorm_backend.elastic.work import work_of_rank
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.world import World
 
@@ -172,20 +173,18 @@ class ElasticOrder:
         -------
         numpy.ndarray
             int64 of shape (workers, batches per worker, batch size), with one worker if one is
-            asked for. -1 is padding. There are no
-            batches if and only if the epoch is over, which is so on all ranks at once: the next
-            thing to read is the next epoch.
+            asked for. -1 is padding. There are no batches if and only if the epoch is over, which
+            is so on all ranks at once: the next thing to read is the next epoch.
 
         Raises
         ------
         InvalidArgumentError
-            If the streams, the world or the state do not go together with the order.
+            If there is no such worker, or the streams, the world or the state do not go together
+            with the order.
         """
         world = world.replicated(self.replication)
         plan = self._schedule(streams, world, epoch, sample_in_epoch, initial_physical_nodes)
-        workers = range(as_integer("num_workers", num_workers, 1))
-        asked = workers if worker is None else workers[worker : worker + 1]
-        return _work(plan, world.node, world.local_rank, asked, num_workers, self.batch_size)
+        return work_of_rank(plan, world, self.batch_size, num_workers, worker)
 
     def world_work(
         self,
@@ -205,12 +204,15 @@ class ElasticOrder:
         """
         world = world.replicated(self.replication)
         plan = self._schedule(streams, world, epoch, sample_in_epoch, initial_physical_nodes)
-        workers = range(as_integer("num_workers", num_workers, 1))
-        ranks = [World(rank, world.size, world.local_size) for rank in range(world.size)]
         work = np.stack(
             [
-                _work(plan, at.node, at.local_rank, workers, num_workers, self.batch_size)
-                for at in ranks
+                work_of_rank(
+                    plan,
+                    World(rank, world.size, world.local_size),
+                    self.batch_size,
+                    num_workers,
+                )
+                for rank in range(world.size)
             ]
         )
         of_nodes: Ids = work.reshape(world.num_nodes, world.local_size, *work.shape[1:])
@@ -262,23 +264,3 @@ _CHOICES = {
     "batching_method": BATCHING_METHODS,
     "sampling_method": SAMPLING_METHODS,
 }
-
-
-def _work(
-    plan: Schedule,
-    node: int,
-    rank_of_node: int,
-    workers: Sequence[int],
-    num_workers: int,
-    batch_size: int,
-) -> Ids:
-    """Fill the batches of a rank's workers piece by piece, so that little else is in memory."""
-    first, count = plan.numbers.start, len(plan.numbers)
-    ids = np.empty((len(workers), -(-count // num_workers), batch_size), np.int64)
-    for of_worker, worker in zip(ids, workers, strict=True):
-        own = len(range(worker, count, num_workers))
-        for part in chunks(own, CHUNK // batch_size):
-            numbers = first + worker + num_workers * np.arange(part.start, part.stop)
-            of_worker[part] = plan.batches(numbers, node, rank_of_node)
-        of_worker[own:] = -1
-    return ids

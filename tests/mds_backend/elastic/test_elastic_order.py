@@ -11,7 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.mds_backend.elastic.examples import patient
 
-from mdstorm_backend.elastic import ElasticOrder, StreamShape, elastic_order
+from mdstorm_backend.elastic import ElasticOrder, StreamShape
+from mdstorm_backend.elastic import work as work_module
 from mdstorm_backend.elastic.batching import BATCHING_METHODS
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, MDStormError
@@ -82,12 +83,18 @@ def test_the_ranks_have_parts_of_the_world_of_one_shape(
         assert np.array_equal(last, own[-1:])
 
 
+@pytest.mark.parametrize("worker", [-1, 2])
+def test_there_is_no_work_of_workers_that_there_are_not(worker: int) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"worker {worker} of 2 does not exist"):
+        ElasticOrder(2).rank_work(STREAMS, World(), 0, num_workers=2, worker=worker)
+
+
 @patient
 @given(orders, st.integers(1, 50))
 def test_ids_do_not_depend_on_how_many_are_made_at_a_time(order: ElasticOrder, chunk: int) -> None:
     expected = some_work(STREAMS, World(0, 2), 1, order=order, num_workers=2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(elastic_order, "CHUNK", chunk)
+        patch.setattr(work_module, "CHUNK", chunk)
         found = order.world_work(STREAMS, World(0, 2), 1, num_workers=2)
     assert np.array_equal(found, expected)
 
