@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.errors import TransformError
+from mdstorm_backend.errors import InvalidArgumentError, TransformError
 
 __all__ = [
     "Batch",
@@ -28,6 +28,7 @@ __all__ = [
     "num_rows",
     "slice_batch",
     "take_values",
+    "too_large",
 ]
 
 Values: TypeAlias = npt.NDArray[np.generic] | pa.Array
@@ -74,6 +75,8 @@ def concat_values(parts: Sequence[Values], name: str = "") -> Values:
     ------
     TransformError
         If no type holds the values of all pieces.
+    InvalidArgumentError
+        If they are too large for one Arrow array.
     """
     if len(parts) == 1:
         return parts[0]
@@ -83,7 +86,10 @@ def concat_values(parts: Sequence[Values], name: str = "") -> Values:
         if all(isinstance(p, np.ndarray) and (p.dtype, p.shape[1:]) == kind for p in parts):
             return np.concatenate(parts)
     elif all(not isinstance(p, np.ndarray) and p.type == first.type for p in parts):
-        return pa.concat_arrays(parts)
+        try:
+            return pa.concat_arrays(parts)
+        except pa.ArrowInvalid as error:
+            raise too_large(f"column {name!r}") from error
     filled = [part for part in parts if len(part)] or list(parts[:1])
     try:
         return _concat_different(filled)
@@ -113,6 +119,14 @@ def concat_stored(parts: Sequence[Values], name: str = "") -> Values:
         for row in (_arrays(part) if is_list else part)
     ]
     return np.fromiter(rows, object, len(rows))
+
+
+def too_large(what: str) -> InvalidArgumentError:
+    """Return the error for values that do not fit into one Arrow array, whose offsets are int32."""
+    return InvalidArgumentError(
+        f"{what} takes more than 2 GiB in one batch, which one Arrow array cannot hold: use a "
+        "smaller batch_size, or leave it out with columns=[…]"
+    )
 
 
 def _arrays(lists: pa.ListArray) -> list[Any]:
@@ -215,5 +229,7 @@ def as_arrow(values: Values) -> pa.Array:
     if values.ndim == 1:
         return pa.array(values)
     rows, length = len(values), int(np.prod(values.shape[1:]))
+    if values.size > np.iinfo(np.int32).max:
+        raise too_large(f"an array of {rows} rows of {length} values")
     offsets = np.arange(rows + 1, dtype=np.int32) * length
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values.reshape(-1)))

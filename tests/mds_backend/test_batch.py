@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from mdstorm_backend.batch import (
     as_arrow,
@@ -10,6 +11,7 @@ from mdstorm_backend.batch import (
     slice_batch,
     take_values,
 )
+from mdstorm_backend.errors import InvalidArgumentError
 
 
 def test_the_rows_of_a_batch_are_those_of_its_columns() -> None:
@@ -51,3 +53,13 @@ def test_matrices_become_lists() -> None:
     assert as_arrow(np.zeros((2, 2, 2))).to_pylist() == [[0.0] * 4] * 2
     assert as_arrow(np.zeros((0, 2))).to_pylist() == []
     assert as_arrow(np.array([1, 2])).to_pylist() == [1, 2]
+
+
+def test_what_no_arrow_array_can_hold_is_an_error_that_names_the_column() -> None:
+    untouched = pa.py_buffer(np.zeros(1 << 30, np.uint8))  # takes no memory
+    bounds = pa.py_buffer(np.array([0, 1 << 30], np.int32))
+    part = pa.Array.from_buffers(pa.binary(), 1, [None, bounds, untouched])
+    with pytest.raises(InvalidArgumentError, match=r"column 'a' takes .* use a smaller batch_size"):
+        concat_values([part, part], "a")
+    with pytest.raises(InvalidArgumentError, match="3 rows of 1073741824 values"):
+        as_arrow(np.broadcast_to(np.zeros(1 << 30, np.uint8), (3, 1 << 30)))

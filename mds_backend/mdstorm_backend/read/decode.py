@@ -12,6 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mdstorm_backend.batch import too_large
+
 __all__ = ["Positions", "decode_json_lists", "gather_binary", "gather_fixed"]
 
 Positions = npt.NDArray[np.int64]
@@ -51,7 +53,14 @@ def gather_binary(
         Position and size in bytes of each value; positions ascend and values do not overlap.
     type_ : pyarrow.DataType
         ``binary()`` or ``string()``.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If they are too large for one array.
     """
+    if int(lengths.sum()) > _INT32_MAX:
+        raise too_large("a column")
     count = len(starts)
     large = len(data) > _INT32_MAX
     bounds = np.empty(2 * count + 1, np.int64 if large else np.int32)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.mds_backend.read.spread import as_bytes, spread
 
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.read import decode
 from mdstorm_backend.read.decode import decode_json_lists, gather_binary, gather_fixed
 
@@ -71,3 +72,10 @@ def test_lists_of_strings_are_parsed_as_json(rows: list[list[str | None] | None]
 def test_a_long_list_of_strings_is_no_problem() -> None:
     rows = [["x" * 50_000] * 40, [], ["y"]]
     assert decode_json_lists(pa.array([json.dumps(row) for row in rows])).to_pylist() == rows
+
+
+def test_more_bytes_than_an_array_holds_are_no_damage() -> None:
+    data = np.zeros(3 << 30, np.uint8)  # takes no memory, as nobody touches it
+    starts, lengths = np.arange(3) << 30, np.full(3, 1 << 30)
+    with pytest.raises(InvalidArgumentError, match=r"more than 2 GiB .* smaller batch_size"):
+        gather_binary(data, starts, lengths, pa.binary())
