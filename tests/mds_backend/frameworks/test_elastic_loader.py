@@ -233,6 +233,18 @@ def test_a_state_gives_exactly_the_rest(
     assert column(second) == (epochs[1] if done < 13 else column(reference))
 
 
+@pytest.mark.parametrize(("done", "left"), [(13, 26), (20, 19), (39, 39)])
+def test_a_state_knows_how_many_epochs_are_left_of_a_pass(
+    numbers: Dataset, done: int, left: int
+) -> None:
+    reference = make(numbers)
+    batches = [batch for _ in range(6) for batch in column(reference)]
+    first, second = make(numbers, num_epochs=3), make(numbers, num_epochs=3)
+    taken(first, done)
+    second.load_state_dict(first.state_dict())
+    assert column(second) == batches[done : done + left]
+
+
 def test_states_of_a_loader_are_added_up(numbers: Dataset) -> None:
     whole = column(make(numbers))
     state: Any = None

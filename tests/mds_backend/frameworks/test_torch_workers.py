@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
 import select
 import signal
@@ -143,6 +144,7 @@ def test_an_error_of_a_worker_is_raised_where_batches_are_used(
     for _ in range(2):
         with pytest.raises(DatasetNotFoundError, match="is gone"):
             list(loader)
+        assert not multiprocessing.active_children()
 
 
 def test_an_error_of_a_plain_data_loader_is_raised(tmp_path: Path) -> None:

@@ -213,3 +213,10 @@ def test_consecutive_samples_are_read_without_an_index() -> None:
 def test_empty_shards_hold_no_samples() -> None:
     window = IdWindow(np.array([3, 0, 2]), np.array([0, 0, 2, 2, 4]))
     assert window.shard_numbers == [1, 3]
+
+
+def test_samples_that_only_span_consecutive_rows_are_read_by_an_index() -> None:
+    window = IdWindow(np.array([0, 2, 1, 3]), np.array([0, 10]))
+    window.shards = {0: object()}  # type: ignore[dict-item]
+    (selection,) = window.select(0, 4, 0)
+    assert np.asarray(selection.rows).tolist() == [0, 2, 1, 3]
