@@ -29,17 +29,6 @@ __all__ = [
     "parse_encoding",
 ]
 
-#: dtypes that an ``ndarray`` may hold.
-ARRAY_DTYPES = frozenset(
-    f"{kind}{bits}"
-    for kind, sizes in (("uint", (8, 16, 32, 64)), ("int", (8, 16, 32, 64)))
-    for bits in sizes
-) | {"float16", "float32", "float64"}
-
-#: Fixed-size scalar encodings and the little-endian dtype of their bytes.
-SCALAR_DTYPES = {name: np.dtype(name).newbyteorder("<") for name in sorted(ARRAY_DTYPES)}
-SCALAR_DTYPES["int"] = np.dtype("<i8")
-
 #: What stands before the values of an array that states its own dtype, and the dtype.
 ARRAY_CODES = {
     8: "uint8",
@@ -54,6 +43,13 @@ ARRAY_CODES = {
     65: "int64",
     66: "float64",
 }
+
+#: dtypes that an ``ndarray`` may hold.
+ARRAY_DTYPES = frozenset(ARRAY_CODES.values())
+
+#: Fixed-size scalar encodings and the little-endian dtype of their bytes.
+SCALAR_DTYPES = {name: np.dtype(name).newbyteorder("<") for name in sorted(ARRAY_DTYPES)}
+SCALAR_DTYPES["int"] = np.dtype("<i8")
 
 #: Values that are one image.
 IMAGES = frozenset({"pil", "jpeg", "png"})

@@ -12,7 +12,7 @@ from tests.interop.in_mosaic.describe import describe
 
 from mdstorm_backend import open_dataset
 from mdstorm_backend.dataset import Dataset
-from mdstorm_backend.read.late import late_decoder
+from mdstorm_backend.read.late import LateDecoder
 
 COMPRESSIONS = ["none", "zstd", "zstd:19", "gz", "gz:1", "bz2", "snappy", "br"]
 
@@ -50,7 +50,7 @@ def test_every_sample_is_the_one_that_mosaic_reads(dataset: Dataset, written: Sa
 def objects(dataset: Dataset, batch: pa.RecordBatch, name: str) -> list[Any]:
     """The values of a batch as a sample has them, from what Arrow keeps."""
     column = dataset.schema[name]
-    return list(late_decoder(column)(batch[name], as_="object"))
+    return list(LateDecoder(column)(batch[name], as_="object"))
 
 
 def of_batch(dataset: Dataset, name: str, value: Any) -> str:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from mdstorm_backend.batch import Batch, Values, as_arrow
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
 from mdstorm_backend.optional import require
-from mdstorm_backend.read.late import late_decoder
+from mdstorm_backend.read.late import LateDecoder
 from mdstorm_backend.schema import Column, Schema
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def column_to_numpy(values: Values, column: Column | None) -> npt.NDArray[Any]:
     if isinstance(values, np.ndarray):
         return values
     if column is not None and column.is_late:
-        return late_decoder(column)(values)
+        return LateDecoder(column)(values)
     if column is None:
         column = Column(
             "",

@@ -16,7 +16,7 @@ from mdstorm_backend.frameworks.formats import scalars_to_numpy
 from mdstorm_backend.frameworks.nulls import null_error
 from mdstorm_backend.frameworks.tf_specs import ColumnSpec
 from mdstorm_backend.frameworks.timestamps import nanoseconds
-from mdstorm_backend.read.late import late_decoder
+from mdstorm_backend.read.late import LateDecoder
 from mdstorm_backend.schema import Column
 
 __all__ = ["to_tf"]
@@ -80,7 +80,7 @@ def _images(values: Values, column: Column) -> npt.NDArray[Any]:
     elif values.null_count:
         raise null_error(column.name, values.null_count, "TensorFlow")
     else:
-        pixels = late_decoder(column)(values)
+        pixels = LateDecoder(column)(values)
     if len(pixels) and pixels.dtype != np.uint8:
         shapes = sorted({f"{image.dtype}{list(image.shape)}" for image in pixels})
         raise UnsupportedTypeError(

@@ -15,7 +15,7 @@ from mdstorm_backend.batch import Values
 from mdstorm_backend.frameworks.formats import scalars_to_numpy
 from mdstorm_backend.frameworks.nulls import null_error
 from mdstorm_backend.frameworks.timestamps import nanoseconds
-from mdstorm_backend.read.late import late_decoder
+from mdstorm_backend.read.late import LateDecoder
 from mdstorm_backend.schema import Column
 
 __all__ = ["TorchValues", "check_nulls", "split_values", "to_torch"]
@@ -84,7 +84,7 @@ def to_torch(values: Values, column: Column | None, name: str) -> TorchValues:
     if column is not None and column.is_late and not isinstance(values, np.ndarray):
         # In a worker process of PyTorch the other processors are busy with other batches.
         workers = None if get_worker_info() is None else 1
-        decoded = _late_to_torch(late_decoder(column)(values, workers=workers), name)
+        decoded = _late_to_torch(LateDecoder(column)(values, workers=workers), name)
         return _Alike(decoded) if column.is_image and isinstance(decoded, list) else decoded
     if isinstance(values, np.ndarray):
         return _array_to_torch(values, name)

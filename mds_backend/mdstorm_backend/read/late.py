@@ -23,7 +23,7 @@ from mdstorm_backend.read.images import image_array, open_image, split_images
 from mdstorm_backend.read.parallel import decode_pixels, default_workers, map_in_threads
 from mdstorm_backend.schema import Column
 
-__all__ = ["Form", "LateDecoder", "check_safe", "late_decoder", "object_decoder"]
+__all__ = ["Form", "LateDecoder", "check_safe", "object_decoder"]
 
 #: Images as Pillow images, as a sample has them, or as arrays, as a batch has them.
 Form: TypeAlias = Literal["object", "array"]
@@ -168,8 +168,3 @@ class LateDecoder:
             workers if kind in IMAGE_LISTS else 1,
         )
         return np.fromiter(decoded, object, len(decoded))
-
-
-def late_decoder(column: Column) -> LateDecoder:
-    """Return the decoder of `column`, see `LateDecoder`."""
-    return LateDecoder(column)

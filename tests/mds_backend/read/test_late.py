@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from mdstorm_backend.errors import CorruptDatasetError, UnsafeTypeError
-from mdstorm_backend.read.late import check_safe, late_decoder
+from mdstorm_backend.read.late import LateDecoder, check_safe
 from mdstorm_backend.schema import Column, Origin
 
 URL = "file:///data"
@@ -40,38 +40,38 @@ def binary(*values: bytes | None) -> pa.Array:
 
 @pytest.mark.parametrize("workers", [None, 1, 2])
 def test_images_of_one_shape_are_stacked(workers: int | None) -> None:
-    found = late_decoder(column("png"))(binary(png(3, 2, 5), png(3, 2, 6)), workers=workers)
+    found = LateDecoder(column("png"))(binary(png(3, 2, 5), png(3, 2, 6)), workers=workers)
     assert found.dtype == np.uint8
     assert found[:, 0, 0].tolist() == [5, 6]
     assert found.shape == (2, 2, 3)
 
 
 def test_images_of_several_shapes_and_missing_ones_are_objects() -> None:
-    found = late_decoder(column("png"))(binary(png(3, 2), None, png(2, 2)))
+    found = LateDecoder(column("png"))(binary(png(3, 2), None, png(2, 2)))
     assert found.dtype == object
     assert [None if p is None else p.shape for p in found] == [(2, 3), None, (2, 2)]
 
 
 def test_images_may_be_had_as_pillow_images() -> None:
-    found = late_decoder(column("png"))(binary(png(3, 2), None), as_="object")
+    found = LateDecoder(column("png"))(binary(png(3, 2), None), as_="object")
     assert [getattr(image, "size", None) for image in found] == [(3, 2), None]
 
 
 def test_lists_of_images_are_lists() -> None:
     values = binary(several(png(3, 2), png(1, 1)), several(), None)
-    arrays = late_decoder(column("list[png]"))(values)
+    arrays = LateDecoder(column("list[png]"))(values)
     assert [v if v is None else [a.shape for a in v] for v in arrays] == [
         [(2, 3), (1, 1)],
         [],
         None,
     ]
-    images = late_decoder(column("list[png]"))(values, as_="object")
+    images = LateDecoder(column("list[png]"))(values, as_="object")
     assert [image.size for image in images[0]] == [(3, 2), (1, 1)]
 
 
 def test_an_array_of_jpegs_may_be_empty() -> None:
-    assert late_decoder(column("jpeg_array"))(binary(bytes(4))).tolist() == [[]]
-    assert late_decoder(column("jpegarray"))(binary(bytes(4))).tolist() == [[]]
+    assert LateDecoder(column("jpeg_array"))(binary(bytes(4))).tolist() == [[]]
+    assert LateDecoder(column("jpegarray"))(binary(bytes(4))).tolist() == [[]]
 
 
 @pytest.mark.parametrize(
@@ -83,18 +83,18 @@ def test_an_array_of_jpegs_may_be_empty() -> None:
 )
 def test_texts_become_what_they_stand_for(encoding: str, values: list[Any], encode: Any) -> None:
     texts = pa.array([*map(encode, values), None], pa.string())
-    found = late_decoder(column(encoding))(texts)
+    found = LateDecoder(column(encoding))(texts)
     assert list(map(repr, found)) == [*map(repr, values), "None"]
 
 
 def test_pickles_become_their_objects_if_allowed() -> None:
     values = binary(pickle.dumps({"a": (1, 2)}), pickle.dumps(None), None)
-    assert late_decoder(column("pkl"))(values).tolist() == [{"a": (1, 2)}, None, None]
+    assert LateDecoder(column("pkl"))(values).tolist() == [{"a": (1, 2)}, None, None]
 
 
 def test_pickles_are_refused_unless_allowed(tmp_path: Path) -> None:
     with pytest.raises(UnsafeTypeError, match=r"'x' of file:///data holds pickles") as caught:
-        late_decoder(column("pkl", allowed=False))
+        LateDecoder(column("pkl", allowed=False))
     assert isinstance(caught.value, ValueError)
     assert "allow_unsafe_types=True" in str(caught.value)
     check_safe(column("png", allowed=False))
@@ -116,11 +116,11 @@ def test_pickles_are_refused_unless_allowed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["array", "object"])
 def test_what_cannot_be_decoded_is_named(encoding: str, value: bytes, form: Any) -> None:
     with pytest.raises(CorruptDatasetError, match=r"column 'x' of file:///data .* as ") as caught:
-        late_decoder(column(encoding))(binary(value, value), as_=form)
+        LateDecoder(column(encoding))(binary(value, value), as_=form)
     assert caught.value.url == URL
 
 
 def test_texts_that_cannot_be_decoded_are_named() -> None:
     for encoding, text in (("json", "{"), ("json", "[" * 100_000), ("str_decimal", "x")):
         with pytest.raises(CorruptDatasetError, match="column 'x' of file:///data"):
-            late_decoder(column(encoding))(pa.array([text]))
+            LateDecoder(column(encoding))(pa.array([text]))
