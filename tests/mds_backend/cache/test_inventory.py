@@ -95,3 +95,18 @@ def test_a_shard_that_is_being_brought_stays(source: Path, root: Path) -> None:
     assert [entry.shards for entry in list_cached()] == [1]
     assert clear_cached() == 1000
     assert list(root.iterdir()) == []
+
+
+def test_a_shard_that_is_brought_while_the_cache_is_cleared_stays_ours(
+    source: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (info,) = make_shards(source, 1)
+    files = cache(source)
+    files.open(info)
+    with monkeypatch.context() as patch:
+        name = "mdstorm_backend.cache.inventory.remove_stale_parts"
+        patch.setattr(name, lambda directory: files.open(info))
+        assert clear_cached() == 1000
+    assert [(entry.shards, entry.bytes) for entry in list_cached()] == [(1, 1000)]
+    assert clear_cached() == 1000
+    assert list(root.iterdir()) == []

@@ -105,11 +105,15 @@ def test_azure_without_credentials(azure: AzureServer, monkeypatch: pytest.Monke
 def test_azure_with_a_wrong_key(azure: AzureServer, monkeypatch: pytest.MonkeyPatch) -> None:
     key = base64.b64encode(b"wrong-secret").decode()
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", azure.connection_string(key))
+    location = Location.of(f"abfss://{CONTAINER}@{ACCOUNT}.dfs.core.windows.net/x")
     refused(
-        Location.of(f"abfss://{CONTAINER}@{ACCOUNT}.dfs.core.windows.net/x"),
+        location,
         "Azure storage (abfss:) gives no access",
         "set: AZURE_STORAGE_CONNECTION_STRING)",
     )
+    # What is set after that lets us in.
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", azure.connection_string())
+    assert location.list_names() == []
 
 
 DATABRICKS_URLS = pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from tests.mds_backend.datasets import plan
 from tests.mds_backend.storage.conftest import Store
+from tests.servers.s3 import BUCKET, S3Server
 
 from mdstorm_backend.cache import CacheOptions, read_index, shard_files
 from mdstorm_backend.commit import abandon, commit, mark_directory, remove_dataset
@@ -115,9 +116,14 @@ def test_what_is_missing_is_not_found(store: Store, tmp_path: Path) -> None:
         store.location.download("missing", str(tmp_path / "x"))
 
 
-def test_a_file_that_another_client_wrote_is_seen(store: Store) -> None:
-    assert not store.location.exists("a")
-    assert store.location.list_names() == []
-    Location.of(store.url, {**store.storage_options}).write("a", [b"1"])
-    assert store.location.exists("a")
-    assert store.location.list_names() == ["a"]
+def test_files_that_another_client_writes_are_seen(s3: S3Server) -> None:
+    options = {"endpoint_url": s3.url}
+    ours = Location.of(f"s3://{BUCKET}/shared", options)
+    other = Location.of(ours.url, {**options, "default_fill_cache": False})
+    for count, name in enumerate("abc"):
+        other.write(name, [b"1"])
+        assert ours.exists(name)
+        assert len(ours.list_names()) == count + 1
+    for name in "abc":
+        other.remove(name)
+    assert ours.list_names() == []
