@@ -266,7 +266,8 @@ class Dataset:
         """Where the bytes of the shards come from."""
         from mdstorm_backend.cache import shard_files
 
-        return shard_files(self.location, self.fingerprint, self.cache)
+        shards = self.index.shards
+        return shard_files(self.location, self.fingerprint, self.cache, shards=shards)
 
     def _open(self, number: int) -> MDSShard:
         info = self.index.shards[number]

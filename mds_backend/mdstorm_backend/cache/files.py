@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 from mdstorm_backend.cache.attempts import Sleep, try_again, watched
@@ -42,6 +43,7 @@ def shard_files(
     fingerprint: str,
     options: CacheOptions | None = None,
     *,
+    shards: Iterable[ShardInfo] = (),
     sleep: Sleep = time.sleep,
 ) -> ShardFiles:
     """Return the way to the shards of a dataset.
@@ -59,14 +61,25 @@ def shard_files(
         that was written at another time.
     options : CacheOptions, optional
         How to cache.
+    shards : iterable of ShardInfo, optional
+        The shards that will be opened, so that a limit that is too small is found now.
     sleep : callable, optional
         Makes the pauses between attempts at a download.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If one of `shards` does not fit under the cache's limit.
+    CredentialsError, StorageError
+        If the storage refuses or fails.
     """
     options = options or CacheOptions()
     local = options.directory is None or options.directory == _local_directory(location)
     if local and (location.is_local_disk or location.url.startswith("memory:")):
         return DirectFiles(location, fingerprint, options)
-    return _cache(location, fingerprint, options, sleep)
+    cache = _cache(location, fingerprint, options, sleep)
+    cache.check_limit(shards)
+    return cache
 
 
 def _local_directory(location: Location) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
@@ -202,18 +202,23 @@ class ShardCache:
             del parts[name]
 
     def _reserve(self, info: ShardInfo, record: Record, lock: FileLock) -> None:
-        limit = self.source.options.limit
-        nbytes = info.raw_data.bytes + (info.zip_data.bytes if info.zip_data else 0)
+        limit, nbytes = self.source.options.limit, _room_for(info)
         if limit is None:
             lock.write(replace(record, reserved=nbytes).to_bytes())
             return
-        if nbytes > limit:
-            raise InvalidArgumentError(
-                f"the shard {info.raw_data.basename} of {self.source.location.url} needs {nbytes} "
-                f"bytes in the cache, whose limit is {limit}. Raise the limit (cache_limit), or "
-                "write the dataset with smaller shards"
-            )
+        self.check_limit([info])
         reserve(self._directory, lock, record, nbytes, limit=limit, patience=self.source.patience)
+
+    def check_limit(self, shards: Iterable[ShardInfo]) -> None:
+        """Raise InvalidArgumentError if one of `shards` needs more than the limit."""
+        limit = self.source.options.limit
+        largest = max(shards, key=_room_for, default=None)
+        if limit is not None and largest is not None and _room_for(largest) > limit:
+            raise InvalidArgumentError(
+                f"the shard {largest.raw_data.basename} of {self.source.location.url} needs "
+                f"{_room_for(largest)} bytes in the cache, whose limit is {limit}. Raise the limit "
+                "(cache_limit), or write the dataset with smaller shards"
+            )
 
     def _is_ours(self, file: FileInfo, record: Record) -> bool:
         identity = FileIdentity.at(self._directory.file(file.basename))
@@ -230,6 +235,11 @@ class ShardCache:
                 "directory",
                 url=path,
             )
+
+
+def _room_for(info: ShardInfo) -> int:
+    """Bytes that a shard takes while it is brought."""
+    return info.raw_data.bytes + (info.zip_data.bytes if info.zip_data else 0)
 
 
 def _size(path: str) -> int:

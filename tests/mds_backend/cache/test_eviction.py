@@ -16,8 +16,10 @@ from tests.mds_backend.cache.shards import (
     files_in,
     make_shards,
     no_fault,
+    remote,
 )
 
+from mdstorm_backend.cache import CacheOptions, shard_files
 from mdstorm_backend.cache.directory import CacheDirectory
 from mdstorm_backend.cache.locks import try_lock
 from mdstorm_backend.cache.records import Record
@@ -131,6 +133,16 @@ def test_a_shard_larger_than_the_limit_is_named(
         InvalidArgumentError, match=f"{info.raw_data.basename}.* needs {needed} bytes.*cache_limit"
     ):
         cache(source, directory=local.with_name("other"), limit=needed - 1).open(info)
+
+
+def test_a_limit_that_is_too_small_is_found_at_once_where_the_shards_are_known(
+    source: Path, local: Path
+) -> None:
+    infos = [*make_shards(source, 2), *make_shards(source, 3, 3000)[2:]]
+    options = CacheOptions(directory=str(local), limit=2999)
+    shard_files(remote(source), "f", options, shards=infos[:2])
+    with pytest.raises(InvalidArgumentError, match=f"{infos[2].raw_data.basename}.*3000 bytes"):
+        shard_files(remote(source), "f", options, shards=infos)
 
 
 def test_what_an_evicted_shard_delivered_stays_valid(source: Path, local: Path) -> None:
