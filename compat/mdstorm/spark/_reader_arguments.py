@@ -21,7 +21,7 @@ from mdstorm.spark._fields import field_patterns, select_fields
 from mdstorm.transform import TransformSpec
 from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.elastic import ElasticOrder
-from mdstorm_backend.frameworks.elastic_reading import ElasticShare
+from mdstorm_backend.frameworks.elastic_share import ElasticShare
 from mdstorm_backend.frameworks.nulls import NullPolicy
 from mdstorm_backend.frameworks.reader_options import ReaderOptions
 from mdstorm_backend.order import ExactOrder

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.frameworks.elastic_reading import ElasticReading, ElasticShare
+from mdstorm_backend.frameworks.elastic_reading import ElasticReading
+from mdstorm_backend.frameworks.elastic_share import ElasticShare
 from mdstorm_backend.frameworks.exact_reading import ExactReading
 from mdstorm_backend.frameworks.nulls import NullPolicy
 from mdstorm_backend.frameworks.reading import Reading

@@ -13,18 +13,16 @@ from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.frameworks.dataset_info import DatasetInfo
-from mdstorm_backend.frameworks.elastic_reading import ElasticShare
-from mdstorm_backend.frameworks.formats import column_to_numpy
+from mdstorm_backend.frameworks.elastic_share import ElasticShare
 from mdstorm_backend.frameworks.reader_options import ReaderOptions
 from mdstorm_backend.frameworks.reading import Leg, Reading, Worker
 from mdstorm_backend.frameworks.sample_access import pick
+from mdstorm_backend.frameworks.sample_maker import SampleMaker, of_batch
 from mdstorm_backend.joined_dataset import JoinedDataset
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.read.batch_reader import check_batch_size, check_num_epochs
 from mdstorm_backend.read.block import Block, Transform
-from mdstorm_backend.read.gather import Gatherer
 from mdstorm_backend.read.source import SampleSource
-from mdstorm_backend.read.window import Range, Source, Window
 from mdstorm_backend.stream import Stream, StreamDefaults
 from mdstorm_backend.world import find_world
 
@@ -234,6 +232,7 @@ class StreamingDataset(DatasetInfo, IterableDataset[Any]):
     def go_on_with(self, reading: Reading) -> None:
         """Read as `reading` does from now on: in the order of a state."""
         self.reading, self.options, self.order = reading, reading.options, reading.options.order
+        self.__dict__.pop("_sample", None)
 
     def __len__(self) -> int:
         """Samples of this rank in one epoch."""
@@ -311,40 +310,11 @@ class StreamingDataset(DatasetInfo, IterableDataset[Any]):
 
     def get_item(self, sample_id: int, retry: int = 7) -> Any:
         """Return one sample by its number in stored order, with the values that iterating gives."""
-        if self._decodes_samples:
-            return self.dataset.sample(sample_id, self._columns)
-        options, gather = self._stored
-        number, row = self.dataset.locate(sample_id)
-        source = Source(self.dataset.shard(number), row, row + 1)
-        batch = gather([Range(Window([source], None), 0, 1)])
-        if not options.nulls.is_trivial:
-            batch = options.nulls(batch)
-        return {
-            name: column_to_numpy(values, options.column(name))[0] for name, values in batch.items()
-        }
-
-    @property
-    def _columns(self) -> tuple[str, ...] | None:
-        columns: tuple[str, ...] | None = self._read_options["columns"]
-        return columns
+        return self._sample(sample_id)
 
     @cached_property
-    def _decodes_samples(self) -> bool:
-        """Whether samples are what the format's own decoder gives: nulls need more."""
-        options = self.options
-        if options.transform is not None or options.fill_nulls or options.null_masks:
-            return False
-        return not any(column.has_nulls for column in self.dataset.schema)
-
-    @cached_property
-    def _stored(self) -> tuple[ReaderOptions, Gatherer]:
-        """What reads samples by their numbers: as `options` say, without the transform."""
-        options = replace(self.options, transform=None)
-        return options, Gatherer(options.schema, exact_nulls=not options.nulls.is_trivial)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out what is made again on use."""
-        return {name: value for name, value in self.__dict__.items() if name != "_stored"}
+    def _sample(self) -> SampleMaker:
+        return SampleMaker(self.options)
 
     def __iter__(self) -> Iterator[Any]:
         info = get_worker_info()
@@ -385,17 +355,12 @@ class StreamingDataset(DatasetInfo, IterableDataset[Any]):
         if self._makes_samples:
             yield from map(self.__getitem__, block.numbers())
             return
-        rows = {
-            name: column_to_numpy(values, self.options.column(name))
-            for name, values in block.batch.items()
-        }
-        for sample in zip(*rows.values(), strict=True):
-            yield dict(zip(rows, sample, strict=True))
+        yield from of_batch(block.batch, self.options)
 
     @property
     def _makes_samples(self) -> bool:
         """Whether samples are made one by one, rather than cut out of whole columns."""
-        return overrides(type(self)) or self._decodes_samples
+        return overrides(type(self)) or (self.options.transform is None and self._sample.decodes)
 
 
 def overrides(class_: type) -> bool:

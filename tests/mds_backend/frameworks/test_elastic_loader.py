@@ -24,7 +24,7 @@ from mdstorm_backend.errors import (
     InvalidArgumentError,
     StateMismatchError,
 )
-from mdstorm_backend.frameworks.elastic_reading import ElasticShare
+from mdstorm_backend.frameworks.elastic_share import ElasticShare
 from mdstorm_backend.world import World
 
 TESTS = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from tests.mds_backend.datasets import array_of, write_dataset, write_numbers
 from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.frameworks.elastic_reading import ElasticShare
+from mdstorm_backend.frameworks.elastic_share import ElasticShare
 from mdstorm_backend.frameworks.reader_options import ReaderOptions
 from mdstorm_backend.frameworks.tf_dataset import make_tf_dataset
 from mdstorm_backend.frameworks.torch_dataset import StreamingDataset
