@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.encodings import parse_encoding
-from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError
+from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.index import INDEX_NAME, Index, ShardInfo
-from mdstorm_backend.layout import parse_header
+from mdstorm_backend.lost_schema import check_nulls, restored
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.open_shards import OpenShards
@@ -182,8 +181,9 @@ class Dataset:
     def schema(self) -> Schema:
         """The columns in the order of the DataFrame."""
         index = self.index
-        if not index.extra.get("columns") and (columns := self._columns_of_header()):
-            index = replace(index, extra={**index.extra, "columns": columns})
+        if self._lost_schema and index.shards:
+            first = index.shards[0]
+            index = restored(index, self.files.open(first), url=self._file_url(first))
         schema = schema_of(index, url=self.location.file_url(INDEX_NAME))
         return schema.opened(self.url, allow_unsafe_types=self.allow_unsafe_types)
 
@@ -277,29 +277,14 @@ class Dataset:
             buffer = bytes(buffer)
         url = self._file_url(info)
         shard = MDSShard(buffer, info, self.schema, url=url)
-        if not self.index.extra.get("columns"):
-            self._check_nulls(shard, url)
+        if self._lost_schema:
+            check_nulls(shard)
         return shard
 
-    def _columns_of_header(self) -> Any:
-        """What the first shard's header says of the columns, where the index lost it."""
-        for info in self.index.shards[:1]:
-            data = np.frombuffer(self.files.open(info), np.uint8)
-            _, extra = parse_header(data, info, url=self._file_url(info))
-            if columns := extra.get("columns"):
-                return _with_lengths(columns, Schema.from_shards(self.index.shards))
-        return None
-
-    def _check_nulls(self, shard: MDSShard, url: str) -> None:
-        """Refuse nulls of which the index, which lost the schema, says nothing."""
-        hidden = [n for n in (*shard.validity.rows, *shard.validity.elements) if n in self.schema]
-        if any(not self.schema[name].is_floating for name in hidden):
-            raise CorruptDatasetError(
-                f"{url} holds nulls in {sorted(set(hidden))}, of which the index says nothing: "
-                "another program has written it anew. Restore the index with `mdstorm reindex`, or "
-                "merge the datasets with mdstorm_backend.merge_index",
-                url=url,
-            )
+    @property
+    def _lost_schema(self) -> bool:
+        """Whether the index says nothing of the columns but how they are stored."""
+        return not self.index.extra.get("columns")
 
     def select(self, columns: Sequence[str] | None) -> tuple[str, ...]:
         """Return the names in `columns`, or of all columns for None.
@@ -395,11 +380,3 @@ def _dataset(
 
 def _fingerprint(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
-
-
-def _with_lengths(columns: Any, stored: Schema) -> Any:
-    """Add the lengths of arrays, which all shards together decide, to the columns of a header."""
-    if not isinstance(columns, list) or not all(isinstance(column, dict) for column in columns):
-        return columns
-    lengths = {column.name: column.length for column in stored}
-    return [{**column, "length": lengths.get(column.get("name"))} for column in columns]
