@@ -9,9 +9,8 @@ from collections.abc import Iterable
 from itertools import count
 from typing import Any
 from urllib.parse import parse_qs, unquote
-from wsgiref.types import StartResponse, WSGIEnvironment
 
-from tests.servers.http import Server, respond
+from tests.servers.http import Server, StartResponse, WSGIEnvironment, respond
 
 TOKEN = "dapi-secret-token"
 _MODIFIED = ("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any
-from wsgiref.types import StartResponse, WSGIEnvironment
 
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
+#: Types that the standard library names from Python 3.11 on.
+WSGIEnvironment = dict[str, Any]
+StartResponse = Callable[..., Any]
 WSGIApp = Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]
 #: Gives an answer in place of the server's, or None.
 Fault = Callable[[str, str], "WSGIApp | None"]
