@@ -1,22 +1,28 @@
 """A directory that one writer has for itself, so that two cannot mix their shards.
 
 The ranks of a training job that all write the same dataset come at the same moment, when looking
-whether a file exists does not tell them apart. Creating one does, on a local disk.
+whether a file exists does not tell them apart. A lock does, and it ends with the process that holds
+it, however that ends.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import weakref
 from contextlib import suppress
 
+from mdstorm_backend.cache.locks import FileLock, try_lock
 from mdstorm_backend.errors import DatasetExistsError, WriteError
 from mdstorm_backend.storage import Location
 
-__all__ = ["CLAIM_NAME", "Claim", "taken_error"]
+__all__ = ["CLAIM_NAME", "Claim", "check_free"]
 
-#: Is there while a writer is at work, or after it was killed.
+#: Is there while a writer is at work, which then holds a lock on it, and after one was killed.
 CLAIM_NAME = "_mdstorm_writing"
+
+#: What file systems without locks say; there a directory is as one of an object store.
+_NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}
 
 
 class Claim:
@@ -38,18 +44,10 @@ class Claim:
     def __init__(self, location: Location) -> None:
         if not location.is_local_disk:
             return
-        path = os.path.join(location.path, CLAIM_NAME)
-        try:
-            with open(path, "x") as file:
-                file.write(f"process {os.getpid()}\n")
-        except FileExistsError as error:
-            raise taken_error(location) from error
-        except OSError as error:
-            raise WriteError(
-                f"{location.url} cannot be written to ({error}). Choose a directory that this "
-                "process may write to"
-            ) from error
-        self._finalizer = weakref.finalize(self, _remove, path, os.getpid())
+        lock = _lock(location)
+        if lock is not None:
+            lock.write(f"process {os.getpid()}".encode())
+            self._finalizer = weakref.finalize(self, _give_back, lock, os.getpid())
 
     def release(self) -> None:
         """Give the directory back; a second call does nothing."""
@@ -57,16 +55,47 @@ class Claim:
             self._finalizer()
 
 
-def _remove(path: str, process: int) -> None:
+def _give_back(lock: FileLock, process: int) -> None:
     if os.getpid() == process:  # and not a fork of it
         with suppress(OSError):
-            os.remove(path)
+            lock.remove_file()
+        lock.release()
 
 
-def taken_error(location: Location) -> DatasetExistsError:
-    """Return the error that another writer has a directory."""
+def check_free(location: Location) -> None:
+    """Raise DatasetExistsError if the writer that has a directory of a local disk is at work.
+
+    One that was killed leaves `CLAIM_NAME` there as well, but no lock on it.
+    """
+    lock = _lock(location)
+    if lock is not None:
+        lock.release()
+
+
+def _lock(location: Location) -> FileLock | None:
+    """Lock the directory; None where there are no locks."""
+    path = os.path.join(location.path, CLAIM_NAME)
+    try:
+        lock = try_lock(path)
+    except OSError as error:
+        if error.errno in _NO_LOCKS:
+            os.unlink(path)
+            return None
+        raise WriteError(
+            f"{location.url} cannot be written to ({error}). Choose a directory that this process "
+            "may write to"
+        ) from error
+    if lock is None:
+        raise _taken_error(location)
+    return lock
+
+
+def _taken_error(location: Location) -> DatasetExistsError:
+    holder = ""
+    with suppress(OSError):
+        holder = f" by {bytes(location.read(CLAIM_NAME)).decode().strip()}"
     return DatasetExistsError(
-        f"another writer has the same directory, {location.url}: it holds {CLAIM_NAME}. Write to a "
-        "directory of your own, from one process only; if that writer was killed, remove what it "
-        "left there"
+        f"another writer has the same directory, {location.url}: {CLAIM_NAME} in it is locked"
+        f"{holder}. Write to a directory of your own, from one process only, or finish that writer "
+        "before"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 import tempfile
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -16,13 +17,18 @@ from mdstorm_backend.errors import (
 )
 from mdstorm_backend.index import INDEX_NAME, Index
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.claim import CLAIM_NAME, taken_error
+from mdstorm_backend.write.claim import CLAIM_NAME, check_free
 
 __all__ = ["Path", "Targets", "clear_target", "find_targets"]
 
 Path: TypeAlias = str | os.PathLike[str]
 
 _MARKER_NAME = "_mdstorm"
+
+#: What a writer that was killed leaves in a directory that it had for itself.
+_OF_A_WRITER = re.compile(
+    r"(index\.json|shard\.\d{5,}\.mds(\.(zstd|gz|bz2|br|snappy))?)(\.[0-9a-f]{32}\.tmp)?"
+)
 
 
 @dataclass(frozen=True)
@@ -113,8 +119,8 @@ def clear_target(location: Location, *, exist_ok: bool, first_shard: str) -> Non
     location : Location
         The directory.
     exist_ok : bool
-        Remove the dataset that is there. If a local directory holds anything beyond it, nothing is
-        removed.
+        Remove the dataset that is there, or what a writer that was killed has left of one. If a
+        local directory holds anything beyond it, nothing is removed.
     first_shard : str
         Name of the first file that will be written.
 
@@ -128,14 +134,22 @@ def clear_target(location: Location, *, exist_ok: bool, first_shard: str) -> Non
     names = location.list_names()
     if not names:
         return
-    if CLAIM_NAME in names:
-        raise taken_error(location)
+    if names == ["."]:  # as fsspec lists a file
+        raise DatasetExistsError(f"{location.url} is a file: choose a directory for the dataset")
+    unfinished = location.is_local_disk and CLAIM_NAME in names
+    if unfinished:
+        check_free(location)
     if not exist_ok:
+        what = "what is left of a writer that was killed" if unfinished else "the dataset there"
         raise DatasetExistsError(
             f"Directory is not empty: {location.url} holds {_some(names)}. Choose another "
-            "directory, or replace the dataset that is there with exist_ok=True"
+            f"directory, or replace {what} with exist_ok=True"
         )
     own = _own_files(location, names)
+    if unfinished:
+        # The directory was empty when that writer came.
+        rest = (name for name in names if name not in own)
+        own += [name for name in rest if name == CLAIM_NAME or _OF_A_WRITER.fullmatch(name)]
     foreign = [name for name in names if name not in own]
     if foreign if location.is_local_disk else first_shard in foreign:
         raise DatasetExistsError(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from mdstorm_backend.errors import DatasetExistsError, WriteError
 from mdstorm_backend.storage import Location
+from mdstorm_backend.write import claim
 from mdstorm_backend.write.claim import CLAIM_NAME, Claim
 
 
@@ -20,15 +22,15 @@ def take(directory: Path) -> Claim | None:
 def test_of_many_that_come_at_once_one_gets_the_directory(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         claims = list(pool.map(lambda _: take(tmp_path), range(40)))
-    assert sum(claim is not None for claim in claims) == 1
+    assert sum(one is not None for one in claims) == 1
     assert (tmp_path / CLAIM_NAME).exists()
 
 
 def test_a_directory_that_was_released_can_be_taken_again(tmp_path: Path) -> None:
-    claim = Claim(Location.of(str(tmp_path)))
+    mine = Claim(Location.of(str(tmp_path)))
     assert take(tmp_path) is None
-    claim.release()
-    claim.release()
+    mine.release()
+    mine.release()
     assert take(tmp_path) is not None
 
 
@@ -36,6 +38,20 @@ def test_a_directory_that_cannot_be_written_to_is_an_error(tmp_path: Path) -> No
     with pytest.raises(WriteError, match="cannot be written to") as caught:
         Claim(Location.of(str(tmp_path / "none")))
     assert not isinstance(caught.value, DatasetExistsError)
+
+
+def test_a_file_system_without_locks_has_no_claims(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str) -> None:
+        Path(path).touch()  # as opening does, before locking fails
+        raise OSError(errno.ENOLCK, "No locks available", path)
+
+    monkeypatch.setattr(claim, "try_lock", refuse)
+    first, second = Claim(Location.of(str(tmp_path))), Claim(Location.of(str(tmp_path)))
+    assert list(tmp_path.iterdir()) == []
+    first.release()
+    second.release()
 
 
 def test_elsewhere_nothing_happens() -> None:

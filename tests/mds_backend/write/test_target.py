@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +120,50 @@ def test_without_a_readable_index_nothing_is_owned(tmp_path: Path, content: byte
     with pytest.raises(DatasetExistsError, match="nothing was removed"):
         clear(tmp_path)
     assert files(tmp_path) == ["index.json"]
+
+
+#: Writes two shards and is killed.
+_KILLED = """
+import os, signal, sys
+from mdstorm_backend.mds_writer import MDSWriter
+writer = MDSWriter(columns={"n": "int"}, out=sys.argv[1], size_limit=300)
+for number in range(50):
+    writer.write({"n": number})
+writer._sink.wait()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Path:
+    """The directory of a writer that was killed."""
+    out = tmp_path / "killed"
+    subprocess.run([sys.executable, "-c", _KILLED, str(out)], check=False, timeout=60)
+    assert {"_mdstorm_writing", "shard.00000.mds", "shard.00001.mds"} <= set(files(out))
+    return out
+
+
+def test_what_a_killed_writer_left_is_replaced_on_request(killed: Path) -> None:
+    (killed / f"shard.00002.mds.{'0' * 32}.tmp").write_bytes(b"half")
+    with pytest.raises(DatasetExistsError, match="left of a writer that was killed"):
+        write(killed)
+    write(killed, exist_ok=True)
+    assert files(killed) == ["index.json", "shard.00000.mds"]
+
+
+def test_beside_what_a_killed_writer_left_other_files_are_never_removed(killed: Path) -> None:
+    (killed / "notes.txt").write_text("mine")
+    before = files(killed)
+    with pytest.raises(DatasetExistsError, match=r"holds notes\.txt, .*nothing was removed"):
+        write(killed, exist_ok=True)
+    assert files(killed) == before
+
+
+def test_a_file_is_no_directory(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    for exist_ok in (True, False):
+        with pytest.raises(DatasetExistsError, match=r"notes\.txt is a file: choose a directory"):
+            clear(tmp_path / "notes.txt", exist_ok=exist_ok)
 
 
 def test_an_index_cannot_point_to_files_elsewhere(tmp_path: Path) -> None:
