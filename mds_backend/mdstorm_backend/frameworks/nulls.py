@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, time
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -30,7 +34,8 @@ class NullPolicy:
     fill : mapping of str to value, optional
         What takes the place of nulls in a column. In a column of arrays a number takes the place
         of null elements, and a null array becomes as many of them as every array of the column
-        has, or none where that varies; a sequence takes the place of a null array.
+        has, or none where that varies; a sequence takes the place of a null array, and null
+        elements stay.
     masks : sequence of str, optional
         Columns that get a boolean companion ``<name>_is_null``. Their own nulls become 0 or NaN
         unless `fill` says otherwise.
@@ -74,9 +79,19 @@ class NullPolicy:
 
     def remaining(self, column: Column) -> int:
         """Nulls of a column that are still there afterwards."""
-        if column.name in self.fill or column.name in self.masks:
-            return 0
-        return column.null_count + column.element_null_count
+        after = self.afterwards(column)
+        return after.null_count + after.element_null_count
+
+    def afterwards(self, column: Column) -> Column:
+        """Return a column as it is afterwards."""
+        if not self._is_treated(column):
+            return column
+        stays = _is_row(self.fill.get(column.name))
+        elements = column.element_null_count if stays else 0
+        return replace(column, null_count=0, element_null_count=elements)
+
+    def _is_treated(self, column: Column) -> bool:
+        return column.name in self.fill or column.name in self.masks
 
     def __call__(self, batch: Batch) -> Batch:
         """Fill and mask the nulls of a batch that was read with exact nulls."""
@@ -90,9 +105,9 @@ class NullPolicy:
             return values
         if (column.is_nested or column.is_late) and column.name not in self.fill:
             return values  # delivered as Python objects, which have None
-        if self.remaining(column) == 0:
+        if self._is_treated(column):
             fill = self.fill.get(column.name, _default(column))
-            return _to_values(_filled(values, fill, column), column)
+            return _to_values(_filled(values, fill, column), self.afterwards(column))
         if column.is_numpy():
             return column_to_numpy(values, column)
         return values
@@ -112,26 +127,39 @@ def null_error(name: str, count: int, framework: str) -> NullValueError:
 
 def _check_fill(column: Column, value: Any) -> None:
     """Refuse a value that cannot stand in the column, or not unchanged."""
-    length = column.length if column.is_array else None
-    if isinstance(value, (Sequence, np.ndarray)) and length not in (None, len(value)):
+    is_row = column.is_array and _is_row(value)
+    if is_row and column.length not in (None, len(value)):
         raise InvalidArgumentError(
             f"fill_nulls gives {len(value)} elements for column {column.name!r}, whose arrays all "
-            f"have {length}: give as many, or one number for each of them"
+            f"have {column.length}: give as many, or one number for each of them"
         )
+    type_ = column.arrow_type.value_type if column.is_array else column.arrow_type
     try:
-        if column.is_array and not isinstance(value, (Sequence, np.ndarray)):
-            stored = _scalar(value, column.arrow_type.value_type)
-        else:
-            stored = _scalar(list(value) if column.is_array else value, column.arrow_type)
-        if not stored.is_valid:
-            raise TypeError("a null cannot take the place of a null")
-        if isinstance(value, float) and not column.is_floating and stored.as_py() != value:
-            raise TypeError(f"it would become {stored.as_py()!r}")
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError) as error:
+        for item in value if is_row else [value]:
+            stored = _scalar(item, type_).as_py()
+            if stored is None:
+                raise TypeError("a null cannot take the place of a null")
+            if not _is_kept(item, stored, type_):
+                raise TypeError(f"it would become {stored!r}")
+    except (pa.ArrowException, OverflowError, TypeError) as error:
         raise InvalidArgumentError(
             f"fill_nulls gives {value!r} for column {column.name!r} of type {column.arrow_type}, "
             f"which cannot hold it ({error}): give a value of that type"
         ) from error
+
+
+def _is_row(fill: Any) -> bool:
+    """Whether a value stands for a whole array rather than for its elements."""
+    return isinstance(fill, Sequence) or (isinstance(fill, np.ndarray) and fill.ndim > 0)
+
+
+def _is_kept(value: Any, stored: Any, type_: pa.DataType) -> bool:
+    """Whether a value was stored as it is, but for the digits of a floating-point number."""
+    if pa.types.is_floating(type_):
+        return math.isfinite(stored) or not math.isfinite(value)
+    if pa.types.is_date(type_) and isinstance(value, datetime):
+        return datetime.combine(stored, time.min) == value.replace(tzinfo=None)
+    return not isinstance(value, (float, np.floating, Decimal)) or bool(stored == value)
 
 
 def _default(column: Column) -> Any:
@@ -153,7 +181,7 @@ def _default(column: Column) -> Any:
 def _filled(values: pa.Array, fill: Any, column: Column) -> pa.Array:
     if not column.is_array:
         return pc.fill_null(values, _scalar(fill, values.type))
-    if isinstance(fill, (Sequence, np.ndarray)):
+    if _is_row(fill):
         return _replace_null_rows(values, list(fill))
     elements = _scalar(fill, values.type.value_type)
     filled = _replace_null_rows(values, [fill] * (column.length or 0))
@@ -172,18 +200,15 @@ def _replace_null_rows(values: pa.Array, row: list[Any]) -> pa.ListArray:
 def _scalar(value: Any, type_: pa.DataType) -> pa.Scalar:
     if pa.types.is_temporal(type_) and isinstance(value, int):
         return pa.scalar(value, pa.int32() if pa.types.is_date(type_) else pa.int64()).cast(type_)
+    if isinstance(value, np.datetime64):
+        stored = value.astype("datetime64[D]" if pa.types.is_date(type_) else "datetime64[us]")
+        if stored != value:
+            raise TypeError(f"it would become {stored}")
+        value = stored.item()
     return pa.scalar(value, type_)
 
 
 def _to_values(values: pa.Array, column: Column) -> Values:
     """Return filled values as the column would be without nulls: NumPy where sizes are fixed."""
-    left = values.flatten().null_count if column.is_array else values.null_count
-    plain = Column(
-        column.name,
-        column.encoding,
-        column.spark_type,
-        length=column.length,
-        element_null_count=left if column.is_array else 0,
-    )
-    fixed_size = Column(plain.name, plain.encoding, length=plain.length).is_numpy()
-    return column_to_numpy(values, plain) if fixed_size else values
+    fixed_size = replace(column, element_null_count=0).is_numpy()
+    return column_to_numpy(values, column) if fixed_size else values

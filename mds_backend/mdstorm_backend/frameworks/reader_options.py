@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -111,12 +111,7 @@ class ReaderOptions:
 
     @cached_property
     def _columns(self) -> dict[str, Column]:
-        return {
-            column.name: column
-            if self.nulls.remaining(column)
-            else replace(column, null_count=0, element_null_count=0)
-            for column in self.schema
-        }
+        return {column.name: self.nulls.afterwards(column) for column in self.schema}
 
     def reader(self, batch_size: int, **options: Any) -> BatchReader:
         """Make a reader in the exact order; further `options` are those of `BatchReader`."""

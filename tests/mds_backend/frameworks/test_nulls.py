@@ -175,6 +175,20 @@ def test_filled_integers_stay_integers(tmp_path: Path) -> None:
     assert (found.dtype, found.shape) == (torch.int16, (2, 2))
 
 
+@pytest.mark.parametrize("values", [[[1, 2], [3, None], None], [[1], [3, None], None]], ids=str)
+def test_elements_beside_filled_arrays_stay_null_with_one_dtype(
+    values: list[Any], tmp_path: Path
+) -> None:
+    dataset = write(tmp_path, array_of("integer"), values)
+    loader = torch_loader(dataset, batch_size=1, num_workers=1, fill_nulls={"a": [7, 8]})
+    rows = [row for batch in loader for row in batch["a"]]
+    assert repr(listed(rows)) == repr([[float(n) for n in values[0]], [3.0, NAN], [7.0, 8.0]])
+    assert {row.dtype for row in rows} == {torch.float64}
+    booleans = write(tmp_path / "b", array_of("boolean"), [[True], [None], None])
+    with pytest.raises(NullValueError, match="column 'a' holds 1 nulls"):
+        read(booleans, fill_nulls={"a": [True]})
+
+
 @pytest.mark.parametrize(
     ("spark_type", "values", "expected"),
     [
