@@ -10,6 +10,7 @@ code 1 if a target is missed.
 from __future__ import annotations
 
 import argparse
+import logging
 import subprocess
 import sys
 import tempfile
@@ -50,6 +51,7 @@ def s3_server(folder: Path) -> Iterator[dict[str, str]]:
     import boto3
     from moto.server import ThreadedMotoServer
 
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # not a line for every request
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     server.start()
     try:
