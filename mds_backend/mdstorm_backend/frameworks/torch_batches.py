@@ -13,6 +13,7 @@ from torch.utils.data._utils.pin_memory import pin_memory
 from mdstorm_backend.frameworks.reading import Leg
 from mdstorm_backend.frameworks.torch_dataset import StreamingDataset
 from mdstorm_backend.frameworks.torch_tensors import TorchValues, split_values, to_torch
+from mdstorm_backend.frameworks.worker_guard import end_with_parent
 from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.prefetch import Prefetcher
 
@@ -44,6 +45,8 @@ class DeliveredBatches(IterableDataset[Any]):
 
     def __iter__(self) -> Delivered:
         source, worker = self._source, get_worker_info()
+        if worker is not None:
+            end_with_parent()
         # Blocks of one batch: a view would take its whole block along to the other process.
         part, rows = (worker.id, 1) if worker else (0, None)
         if self._collate is None:

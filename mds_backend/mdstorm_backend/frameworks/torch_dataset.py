@@ -18,6 +18,7 @@ from mdstorm_backend.frameworks.reader_options import ReaderOptions
 from mdstorm_backend.frameworks.reading import Leg, Reading, Worker
 from mdstorm_backend.frameworks.sample_access import pick
 from mdstorm_backend.frameworks.sample_maker import SampleMaker, of_batch
+from mdstorm_backend.frameworks.worker_guard import end_with_parent
 from mdstorm_backend.joined_dataset import JoinedDataset
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.read.batch_reader import check_batch_size, check_num_epochs
@@ -318,6 +319,8 @@ class StreamingDataset(DatasetInfo, IterableDataset[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         info = get_worker_info()
+        if info is not None:
+            end_with_parent()
         worker = (
             Worker()
             if info is None

@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from mdstorm_backend.frameworks.reading import Batching, Leg
 from mdstorm_backend.frameworks.torch_batches import Collate, Delivered, DeliveredBatches
 from mdstorm_backend.frameworks.torch_dataset import StreamingDataset
+from mdstorm_backend.frameworks.worker_guard import end_with_parent
 
 __all__ = ["PersistentWorkers", "from_processes"]
 
@@ -114,6 +115,7 @@ class _Stretches(IterableDataset[Any]):
     def __iter__(self) -> Delivered:
         worker = get_worker_info()
         assert worker is not None
+        end_with_parent()
         token = self._queues[worker.id].get()
         leg = self._source.reading.leg(token, self._batching)
         return iter(DeliveredBatches(self._source, self._collate, leg))
