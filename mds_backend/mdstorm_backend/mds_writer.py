@@ -130,6 +130,8 @@ class MDSWriter:
 
         Raises
         ------
+        ArgumentTypeError
+            If the sample is no mapping.
         MissingColumnError
             If a column is missing.
         EncodingError
@@ -202,6 +204,13 @@ class MDSWriter:
             raise
         self._state = "finished"
         self._progress.close()
+
+    def __reduce__(self) -> Any:
+        raise ArgumentTypeError(
+            "an MDSWriter cannot be copied or sent to another process, since both would write the "
+            "same files: make one in the process that writes, with a directory of its own, and "
+            "merge the directories with merge_index"
+        )
 
     def __enter__(self) -> MDSWriter:
         return self

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import json
 import os
+import pickle
+from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -160,6 +163,15 @@ def test_a_writer_that_is_dropped_gives_the_directory_back(out: Path) -> None:
     write_numbers(out)
 
 
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_writer_cannot_be_copied(out: Path, duplicate: Callable[[object], object]) -> None:
+    with (
+        start(out) as writer,
+        pytest.raises(ArgumentTypeError, match="in the process that writes"),
+    ):
+        duplicate(writer)
+
+
 def test_of_two_writers_with_one_url_the_second_fails_and_the_first_is_unharmed() -> None:
     url = "memory://two/writers"
     first = MDSWriter(columns={"n": "int"}, out=url, size_limit=300)
@@ -242,7 +254,7 @@ def test_the_index_comes_last(monkeypatch: pytest.MonkeyPatch, out: Path) -> Non
         written.append(name)
 
     monkeypatch.setattr(Location, "write", noted)
-    write_numbers(out, max_workers=4)
+    write_numbers(out, max_workers=np.int64(4), retry=np.int64(0))
     assert written[-1] == "index.json"
     assert len(written) == len(index_of(out)["shards"]) + 1
 
@@ -255,6 +267,7 @@ def test_the_index_comes_last(monkeypatch: pytest.MonkeyPatch, out: Path) -> Non
         ({"hashes": ["sha1", "md5"]}, InvalidArgumentError, "unique and in sorted order"),
         ({"size_limit": -1}, InvalidArgumentError, "greater than zero"),
         ({"max_workers": 0}, InvalidArgumentError, "max_workers must be"),
+        ({"max_workers": True}, InvalidArgumentError, "max_workers must be"),
         ({"retry": -1}, InvalidArgumentError, "retry must be"),
         ({"columns": {}}, UnsupportedTypeError, "at least one entry"),
         ({"columns": {"a": "list[str]"}}, UnsupportedTypeError, "is unsupported"),

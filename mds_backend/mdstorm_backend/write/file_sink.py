@@ -12,6 +12,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
+import numpy as np
+
 from mdstorm_backend.errors import (
     DatasetExistsError,
     InvalidArgumentError,
@@ -224,8 +226,9 @@ def _make_directory(location: Location) -> bool:
 def check_counts(max_workers: object, retry: object) -> None:
     """Raise InvalidArgumentError unless these are numbers that a `FileSink` takes."""
     for name, value, least in (("max_workers", max_workers, 1), ("retry", retry, 0)):
-        allowed = value is None and name == "max_workers"
-        if not allowed and not (isinstance(value, int) and value >= least):
+        is_left_out = value is None and name == "max_workers"
+        is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+        if not is_left_out and not (is_whole and value >= least):  # type: ignore[operator]
             raise InvalidArgumentError(
                 f"{name} must be a whole number of at least {least}, found {value!r}"
             )

@@ -11,6 +11,7 @@ import numpy as np
 
 from mdstorm_backend.encodings import Encoding, parse_encoding
 from mdstorm_backend.errors import (
+    ArgumentTypeError,
     EncodingError,
     EncodingRangeError,
     EncodingTypeError,
@@ -65,6 +66,8 @@ class SampleEncoder:
 
         Raises
         ------
+        ArgumentTypeError
+            If it is no mapping.
         MissingColumnError
             If a column is missing.
         EncodingError
@@ -92,6 +95,11 @@ class SampleEncoder:
         for i, name in enumerate(self.names):
             try:
                 value = sample[name]
+            except (IndexError, TypeError) as error:
+                raise ArgumentTypeError(
+                    f"a sample is a dict from column to value, found {type(sample).__name__}: "
+                    f"{_shown(sample)}"
+                ) from error
             except KeyError:
                 raise MissingColumnError(
                     f"a sample has no column {name!r}: it has {sorted(map(str, sample))}. Give "

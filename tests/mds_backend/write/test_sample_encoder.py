@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mdstorm_backend.encodings import SCALAR_DTYPES
 from mdstorm_backend.errors import (
+    ArgumentTypeError,
     EncodingError,
     EncodingRangeError,
     EncodingTypeError,
@@ -17,6 +18,8 @@ from mdstorm_backend.errors import (
     MissingDependencyError,
 )
 from mdstorm_backend.write.sample_encoder import SampleEncoder
+
+MASKED = np.ma.array([1.0, 2.0], mask=[False, True])
 
 
 def encode(columns: dict[str, str], **sample: Any) -> bytes:
@@ -72,7 +75,11 @@ def test_what_is_not_a_plain_number_takes_the_careful_way(value: Any) -> None:
         ("ndarray:int8:2", np.zeros(3, "int8"), EncodingError, (), r"\(3,\) and must be \(2,\)"),
         ("pkl", lambda: None, EncodingError, (), "(?i)pickle"),
         ("json", {1j}, EncodingTypeError, (TypeError,), "serializable"),
-        ("bytes", "x" * 500, EncodingTypeError, (AttributeError,), "'x{79}…: it is a str"),
+        ("bytes", "x" * 500, EncodingTypeError, (AttributeError,), "'x{79}…: it is of type str"),
+        ("ndarray", MASKED, EncodingError, (), "masked elements.*use .filled"),
+        ("ndarray:float64:2", MASKED, EncodingError, (), "masked elements"),
+        ("int", np.ma.masked, EncodingError, (), "masked elements"),
+        ("json", MASKED, EncodingError, (), "masked elements"),
     ],
     ids=str,
 )
@@ -91,6 +98,19 @@ def test_what_does_not_fit_is_an_error_that_names_column_encoding_and_value(
         assert isinstance(caught.value, builtin)
     assert (caught.value.column, caught.value.encoding) == ("a", encoding)
     assert f"column 'a' with encoding {encoding!r}" in str(caught.value)
+
+
+@pytest.mark.parametrize("encoding", ["ndarray", "json"])
+def test_a_masked_array_without_masked_elements_is_an_array(encoding: str) -> None:
+    values = np.arange(3)
+    assert encode({"a": encoding}, a=np.ma.array(values)) == encode({"a": encoding}, a=values)
+
+
+@pytest.mark.parametrize("sample", [None, [1], "abc", 5, {1}])
+@pytest.mark.parametrize("columns", [{"a": "int8"}, {"a": "int8", "b": "str"}])
+def test_what_is_no_sample_is_refused(sample: Any, columns: dict[str, str]) -> None:
+    with pytest.raises(ArgumentTypeError, match=r"a sample is a dict .* found "):
+        SampleEncoder(columns).encode(sample)
 
 
 @pytest.mark.parametrize("columns", [{"a": "int8"}, {"a": "int8", "b": "str"}, {"a": "json"}])

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.encodings import ARRAY_CODES
+from mdstorm_backend.write.values.numbers import check_no_mask
 
 __all__ = ["DTYPE_CODES", "array_encoder"]
 
@@ -65,8 +66,9 @@ def _checked(dtype: np.dtype[np.generic] | None, value: Any) -> npt.NDArray[Any]
     """Return the array in little-endian order."""
     if not isinstance(value, (np.ndarray, np.generic)):
         raise TypeError(
-            f"it is a {type(value).__name__} and must be a NumPy array: use np.asarray(…)"
+            f"it is of type {type(value).__name__} and must be a NumPy array: use np.asarray(…)"
         )
+    check_no_mask(value)
     stored, wanted = value.dtype.name, None if dtype is None else dtype.name
     if stored not in DTYPE_CODES:
         raise ValueError(f"its dtype {stored} is none of {', '.join(sorted(DTYPE_CODES))}")

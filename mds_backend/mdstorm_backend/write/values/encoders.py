@@ -62,4 +62,6 @@ def _checked_encoder(encoding: Encoding) -> Encode:
 def _encode_bytes(value: Any) -> bytes:
     if isinstance(value, bytes):
         return value
-    raise TypeError(f"it is a {type(value).__name__} and must be bytes: convert it with bytes(…)")
+    raise TypeError(
+        f"it is of type {type(value).__name__} and must be bytes: convert it with bytes(…)"
+    )

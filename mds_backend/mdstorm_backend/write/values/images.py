@@ -28,7 +28,7 @@ def encode_image(kind: str, value: Any) -> bytes:
     image_class = importlib.import_module("PIL.Image").Image
     if not isinstance(value, image_class):
         raise TypeError(
-            f"it is a {type(value).__name__} and must be a PIL.Image.Image, or the bytes of one"
+            f"it is of type {type(value).__name__} and must be a PIL image, or its bytes"
         )
     return _ENCODERS[kind](value)
 
@@ -36,17 +36,19 @@ def encode_image(kind: str, value: Any) -> bytes:
 def encode_images(kind: str, value: Any) -> bytes:
     """Encode a list of images of one kind, each of them as `encode_image` does."""
     if not isinstance(value, list):
-        raise TypeError(f"it is a {type(value).__name__} and must be a list of images")
+        raise TypeError(f"it is of type {type(value).__name__} and must be a list of images")
     return bytes(4) + _join([encode_image(kind, image) for image in value])
 
 
 def encode_jpeg_files(value: Any) -> bytes:
     """Encode a sequence of JPEG files, each as bytes."""
     if not isinstance(value, Sequence) or isinstance(value, (str, bytearray)):
-        raise TypeError(f"it is a {type(value).__name__} and must be a list of JPEG files")
+        raise TypeError(f"it is of type {type(value).__name__} and must be a list of JPEG files")
     for file in value:
         if not isinstance(file, (bytes, bytearray)):
-            raise TypeError(f"it holds a {type(file).__name__} and must hold JPEG files as bytes")
+            raise TypeError(
+                f"it holds a value of type {type(file).__name__} and must hold JPEG files as bytes"
+            )
     return _join(value)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["encode_number"]
+__all__ = ["check_no_mask", "encode_number"]
 
 
 def encode_number(dtype: np.dtype[np.generic], value: Any) -> bytes:
@@ -32,8 +32,18 @@ def encode_number(dtype: np.dtype[np.generic], value: Any) -> bytes:
     return _encode_int(dtype, number)
 
 
+def check_no_mask(value: Any) -> None:
+    """Raise ValueError if `value` is a NumPy array in which elements are masked."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise ValueError(
+            "it has masked elements, which the format has no word for: use .filled(…), or store "
+            "the mask as a column of its own"
+        )
+
+
 def _plain(value: Any) -> Any:
     """Python number (or text, or other object) behind whatever NumPy takes for one number."""
+    check_no_mask(value)
     array = np.asarray(value)
     if array.size != 1:
         raise TypeError(f"it is {array.size} values and must be one number")
@@ -46,7 +56,7 @@ def _plain(value: Any) -> Any:
 
 def _encode_float(dtype: np.dtype[np.generic], number: Any) -> bytes:
     if isinstance(number, complex) or not (hasattr(number, "__float__") or isinstance(number, str)):
-        raise TypeError(f"it is a {type(number).__name__} and must be a number")
+        raise TypeError(f"it is of type {type(number).__name__} and must be a number")
     exact = float(number)
     with np.errstate(over="ignore"):
         stored = np.array(exact, dtype)
@@ -69,7 +79,7 @@ def _whole(number: Any) -> int:
     if hasattr(number, "__index__"):
         return operator.index(number)
     if not hasattr(number, "__float__"):
-        raise TypeError(f"it is a {type(number).__name__} and must be an integer")
+        raise TypeError(f"it is of type {type(number).__name__} and must be an integer")
     try:
         whole = int(number)
     except (OverflowError, ValueError) as error:  # an infinity, NaN

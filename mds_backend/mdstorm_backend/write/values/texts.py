@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from mdstorm_backend.write.values.numbers import check_no_mask
+
 __all__ = ["TEXT_ENCODERS"]
 
 
@@ -18,14 +20,14 @@ def _encode_str(value: Any) -> bytes:
         return value.encode()
     if isinstance(value, bytes):
         return value
-    raise TypeError(f"it is a {type(value).__name__} and must be a str")
+    raise TypeError(f"it is of type {type(value).__name__} and must be a str")
 
 
 def _encode_int(value: Any) -> bytes:
     if isinstance(value, bytes):
         return value
     if not isinstance(value, (int, np.integer)):
-        raise TypeError(f"it is a {type(value).__name__} and must be an int")
+        raise TypeError(f"it is of type {type(value).__name__} and must be an int")
     return str(operator.index(value)).encode()
 
 
@@ -33,7 +35,7 @@ def _encode_float(value: Any) -> bytes:
     if isinstance(value, bytes):
         return value
     if not isinstance(value, float):
-        raise TypeError(f"it is a {type(value).__name__} and must be a float: use float(…)")
+        raise TypeError(f"it is of type {type(value).__name__} and must be a float: use float(…)")
     return float.__repr__(value).encode()
 
 
@@ -41,14 +43,17 @@ def _encode_decimal(value: Any) -> bytes:
     if isinstance(value, bytes):
         return value
     if not isinstance(value, Decimal):
-        raise TypeError(f"it is a {type(value).__name__} and must be a decimal.Decimal")
+        raise TypeError(f"it is of type {type(value).__name__} and must be a decimal.Decimal")
     return str(value).encode()
 
 
 def _encode_json(value: Any) -> bytes:
     if isinstance(value, bytes):
         return value
-    return json.dumps(value.tolist() if isinstance(value, np.ndarray) else value).encode()
+    if isinstance(value, np.ndarray):
+        check_no_mask(value)
+        value = value.tolist()
+    return json.dumps(value).encode()
 
 
 #: Encoding → its function.
