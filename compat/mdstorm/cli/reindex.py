@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import click
@@ -43,5 +44,5 @@ def reindex(
         click.echo(
             f"{report.url}/index.json lists {counted(report.shards, 'shard')} with "
             f"{counted(report.rows, 'row')}. "
-            f"Check them with: mdstorm verify {report.url}"
+            f"Check them with: mdstorm verify {shlex.quote(report.url)}"
         )

@@ -95,7 +95,9 @@ class _Checker:
         self._add(text.replace(f" of {self._url} ", " "))
 
     def _note(self, text: str) -> None:
-        self._found.notes.append(Problem(self._file.basename, text))
+        note = Problem(self._file.basename, text)
+        if note not in self._found.notes:
+            self._found.notes.append(note)
 
     def _check_file(self, file: FileInfo, data: Buffer, what: str) -> None:
         """Compare the size and every recorded hash."""

@@ -43,7 +43,8 @@ class VerifyReport:
     problems : tuple of Problem
         What is wrong; empty for a dataset that is as it was written.
     notes : tuple of Problem
-        What could not be checked, and files that do not belong to the dataset.
+        What could not be checked, the same in many shards once; and files that do not belong to the
+        dataset.
     """
 
     url: str

@@ -76,16 +76,16 @@ def verify(
             on_progress(len(shards), len(shards))
     else:
         failed = {problem.file for problem in problems}
-        checks = _check_shards(
+        tally = _check_shards(
             [shard for shard in shards if _stored_name(shard) not in failed],
             lambda shard: check_shard(location, shard, schema),
             threads,
             on_progress,
         )
-        problems += [problem for check in checks for problem in check.problems]
-        notes += [note for check in checks for note in check.notes]
+        problems += tally.problems
+        notes += tally.notes
         if not problems:
-            problems += _check_counts(dataset, checks)
+            problems += _check_counts(dataset, tally)
     return VerifyReport(
         url=location.url,
         quick=quick,
@@ -147,44 +147,67 @@ def _size(location: Location, name: str) -> int | None:
         return None
 
 
+class _Tally:
+    """What the checks of the shards have found, summed up: there may be very many of them."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self.nulls: Counter[str] = Counter()
+        self.null_elements: Counter[str] = Counter()
+        self._notes: Counter[str] = Counter()
+        self._noted_in: dict[str, str] = {}
+
+    def add(self, check: ShardCheck) -> None:
+        self.problems += check.problems
+        self.nulls.update(check.null_counts)
+        self.null_elements.update(check.element_null_counts)
+        for note in check.notes:
+            self._notes[note.problem] += 1
+            self._noted_in.setdefault(note.problem, note.file)
+
+    @property
+    def notes(self) -> list[Problem]:
+        """One for all shards of which the same is noted."""
+        others = {text: count - 1 for text, count in self._notes.items()}
+        return [
+            Problem(file, f"{text} (also in {others[text]:,} more)" if others[text] else text)
+            for text, file in self._noted_in.items()
+        ]
+
+
 def _check_shards(
     shards: list[ShardInfo],
     check: Callable[[ShardInfo], ShardCheck],
     threads: int,
     on_progress: _Progress | None,
-) -> list[ShardCheck]:
-    """Check shards in threads; the results are in the order of the shards."""
-    found: list[ShardCheck] = []
+) -> _Tally:
+    """Check shards in threads; what is found is in the order of the shards."""
+    tally = _Tally()
     with ThreadPoolExecutor(threads) as pool:
         try:
-            for result in pool.map(check, shards):
-                found.append(result)
+            for done, result in enumerate(pool.map(check, shards), 1):
+                tally.add(result)
                 if on_progress is not None:
-                    on_progress(len(found), len(shards))
+                    on_progress(done, len(shards))
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    return found
+    return tally
 
 
-def _check_counts(dataset: Dataset, checks: Iterable[ShardCheck]) -> list[Problem]:
+def _check_counts(dataset: Dataset, tally: _Tally) -> list[Problem]:
     """Compare what the index counts with what the shards hold."""
     problems = []
     extra = dataset.index.extra
     if not extra.get("columns"):
-        return _check_no_nulls(checks)
+        return _check_no_nulls(tally)
     stated = extra.get("num_rows", len(dataset))
     if stated != len(dataset):
         problems.append(f"counts {stated} rows, and its shards hold {len(dataset)}")
-    rows: Counter[str] = Counter()
-    elements: Counter[str] = Counter()
-    for check in checks:
-        rows.update(check.null_counts)
-        elements.update(check.element_null_counts)
     for column in dataset.schema:
         for what, count, found in (
-            ("nulls", column.null_count, rows[column.name]),
-            ("null elements", column.element_null_count, elements[column.name]),
+            ("nulls", column.null_count, tally.nulls[column.name]),
+            ("null elements", column.element_null_count, tally.null_elements[column.name]),
         ):
             if count != found:
                 problems.append(
@@ -193,9 +216,9 @@ def _check_counts(dataset: Dataset, checks: Iterable[ShardCheck]) -> list[Proble
     return [Problem(INDEX_NAME, problem) for problem in problems]
 
 
-def _check_no_nulls(checks: Iterable[ShardCheck]) -> list[Problem]:
+def _check_no_nulls(tally: _Tally) -> list[Problem]:
     """Look for nulls that an index without a schema, which counts none, hides."""
-    hidden = {name for c in checks for name in (*c.null_counts, *c.element_null_counts)}
+    hidden = {*tally.nulls, *tally.null_elements}
     if not hidden:
         return []
     return [

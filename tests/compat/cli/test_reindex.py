@@ -44,3 +44,9 @@ def test_a_process_rebuilds_the_index(
     done = run_process("reindex", dataset)
     assert (done.returncode, done.stderr) == (0, "")
     assert (dataset / "index.json").exists()
+
+
+def test_the_command_that_comes_next_can_be_copied(dataset: Path, run: Run) -> None:
+    moved = dataset.rename(dataset.parent / "my data")
+    (moved / "index.json").unlink()
+    assert f"mdstorm verify 'file://{moved}'" in run("reindex", moved).stdout

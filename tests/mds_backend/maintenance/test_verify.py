@@ -151,6 +151,21 @@ def test_a_hash_that_nobody_knows_is_noted(tmp_path: Path) -> None:
     ]
 
 
+def test_what_is_noted_of_many_shards_is_noted_once(tmp_path: Path) -> None:
+    write_numbers(tmp_path, 500, compression="zstd")
+
+    def change(index: Any) -> None:
+        for shard in index["shards"]:
+            for file in (shard["raw_data"], shard["zip_data"]):
+                file["hashes"] = {"sha9": "00"}
+
+    change_index(tmp_path, change)
+    first, *others = shard_files(tmp_path)
+    (note,) = verify(str(tmp_path)).notes
+    assert note.file == first.name
+    assert note.problem.endswith(f"was not checked (also in {len(others)} more)")
+
+
 def test_a_compressed_file_that_cannot_be_decompressed_is_named(tmp_path: Path) -> None:
     write_numbers(tmp_path, 500, compression="zstd")
     file = shard_files(tmp_path)[1]
