@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 HERE = Path(__file__).resolve().parent
@@ -168,7 +169,7 @@ def show(outcomes: list[Outcome], figures: Figures) -> None:
         bound = outcome.theirs is None
         sign = "< " if bound else ">= "
         compared.add_row(
-            outcome.name,
+            escape(outcome.name),
             _number(outcome.ours),
             "" if outcome.theirs is None else _number(outcome.theirs),
             "" if outcome.ratio is None else f"{outcome.ratio:,.1f}",
