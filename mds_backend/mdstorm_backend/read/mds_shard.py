@@ -169,7 +169,8 @@ class MDSShard:
         dict
             Columns without a Spark type as MosaicML Streaming decodes them: a Python integer for
             ``int``, NumPy scalars and (owned, writable) arrays, Pillow images that are not decoded
-            yet, what JSON and pickles stand for. Columns with one as rows of `read`. None for null.
+            yet, what JSON and pickles stand for. Columns with one as rows of `read`, but arrays
+            that have no null elements as NumPy arrays. None for null.
 
         Raises
         ------

@@ -2,7 +2,8 @@
 
 Without a Spark type a value is what MosaicML Streaming gives: a Python integer for ``int``, NumPy
 scalars, arrays, images that are not decoded yet, what a text or a pickle stands for. With one it is
-what the reading core gives for the row.
+what the reading core gives for the row, and arrays are NumPy arrays, of ``datetime64`` for dates
+and timestamps; but in a column with null elements they are lists.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ OfRow: TypeAlias = Callable[[int], Any]
 
 #: The number of 1970-01-01 among Python's dates.
 _EPOCH = date(1970, 1, 1).toordinal()
+_DAYS = np.dtype("datetime64[D]")
 
 
 class ValueDecoder:
@@ -56,7 +58,9 @@ class ValueDecoder:
         self._dtype = view_dtype(self.column) if self._is_typed else self._encoding.dtype
         #: Whether the value is a Python object rather than a NumPy one.
         self._to_python = self._encoding.kind == "int" or (
-            self._is_typed and not self.column.is_numpy(exact_nulls=True)
+            self._is_typed
+            and not self.column.is_array
+            and not self.column.is_numpy(exact_nulls=True)
         )
 
     @property
@@ -69,15 +73,19 @@ class ValueDecoder:
             # What stands in the place of a null need not be decodable.
             is_plain = not self._is_typed or pa.types.is_decimal(self.column.arrow_type)
             return self.column.null_count > 0 or not is_plain
+        if self.column.element_null_count:
+            return True
         if not self._is_typed or self._is_date:
             return False
-        if self._dtype is None or self.column.element_null_count:
-            return True
-        return self._to_python and not _is_number(self.column)
+        return self._dtype is None or (self._to_python and not _is_number(self.column.arrow_type))
 
     @property
     def _is_date(self) -> bool:
-        return self._is_typed and bool(pa.types.is_date(self.column.arrow_type))
+        """Whether values, or the elements of arrays, are dates."""
+        if not self._is_typed:
+            return False
+        type_ = self.column.arrow_type
+        return bool(pa.types.is_date(type_.value_type if self.column.is_array else type_))
 
     def of_row(self) -> OfRow:
         """Return the function for a column of samples of one size."""
@@ -115,8 +123,10 @@ class ValueDecoder:
     def _of_array(self, decode: OfSpan) -> OfSpan:
         if not self._is_typed:
             return decode
+        if self._is_date:
+            return lambda start, stop: decode(start, stop).astype(_DAYS)
         dtype = self._dtype
-        return lambda start, stop: decode(start, stop).view(dtype).tolist()
+        return lambda start, stop: decode(start, stop).view(dtype)
 
     def _view(self, start: int, count: int, stride: int) -> npt.NDArray[Any]:
         """Return all places where a value may begin as an array of values."""
@@ -131,16 +141,16 @@ class ValueDecoder:
         return view
 
     def _of_view(self, view: npt.NDArray[Any]) -> OfRow:
-        if self._is_date:
-            get = view.item
-            if self._to_python:
-                return lambda place: date.fromordinal(get(place) + _EPOCH)
-            return lambda place: np.datetime64(get(place), "D")
-        if not self._encoding.shape:
-            return view.item if self._to_python else view.__getitem__
+        if self._encoding.shape:
+            if self._is_date:
+                return lambda place: view[place].astype(_DAYS)
+            return lambda place: view[place].copy()
+        get = view.item
+        if not self._is_date:
+            return get if self._to_python else view.__getitem__
         if self._to_python:
-            return lambda place: view[place].tolist()
-        return lambda place: view[place].copy()
+            return lambda place: date.fromordinal(get(place) + _EPOCH)
+        return lambda place: np.datetime64(get(place), "D")
 
 
 def _with_scale(number: Decimal, scale: int) -> Decimal:
@@ -149,8 +159,7 @@ def _with_scale(number: Decimal, scale: int) -> Decimal:
     return number
 
 
-def _is_number(column: Column) -> bool:
-    type_ = column.arrow_type.value_type if column.is_array else column.arrow_type
+def _is_number(type_: pa.DataType) -> bool:
     types = pa.types
     return bool(types.is_integer(type_) or types.is_floating(type_) or types.is_boolean(type_))
 

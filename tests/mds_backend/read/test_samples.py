@@ -28,7 +28,7 @@ from mdstorm_backend.errors import (
     UnsafeTypeError,
     UnsupportedEncodingError,
 )
-from mdstorm_backend.frameworks.formats import to_numpy
+from mdstorm_backend.frameworks.formats import column_to_numpy, to_numpy
 from mdstorm_backend.read.mds_shard import MDSShard
 
 few = settings(deadline=None, max_examples=60)
@@ -36,10 +36,16 @@ few = settings(deadline=None, max_examples=60)
 
 def by_core(shard: MDSShard, row: int, columns: Sequence[str]) -> dict[str, Any]:
     batch = shard.read(np.array([row]), columns, exact_nulls=True)
-    return {
-        name: values[0] if isinstance(values, np.ndarray) else values[0].as_py()
-        for name, values in batch.items()
-    }
+    sample = {}
+    for name, values in batch.items():
+        column = shard.schema[name]
+        if isinstance(values, np.ndarray):
+            sample[name] = values[0]
+        elif column.is_array and not column.element_null_count:
+            sample[name] = column_to_numpy(values, column)[0]
+        else:
+            sample[name] = values[0].as_py()
+    return sample
 
 
 def identity(value: Any) -> Any:
