@@ -25,12 +25,14 @@ with_interop = MDSTORM_INTEROP_PYTHON="$(CURDIR)/$(INTEROP)/bin/python"
 export SPARK_LOCAL_IP ?= 127.0.0.1
 
 .DEFAULT_GOAL := test
-.NOTPARALLEL:
 .DELETE_ON_ERROR:
 .PHONY: test demo benchmark parity lint format test-dev test-connect test-lowest \
 	test-interop java environments clean distclean
 
-test: java lint test-dev test-connect test-lowest
+# The legs side by side, two at a time: most tests keep one core busy.
+test: java lint environments
+	$(MAKE) --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) \
+		test-dev test-connect test-lowest
 
 demo: java $(DEV)/.complete
 	$(call with_spark,$(DEV)) $(DEV)/bin/python examples/quickstart.py
