@@ -11,8 +11,9 @@ from mdstorm_backend.cache.attempts import Sleep, try_again, watched
 from mdstorm_backend.cache.directory import CacheDirectory, default_directory
 from mdstorm_backend.cache.download import check_hash
 from mdstorm_backend.cache.options import CacheOptions
+from mdstorm_backend.cache.records import FileIdentity, Record
 from mdstorm_backend.cache.shard_cache import ShardCache
-from mdstorm_backend.cache.source import ShardSource, check_hash_is_recorded
+from mdstorm_backend.cache.source import ShardSource, check_hash_is_recorded, origin
 from mdstorm_backend.compression import decompress
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError, StorageError
 from mdstorm_backend.index import INDEX_NAME, FileInfo, ShardInfo
@@ -35,6 +36,15 @@ class ShardFiles(Protocol):
             If it does not hold what the index says.
         CredentialsError, StorageError
             If the storage refuses or fails, or the cache directory cannot be used.
+        """
+
+    def discard(self, info: ShardInfo) -> bool:
+        """Forget the copy of a shard whose content turned out to be damaged.
+
+        Returns
+        -------
+        bool
+            Whether `open` brings it anew. If not, there is none, or it is not ours to remove.
         """
 
 
@@ -151,16 +161,36 @@ class DirectFiles:
     def open(self, info: ShardInfo) -> Buffer:
         """Return the bytes of a shard, as `ShardFiles` says."""
         check_hash_is_recorded(info, self._options.validate_hash)
+        packed = info.zip_data
         try:
-            return self._read(info.raw_data)
+            if packed is None or not self._is_outdated(info):
+                return self._read(info.raw_data)
         except FileNotFoundError as error:
-            if info.zip_data is None:
+            if packed is None:
                 raise self._gone(info.raw_data) from error
         if not self._location.is_local_disk:
-            return self._decompressed(info, info.zip_data)
+            return self._decompressed(info, packed)
+        return self._copies().open(info)
+
+    def discard(self, info: ShardInfo) -> bool:
+        """Forget a decompressed copy, as `ShardFiles` says."""
+        if info.zip_data is None or not self._location.is_local_disk:
+            return False
+        return self._copies().discard(info)
+
+    def _copies(self) -> ShardCache:
         if self._cache is None:
             self._cache = _cache(self._location, self._fingerprint, self._options)
-        return self._cache.open(info)
+        return self._cache
+
+    def _is_outdated(self, info: ShardInfo) -> bool:
+        """Whether a cache made a file beside the compressed one, which was replaced since then."""
+        if not self._location.is_local_disk:
+            return False
+        directory, name = CacheDirectory(self._location.path), info.raw_data.basename
+        record = Record.at(directory.record(name))
+        ours = FileIdentity.at(directory.file(name)) == record.files.get(name)
+        return ours and record.is_from_another(origin(self._location, info))
 
     def _read(self, file: FileInfo) -> Buffer:
         """Read or map a file, and check it: its size each time, its hash once."""

@@ -62,6 +62,8 @@ class Record:
         The files that this cache made, by their names in the directory.
     checked : dict of str to FileIdentity
         The uncompressed shard that passed a hash, by the name of the hash.
+    source : FileIdentity or None
+        The file they were made from, if that is on a disk of this machine.
     reserved : int
         Bytes that a download under way is going to take.
     """
@@ -69,7 +71,12 @@ class Record:
     dataset: str = ""
     files: dict[str, FileIdentity] = field(default_factory=dict)
     checked: dict[str, FileIdentity] = field(default_factory=dict)
+    source: FileIdentity | None = None
     reserved: int = 0
+
+    def is_from_another(self, origin: FileIdentity | None) -> bool:
+        """Whether the files were made from another file than `origin`, as far as one can tell."""
+        return None not in (origin, self.source) and origin != self.source
 
     @property
     def nbytes(self) -> int:
@@ -93,6 +100,7 @@ class Record:
                 dataset=str(value["dataset"]),
                 files=_identities(value["files"]),
                 checked=_identities(value["checked"]),
+                source=FileIdentity(**value["source"]) if value["source"] else None,
                 reserved=int(value["reserved"]),
             )
         except (KeyError, TypeError, ValueError):

@@ -12,8 +12,8 @@ from typing import Any
 from mdstorm_backend.cache.download import check_hash, mapped
 from mdstorm_backend.cache.locks import FileLock, wait_for_lock
 from mdstorm_backend.cache.records import FileIdentity, Record
-from mdstorm_backend.cache.source import ShardSource, check_hash_is_recorded
-from mdstorm_backend.cache.space import remove_stale_parts, reserve
+from mdstorm_backend.cache.source import ShardSource, check_hash_is_recorded, origin
+from mdstorm_backend.cache.space import remove_files, remove_stale_parts, reserve
 from mdstorm_backend.errors import (
     CorruptDatasetError,
     InvalidArgumentError,
@@ -79,6 +79,19 @@ class ShardCache:
         except OSError as error:
             raise self._directory.failure(error) from error
 
+    def discard(self, info: ShardInfo) -> bool:
+        """Forget a shard that turned out to be damaged, as `ShardFiles` says."""
+        path = self._directory.file(info.raw_data.basename)
+        try:
+            with self._lock(info) as lock:
+                remove_files(self._directory, lock)
+                if self._exclusive:
+                    with suppress(FileNotFoundError):
+                        os.unlink(path)
+        except OSError:  # whoever asks has an error already, of the damage
+            return False
+        return not os.path.exists(path)
+
     def _find(self, info: ShardInfo) -> Buffer | None:
         """Map the shard if it is there, in the right state and checked; takes no lock."""
         try:
@@ -89,7 +102,7 @@ class ShardCache:
             identity = FileIdentity.of(os.fstat(fd))
             note = self._directory.record(info.raw_data.basename)
             record = Record.at(note)
-            if not self._is_current(info.raw_data, identity, record):
+            if not self._is_current(info, identity, record):
                 return None
             hash_name = self.source.options.validate_hash
             if hash_name is not None and record.checked.get(hash_name) != identity:
@@ -102,12 +115,12 @@ class ShardCache:
         finally:
             os.close(fd)
 
-    def _is_current(self, file: FileInfo, identity: FileIdentity, record: Record) -> bool:
-        """Whether a file has the right size, and was not brought for another dataset."""
-        outdated = record.dataset != self.source.fingerprint and identity == record.files.get(
-            file.basename
+    def _is_current(self, info: ShardInfo, identity: FileIdentity, record: Record) -> bool:
+        """Whether a file has the right size, and is not one of ours that is outdated."""
+        ours = identity == record.files.get(info.raw_data.basename)
+        return identity.size == info.raw_data.bytes and not (
+            ours and self.source.is_outdated(info, record)
         )
-        return identity.size == file.bytes and not outdated
 
     @contextmanager
     def _lock(self, info: ShardInfo) -> Iterator[FileLock]:
@@ -136,7 +149,7 @@ class ShardCache:
         record = Record.from_bytes(lock.read())
         path = self._directory.file(info.raw_data.basename)
         identity = FileIdentity.at(path)
-        if identity is None or not self._is_current(info.raw_data, identity, record):
+        if identity is None or not self._is_current(info, identity, record):
             return None
         hash_name = self.source.options.validate_hash
         if hash_name is not None and record.checked.get(hash_name) != identity:
@@ -158,10 +171,11 @@ class ShardCache:
         if info.zip_data is not None and self.source.options.keep_zip:
             self._refuse_to_replace(info.zip_data, record)
         parts: dict[str, str] = {}
+        made_from = origin(self.source.location, info)
         try:
             self._reserve(info, record, lock)
             self.source.make_parts(info, record, lock, parts)
-            self._put(info, record, lock, parts)
+            self._put(info, replace(record, source=made_from), lock, parts)
         except BaseException:
             for part in parts.values():
                 with suppress(OSError):
@@ -191,7 +205,12 @@ class ShardCache:
         identities = {name: FileIdentity.of(os.stat(part)) for name, part in parts.items()}
         hash_name = self.source.options.validate_hash
         checked = {hash_name: identities[info.raw_data.basename]} if hash_name else {}
-        note = Record(self.source.fingerprint, {**record.files, **identities}, checked)
+        note = replace(
+            record,
+            dataset=self.source.fingerprint,
+            files={**record.files, **identities},
+            checked=checked,
+        )
         for name in parts:
             os.makedirs(os.path.dirname(self._directory.file(name)), exist_ok=True)
         # Noted first: a file in its place that no record claims would never be removed.

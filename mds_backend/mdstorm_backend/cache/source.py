@@ -17,7 +17,7 @@ from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError
 from mdstorm_backend.index import FileInfo, ShardInfo
 from mdstorm_backend.storage import Location
 
-__all__ = ["ShardSource", "check_hash_is_recorded"]
+__all__ = ["ShardSource", "check_hash_is_recorded", "origin"]
 
 #: Seconds that decompressing a shard may take, and hashing it.
 _WORK = 60.0
@@ -53,6 +53,12 @@ class ShardSource:
         retry = self.options.retry
         pauses = sum(1.5 * min(2.0**attempt, LONGEST_PAUSE) for attempt in range(retry - 1))
         return retry * self.options.timeout + pauses + _WORK
+
+    def is_outdated(self, info: ShardInfo, record: Record) -> bool:
+        """Whether files were made for another state of the dataset, or from another file."""
+        return record.dataset != self.fingerprint or record.is_from_another(
+            origin(self.location, info)
+        )
 
     def make_parts(
         self, info: ShardInfo, record: Record, lock: FileLock, parts: dict[str, str]
@@ -107,7 +113,7 @@ class ShardSource:
         if identity is None or identity.size != file.bytes:
             return False
         ours = record.files.get(file.basename) == identity
-        if ours and record.dataset != self.fingerprint:
+        if ours and self.is_outdated(info, record):
             return False
         try:
             if self.options.validate_hash is not None:
@@ -135,6 +141,13 @@ class ShardSource:
             ) from error
         with open(raw, "wb") as target:
             target.write(content)
+
+
+def origin(location: Location, info: ShardInfo) -> FileIdentity | None:
+    """Identity of the file that a shard is made from; None if it is remote, or gone."""
+    if not location.is_local_disk:
+        return None
+    return FileIdentity.at(os.path.join(location.path, (info.zip_data or info.raw_data).basename))
 
 
 def check_hash_is_recorded(info: ShardInfo, hash_name: str | None) -> None:

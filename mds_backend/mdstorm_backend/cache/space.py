@@ -16,7 +16,7 @@ from mdstorm_backend.cache.locks import FileLock, try_lock
 from mdstorm_backend.cache.records import FileIdentity, Record, is_record
 from mdstorm_backend.errors import StorageError
 
-__all__ = ["evict", "remove_stale_parts", "reserve"]
+__all__ = ["evict", "remove_files", "remove_stale_parts", "reserve"]
 
 _PAUSE = 0.02
 
@@ -95,13 +95,18 @@ def evict(directory: CacheDirectory, path: str) -> int:
     if lock is None:
         return 0
     with lock:
-        record = Record.from_bytes(lock.read())
-        for name, identity in record.files.items():
-            file = directory.file(name)
-            if FileIdentity.at(file) == identity:
-                os.unlink(file)
-        lock.write(b"")
-        return record.nbytes
+        return remove_files(directory, lock)
+
+
+def remove_files(directory: CacheDirectory, lock: FileLock) -> int:
+    """Remove the files of the record that is locked; return the bytes that no longer count."""
+    record = Record.from_bytes(lock.read())
+    for name, identity in record.files.items():
+        file = directory.file(name)
+        if FileIdentity.at(file) == identity:
+            os.unlink(file)
+    lock.write(b"")
+    return record.nbytes
 
 
 def remove_stale_parts(directory: CacheDirectory) -> None:

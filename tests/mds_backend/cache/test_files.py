@@ -62,6 +62,16 @@ def test_files_of_this_machine_are_read(
     assert bytes(again.open(infos[0])) == contents(infos)[0]
 
 
+def test_only_copies_are_discarded(source: Path) -> None:
+    for compression in (None, "zstd"):
+        directory = source / str(compression)
+        (info,) = make_shards(directory, 1, compression=compression)
+        files = shard_files(Location.of(str(directory)), FINGERPRINT)
+        files.open(info)
+        assert files.discard(info) is bool(compression)
+        assert bytes(files.open(info)) == contents([info])[0]
+
+
 def test_uncompressed_files_on_a_disk_are_mapped_and_not_copied(
     source: Path, tmp_path: Path
 ) -> None:
@@ -102,6 +112,24 @@ def test_a_disk_is_copied_from_where_another_directory_is_named(source: Path, lo
     options = CacheOptions(directory=str(local))
     shard_files(Location.of(str(source)), FINGERPRINT, options).open(info)
     assert files_in(local) == [info.raw_data.basename]
+
+
+@pytest.mark.parametrize("keep_zip", [False, True])
+@pytest.mark.parametrize("where", ["default", "beside", "elsewhere"])
+def test_a_file_of_this_machine_that_was_replaced_is_decompressed_again(
+    where: str, keep_zip: bool, source: Path, local: Path
+) -> None:
+    directory = {"default": None, "beside": str(source), "elsewhere": str(local)}[where]
+    (info,) = make_shards(source, 1, compression="zstd", hashes=[], seed=1)
+    options = CacheOptions(directory=directory, keep_zip=keep_zip)
+    files = shard_files(Location.of(str(source)), FINGERPRINT, options)
+    assert bytes(files.open(info)) == contents([info], seed=1)[0]
+    (same,) = make_shards(source / "new", 1, compression="zstd", hashes=[])
+    assert same == info
+    assert info.zip_data is not None
+    (source / "new" / info.zip_data.basename).replace(source / info.zip_data.basename)
+    for reader in (shard_files(Location.of(str(source)), FINGERPRINT), files):
+        assert bytes(reader.open(info)) == contents([info])[0]
 
 
 @COMPRESSIONS

@@ -187,6 +187,56 @@ def test_files_of_a_former_state_of_the_dataset_are_brought_anew(
     assert bytes(files.open(new)) == contents([new], seed=1)[0]
 
 
+@pytest.mark.parametrize("keep_zip", [False, True])
+@COMPRESSIONS
+def test_a_shard_that_turned_out_damaged_is_brought_anew(
+    compression: str | None,
+    keep_zip: bool,
+    source: Path,
+    local: Path,
+    storage: type[RemoteFileSystem],
+) -> None:
+    for options in ({}, {"directory": local}):
+        (bad,) = make_shards(source, 1, compression=compression, hashes=[], seed=1)
+        files = cache(source, keep_zip=keep_zip, **options)
+        files.open(bad)
+        (good,) = make_shards(source, 1, compression=compression, hashes=[])
+        assert good == bad
+        assert files.discard(good)
+        assert bytes(files.open(good)) == contents([good])[0]
+        assert set(storage.downloads.values()) == {2}
+        storage.reset()
+
+
+def test_in_the_default_directory_a_file_that_somebody_changed_is_discarded(
+    source: Path, tmp_path: Path
+) -> None:
+    (info,) = make_shards(source, 1)
+    files = cache(source)
+    files.open(info)
+    (path,) = (tmp_path / "default cache").rglob(info.raw_data.basename)
+    path.write_bytes(b"x" * info.raw_data.bytes)
+    assert bytes(files.open(info)) == path.read_bytes()
+    assert files.discard(info)
+    assert bytes(files.open(info)) == contents([info])[0]
+
+
+def test_somebody_elses_file_is_not_discarded(source: Path, local: Path) -> None:
+    (info,) = make_shards(local, 1)
+    assert not cache(source, directory=local).discard(info)
+    assert files_in(local) == [info.raw_data.basename]
+
+
+def test_nothing_is_discarded_where_nothing_can_be_written(
+    source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (info,) = make_shards(source, 1)
+    files = cache(source, directory=local)
+    files.open(info)
+    monkeypatch.setattr("os.unlink", forbidden)
+    assert not files.discard(info)
+
+
 @COMPRESSIONS
 @pytest.mark.parametrize("fault", [truncated, damaged, disconnected], ids=lambda f: f.__name__)
 def test_a_failed_download_is_tried_again(
