@@ -134,6 +134,11 @@ class Stream:
     def __repr__(self) -> str:
         return f"Stream(remote={self.remote!r}, local={self.local!r}, split={self.split!r})"
 
+    @property
+    def is_weighted(self) -> bool:
+        """Whether it was given a proportion, repeat or choose."""
+        return self._weights.weighting is not None
+
     def shape(self, dataset: Dataset) -> StreamShape:
         """Return what the order needs to know of it."""
         return replace(self._weights, shard_sizes=dataset.shard_sizes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -193,9 +194,18 @@ class ElasticReading:
             "order": "elastic",
             "dataset": self.options.dataset.fingerprint,
             "first_epoch": state["epoch"] if first_epoch is None else first_epoch,
-            "settings": {name: getattr(order, name) for name in _SETTINGS},
+            "settings": self._settings(),
         }
         return {**state, "mdstorm": ours}
+
+    def _settings(self) -> dict[str, Any]:
+        """What else decides the samples of an epoch, in a few plain values."""
+        order = self.share.order
+        counts = [weight.choose for weight in order.weights(self.streams)]
+        return {
+            **{name: getattr(order, name) for name in _SETTINGS},
+            "weights": hashlib.sha256(repr(counts).encode()).hexdigest()[:8],
+        }
 
     def load_state_dict(self, state: object) -> None:
         """Let the next epoch be the one in which a state was taken, from there on.
@@ -217,11 +227,10 @@ class ElasticReading:
                 "the state was not taken in the order 'elastic', so it does not say which samples "
                 "are to be skipped. Load it where it was taken"
             )
-        order = self.share.order
         here: dict[str, Any] = {"dataset": self.options.dataset.fingerprint}
         there = {"dataset": ours.get("dataset")}
         if state.get("sample_in_epoch"):  # between epochs settings may change
-            here |= {name: getattr(order, name) for name in _SETTINGS}
+            here |= self._settings()
             there |= dict(ours.get("settings") or {})
         wrong = [
             f"{name}: {there.get(name)!r} there, {value!r} here"

@@ -184,7 +184,10 @@ class StreamingDataset(DatasetInfo, IterableDataset[Any]):
             order = ElasticShare(order, find_world(), states_batch_size=batch_size is not None)
         elif isinstance(order, ElasticOrder):
             order = ElasticShare(order, find_world())
-        self.order = order.resolved() if isinstance(order, ExactOrder) else order
+        elif isinstance(order, ExactOrder):
+            order = order.resolved()
+            _check_unweighted(self.streams)
+        self.order = order
         check_num_epochs(num_epochs)
         self.num_epochs = num_epochs if num_epochs is None else int(num_epochs)
         self._read_options: dict[str, Any] = {
@@ -198,17 +201,7 @@ class StreamingDataset(DatasetInfo, IterableDataset[Any]):
             "predownload": predownload,
         }
         if opens:
-            self._weigh_streams()
-
-    def _weigh_streams(self) -> None:
-        """Open the streams and work out what each has of an epoch."""
-        assert isinstance(self.order, ElasticShare)
-        shapes = tuple(s.shape(d) for s, d in zip(self.streams, self.parts, strict=True))
-        weights = self.order.order.weights(shapes)
-        for stream, weight in zip(self.streams, weights, strict=True):
-            stream.derive(weight)
-        self.order = replace(self.order, streams=shapes)
-        _ = self.reading  # copies in worker processes are to count the same epochs
+            _ = self.reading  # copies in worker processes are to count the same epochs
 
     @cached_property
     def parts(self) -> list[Dataset]:
@@ -223,7 +216,17 @@ class StreamingDataset(DatasetInfo, IterableDataset[Any]):
     @cached_property
     def options(self) -> ReaderOptions:
         """How it is read."""
+        if isinstance(self.order, ElasticShare) and not self.order.streams:
+            self.order = self._weighed(self.order)
         return ReaderOptions(self.dataset, self.order, **self._read_options)
+
+    def _weighed(self, share: ElasticShare) -> ElasticShare:
+        """Work out what each stream has of an epoch."""
+        shapes = tuple(s.shape(d) for s, d in zip(self.streams, self.parts, strict=True))
+        weights = share.order.weights(shapes)
+        for stream, weight in zip(self.streams, weights, strict=True):
+            stream.derive(weight)
+        return replace(share, streams=shapes)
 
     @cached_property
     def reading(self) -> Reading:
@@ -372,6 +375,14 @@ def overrides(class_: type) -> bool:
         getattr(class_, method) is not getattr(StreamingDataset, method)
         for method in ("__getitem__", "get_item")
     )
+
+
+def _check_unweighted(streams: Sequence[Stream]) -> None:
+    if weighted := [stream for stream in streams if stream.is_weighted]:
+        raise InvalidArgumentError(
+            f"{weighted[0]!r} has a weight, and in the exact order every sample comes once: leave "
+            "proportion, repeat and choose out, or read in the elastic order"
+        )
 
 
 def _only_stream(

@@ -11,12 +11,19 @@ import pytest
 from tests.mds_backend.datasets import write_dataset, write_numbers
 from tests.mds_backend.frameworks.loaders import column
 
-from mdstorm_backend import Stream, StreamingDataLoader, StreamingDataset
+from mdstorm_backend import (
+    ElasticOrder,
+    ExactOrder,
+    Stream,
+    StreamingDataLoader,
+    StreamingDataset,
+)
 from mdstorm_backend.errors import (
     ArgumentTypeError,
     CorruptDatasetError,
     DatasetNotFoundError,
     InvalidArgumentError,
+    StateMismatchError,
 )
 from mdstorm_backend.world import find_world
 
@@ -112,6 +119,26 @@ def test_weights_are_worked_out_and_streams_can_be_used_again(data: Path) -> Non
     assert (again.epoch_size, dataset.epoch_size) == (80, 40)
     assert [stream.choose for stream in given] == [40, 20, 20]
     assert len(list(dataset)) == 40
+
+
+def test_weights_hold_in_an_order_that_was_given(data: Path) -> None:
+    given = streams(data, {"choose": 3}, {"choose": 0}, {"repeat": 0.5})
+    dataset = StreamingDataset(streams=given, order=ElasticOrder(batch_size=4))
+    found = [sample["number"] // 100 for sample in dataset]
+    assert [found.count(stream) for stream in range(3)] == [3, 0, 15]
+    assert (dataset.epoch_size, given[2].choose) == (18, 15)
+    with pytest.raises(InvalidArgumentError, match="has a weight, and in the exact order"):
+        StreamingDataset(streams=given, order=ExactOrder())
+
+
+@pytest.mark.parametrize("world_size", [1, 3])
+def test_streams_can_be_read_in_the_exact_order(data: Path, world_size: int) -> None:
+    found = []
+    for rank in range(world_size):
+        order = ExactOrder(seed=1, window=25, rank=rank, world_size=world_size)
+        loader = StreamingDataLoader(StreamingDataset(streams=streams(data), order=order), 7)
+        found += [n for batch in column(loader) for n in batch]
+    assert sorted(found) == [*range(10), *range(100, 120), *range(200, 230)]
 
 
 @pytest.mark.parametrize(
@@ -243,3 +270,12 @@ def test_a_stream_without_samples_gives_none(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="No matching data is available"):
         assert list(empty) == []
     assert len(empty) == 0
+
+
+def test_a_state_of_other_weights_is_refused_within_an_epoch(data: Path) -> None:
+    one, other = (
+        StreamingDataset(streams=streams(data, {}, {"choose": n}, {}), batch_size=4) for n in (3, 4)
+    )
+    other.load_state_dict(one.state_dict(0, True))
+    with pytest.raises(StateMismatchError, match="weights: "):
+        other.load_state_dict({**one.state_dict(4, True), "epoch": 0})
