@@ -12,18 +12,21 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from mdstorm_backend.encodings import parse_encoding
-from mdstorm_backend.errors import WriteError
-from mdstorm_backend.index import INDEX_NAME, Index
+from mdstorm_backend.errors import CredentialsError, DatasetExistsError, WriteError
+from mdstorm_backend.index import INDEX_NAME, Index, ShardInfo
 from mdstorm_backend.schema import FORMAT_VERSION, Column, Schema
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.shard_writer import ShardReport
+from mdstorm_backend.write.directories import DEFAULT_RETRY, retried, unwritable
+from mdstorm_backend.write.shard_format import ShardReport
 
 __all__ = [
     "MARKER_NAME",
     "abandon",
     "build_index",
+    "check_seen",
     "commit",
     "mark_directory",
     "remove_dataset",
@@ -55,10 +58,7 @@ def mark_directory(location: Location) -> None:
         location.make_directory()
         location.write(MARKER_NAME, [b"This directory was made by mdstorm.\n"])
     except OSError as error:
-        raise WriteError(
-            f"{location.url} cannot be written to ({error}). Choose a directory that this process "
-            "and the Spark executors may write to"
-        ) from error
+        raise unwritable(location, error) from error
 
 
 def commit(
@@ -70,30 +70,12 @@ def commit(
 
     Raises
     ------
-    WriteError
-        If a shard is not where it was reported, because executors wrote to disks of their own, or
-        if another job has published a dataset there in the meantime.
+    WriteError, DatasetExistsError
+        As `check_seen`.
     """
     infos = [report.info for report in reports]
-    names = {(info.zip_data or info.raw_data).basename: info for info in infos}
-    sizes = dict(location.list_sizes())
-    missing = [
-        name
-        for name, info in names.items()
-        if sizes.get(name) != (info.zip_data or info.raw_data).bytes
-    ]
-    if missing:
-        raise WriteError(
-            f"{len(missing)} of {len(names)} shards that the Spark executors wrote to "
-            f"{location.url} cannot be seen from the driver ({missing[0]} is the first). Choose a "
-            "directory that the driver and all executors share, such as a mounted volume or an "
-            "object store"
-        )
-    if INDEX_NAME in sizes:
-        raise WriteError(
-            f"another job has written a dataset to {location.url} in the meantime. It is left as "
-            "it is; write to a directory of your own"
-        )
+    names = {(info.zip_data or info.raw_data).basename for info in infos}
+    sizes = check_seen(location, infos, [INDEX_NAME])
     index = build_index(schema, reports)
     write_index(location, index)
     for name in shards_of(job, sizes):
@@ -102,9 +84,56 @@ def commit(
     return index
 
 
-def build_index(schema: Schema, reports: Sequence[ShardReport]) -> Index:
-    """Return the index of the shards of `reports`, in that order, with their nulls counted."""
+def check_seen(
+    location: Location, shards: Iterable[ShardInfo], indexes: Iterable[str]
+) -> dict[str, int]:
+    """Make sure that shards are where they were reported, and that no other dataset is.
+
+    Parameters
+    ----------
+    shards : iterable of ShardInfo
+        The shards, their files named relative to `location`.
+    indexes : iterable of str
+        Names of the index files that are going to be written.
+
+    Returns
+    -------
+    dict of str to int
+        The files that are there, and their sizes.
+
+    Raises
+    ------
+    WriteError
+        If a shard is not there, because executors wrote to disks of their own.
+    DatasetExistsError
+        If another job has published a dataset there in the meantime.
+    """
+    expected = [shard.zip_data or shard.raw_data for shard in shards]
+    sizes = dict(location.list_sizes())
+    missing = [file.basename for file in expected if sizes.get(file.basename) != file.bytes]
+    if missing:
+        raise WriteError(
+            f"{len(missing)} of {len(expected)} shards that the Spark executors wrote to "
+            f"{location.url} cannot be seen from the driver ({missing[0]} is the first). Choose a "
+            "directory that the driver and all executors share, such as a mounted volume or an "
+            "object store"
+        )
+    if not sizes.keys().isdisjoint(indexes):
+        raise DatasetExistsError(
+            f"another job has written a dataset to {location.url} in the meantime. It is left as "
+            "it is; write to a directory of your own"
+        )
+    return sizes
+
+
+def build_index(schema: Schema | None, reports: Sequence[ShardReport]) -> Index:
+    """Return the index of the shards of `reports`, in that order, with their nulls counted.
+
+    Without a schema it says nothing beyond the format.
+    """
     shards = tuple(report.info for report in reports)
+    if schema is None:
+        return Index(shards, {})
     columns = tuple(_with_counts(column, reports) for column in schema)
     extra = {
         "version": FORMAT_VERSION,
@@ -114,17 +143,26 @@ def build_index(schema: Schema, reports: Sequence[ShardReport]) -> Index:
     return Index(shards, extra)
 
 
-def write_index(location: Location, index: Index) -> None:
+def write_index(location: Location, index: Index | bytes, *, retry: int = DEFAULT_RETRY) -> None:
     """Write the index, which makes the directory a dataset, and read it back.
 
     Raises
     ------
     WriteError
-        If it reads back as something else.
+        If it cannot be written, or reads back as something else.
     """
-    content = index.to_bytes()
-    location.write(INDEX_NAME, [content])
-    if bytes(location.read(INDEX_NAME)) != content:
+    content = index.to_bytes() if isinstance(index, Index) else index
+    try:
+        retried(location, partial(location.write, INDEX_NAME, [content]), retry)
+        found = retried(location, partial(location.read, INDEX_NAME), retry)
+    except CredentialsError:
+        raise
+    except OSError as error:
+        raise WriteError(
+            f"{location.file_url(INDEX_NAME)} could not be written ({error!r}), and without it "
+            "nothing there counts as a dataset. See to the storage and try again"
+        ) from error
+    if bytes(found) != content:
         raise WriteError(
             f"{location.file_url(INDEX_NAME)} does not read back as it was written. Another "
             "process writes to the same directory, or its storage is at fault: choose another "

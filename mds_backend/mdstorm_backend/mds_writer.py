@@ -11,12 +11,13 @@ import pyarrow as pa
 from mdstorm_backend.commit import build_index
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, WriteError
 from mdstorm_backend.hashes import check_hashes
-from mdstorm_backend.index import INDEX_NAME, Index
+from mdstorm_backend.index import INDEX_NAME
 from mdstorm_backend.write.arrow_plan import check_columns
+from mdstorm_backend.write.directories import DEFAULT_RETRY
 from mdstorm_backend.write.file_sink import FileSink, check_counts
 from mdstorm_backend.write.mixed_shards import MixedShards
 from mdstorm_backend.write.progress import FileProgress
-from mdstorm_backend.write.shard_format import FullShard, ShardFormat, ShardReport
+from mdstorm_backend.write.shard_format import FullShard, ShardFormat
 from mdstorm_backend.write.shard_store import ShardStore
 from mdstorm_backend.write.size_limit import parse_size_limit
 from mdstorm_backend.write.target import Path, clear_target, find_targets
@@ -90,7 +91,7 @@ class MDSWriter:
         size_limit: int | str | None = 1 << 26,
         progress_bar: bool = False,
         max_workers: int | None = None,
-        retry: int = 2,
+        retry: int = DEFAULT_RETRY,
         exist_ok: bool = False,
         storage_options: dict[str, Any] | None = None,
         **unknown: Any,
@@ -196,7 +197,7 @@ class MDSWriter:
             raise self._closed_error()
         try:
             self._shards.flush()
-            index = self._index(self._store.finish())
+            index = build_index(self._shards.plan, self._store.finish())
             self._sink.write(INDEX_NAME, [index.to_bytes()])
             self._sink.close()
         except BaseException:
@@ -238,11 +239,6 @@ class MDSWriter:
         except BaseException:
             self._abandon()
             raise
-
-    def _index(self, reports: list[ShardReport]) -> Index:
-        if self._shards.plan is None:
-            return Index(tuple(report.info for report in reports), {})
-        return build_index(self._shards.plan, reports)
 
     def _abandon(self) -> None:
         self._state = "abandoned"

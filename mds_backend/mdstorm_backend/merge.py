@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from mdstorm_backend.commit import write_index
 from mdstorm_backend.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
@@ -17,6 +18,7 @@ from mdstorm_backend.errors import (
 from mdstorm_backend.index import INDEX_NAME, Index
 from mdstorm_backend.merged_parts import Part, merge_parts
 from mdstorm_backend.storage import Location
+from mdstorm_backend.write.directories import make_directory
 from mdstorm_backend.write.target import Path, Targets, find_targets
 
 __all__ = ["merge_index"]
@@ -162,9 +164,8 @@ def _write(targets: Targets, index: Index) -> None:
         _check_replaceable(location, index)
     content = _to_bytes(index)
     for location in targets.to_write:
-        if location.url.startswith("file:///"):  # object stores have no directories
-            location.make_directory()
-        location.write(INDEX_NAME, [content])
+        make_directory(location)
+        write_index(location, content)
 
 
 def _check_replaceable(location: Location, index: Index) -> None:

@@ -1,14 +1,30 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.mds_backend.datasets import array_of, plan, write_dataset, write_numbers, write_shards
 
-from mdstorm_backend.commit import MARKER_NAME, commit, mark_directory, remove_dataset
+from mdstorm_backend.commit import (
+    MARKER_NAME,
+    commit,
+    mark_directory,
+    remove_dataset,
+    write_index,
+)
 from mdstorm_backend.dataset import open_dataset
-from mdstorm_backend.errors import DatasetNotFoundError, MDStormError, WriteError
+from mdstorm_backend.errors import (
+    CredentialsError,
+    DatasetNotFoundError,
+    MDStormError,
+    StorageError,
+    WriteError,
+)
+from mdstorm_backend.index import Index
+from mdstorm_backend.merge import merge_index
 from mdstorm_backend.storage import Location
+from mdstorm_backend.write import directories
 
 FIELDS = {"number": "long"}
 
@@ -141,3 +157,51 @@ def test_a_directory_that_cannot_be_made_is_a_write_error(tmp_path: Path) -> Non
     with pytest.raises(WriteError, match="cannot be written to") as caught:
         mark_directory(Location.of(str(tmp_path / "file" / "data")))
     assert "Choose a directory" in str(caught.value)
+
+
+@pytest.fixture
+def failures(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
+    """What writing a file raises, one error a time, until there are none."""
+    errors: list[Exception] = []
+    write = Location.write
+
+    def fail(self: Location, name: str, buffers: Any) -> None:
+        if errors:
+            raise errors.pop(0)
+        write(self, name, buffers)
+
+    monkeypatch.setattr(Location, "write", fail)
+    monkeypatch.setattr(directories.time, "sleep", lambda seconds: None)
+    return errors
+
+
+def test_writing_an_index_elsewhere_is_tried_again(failures: list[Exception]) -> None:
+    location = Location.of("memory://index/again")
+    failures += [OSError("one"), StorageError("two")]
+    write_index(location, Index((), {}))
+    assert location.list_names() == ["index.json"]
+
+
+@pytest.mark.parametrize(("url", "count"), [("memory://index/down", 3), ("", 1)])
+def test_an_index_that_cannot_be_written_is_an_error(
+    url: str, count: int, tmp_path: Path, failures: list[Exception]
+) -> None:
+    failures += [OSError("down")] * count
+    with pytest.raises(WriteError, match=r"index\.json could not be written .*down"):
+        write_index(Location.of(url or str(tmp_path)), Index((), {}))
+    assert failures == []
+
+
+def test_refused_credentials_stay_what_they_are(failures: list[Exception]) -> None:
+    failures.append(CredentialsError("who are you?"))
+    with pytest.raises(CredentialsError, match="who are you"):
+        write_index(Location.of("memory://index/refused"), Index((), {}), retry=0)
+
+
+def test_a_merged_index_is_tried_again(failures: list[Exception]) -> None:
+    index = Index((), {}).to_bytes()
+    Location.of("memory://index/merged").write("a/index.json", [index])
+    failures.append(OSError("down"))
+    merge_index("memory://index/merged")
+    assert failures == []
+    assert open_dataset("memory://index/merged").index == Index((), {})

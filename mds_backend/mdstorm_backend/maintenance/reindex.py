@@ -245,10 +245,7 @@ def _index_of(location: Location, names: list[ShardName], found: list[_Found]) -
             )
     reports = [one.report for one in found]
     url = location.file_url(INDEX_NAME)
-    if first is None:
-        index = Index(tuple(report.info for report in reports), {})
-    else:
-        index = build_index(first, reports)
+    index = build_index(first, reports)
     schema_of(index, url=url)
     return Index.from_bytes(index.to_bytes(), url=url)
 

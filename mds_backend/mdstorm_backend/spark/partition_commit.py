@@ -9,14 +9,15 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from mdstorm_backend.commit import build_index, shards_of, write_index
-from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError, WriteError
-from mdstorm_backend.index import INDEX_NAME, Index
+from mdstorm_backend.commit import build_index, check_seen, shards_of, write_index
+from mdstorm_backend.errors import InvalidArgumentError, WriteError
+from mdstorm_backend.index import INDEX_NAME
 from mdstorm_backend.merged_parts import Part, merge_parts
 from mdstorm_backend.schema import Schema
 from mdstorm_backend.spark.partition_writer import PartitionJob, directory_name
 from mdstorm_backend.storage import Location
 from mdstorm_backend.user_warnings import warn_user
+from mdstorm_backend.write.directories import make_directory
 from mdstorm_backend.write.shard_format import ShardReport
 
 __all__ = ["abandon_partitions", "make_directories", "publish_partitions"]
@@ -27,23 +28,14 @@ _logger = logging.getLogger(__name__)
 
 
 def make_directories(job: PartitionJob) -> list[Location]:
-    """Make the directories of a job where storage has such a thing, and return them.
+    """Make the directories of a job that are not there, and return them.
 
     Raises
     ------
     WriteError
         If one cannot be made.
     """
-    made = [place for place in job.locations if place.url.startswith("file:///")]
-    for location in made:
-        try:
-            location.make_directory()
-        except OSError as error:
-            raise WriteError(
-                f"{location.url} cannot be written to ({error}). Choose a directory that this "
-                "process and the Spark executors may write to"
-            ) from error
-    return made
+    return [location for location in job.locations if make_directory(location)]
 
 
 def publish_partitions(
@@ -98,12 +90,12 @@ def abandon_partitions(job: PartitionJob, made: Sequence[Location]) -> None:
         try:
             names = location.list_names()
             shards = shards_of(job.job, names)
-            directories = sorted({posixpath.dirname(name) for name in shards})
             for name in shards:
                 location.remove(name)
+            if location.url.startswith("file:///"):
+                for directory in sorted({posixpath.dirname(name) for name in shards}):
+                    location.child(directory).remove_directory_if_empty()
             if location in made:
-                for name in directories:
-                    location.child(name).remove_directory_if_empty()
                 location.remove_directory_if_empty()
         except Exception:
             _logger.warning("could not clean up %s after a failure", location.url, exc_info=True)
@@ -114,36 +106,12 @@ def _parts(schema: Schema | None, reports: Sequence[str]) -> list[Part]:
     partitions: dict[int, list[ShardReport]] = {}
     for value in sorted(map(json.loads, reports), key=lambda v: (v["partition"], v["sequence"])):
         partitions.setdefault(value["partition"], []).append(ShardReport.from_json(value))
-    return [Part(directory_name(n), _index(schema, found)) for n, found in partitions.items()]
-
-
-def _index(schema: Schema | None, reports: Sequence[ShardReport]) -> Index:
-    if schema is None:
-        return Index(tuple(report.info for report in reports), {})
-    return build_index(schema, reports)
+    return [Part(directory_name(n), build_index(schema, found)) for n, found in partitions.items()]
 
 
 def _check_seen(location: Location, parts: Sequence[Part]) -> None:
-    expected = {
-        file.basename: file.bytes
-        for part in parts
-        for file in (shard.zip_data or shard.raw_data for shard in part.shards)
-    }
-    sizes = dict(location.list_sizes())
-    missing = [name for name, size in expected.items() if sizes.get(name) != size]
-    if missing:
-        raise WriteError(
-            f"{len(missing)} of {len(expected)} shards that the Spark executors wrote to "
-            f"{location.url} cannot be seen from the driver ({missing[0]} is the first). Choose a "
-            "directory that the driver and all executors share, such as a mounted volume or an "
-            "object store"
-        )
     indexes = [INDEX_NAME, *(posixpath.join(part.directory, INDEX_NAME) for part in parts)]
-    if not sizes.keys().isdisjoint(indexes):
-        raise DatasetExistsError(
-            f"another job has written a dataset to {location.url} in the meantime. It is left as "
-            "it is; write to a directory of your own"
-        )
+    check_seen(location, [shard for part in parts for shard in part.shards], indexes)
 
 
 def _publish(job: PartitionJob, location: Location, parts: Sequence[Part], merged: bool) -> None:
@@ -153,14 +121,14 @@ def _publish(job: PartitionJob, location: Location, parts: Sequence[Part], merge
             location.remove(name)
     try:
         with ThreadPoolExecutor(min(_MAX_THREADS, len(parts))) as pool:
-            list(pool.map(partial(_write_part, location), parts))
+            list(pool.map(partial(_write_part, job, location), parts))
         if merged:
-            write_index(location, merge_parts(parts, location.url))
+            write_index(location, merge_parts(parts, location.url), retry=job.retry)
     except BaseException:
         for name in (INDEX_NAME, *(posixpath.join(p.directory, INDEX_NAME) for p in parts)):
             location.remove(name)
         raise
 
 
-def _write_part(location: Location, part: Part) -> None:
-    write_index(location.child(part.directory), part.index)
+def _write_part(job: PartitionJob, location: Location, part: Part) -> None:
+    write_index(location.child(part.directory), part.index, retry=job.retry)

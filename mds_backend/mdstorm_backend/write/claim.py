@@ -13,8 +13,9 @@ import weakref
 from contextlib import suppress
 
 from mdstorm_backend.cache.locks import FileLock, try_lock
-from mdstorm_backend.errors import DatasetExistsError, WriteError
+from mdstorm_backend.errors import DatasetExistsError
 from mdstorm_backend.storage import Location
+from mdstorm_backend.write.directories import unwritable
 
 __all__ = ["CLAIM_NAME", "Claim", "check_free"]
 
@@ -81,10 +82,7 @@ def _lock(location: Location) -> FileLock | None:
         if error.errno in _NO_LOCKS:
             os.unlink(path)
             return None
-        raise WriteError(
-            f"{location.url} cannot be written to ({error}). Choose a directory that this process "
-            "may write to"
-        ) from error
+        raise unwritable(location, error) from error
     if lock is None:
         raise _taken_error(location)
     return lock

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
-import random
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import TypeVar
 
 import numpy as np
 
@@ -23,15 +19,13 @@ from mdstorm_backend.errors import (
 )
 from mdstorm_backend.storage import Buffer, Location
 from mdstorm_backend.write.claim import Claim
+from mdstorm_backend.write.directories import DEFAULT_RETRY, make_directory, retried
 
 __all__ = ["FileSink", "check_counts"]
 
 #: Threads, where the caller does not say: enough to hide the latency of an object store, and few
 #: enough for memory, since each holds a shard.
 _WORKERS = 4
-_FIRST_PAUSE_SECONDS = 0.5
-
-_Result = TypeVar("_Result")
 
 _logger = logging.getLogger(__name__)
 
@@ -67,7 +61,7 @@ class FileSink:
         locations: Sequence[Location],
         *,
         max_workers: int | None = None,
-        retry: int = 2,
+        retry: int = DEFAULT_RETRY,
         exclusive: bool = False,
         on_file: Callable[[int], None] = lambda size: None,
     ) -> None:
@@ -83,7 +77,7 @@ class FileSink:
         self._claims: list[Claim] = []
         try:
             for location in self._locations:
-                if _make_directory(location):
+                if make_directory(location):
                     self._made.append(location)
                 if exclusive:
                     self._claims.append(Claim(location))
@@ -171,14 +165,14 @@ class FileSink:
 
     def _write_one(self, location: Location, name: str, content: Sequence[Buffer]) -> None:
         try:
-            if self._with_retries(location, partial(location.exists, name)):
+            if retried(location, partial(location.exists, name), self._retry):
                 raise DatasetExistsError(
                     f"{location.file_url(name)} appeared while this dataset was being written: "
                     "another writer has the same directory. It is left as it is; write to a "
                     "directory of your own"
                 )
             self._written.append((location, name))
-            self._with_retries(location, partial(location.write, name, content))
+            retried(location, partial(location.write, name, content), self._retry)
         except Exception as error:
             if isinstance(error, MDStormError) and not isinstance(error, StorageError):
                 raise
@@ -186,41 +180,6 @@ class FileSink:
                 f"{location.file_url(name)} could not be written ({error!r}). No index is written, "
                 "so nothing there counts as a dataset; see to the storage and write it again"
             ) from error
-
-    def _with_retries(self, location: Location, call: Callable[[], _Result]) -> _Result:
-        retries = 0 if location.is_local_disk else self._retry
-        for attempt in range(retries):
-            try:
-                return call()
-            except Exception as error:
-                if not _may_get_better(error):
-                    raise
-                _logger.warning("writing to %s failed, trying again: %r", location.url, error)
-                time.sleep(_FIRST_PAUSE_SECONDS * 2**attempt * (1 + random.random()))
-        return call()
-
-
-def _may_get_better(error: Exception) -> bool:
-    if isinstance(error, MDStormError):
-        return isinstance(error, StorageError)
-    return not isinstance(error, (FileNotFoundError, PermissionError))
-
-
-def _make_directory(location: Location) -> bool:
-    """Create a directory of this machine if there is none, and say whether there was none.
-
-    Object stores have no directories.
-    """
-    if not location.url.startswith("file:///") or os.path.isdir(location.path):
-        return False
-    try:
-        location.make_directory()
-    except OSError as error:
-        raise WriteError(
-            f"{location.url} cannot be written to ({error}). Choose a directory that this process "
-            "may write to"
-        ) from error
-    return True
 
 
 def check_counts(max_workers: object, retry: object) -> None:

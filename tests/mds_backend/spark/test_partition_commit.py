@@ -138,10 +138,10 @@ def test_an_index_that_cannot_be_written_takes_the_others_with_it(
     reports = write(job, 0, 1) + write(job, 1, 2)
     write_index = partition_commit.write_index
 
-    def full(location: Location, index: Any) -> None:
+    def full(location: Location, index: Any, **options: Any) -> None:
         if location.url.endswith("dataset"):
             raise OSError("disk full")
-        write_index(location, index)
+        write_index(location, index, **options)
 
     monkeypatch.setattr(partition_commit, "write_index", full)
     with pytest.raises(OSError, match="disk full"):
@@ -157,6 +157,15 @@ def test_what_a_failed_job_has_written_goes_with_its_directories(target: Path) -
     abandon_partitions(job, made)
     assert not target.exists()
     assert Location.of("memory://failed").list_names() == []
+
+
+def test_a_directory_that_was_there_stays_after_a_failure(target: Path) -> None:
+    target.mkdir()
+    job = make_job(target)
+    made = make_directories(job)
+    write(job, 0, 1)
+    abandon_partitions(job, made)
+    assert list(target.iterdir()) == []
 
 
 def test_files_of_others_stay_after_a_failure(target: Path) -> None:

@@ -12,7 +12,7 @@ from tests.servers.s3 import BUCKET, S3Server
 from mdstorm_backend import MDSWriter, merge_index, open_dataset
 from mdstorm_backend.errors import DatasetExistsError, WriteError
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write import file_sink
+from mdstorm_backend.write import directories
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +74,7 @@ def fail_while_writing(writer: MDSWriter) -> None:
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     seconds: list[float] = []
-    monkeypatch.setattr(file_sink.time, "sleep", seconds.append)
+    monkeypatch.setattr(directories.time, "sleep", seconds.append)
     return seconds
 
 

@@ -16,7 +16,7 @@ from mdstorm_backend.errors import (
     WriteError,
 )
 from mdstorm_backend.storage import Buffer, Location
-from mdstorm_backend.write import file_sink
+from mdstorm_backend.write import directories
 from mdstorm_backend.write.file_sink import FileSink
 
 
@@ -40,7 +40,7 @@ class Failing(Location):
 @pytest.fixture(autouse=True)
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     seconds: list[float] = []
-    monkeypatch.setattr(file_sink.time, "sleep", seconds.append)
+    monkeypatch.setattr(directories.time, "sleep", seconds.append)
     return seconds
 
 
