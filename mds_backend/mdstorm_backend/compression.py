@@ -13,7 +13,7 @@ import pyarrow as pa
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.storage import Buffer
 
-__all__ = ["check_compression", "compress", "decompress", "extension"]
+__all__ = ["check_compression", "compress", "decompress", "extension", "snappy_size"]
 
 #: How many bytes one byte of a compressed file can stand for at most. Those of the other names are
 #: decompressed a piece at a time, so that what comes out is what is allocated.
@@ -81,16 +81,21 @@ def _unzstd(data: Buffer, size: int) -> Buffer:
 
 
 def _unsnappy(data: Buffer, size: int) -> Buffer:
-    # The file begins with its length, seven bits in a byte. Arrow asks for a length that suffices,
-    # and leaves what it does not fill as it finds it.
-    stated = 0
-    for i, byte in enumerate(bytes(data[:5])):
-        stated |= (byte & 0x7F) << 7 * i
-        if byte < 0x80:
-            break
+    # Arrow asks for a length that suffices, and leaves what it does not fill as it finds it.
+    stated = snappy_size(data)
     if stated != size:
         raise ValueError(f"a snappy file states {stated} bytes, where {size} were expected")
     return memoryview(pa.Codec("snappy").decompress(data, size))
+
+
+def snappy_size(data: Buffer) -> int:
+    """Bytes that a snappy file says it holds: it begins with them, seven bits in a byte."""
+    size = 0
+    for i, byte in enumerate(bytes(data[:5])):
+        size |= (byte & 0x7F) << 7 * i
+        if byte < 0x80:
+            break
+    return size
 
 
 def _unbrotli(data: Buffer, size: int) -> Buffer:

@@ -14,7 +14,6 @@ from mdstorm_backend.encodings import parse_encoding
 from mdstorm_backend.errors import UnsupportedEncodingError
 
 __all__ = [
-    "MAX_SHARD_BYTES",
     "check_basename",
     "check_count",
     "check_depth",
@@ -26,8 +25,6 @@ __all__ = [
     "shown",
 ]
 
-#: Offsets inside a shard are uint32, and the last one is the length of the file.
-MAX_SHARD_BYTES = 2**32 - 1
 #: NumPy's limit for one element, of which a sample of fixed-size columns is one.
 _MAX_FIXED_BYTES = 2**31 - 1
 #: The longest names that file systems and object stores take, in bytes.

@@ -6,7 +6,6 @@ from typing import Any, TypeAlias
 
 from mdstorm_backend.compression import check_compression
 from mdstorm_backend.index_checks import (
-    MAX_SHARD_BYTES,
     check_basename,
     check_count,
     check_object,
@@ -16,7 +15,13 @@ from mdstorm_backend.index_checks import (
     fixed_bytes,
     shown,
 )
-from mdstorm_backend.shard_info import INDEX_NAME, INDEX_VERSION, FileInfo, ShardInfo
+from mdstorm_backend.shard_info import (
+    INDEX_NAME,
+    INDEX_VERSION,
+    MAX_SHARD_BYTES,
+    FileInfo,
+    ShardInfo,
+)
 
 __all__ = ["ShardParser", "describe", "parse_shards"]
 

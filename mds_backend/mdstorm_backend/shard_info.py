@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["INDEX_NAME", "INDEX_VERSION", "FileInfo", "ShardInfo"]
+__all__ = ["INDEX_NAME", "INDEX_VERSION", "MAX_SHARD_BYTES", "FileInfo", "ShardInfo"]
 
 INDEX_NAME = "index.json"
 #: Version of the format, which stands in the index and again for every shard.
 INDEX_VERSION = 2
+#: Offsets inside a shard are uint32, and the last one is the length of the uncompressed file.
+MAX_SHARD_BYTES = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True)

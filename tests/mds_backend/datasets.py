@@ -16,7 +16,8 @@ from mdstorm_backend.schema import Schema
 from mdstorm_backend.spark.type_plan import plan_types
 from mdstorm_backend.spark_types import SparkType, arrow_type
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.shard_writer import ShardReport, ShardWriter
+from mdstorm_backend.write.shard_format import ShardReport
+from mdstorm_backend.write.shard_writer import ShardWriter
 
 Fields = Mapping[str, SparkType]
 Columns = pa.Table | Mapping[str, Sequence[Any]]

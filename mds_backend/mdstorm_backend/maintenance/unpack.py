@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from mdstorm_backend.compression import decompress
-from mdstorm_backend.index_checks import MAX_SHARD_BYTES
+from mdstorm_backend.compression import decompress, snappy_size
+from mdstorm_backend.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.storage import Buffer
 
 __all__ = ["unpack"]
@@ -45,11 +45,7 @@ def _size(extension: str, data: Buffer) -> int:
 
 
 def _stated_size(data: Buffer) -> int:
-    size = 0
-    for i, byte in enumerate(bytes(data[:5])):
-        size |= (byte & 0x7F) << 7 * i
-        if byte < 0x80:
-            break
+    size = snappy_size(data)
     # Three bytes of such a file stand for at most 64.
     if size > min(MAX_SHARD_BYTES, 64 * len(data)):
         raise ValueError(f"it states {size} bytes, which cannot lie in {len(data)}")

@@ -13,9 +13,17 @@ import pyarrow as pa
 
 from mdstorm_backend.schema import Schema
 from mdstorm_backend.storage import Location
+from mdstorm_backend.write.shard_format import ShardReport
 from mdstorm_backend.write.shard_writer import ShardWriter
 
-__all__ = ["REPORT_SCHEMA", "join_small", "make_task", "write_partition"]
+__all__ = [
+    "REPORT_SCHEMA",
+    "join_small",
+    "make_task",
+    "report_texts",
+    "reports_by_partition",
+    "write_partition",
+]
 
 #: Spark schema of what a task returns: one JSON text per shard.
 REPORT_SCHEMA = "report string"
@@ -100,11 +108,24 @@ def write_partition(
     )
     for batch in join_small(batches):
         writer.write(pa.RecordBatch.from_arrays(batch.columns, names=list(columns.names)))
-    reports = [
-        json.dumps({"partition": partition, "sequence": sequence, **report.to_json()})
-        for sequence, report in enumerate(writer.close())
-    ]
+    reports = report_texts(partition, writer.close())
     yield pa.RecordBatch.from_arrays([pa.array(reports, pa.string())], names=["report"])
+
+
+def report_texts(partition: int, reports: Sequence[ShardReport]) -> list[str]:
+    """What the task of a partition returns: one JSON text per shard."""
+    return [
+        json.dumps({"partition": partition, "sequence": sequence, **report.to_json()})
+        for sequence, report in enumerate(reports)
+    ]
+
+
+def reports_by_partition(texts: Sequence[str]) -> dict[int, list[ShardReport]]:
+    """Read what the tasks of a job returned, in the order of partitions and shards."""
+    partitions: dict[int, list[ShardReport]] = {}
+    for value in sorted(map(json.loads, texts), key=lambda v: (v["partition"], v["sequence"])):
+        partitions.setdefault(value["partition"], []).append(ShardReport.from_json(value))
+    return partitions
 
 
 def join_small(batches: Batches) -> Batches:

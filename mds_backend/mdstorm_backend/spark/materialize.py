@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import secrets
 from collections.abc import Iterable
@@ -14,14 +13,13 @@ from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.errors import InvalidArgumentError, WriteError
 from mdstorm_backend.hashes import check_hashes
 from mdstorm_backend.index import INDEX_NAME
+from mdstorm_backend.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.spark.arrow_batches import sized_arrow_batches
-from mdstorm_backend.spark.executor import REPORT_SCHEMA, make_task
+from mdstorm_backend.spark.executor import REPORT_SCHEMA, make_task, reports_by_partition
 from mdstorm_backend.spark.progress import write_progress
 from mdstorm_backend.spark.type_plan import plan_types
 from mdstorm_backend.spark_types import simple_name
 from mdstorm_backend.storage import Location, check_no_secrets
-from mdstorm_backend.write.shard_format import LARGEST_SHARD_SIZE
-from mdstorm_backend.write.shard_writer import ShardReport
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -115,7 +113,9 @@ def materialize(
             # mapInArrow looks its columns up by name, and takes a dot in one for a field access.
             plain = df.toDF(*(f"c{i}" for i in range(len(schema))))
             rows = plain.mapInArrow(make_task(task_arguments), REPORT_SCHEMA).collect()
-        index = commit(location, schema, _in_order([row["report"] for row in rows]), job)
+        partitions = reports_by_partition([row["report"] for row in rows])
+        reports = [report for found in partitions.values() for report in found]
+        index = commit(location, schema, reports, job)
     except BaseException:
         _abandon(location, job)
         raise
@@ -148,10 +148,4 @@ def checked_shard_size(shard_size: int | None) -> int:
         raise InvalidArgumentError(
             f"the shard size must be a whole number of bytes or None, found {shard_size!r}"
         )
-    return min(size, LARGEST_SHARD_SIZE)
-
-
-def _in_order(reports: list[str]) -> list[ShardReport]:
-    """Parse the reports of a job and put them in the order of partitions and shards."""
-    values = sorted(map(json.loads, reports), key=lambda v: (v["partition"], v["sequence"]))
-    return [ShardReport.from_json(value) for value in values]
+    return min(size, MAX_SHARD_BYTES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import posixpath
 from collections.abc import Sequence
@@ -14,11 +13,11 @@ from mdstorm_backend.errors import InvalidArgumentError, WriteError
 from mdstorm_backend.index import INDEX_NAME
 from mdstorm_backend.merged_parts import Part, merge_parts
 from mdstorm_backend.schema import Schema
+from mdstorm_backend.spark.executor import reports_by_partition
 from mdstorm_backend.spark.partition_writer import PartitionJob, directory_name
 from mdstorm_backend.storage import Location
 from mdstorm_backend.user_warnings import warn_user
 from mdstorm_backend.write.directories import make_directory
-from mdstorm_backend.write.shard_format import ShardReport
 
 __all__ = ["abandon_partitions", "make_directories", "publish_partitions"]
 
@@ -103,10 +102,10 @@ def abandon_partitions(job: PartitionJob, made: Sequence[Location]) -> None:
 
 def _parts(schema: Schema | None, reports: Sequence[str]) -> list[Part]:
     """Put the reports of the tasks in the order of partitions and shards."""
-    partitions: dict[int, list[ShardReport]] = {}
-    for value in sorted(map(json.loads, reports), key=lambda v: (v["partition"], v["sequence"])):
-        partitions.setdefault(value["partition"], []).append(ShardReport.from_json(value))
-    return [Part(directory_name(n), build_index(schema, found)) for n, found in partitions.items()]
+    return [
+        Part(directory_name(number), build_index(schema, found))
+        for number, found in reports_by_partition(reports).items()
+    ]
 
 
 def _check_seen(location: Location, parts: Sequence[Part]) -> None:

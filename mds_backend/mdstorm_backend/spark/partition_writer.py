@@ -5,7 +5,6 @@ Needs pyarrow and NumPy there, and neither PyTorch nor TensorFlow.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -14,7 +13,7 @@ import pyarrow as pa
 
 from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.schema import Schema
-from mdstorm_backend.spark.executor import join_small
+from mdstorm_backend.spark.executor import join_small, report_texts
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.batch_shards import BatchShards
 from mdstorm_backend.write.file_sink import FileSink
@@ -120,11 +119,7 @@ class _PartitionStore:
             return
         try:
             if kind is None:
-                reports = self._store.finish()
-                self.reports = [
-                    json.dumps({"partition": self._partition, "sequence": i, **report.to_json()})
-                    for i, report in enumerate(reports)
-                ]
+                self.reports = report_texts(self._partition, self._store.finish())
         finally:
             if not self.reports:
                 self._sink.remove_all()

@@ -14,8 +14,9 @@ import numpy as np
 
 from mdstorm_backend.errors import EncodingError
 from mdstorm_backend.layout import preamble_size
+from mdstorm_backend.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.write.sample_encoder import SampleEncoder
-from mdstorm_backend.write.shard_format import LARGEST_SHARD_SIZE, FullShard, ShardFormat
+from mdstorm_backend.write.shard_format import FullShard, ShardFormat
 
 __all__ = ["SampleShards"]
 
@@ -49,7 +50,7 @@ class SampleShards:
     ) -> None:
         self._encoder = SampleEncoder(columns)
         self._header = format_.header(self._encoder.names, self._encoder.encodings, extra)
-        self._limit = format_.size_limit or LARGEST_SHARD_SIZE
+        self._limit = format_.size_limit or MAX_SHARD_BYTES
         self._emit = emit
         self._empty = preamble_size(0, self._header)
         self._start()
@@ -71,7 +72,7 @@ class SampleShards:
         need = len(data) + _OFFSET_WORD
         if self._used + need > self._limit:
             self.flush()
-            if self._empty + need > LARGEST_SHARD_SIZE:
+            if self._empty + need > MAX_SHARD_BYTES:
                 raise EncodingError(
                     f"a sample takes {len(data)} bytes, and a shard of the MDS format less than "
                     "4 GiB: store smaller values"

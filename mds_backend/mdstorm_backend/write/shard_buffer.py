@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from mdstorm_backend.layout import Validity, pack_validity, preamble_size
 from mdstorm_backend.schema import FORMAT_VERSION, Schema
+from mdstorm_backend.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.write.encoded_column import EncodedColumn
 from mdstorm_backend.write.samples import Samples
-from mdstorm_backend.write.shard_format import LARGEST_SHARD_SIZE, FullShard, ShardFormat
+from mdstorm_backend.write.shard_format import FullShard, ShardFormat
 
 __all__ = ["ShardBuffer"]
 
@@ -48,7 +49,7 @@ class ShardBuffer:
         self._names = names
         self._schema = schema
         self._format = format_
-        self._size_limit = format_.size_limit or LARGEST_SHARD_SIZE
+        self._size_limit = format_.size_limit or MAX_SHARD_BYTES
         self._chunks: list[memoryview] = []
         self._lengths: list[npt.NDArray[np.int64]] = []
         self._pieces: list[tuple[list[EncodedColumn], int, int]] = []

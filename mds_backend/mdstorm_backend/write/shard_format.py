@@ -10,13 +10,10 @@ from mdstorm_backend.compression import check_compression, compress, extension
 from mdstorm_backend.encodings import parse_encoding
 from mdstorm_backend.errors import WriteError
 from mdstorm_backend.hashes import check_hashes, digests
-from mdstorm_backend.index import FileInfo, ShardInfo
+from mdstorm_backend.shard_info import INDEX_VERSION, MAX_SHARD_BYTES, FileInfo, ShardInfo
 from mdstorm_backend.storage import Buffer
 
-__all__ = ["LARGEST_SHARD_SIZE", "FullShard", "ShardFormat", "ShardReport"]
-
-#: Offsets within a shard are 32 bits wide, and the last of them is its length.
-LARGEST_SHARD_SIZE = (1 << 32) - 1
+__all__ = ["FullShard", "ShardFormat", "ShardReport"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,7 @@ class ShardFormat:
             "format": "mds",
             "hashes": self.hashes,
             "size_limit": self.size_limit,
-            "version": 2,
+            "version": INDEX_VERSION,
         }
         if extra is not None:
             value["mdstorm"] = extra
@@ -141,7 +138,7 @@ class FullShard:
             If a file of 4 GiB or more would result.
         """
         size = sum(map(len, self.content))
-        if size > LARGEST_SHARD_SIZE:
+        if size > MAX_SHARD_BYTES:
             raise WriteError(
                 f"the shard {basename} would take {size} bytes, and a shard of the MDS format less "
                 "than 4 GiB: set a size limit, or store smaller values"

@@ -9,7 +9,7 @@ from mdstorm_backend.storage import Location
 from mdstorm_backend.write.batch_shards import BatchShards
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat, ShardReport
 
-__all__ = ["ShardReport", "ShardWriter"]
+__all__ = ["ShardWriter"]
 
 
 class ShardWriter:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.write.shard_format import LARGEST_SHARD_SIZE
+from mdstorm_backend.shard_info import MAX_SHARD_BYTES
 
 __all__ = ["parse_size", "parse_size_limit"]
 
@@ -47,7 +47,7 @@ def parse_size_limit(value: float | str | None) -> int | None:
         If it is no size, negative, or 4 GiB or more.
     """
     limit = parse_size(0 if value is None else value)
-    if not 0 <= limit <= LARGEST_SHARD_SIZE:
+    if not 0 <= limit <= MAX_SHARD_BYTES:
         raise InvalidArgumentError(
             f"size_limit must be greater than zero and less than 2**32 bytes, found {value!r}"
         )

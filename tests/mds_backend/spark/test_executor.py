@@ -13,7 +13,7 @@ from tests.mds_backend.datasets import plan
 
 from mdstorm_backend.spark.executor import make_task, write_partition
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.shard_writer import ShardReport
+from mdstorm_backend.write.shard_format import ShardReport
 
 
 @pytest.fixture

@@ -98,7 +98,7 @@ def test_a_refused_sample_leaves_no_trace() -> None:
 
 
 def test_without_a_limit_a_shard_keeps_to_the_format(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sample_shards, "LARGEST_SHARD_SIZE", 1000)
+    monkeypatch.setattr(sample_shards, "MAX_SHARD_BYTES", 1000)
     shards = cut([bytes(300)] * 5, None)
     assert [len(DecodedShard(shard).rows) for shard in shards] == [2, 2, 1]
     with pytest.raises(EncodingError, match=r"a sample takes 1004 bytes.* 4 GiB"):

@@ -18,7 +18,8 @@ from mdstorm_backend.compression import decompress
 from mdstorm_backend.hashes import digests
 from mdstorm_backend.spark_types import arrow_type
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.shard_writer import ShardReport, ShardWriter
+from mdstorm_backend.write.shard_format import ShardReport
+from mdstorm_backend.write.shard_writer import ShardWriter
 
 #: Types whose stored form is the Python value itself.
 PLAIN_TYPES = st.sampled_from(
