@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Callable
 
+from mdstorm_backend.cache.inventory import clear_cached
 from mdstorm_backend.commit import remove_dataset
 from mdstorm_backend.storage import Location
 
@@ -46,8 +47,12 @@ def register_delete_dir_handler(handler: Callable[[str], object] | None) -> None
 
 
 def delete_dir(dir_url: str) -> None:
-    """Remove a converted copy with the handler that is registered now."""
+    """Remove a converted copy with the handler that is registered now.
+
+    What this machine has cached of it is removed too.
+    """
     _handler(dir_url)
+    clear_cached(url=dir_url)
 
 
 def delete_at_exit(dir_url: str) -> None:

@@ -15,7 +15,7 @@ from mdstorm_backend.cache.locks import FileLock, wait_for_lock
 from mdstorm_backend.cache.records import FileIdentity, Record, record_name
 from mdstorm_backend.errors import CorruptDatasetError, StorageError
 
-__all__ = ["NOTES", "CacheDirectory", "cache_root", "default_directory"]
+__all__ = ["NOTES", "CacheDirectory", "cache_root", "default_directory", "default_prefix"]
 
 #: Directory of the cache's own notes, inside the cache directory.
 NOTES = ".mdstorm"
@@ -36,9 +36,17 @@ def cache_root() -> str:
 
 def default_directory(url: str, fingerprint: str) -> str:
     """Return the directory for one dataset in the state that `fingerprint` tells."""
-    key = hashlib.blake2s(f"{url}\n{fingerprint}".encode(), digest_size=12).hexdigest()
+    return os.path.join(cache_root(), f"{default_prefix(url)}{_key(fingerprint)}")
+
+
+def default_prefix(url: str) -> str:
+    """Return how the names begin of the default directories for all states of one dataset."""
     name = re.sub(r"[^A-Za-z0-9_.-]+", "_", url.rstrip("/").rpartition("/")[2])[-40:]
-    return os.path.join(cache_root(), f"{name}-{key}" if name.strip(".") else key)
+    return f"{name}-{_key(url)}-" if name.strip(".") else f"{_key(url)}-"
+
+
+def _key(text: str) -> str:
+    return hashlib.blake2s(text.encode(), digest_size=12).hexdigest()
 
 
 class CacheDirectory:
@@ -80,6 +88,11 @@ class CacheDirectory:
         return os.path.join(self.notes, "ledger")
 
     @property
+    def users(self) -> str:
+        """Path of the lock that those share who read here, while they do."""
+        return os.path.join(self.notes, "users")
+
+    @property
     def descriptor(self) -> str:
         """Path of the file that says which dataset this is."""
         return os.path.join(self.notes, "dataset.json")
@@ -107,8 +120,13 @@ class CacheDirectory:
         """Path of every file that is or was being made for the shard of a record."""
         return [part for part, owner in self.parts() if owner == record]
 
-    def make(self, url: str, fingerprint: str) -> None:
+    def make(self, url: str, fingerprint: str) -> bool:
         """Make the directory, and note in it which dataset it is for.
+
+        Returns
+        -------
+        bool
+            Whether that was not noted yet.
 
         Raises
         ------
@@ -117,11 +135,12 @@ class CacheDirectory:
         """
         described = {"url": url, "fingerprint": fingerprint}
         if self.described() == described:
-            return
+            return False
         if os.path.dirname(self.path) == cache_root():
             _make_private(cache_root())
         os.makedirs(self.notes, exist_ok=True)
         self.replace(self.descriptor, json.dumps(described).encode())
+        return True
 
     def described(self) -> dict[str, str]:
         """Return the URL and the fingerprint of the dataset that was brought here last."""

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from mdstorm_backend.cache.directory import CacheDirectory, cache_root
+from mdstorm_backend.cache.directory import CacheDirectory, cache_root, default_prefix
 from mdstorm_backend.cache.locks import try_lock
 from mdstorm_backend.cache.records import FileIdentity, Record, is_record
 from mdstorm_backend.cache.space import evict, remove_stale_parts
 from mdstorm_backend.errors import StorageError
 from mdstorm_backend.storage import normalize_url
 
-__all__ = ["CachedDataset", "clear_cached", "list_cached"]
+__all__ = ["CachedDataset", "clear_cached", "clear_former_states", "list_cached"]
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -84,8 +87,9 @@ def clear_cached(root: str | None = None, url: str | None = None) -> int:
         If something cannot be removed.
     """
     wanted = None if url is None else normalize_url(url)
+    prefix = default_prefix(wanted) if root is None and wanted is not None else ""
     removed = 0
-    for directory in _directories(root):
+    for directory in _directories(root, prefix):
         if wanted is None or _url(directory) == wanted:
             try:
                 removed += _clear(directory)
@@ -94,7 +98,31 @@ def clear_cached(root: str | None = None, url: str | None = None) -> int:
     return removed
 
 
-def _directories(root: str | None) -> Iterator[CacheDirectory]:
+def clear_former_states(directory: CacheDirectory, url: str) -> None:
+    """Remove what is cached of earlier states of a dataset, unless somebody reads it.
+
+    Parameters
+    ----------
+    directory : CacheDirectory
+        The default directory for its present state.
+    url : str
+        Where the dataset lies.
+    """
+    root = os.path.dirname(directory.path)
+    for other in _directories(root, default_prefix(url)):
+        if other.path in (root, directory.path):
+            continue
+        try:
+            lock = try_lock(other.users)
+            if lock is not None:
+                with lock:
+                    _clear(other)
+        except OSError as error:
+            _logger.warning("%s is outdated, and cannot be removed (%s)", other.path, error)
+
+
+def _directories(root: str | None, prefix: str = "") -> Iterator[CacheDirectory]:
+    """Caches in a directory, those whose names begin with `prefix`, and the directory itself."""
     root = os.path.abspath(root or cache_root())
     if os.path.exists(CacheDirectory(root).descriptor):
         yield CacheDirectory(root)
@@ -105,6 +133,8 @@ def _directories(root: str | None) -> Iterator[CacheDirectory]:
     except OSError as error:
         raise StorageError(f"the cache directory {root} cannot be read ({error})") from error
     for name in names:
+        if not name.startswith(prefix):
+            continue
         directory = CacheDirectory(os.path.join(root, name))
         if os.path.exists(directory.descriptor):
             yield directory
@@ -164,7 +194,12 @@ def _remove_notes(directory: CacheDirectory) -> None:
                 if not Record.from_bytes(lock.read()).files:
                     lock.remove_file()
     if not _records(directory) and not directory.parts():
-        for path in (directory.index_note, directory.descriptor, directory.ledger):
+        for path in (
+            directory.index_note,
+            directory.descriptor,
+            directory.users,
+            directory.ledger,
+        ):
             with suppress(FileNotFoundError):
                 os.unlink(path)
 

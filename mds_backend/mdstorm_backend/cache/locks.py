@@ -14,7 +14,7 @@ from types import TracebackType
 
 from mdstorm_backend.errors import StorageError
 
-__all__ = ["FileLock", "try_lock", "wait_for_lock"]
+__all__ = ["FileLock", "share_lock", "try_lock", "wait_for_lock"]
 
 #: Seconds between two looks at a lock that somebody else holds: from the first to the longest.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
@@ -131,6 +131,32 @@ def wait_for_lock(
         sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
     return lock
+
+
+def share_lock(path: str) -> int:
+    """Keep `try_lock` from the file `path`, together with whoever else does.
+
+    Returns
+    -------
+    int
+        A descriptor; the lock is held until it, and its copies in forked children, are closed.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be made, its file system has no locks, or it was removed meanwhile.
+    """
+    import fcntl
+
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        if not _is_at(path, fd):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
 
 
 def _is_at(path: str, fd: int) -> bool:

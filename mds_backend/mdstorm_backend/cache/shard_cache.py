@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import mmap
 import os
+import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
 from mdstorm_backend.cache.download import check_hash, mapped
-from mdstorm_backend.cache.locks import FileLock, wait_for_lock
+from mdstorm_backend.cache.inventory import clear_former_states
+from mdstorm_backend.cache.locks import FileLock, share_lock, wait_for_lock
 from mdstorm_backend.cache.records import FileIdentity, Record
 from mdstorm_backend.cache.source import ShardSource, check_hash_is_recorded, origin
 from mdstorm_backend.cache.space import remove_files, remove_stale_parts, reserve
@@ -48,6 +50,7 @@ class ShardCache:
         self._directory = source.directory
         self._exclusive = exclusive
         self._swept = False
+        self._is_user = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _make, (self.source, self._exclusive)
@@ -67,6 +70,7 @@ class ShardCache:
             If the storage refuses or fails, or the cache directory cannot be used.
         """
         check_hash_is_recorded(info, self.source.options.validate_hash)
+        self._join()
         try:
             content = self._find(info)
             if content is not None:
@@ -122,6 +126,13 @@ class ShardCache:
             ours and self.source.is_outdated(info, record)
         )
 
+    def _join(self) -> None:
+        """Keep a default directory from being removed when the dataset is written anew."""
+        if self._exclusive and not self._is_user:
+            with suppress(OSError):  # there is no directory yet, or it cannot be written to
+                weakref.finalize(self, os.close, share_lock(self._directory.users))
+                self._is_user = True
+
     @contextmanager
     def _lock(self, info: ShardInfo) -> Iterator[FileLock]:
         """Hold the lock on a shard."""
@@ -131,7 +142,11 @@ class ShardCache:
             return [(part, _size(part)) for part in self._directory.parts_of(path)]
 
         for attempt in range(_LOCK_ATTEMPTS):
-            self._directory.make(self.source.location.url, self.source.fingerprint)
+            url = self.source.location.url
+            is_new = self._directory.make(url, self.source.fingerprint)
+            self._join()
+            if is_new and self._exclusive:
+                clear_former_states(self._directory, url)
             try:
                 lock = wait_for_lock(path, patience=self.source.patience, progress=progress)
                 break

@@ -10,6 +10,7 @@ from tests.compat.spark.converters import Read, with_either
 from mdstorm.errors import DatasetNotFoundError
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
+from mdstorm_backend.cache.inventory import list_cached
 
 pytestmark = pytest.mark.usefixtures("default_delete_handler")
 
@@ -23,6 +24,26 @@ def test_delete_removes_the_copy_and_not_its_parent(spark: Any, cache_dir: Path)
     assert converter.delete() is None
     assert cache_dir.is_dir()
     assert list(cache_dir.iterdir()) == []
+
+
+def test_delete_removes_what_is_cached_of_the_copy(
+    spark: Any, cache_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "cached"))
+    converters = [
+        make_spark_converter(spark.range(0, n, 1, 1), compression_codec="gzip") for n in (10, 11)
+    ]
+    for converter in converters:
+        with converter.make_torch_dataloader(num_epochs=1) as loader:
+            assert sum(len(batch["id"]) for batch in loader) == len(converter)
+    assert len(list_cached()) == 2
+    for kept, handler in ((1, None), (0, lambda url: None)):
+        register_delete_dir_handler(handler)
+        converters.pop().delete()
+        assert [cached.url for cached in list_cached()] == [
+            converter.cache_dir_url for converter in converters
+        ]
+        assert len(converters) == kept
 
 
 def test_files_of_others_stay_with_a_warning(

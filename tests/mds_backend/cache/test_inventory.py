@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from datetime import datetime, timezone
 from pathlib import Path
@@ -53,6 +54,69 @@ def test_clearing_removes_one_dataset_or_all(source: Path, root: Path) -> None:
     assert [entry.url for entry in list_cached()] == [f"faulty://{source}/b"]
     assert clear_cached() == 2000
     assert list(root.iterdir()) == []
+
+
+def test_clearing_one_dataset_looks_at_no_other(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        for info in make_shards(source / name, 1):
+            cache(source / name).open(info)
+    described = CacheDirectory.described
+    seen = []
+
+    def noted(self: CacheDirectory) -> dict[str, str]:
+        seen.append(self.path)
+        return described(self)
+
+    monkeypatch.setattr(CacheDirectory, "described", noted)
+    assert clear_cached(url=f"faulty://{source}/a") == 1000
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_former_states_of_a_dataset_go_unless_somebody_reads_them(
+    is_read: bool, source: Path, root: Path
+) -> None:
+    for name in ("a", "b"):
+        (info,) = make_shards(source / name, 1)
+        files = cache(source / name)
+        held = files.open(info)
+    if is_read:
+        files = cache(source / "b")
+        files.open(info)  # found where another has brought it
+    else:
+        del files
+    gc.collect()
+    cache(source / "b", fingerprint="other").open(info)
+    assert bytes(held) == contents([info])[0]
+    found = [entry.url.rpartition("/")[2] for entry in list_cached()]
+    assert sorted(found) == (["a", "b", "b"] if is_read else ["a", "b"])
+    assert clear_cached() == 1000 * len(found)
+    assert list(root.iterdir()) == []
+
+
+def test_a_named_directory_is_no_former_state(source: Path, root: Path) -> None:
+    (info,) = make_shards(source, 1)
+    cache(source, directory=root).open(info)
+    cache(source, fingerprint="other").open(info)
+    assert [entry.shards for entry in list_cached()] == [1, 1]
+
+
+def test_a_former_state_that_cannot_be_removed_stays_with_a_warning(
+    source: Path, root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (info,) = make_shards(source, 1)
+    cache(source).open(info)
+    gc.collect()
+    monkeypatch.setattr("mdstorm_backend.cache.inventory._clear", forbidden)
+    assert bytes(cache(source, fingerprint="other").open(info)) == contents([info])[0]
+    assert "cannot be removed (no)" in caplog.text
+    assert len(list_cached()) == 2
+
+
+def forbidden(*_: object) -> None:
+    raise PermissionError("no")
 
 
 def test_clearing_a_named_directory_leaves_other_files(source: Path, local: Path) -> None:

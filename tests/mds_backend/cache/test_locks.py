@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mdstorm_backend.cache.locks import FileLock, try_lock, wait_for_lock
+from mdstorm_backend.cache.locks import FileLock, share_lock, try_lock, wait_for_lock
 from mdstorm_backend.errors import StorageError
 
 
@@ -29,6 +29,28 @@ def test_a_held_lock_is_not_given_again(path: str) -> None:
         assert try_lock(path) is None
     again = locked(path)
     again.release()
+
+
+def test_those_who_share_a_lock_keep_others_from_it_together(path: str) -> None:
+    first, second = share_lock(path), share_lock(path)
+    os.close(first)
+    assert try_lock(path) is None
+    os.close(second)
+    locked(path).release()
+
+
+def test_a_lock_that_is_removed_is_not_shared(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    flock = fcntl.flock
+
+    def removing(fd: int, operation: int) -> None:
+        flock(fd, operation)
+        os.unlink(path)
+
+    before = os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else []
+    monkeypatch.setattr(fcntl, "flock", removing)
+    with pytest.raises(FileNotFoundError, match=path):
+        share_lock(path)
+    assert len(os.listdir("/proc/self/fd") if before else []) == len(before)
 
 
 def test_releasing_twice_does_not_release_the_next_holder(path: str) -> None:

@@ -167,9 +167,11 @@ def test_a_dataset_that_was_written_anew_gets_another_default_directory(
     source: Path, tmp_path: Path
 ) -> None:
     (old,) = make_shards(source, 1)
-    cache(source).open(old)
+    files = cache(source)
+    files.open(old)
     (new,) = make_shards(source, 1, seed=1)
     assert bytes(cache(source, fingerprint="other").open(new)) == contents([new], seed=1)[0]
+    assert bytes(files.open(old)) == contents([old])[0]
     assert len(list((tmp_path / "default cache").iterdir())) == 2
 
 
