@@ -7,7 +7,6 @@ import json
 import pickle
 import struct
 import weakref
-from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.mds_backend.datasets import array_of, write_dataset
 from tests.mds_backend.foreign import foreign_shard
+from tests.mds_backend.read.core_rows import by_core, identity
 from tests.mds_backend.strategies import Data, data, moderate
 
 from mdstorm_backend.encodings import ARRAY_CODES, ARRAY_DTYPES
@@ -28,30 +28,10 @@ from mdstorm_backend.errors import (
     UnsafeTypeError,
     UnsupportedEncodingError,
 )
-from mdstorm_backend.frameworks.formats import column_to_numpy, to_numpy
+from mdstorm_backend.frameworks.formats import to_numpy
 from mdstorm_backend.read.mds_shard import MDSShard
 
 few = settings(deadline=None, max_examples=60)
-
-
-def by_core(shard: MDSShard, row: int, columns: Sequence[str]) -> dict[str, Any]:
-    batch = shard.read(np.array([row]), columns, exact_nulls=True)
-    sample = {}
-    for name, values in batch.items():
-        column = shard.schema[name]
-        if isinstance(values, np.ndarray):
-            sample[name] = values[0]
-        elif column.is_array and not column.element_null_count:
-            sample[name] = column_to_numpy(values, column)[0]
-        else:
-            sample[name] = values[0].as_py()
-    return sample
-
-
-def identity(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.dtype, value.shape, value.tobytes(), value.flags.writeable
-    return type(value), repr(value)
 
 
 @moderate
