@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedTypeError
 from mdstorm_backend.hashes import check_hashes
 from mdstorm_backend.index import INDEX_NAME
 from mdstorm_backend.optional import require
@@ -85,6 +85,8 @@ def dataframe_to_mds(
 
     Raises
     ------
+    ArgumentTypeError
+        If the frame is none of Spark, or `mds_kwargs` no dict.
     InvalidArgumentError
         If an argument is unknown or outside its domain, a column cannot have its encoding, or the
         frame has no rows.
@@ -98,6 +100,11 @@ def dataframe_to_mds(
     if dataframe is None:
         raise InvalidArgumentError(
             "Input dataframe is None or Empty! Give it a DataFrame with rows"
+        )
+    if not hasattr(dataframe, "sparkSession"):
+        raise ArgumentTypeError(
+            f"dataframe_to_mds takes a Spark DataFrame, found {type(dataframe).__name__}: make one "
+            "with spark.createDataFrame(…), or write without Spark by MDSWriter.write_batch"
         )
     options = _checked_options(mds_kwargs, udf_iterable is not None)
     # The type plan of the converter casts doubles to float32 by default; here types are kept.
@@ -138,6 +145,10 @@ def dataframe_to_mds(
 
 def _checked_options(mds_kwargs: Mapping[str, Any] | None, has_function: bool) -> dict[str, Any]:
     """Return a copy of the arguments, checked for what `MDSWriter` does not check."""
+    if not isinstance(mds_kwargs, (Mapping, type(None))):
+        raise ArgumentTypeError(
+            f"mds_kwargs is a dict of the arguments of MDSWriter, found {mds_kwargs!r}"
+        )
     options = dict(mds_kwargs or {})
     unknown = sorted(set(options) - set(_KNOWN))
     if unknown:

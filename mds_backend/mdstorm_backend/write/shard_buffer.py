@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -97,9 +96,8 @@ class ShardBuffer:
                 costs = costs + elements * _BASE64_BIT
         return costs[1:]
 
-    @cached_property
-    def validity(self) -> Validity:
-        """The nulls of the collected samples."""
+    def _validity(self) -> Validity:
+        """Find the nulls of the collected samples."""
         rows: dict[str, npt.NDArray[np.bool_]] = {}
         elements: dict[str, npt.NDArray[np.bool_]] = {}
         for position, name in enumerate(self._names):
@@ -111,29 +109,22 @@ class ShardBuffer:
                 elements[name] = np.concatenate(masks)
         return Validity(rows, elements)
 
-    @property
-    def size(self) -> int:
-        """Bytes of the finished shard."""
-        return preamble_size(self.samples, self._final_header) + sum(map(len, self._chunks))
-
     def full(self) -> FullShard:
         """Return the collected samples as a shard."""
+        validity = self._validity()
+        header = self._header(validity)
         offsets = np.zeros(self.samples + 1, np.int64)
         np.cumsum(np.concatenate(self._lengths), out=offsets[1:])
-        offsets += preamble_size(self.samples, self._final_header)
+        offsets += preamble_size(self.samples, header)
         start = np.uint32(self.samples).tobytes() + offsets.astype("<u4").tobytes()
         return FullShard(
             self._names,
             self.encodings,
             self.samples,
-            [start, self._final_header, *self._chunks],
-            null_counts=_count_nulls(self.validity.rows),
-            element_null_counts=_count_nulls(self.validity.elements),
+            [start, header, *self._chunks],
+            null_counts=_count_nulls(validity.rows),
+            element_null_counts=_count_nulls(validity.elements),
         )
-
-    @cached_property
-    def _final_header(self) -> bytes:
-        return self._header(self.validity)
 
     def _header(self, validity: Validity) -> bytes:
         extra: dict[str, Any] = {"version": FORMAT_VERSION, "columns": self._schema.to_json()}

@@ -14,6 +14,7 @@ import pytest
 
 from mdstorm_backend import dataframe_to_mds, open_dataset
 from mdstorm_backend.errors import (
+    ArgumentTypeError,
     DatasetExistsError,
     InvalidArgumentError,
     UnsupportedTypeError,
@@ -189,6 +190,20 @@ def test_wrong_arguments_are_refused_and_nothing_is_written(
     with pytest.raises(kind, match=message):
         dataframe_to_mds(spark.range(3), **options)
     assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("frame", "options", "message"),
+    [
+        ([1], {"out": "never"}, "takes a Spark DataFrame, found list: .*createDataFrame"),
+        (None, [1], "mds_kwargs is a dict of the arguments of MDSWriter, found"),
+    ],
+)
+def test_what_is_no_frame_or_no_dict_is_refused(
+    spark: Any, frame: Any, options: Any, message: str
+) -> None:
+    with pytest.raises(ArgumentTypeError, match=message):
+        dataframe_to_mds(frame or spark.range(1), mds_kwargs=options)
 
 
 def test_one_job_writes_everything(classic_spark: Any, target: Path) -> None:
