@@ -491,6 +491,55 @@ def test_a_batch_that_is_refused_before_any_of_it_was_written_leaves_no_trace(ou
     assert numbers_in(out) == [1, 3]
 
 
+def test_a_first_batch_that_is_refused_does_not_choose_the_types(out: Path) -> None:
+    odd = pa.table({"t": pa.array([1], pa.timestamp("ns"))})
+    with MDSWriter(out=out) as writer:
+        with pytest.raises(EncodingError, match="would lose data"):
+            writer.write_batch(odd)
+        with pytest.raises(InvalidArgumentError, match="columns are not known"):
+            writer.write({"t": 1})
+        writer.write_batch(odd.cast(pa.schema([("t", pa.int64())])))
+    assert open_dataset(str(out)).to_table()["t"].to_pylist() == [1]
+
+
+def test_samples_before_a_batch_that_is_refused_stay(out: Path) -> None:
+    with MDSWriter(columns={"n": "uint8"}, out=out) as writer:
+        writer.write({"n": 1})
+        with pytest.raises(EncodingError):
+            writer.write_batch(pa.table({"n": [300]}))
+        with pytest.raises(MissingColumnError):
+            writer.write_batch(pa.table({"m": [1]}))
+        writer.write({"n": 2})
+        with pytest.raises(InvalidArgumentError, match="holds 1 nulls"):
+            writer.write_batch(without_nulls([None]))
+    assert numbers_in(out) == [1, 2]
+
+
+def without_nulls(values: list[int | None]) -> pa.Table:
+    """A table of a field that says it has no nulls."""
+    return pa.table({"n": values}, pa.schema([pa.field("n", pa.int64(), nullable=False)]))
+
+
+def test_nulls_in_a_column_that_the_first_batch_says_has_none_are_refused(out: Path) -> None:
+    with MDSWriter(out=out) as writer:
+        with pytest.raises(InvalidArgumentError, match="make the field nullable"):
+            writer.write_batch(without_nulls([1, None]))
+        writer.write_batch(without_nulls([1]))
+        with pytest.raises(InvalidArgumentError, match="'n' holds 2 nulls"):
+            writer.write_batch(pa.table({"n": pa.array([None, None], pa.int64())}))
+        writer.write_batch(pa.table({"n": [2]}))
+    assert numbers_in(out) == [1, 2]
+
+
+def test_tensors_keep_their_shape(out: Path) -> None:
+    tensors = np.arange(12, dtype="int16").reshape(2, 2, 3)
+    with MDSWriter(out=out) as writer:
+        writer.write_batch(pa.table({"t": pa.FixedShapeTensorArray.from_numpy_ndarray(tensors)}))
+    dataset = open_dataset(str(out))
+    assert dataset.schema["t"].encoding == "ndarray:int16:2,3"
+    np.testing.assert_array_equal([dataset[i]["t"] for i in range(2)], tensors)
+
+
 def test_a_batch_that_is_refused_in_the_middle_ends_the_writing(out: Path) -> None:
     writer = MDSWriter(columns={"n": "uint8"}, out=out)
     with pytest.raises(EncodingError):

@@ -115,7 +115,7 @@ def _default_plan(schema: pa.Schema) -> Schema:
         {"name": f.name, "type": _spark_type(f.type) or str(f.type), "nullable": f.nullable}
         for f in schema
     ]
-    beyond_spark = {f.name: text for f in schema if (text := _beyond_spark(plain_type(f.type)))}
+    beyond_spark = {f.name: text for f in schema if (text := _beyond_spark(f.type))}
     plan = plan_types(
         [{**f, "type": "long"} if f["name"] in beyond_spark else f for f in fields], None
     )
@@ -130,7 +130,10 @@ def _default_plan(schema: pa.Schema) -> Schema:
 
 
 def _beyond_spark(type_: pa.DataType) -> str | None:
-    """Encoding of numbers that MDS has and Spark does not: unsigned ones and those of 16 bits."""
+    """Encoding of what Spark does not have: unsigned numbers, floats of 16 bits, tensors."""
+    if isinstance(type_, pa.FixedShapeTensorType):
+        return _tensor_encoding(type_)
+    type_ = plain_type(type_)
     if pa.types.is_list(type_):
         element = _beyond_spark(type_.value_type)
         return element and f"ndarray:{element}"
@@ -139,8 +142,23 @@ def _beyond_spark(type_: pa.DataType) -> str | None:
     return "float16" if pa.types.is_float16(type_) else None
 
 
+def _tensor_encoding(type_: pa.FixedShapeTensorType) -> str | None:
+    name = _numpy_name(type_.value_type)
+    if name not in ARRAY_DTYPES or not type_.shape or 0 in type_.shape or _is_permuted(type_):
+        return None
+    return f"ndarray:{name}:{','.join(map(str, type_.shape))}"
+
+
+def _is_permuted(type_: pa.FixedShapeTensorType) -> bool:
+    """Whether the dimensions of tensors are stored in another order than they are meant."""
+    order = list(type_.permutation or ())
+    return order != sorted(order)
+
+
 def _spark_type(type_: pa.DataType) -> SparkType | None:
     """Spark type of the same values, or None."""
+    if isinstance(type_, pa.FixedShapeTensorType):
+        return None
     type_ = plain_type(type_)
     if type_ in _SPARK_NAMES:
         return _SPARK_NAMES[type_]

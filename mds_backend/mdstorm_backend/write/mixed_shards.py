@@ -59,9 +59,23 @@ class MixedShards:
 
     def write_batch(self, data: pa.Table) -> None:
         """Append rows; where the data are refused, some of them may have been appended."""
-        if self._batches is None:
-            self._batches = self._start_batches(data.schema)
-        self._check_types(data.schema)
+        if self._batches is not None:
+            self._check_columns(data)
+            self._append(data)
+            return
+        self._start_batches(data.schema)
+        try:
+            self._check_columns(data)
+            self._append(data)
+        except Exception:
+            if self.num_batch_rows == 0:  # then they do not choose the types either
+                if self._current is self._batches:
+                    self._current = None
+                self.plan = self._batches = None
+            raise
+
+    def _append(self, data: pa.Table) -> None:
+        assert self._batches is not None
         if self._current is not self._batches:
             self.flush()
             self._current = self._batches
@@ -94,17 +108,26 @@ class MixedShards:
         self._current = self._samples
         return self._samples
 
-    def _start_batches(self, schema: pa.Schema) -> BatchShards:
+    def _start_batches(self, schema: pa.Schema) -> None:
         self.plan = plan_batch(schema, self._given)
         self._types = {name: schema.field(name).type for name in self.plan.names}
         # An encoding that the user gives is the one that is written.
-        return BatchShards(self.plan, self._format, self._emit, frozenset(self._given or ()))
+        self._batches = BatchShards(
+            self.plan, self._format, self._emit, frozenset(self._given or ())
+        )
 
-    def _check_types(self, schema: pa.Schema) -> None:
-        types = {field.name: field.type for field in schema}
+    def _check_columns(self, data: pa.Table) -> None:
+        assert self.plan is not None
+        types = {field.name: field.type for field in data.schema}
         for name, type_ in self._types.items():
             if types.get(name) != type_:
                 raise InvalidArgumentError(
                     f"column {name!r} has type {types.get(name, 'nothing at all')} in this batch "
                     f"and {type_} in the ones before: give all batches the same columns and types"
+                )
+            nulls = 0 if self.plan[name].nullable else data.column(name).null_count
+            if nulls:
+                raise InvalidArgumentError(
+                    f"column {name!r} holds {nulls} nulls, and the schema of the first batch says "
+                    "that it has none: make the field nullable there, or fill the nulls"
                 )

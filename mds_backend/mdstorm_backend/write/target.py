@@ -129,13 +129,13 @@ def clear_target(location: Location, *, exist_ok: bool, first_shard: str) -> Non
     DatasetExistsError
         If something is in the way.
     """
+    if location.is_local_disk and os.path.isfile(location.path):
+        raise DatasetExistsError(f"{location.url} is a file: choose a directory for the dataset")
     if not location.is_local_disk and not _is_taken(location, first_shard):
         return
     names = location.list_names()
     if not names:
         return
-    if names == ["."]:  # as fsspec lists a file
-        raise DatasetExistsError(f"{location.url} is a file: choose a directory for the dataset")
     unfinished = location.is_local_disk and CLAIM_NAME in names
     if unfinished:
         check_free(location)

@@ -90,6 +90,23 @@ def test_a_shape_of_several_dimensions_says_more_than_a_list() -> None:
     assert planned(pa.list_(pa.int8()), "ndarray:int8:6").spark_type == array_of("byte")
 
 
+@pytest.mark.parametrize(
+    "type_",
+    [
+        pa.fixed_shape_tensor(pa.int8(), (2, 3), permutation=[1, 0]),
+        pa.fixed_shape_tensor(pa.int8(), (2, 0)),
+    ],
+)
+def test_tensors_that_have_no_encoding_are_refused(type_: pa.DataType) -> None:
+    with pytest.raises(UnsupportedTypeError, match="fixed_shape_tensor"):
+        planned(type_)
+
+
+def test_tensors_whose_dimensions_are_in_order_have_their_shape() -> None:
+    type_ = pa.fixed_shape_tensor(pa.float32(), (2, 3), permutation=[0, 1])
+    assert planned(type_).encoding == "ndarray:float32:2,3"
+
+
 def test_all_that_is_wrong_is_named() -> None:
     schema = pa.schema([("a", pa.int8()), ("b", pa.string()), ("c", pa.int8())])
     with pytest.raises(UnsupportedTypeError, match=r"'a' cannot be .*: int8 as 'str'; .*'b'") as e:
