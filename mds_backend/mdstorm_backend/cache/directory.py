@@ -186,8 +186,9 @@ class CacheDirectory:
     def failure(self, error: OSError) -> StorageError:
         """Return the error for what the disk of the cache could not do."""
         return StorageError(
-            f"the cache directory {self.path} cannot be used ({error}). Free space there, or name "
-            "another directory: local=…, or the environment variable MDSTORM_CACHE_DIR",
+            f"the cache directory {self.path} cannot be used ({error}). Make it writable, free "
+            "space there, or name another directory: local=…, or the environment variable "
+            "MDSTORM_CACHE_DIR",
             url=self.path,
         )
 

@@ -15,7 +15,12 @@ from mdstorm_backend.cache.records import FileIdentity, Record
 from mdstorm_backend.cache.shard_cache import ShardCache
 from mdstorm_backend.cache.source import ShardSource, check_hash_is_recorded, origin
 from mdstorm_backend.compression import decompress
-from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError, StorageError
+from mdstorm_backend.errors import (
+    CorruptDatasetError,
+    CredentialsError,
+    DatasetNotFoundError,
+    StorageError,
+)
 from mdstorm_backend.index import INDEX_NAME, FileInfo, ShardInfo
 from mdstorm_backend.storage import Buffer, Location
 
@@ -124,12 +129,14 @@ def _state(
         )
     except FileNotFoundError:
         return fingerprint
-    except StorageError:
-        # The storage is away: what a named directory holds of this dataset will do.
-        known = CacheDirectory(directory).described() if directory is not None else {}
-        if not known.get("fingerprint", "").startswith(fingerprint):
+    except (CredentialsError, StorageError):
+        # The storage is away, or closed to us: what a named directory holds of it will do.
+        if directory is None:
             raise
-        return known["fingerprint"]
+        known = CacheDirectory(directory).described().get("fingerprint") or fingerprint
+        if not known.startswith(fingerprint):
+            raise
+        return known
     return f"{fingerprint} {modified}".rstrip()
 
 

@@ -11,7 +11,12 @@ from mdstorm_backend.cache.attempts import Sleep, try_again, watched
 from mdstorm_backend.cache.directory import CacheDirectory
 from mdstorm_backend.cache.options import CacheOptions
 from mdstorm_backend.cache.records import FileIdentity, Record
-from mdstorm_backend.errors import DatasetNotFoundError, InvalidArgumentError, StorageError
+from mdstorm_backend.errors import (
+    CredentialsError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    StorageError,
+)
 from mdstorm_backend.index import INDEX_NAME
 from mdstorm_backend.storage import Location
 
@@ -26,7 +31,7 @@ def read_index(
     """Return the content of a dataset's ``index.json``.
 
     Where `options` name a directory, a copy is kept in it, as other readers of the format do. While
-    the storage cannot be reached, the copy is used, with a warning in the log.
+    the storage cannot be reached, or gives no access, the copy is used, with a warning in the log.
 
     Parameters
     ----------
@@ -53,9 +58,9 @@ def read_index(
     directory = CacheDirectory(named)
     try:
         content = _read(location, options, sleep)
-    except StorageError as error:
+    except (CredentialsError, StorageError) as error:
         copy = _content(directory.file(INDEX_NAME))
-        if copy is None:
+        if copy is None or directory.described().get("url", location.url) != location.url:
             raise
         _logger.warning("%s; using the copy of the index in %s", error, named)
         return copy
@@ -95,8 +100,9 @@ def _keep(directory: CacheDirectory, url: str, content: bytes) -> None:
         INDEX_NAME
     ):
         raise InvalidArgumentError(
-            f"{path} is the index of another dataset than {url}, and was not brought there by this "
-            "cache. Name another directory, or remove the files in this one"
+            f"{path} is not the index of {url}, but of another dataset or another state of it, and "
+            "was not brought there by this cache. Name another directory, or remove the files in "
+            "this one"
         )
     if not directory.described():
         directory.make(url, "")

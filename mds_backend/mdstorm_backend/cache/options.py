@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.hashes import check_hashes
-from mdstorm_backend.storage import has_scheme, normalize_url
+from mdstorm_backend.storage import normalize_url
 
 __all__ = ["CacheOptions", "parse_bytes"]
 
@@ -97,5 +97,4 @@ def _local_path(directory: str) -> str:
             f"the cache directory must be a local path, found {directory!r}: name a directory on a "
             "disk of this machine"
         )
-    # A path is taken as it is, so that what normalising drops stays: nothing but its scheme.
-    return url[len("file://") :] if has_scheme(directory) else os.path.abspath(directory)
+    return url[len("file://") :]

@@ -39,9 +39,10 @@ def check_no_secrets(storage_options: dict[str, Any]) -> None:
     secrets = sorted({name for name, _ in _secrets(storage_options)})
     if secrets:
         raise InvalidArgumentError(
-            f"storage_options hold {secrets}, which would be pickled and sent to the Spark "
-            "workers. Give the workers credentials of their own, through their environment, an "
-            "instance profile or the cluster's configuration, and leave these options out"
+            f"storage_options hold {secrets}, which would be pickled and sent to other processes, "
+            "such as Spark's workers. Give them credentials of their own, through their "
+            "environment, an instance profile or the cluster's configuration, and leave these "
+            "options out"
         )
 
 

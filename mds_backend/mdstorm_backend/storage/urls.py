@@ -21,8 +21,9 @@ def has_scheme(url: str) -> bool:
 def normalize_url(url: str) -> str:
     """Return the one spelling of `url` that mdstorm uses.
 
-    ``file:/x``, ``FILE:///x`` and a local path become ``file:///x``; ``dbfs:/x`` becomes the path
-    of the mount, ``file:///dbfs/x`` or ``file:///Volumes/x``. A trailing slash is dropped.
+    ``file:/x``, ``FILE:///x`` and a local path, with ``~`` expanded, become ``file:///x``;
+    ``dbfs:/x`` becomes the path of the mount, ``file:///dbfs/x`` or ``file:///Volumes/x``. A
+    trailing slash is dropped.
 
     Raises
     ------
@@ -31,7 +32,7 @@ def normalize_url(url: str) -> str:
     """
     scheme, colon, rest = url.partition(":")
     if not (colon and scheme.isidentifier()):
-        return "file://" + os.path.abspath(url)
+        return "file://" + os.path.abspath(os.path.expanduser(url))
     scheme = scheme.lower()
     if scheme not in ("file", "dbfs"):
         return f"{scheme}:{rest.rstrip('/')}"

@@ -25,6 +25,7 @@ from mdstorm_backend.cache import CacheOptions, shard_files
 from mdstorm_backend.cache.directory import cache_root, default_directory
 from mdstorm_backend.errors import (
     CorruptDatasetError,
+    CredentialsError,
     DatasetNotFoundError,
     InvalidArgumentError,
     StorageError,
@@ -218,7 +219,9 @@ def test_a_dataset_written_anew_with_the_same_index_is_brought_anew(
         assert bytes(cache(source, **options).open(info)) == contents([info], seed=1)[0]
 
 
-def test_a_named_directory_serves_while_the_storage_is_away(
+@pytest.mark.parametrize("error", [ConnectionRefusedError, PermissionError])
+def test_a_named_directory_serves_while_the_storage_is_away_or_gives_no_access(
+    error: type[OSError],
     source: Path,
     local: Path,
     storage: type[RemoteFileSystem],
@@ -232,15 +235,28 @@ def test_a_named_directory_serves_while_the_storage_is_away(
         files.open(info)
 
     def away(*_: object, **__: object) -> None:
-        raise ConnectionRefusedError("Connection refused")
+        raise error("it is away")
 
     for name in ("info", "get_file"):
         monkeypatch.setattr(storage, name, away)
     again = cache(source, directory=local)
     assert [bytes(again.open(info)) for info in infos[:2]] == contents(infos)[:2]
-    with pytest.raises(StorageError, match="Connection refused"):
+    with pytest.raises((CredentialsError, StorageError), match="it is away"):
         again.open(infos[2])
-    with pytest.raises(StorageError, match="Connection refused"):
+    with pytest.raises((CredentialsError, StorageError), match="it is away"):
         cache(source, directory=local, fingerprint="other")
-    with pytest.raises(StorageError, match="Connection refused"):
+    with pytest.raises((CredentialsError, StorageError), match="it is away"):
         cache(source)
+
+
+def test_a_directory_that_another_reader_filled_serves_while_the_storage_is_away(
+    source: Path, local: Path, storage: type[RemoteFileSystem], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    infos = make_shards(local)
+
+    def away(*_: object, **__: object) -> None:
+        raise ConnectionRefusedError("Connection refused")
+
+    monkeypatch.setattr(storage, "info", away)
+    files = cache(source, directory=local)
+    assert [bytes(files.open(info)) for info in infos] == contents(infos)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.mds_backend.cache.shards import (
+    Fault,
     RemoteFileSystem,
     disconnected,
     do_not_sleep,
@@ -62,14 +63,28 @@ def test_failures_that_stay_are_named(index: Path, storage: type[RemoteFileSyste
         read(index.parent)
 
 
-def test_the_copy_serves_while_the_storage_is_away(
-    index: Path, local: Path, storage: type[RemoteFileSystem], caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("fault", [disconnected, refused])
+def test_the_copy_serves_while_the_storage_is_away_or_gives_no_access(
+    fault: Fault,
+    index: Path,
+    local: Path,
+    storage: type[RemoteFileSystem],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     read(index.parent, directory=str(local))
-    storage.faults += [disconnected]
+    storage.faults += [fault]
     with caplog.at_level(logging.WARNING):
         assert read(index.parent, directory=str(local), retry=1) == index.read_bytes()
     assert "using the copy of the index" in caplog.text
+
+
+def test_the_copy_of_another_dataset_does_not_serve(
+    index: Path, local: Path, storage: type[RemoteFileSystem]
+) -> None:
+    read(index.parent, directory=str(local))
+    storage.faults += [disconnected]
+    with pytest.raises(StorageError, match="after 1 attempt"):
+        read(index.parent / "other", directory=str(local), retry=1)
 
 
 def test_a_new_state_of_the_dataset_replaces_our_copy(index: Path, local: Path) -> None:

@@ -6,6 +6,7 @@ import pickle
 
 import pytest
 
+from mdstorm_backend.cache import CacheOptions
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedURLError
 from mdstorm_backend.storage import Location, check_no_secrets, normalize_url
 
@@ -14,6 +15,13 @@ from mdstorm_backend.storage import Location, check_no_secrets, normalize_url
 def test_a_relative_url_or_one_with_a_host_is_refused(url: str) -> None:
     with pytest.raises(UnsupportedURLError, match=r"write (file|dbfs):///"):
         normalize_url(url)
+
+
+def test_a_tilde_is_the_home_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    assert normalize_url("~/x y/") == "file:///home/me/x y"
+    assert normalize_url("x/~").endswith("/x/~")
+    assert CacheOptions(directory="~/x y").directory == "/home/me/x y"
 
 
 def test_an_unknown_scheme_is_named_with_those_that_are_known() -> None:
