@@ -82,9 +82,9 @@ def test_the_copy_of_another_dataset_does_not_serve(
     index: Path, local: Path, storage: type[RemoteFileSystem]
 ) -> None:
     read(index.parent, directory=str(local))
-    storage.faults += [disconnected]
-    with pytest.raises(StorageError, match="after 1 attempt"):
-        read(index.parent / "other", directory=str(local), retry=1)
+    storage.faults += [refused]
+    with pytest.raises(CredentialsError, match="Access Denied"):
+        read(index.parent / "other", directory=str(local))
 
 
 def test_a_new_state_of_the_dataset_replaces_our_copy(index: Path, local: Path) -> None:
