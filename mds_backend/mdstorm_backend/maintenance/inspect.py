@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from mdstorm_backend.dataset import Dataset, open_dataset
 from mdstorm_backend.encodings import parse_encoding
 from mdstorm_backend.maintenance.statistics import ColumnStatistics, StatisticsOf
+from mdstorm_backend.maintenance.threads import OnProgress
 from mdstorm_backend.schema import Column
 from mdstorm_backend.spark_types import simple_name
 
@@ -130,7 +131,7 @@ def inspect(
     *,
     storage_options: dict[str, Any] | None = None,
     statistics: bool = False,
-    on_progress: Callable[[int, int], None] | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Inspection:
     """Describe the dataset at `url`.
 
@@ -198,9 +199,7 @@ def _columns(dataset: Dataset, found: dict[str, ColumnStatistics]) -> tuple[Colu
     )
 
 
-def _gather(
-    dataset: Dataset, on_progress: Callable[[int, int], None] | None
-) -> dict[str, ColumnStatistics]:
+def _gather(dataset: Dataset, on_progress: OnProgress | None) -> dict[str, ColumnStatistics]:
     columns = [column for column in dataset.schema if _is_decodable(column)]
     gathered = {column.name: StatisticsOf() for column in columns}
     for number, info in enumerate(dataset.index.shards):

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +27,7 @@ from mdstorm_backend.maintenance.shard_names import (
     order_shards,
     parse_shard_name,
 )
+from mdstorm_backend.maintenance.threads import OnProgress, each
 from mdstorm_backend.maintenance.unpack import unpack
 from mdstorm_backend.schema import Schema
 from mdstorm_backend.storage import Buffer, Location
@@ -37,8 +35,6 @@ from mdstorm_backend.stored_schema import parse_columns, schema_of
 from mdstorm_backend.write.shard_format import ShardReport
 
 __all__ = ["ReindexReport", "reindex"]
-
-_MAX_THREADS = 8
 
 
 @dataclass(frozen=True)
@@ -83,7 +79,7 @@ def reindex(
     force: bool = False,
     storage_options: dict[str, Any] | None = None,
     threads: int | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
+    on_progress: OnProgress | None = None,
 ) -> ReindexReport:
     """Rebuild the ``index.json`` of the directory at `url`.
 
@@ -132,7 +128,7 @@ def reindex(
             f"there are no shards at {location.url}, so there is nothing to index. Check the URL",
             url=location.url,
         )
-    found = _read_all(location, names, threads, on_progress)
+    found = list(each(lambda name: _read(location, name), names, threads, on_progress))
     notes += [Problem(n.path, f.note) for n, f in zip(names, found, strict=True) if f.note]
     index = _index_of(location, names, found)
     write_index(location, index)
@@ -160,25 +156,6 @@ def _shard_files(paths: list[str]) -> tuple[list[ShardName], list[Problem]]:
     ]
     notes += [Problem(path, "is missing: later ones are here") for path in missing_numbers(chosen)]
     return chosen, notes
-
-
-def _read_all(
-    location: Location,
-    names: list[ShardName],
-    threads: int | None,
-    on_progress: Callable[[int, int], None] | None,
-) -> list[_Found]:
-    found = []
-    with ThreadPoolExecutor(threads or min(_MAX_THREADS, os.cpu_count() or 1)) as pool:
-        try:
-            for result in pool.map(lambda name: _read(location, name), names):
-                found.append(result)
-                if on_progress is not None:
-                    on_progress(len(found), len(names))
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-    return found
 
 
 def _read(location: Location, name: ShardName) -> _Found:

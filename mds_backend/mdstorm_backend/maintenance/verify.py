@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,15 +13,12 @@ from mdstorm_backend.errors import CorruptDatasetError, MDStormError
 from mdstorm_backend.index import INDEX_NAME, ShardInfo
 from mdstorm_backend.maintenance.check_shard import ShardCheck, check_shard
 from mdstorm_backend.maintenance.report import Problem, VerifyReport
+from mdstorm_backend.maintenance.threads import OnProgress, each, num_threads
 from mdstorm_backend.schema import Schema
 from mdstorm_backend.storage import Location
 
 __all__ = ["verify"]
 
-_Progress = Callable[[int, int], None]
-
-#: Shards held in memory at a time, and requests that wait for a remote storage.
-_MAX_THREADS = 8
 _SHARD = re.compile(r".*\.mds(\.[a-z0-9]+)?")
 
 
@@ -32,7 +28,7 @@ def verify(
     quick: bool = False,
     storage_options: dict[str, Any] | None = None,
     threads: int | None = None,
-    on_progress: _Progress | None = None,
+    on_progress: OnProgress | None = None,
 ) -> VerifyReport:
     """Check the dataset at `url` and report everything that is wrong with it.
 
@@ -69,19 +65,20 @@ def verify(
         problem = str(error).removeprefix(f"{location.file_url(INDEX_NAME)} ")
         return VerifyReport(location.url, quick, 0, 0, 0, (Problem(INDEX_NAME, problem),))
     location, shards = dataset.location, dataset.index.shards
-    threads = threads or min(_MAX_THREADS, os.cpu_count() or 1)
-    problems, notes = _check_files(location, shards, threads)
+    problems, notes = _check_files(location, shards, num_threads(threads))
     if quick:
         if on_progress is not None:
             on_progress(len(shards), len(shards))
     else:
         failed = {problem.file for problem in problems}
-        tally = _check_shards(
-            [shard for shard in shards if _stored_name(shard) not in failed],
+        tally = _Tally()
+        for check in each(
             lambda shard: check_shard(location, shard, schema),
+            [shard for shard in shards if _stored_name(shard) not in failed],
             threads,
             on_progress,
-        )
+        ):
+            tally.add(check)
         problems += tally.problems
         notes += tally.notes
         if not problems:
@@ -173,26 +170,6 @@ class _Tally:
             Problem(file, f"{text} (also in {others[text]:,} more)" if others[text] else text)
             for text, file in self._noted_in.items()
         ]
-
-
-def _check_shards(
-    shards: list[ShardInfo],
-    check: Callable[[ShardInfo], ShardCheck],
-    threads: int,
-    on_progress: _Progress | None,
-) -> _Tally:
-    """Check shards in threads; what is found is in the order of the shards."""
-    tally = _Tally()
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            for done, result in enumerate(pool.map(check, shards), 1):
-                tally.add(result)
-                if on_progress is not None:
-                    on_progress(done, len(shards))
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-    return tally
 
 
 def _check_counts(dataset: Dataset, tally: _Tally) -> list[Problem]:

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from mdstorm_backend.maintenance.shard_names import parse_shard_name
 from mdstorm_backend.storage import Location
+from mdstorm_backend.write.progress import FileProgress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,24 +32,18 @@ def write_progress(session: SparkSession, location: Location) -> Iterator[None]:
         yield
         return
     done = threading.Event()
-    thread = threading.Thread(target=_watch, args=(location, done), daemon=True)
+    progress = FileProgress(shown=True)
+    thread = threading.Thread(target=_watch, args=(location, done, progress), daemon=True)
     thread.start()
     try:
         yield
     finally:
         done.set()
         thread.join()
+        progress.close()
 
 
-def _watch(location: Location, done: threading.Event) -> None:
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("writing MDS shards")
-        while not done.wait(_INTERVAL_SECONDS):
-            sizes = [size for name, size in location.list_sizes() if name.endswith(".mds")]
-            progress.update(
-                task, description=f"writing MDS shards: {len(sizes)}, {sum(sizes) / 1e6:,.0f} MB"
-            )
+def _watch(location: Location, done: threading.Event, progress: FileProgress) -> None:
+    while not done.wait(_INTERVAL_SECONDS):
+        sizes = [size for name, size in location.list_sizes() if parse_shard_name(name)]
+        progress.show(len(sizes), sum(sizes))

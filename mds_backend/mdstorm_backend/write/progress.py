@@ -9,7 +9,7 @@ __all__ = ["FileProgress"]
 
 
 class FileProgress:
-    """Counts files and bytes, and shows them if it is `shown` and standard error is a terminal."""
+    """Shows files and bytes, if it is `shown` and standard error is a terminal."""
 
     def __init__(self, *, shown: bool) -> None:
         self._files = self._bytes = 0
@@ -27,8 +27,12 @@ class FileProgress:
         """Count a file of `size` bytes."""
         self._files += 1
         self._bytes += size
+        self.show(self._files, self._bytes)
+
+    def show(self, files: int, size: int) -> None:
+        """Show so many files of `size` bytes together."""
         if self._bar is not None:
-            text = f"writing MDS shards: {self._files}, {self._bytes / 1e6:,.0f} MB"
+            text = f"writing MDS shards: {files}, {size / 1e6:,.0f} MB"
             self._bar.update(self._task, description=text)
 
     def close(self) -> None:

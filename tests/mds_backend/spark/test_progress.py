@@ -42,7 +42,7 @@ def session(**conf: str) -> Any:
 
 @pytest.fixture
 def location(tmp_path: Path) -> Location:
-    for name in ("part-00000-0.00000.mds", "part-00001-1.00000.mds"):
+    for name in ("part-00000-0.00000.mds", "part-00001-1.00000.mds.zstd"):
         (tmp_path / name).write_bytes(b"x" * 1_500_000)
     (tmp_path / "notes.txt").write_bytes(b"x" * 9_000_000)
     return Location.of(str(tmp_path))

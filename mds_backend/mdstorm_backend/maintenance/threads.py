@@ -1,0 +1,43 @@
+"""Shards looked at by several threads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeAlias, TypeVar
+
+__all__ = ["OnProgress", "each", "num_threads"]
+
+OnProgress: TypeAlias = Callable[[int, int], None]
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+#: Shards held in memory at a time, and requests that wait for a remote storage.
+_MAX_THREADS = 8
+
+
+def num_threads(threads: int | None) -> int:
+    """Return what was asked for; by default one thread per CPU core, at most 8."""
+    return threads or min(_MAX_THREADS, os.cpu_count() or 1)
+
+
+def each(
+    call: Callable[[_Item], _Result],
+    items: Sequence[_Item],
+    threads: int | None,
+    on_progress: OnProgress | None,
+) -> Iterator[_Result]:
+    """Call `call` for each item in threads, and yield the results in the order of the items.
+
+    The first error ends it, once the calls that are under way have ended.
+    """
+    with ThreadPoolExecutor(num_threads(threads)) as pool:
+        try:
+            for done, result in enumerate(pool.map(call, items), 1):
+                yield result
+                if on_progress is not None:
+                    on_progress(done, len(items))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
