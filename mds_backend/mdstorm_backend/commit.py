@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from mdstorm_backend.compression import EXTENSIONS
 from mdstorm_backend.encodings import parse_encoding
 from mdstorm_backend.errors import CredentialsError, DatasetExistsError, WriteError
 from mdstorm_backend.index import INDEX_NAME, Index, ShardInfo
@@ -38,7 +39,7 @@ __all__ = [
 MARKER_NAME = "_mdstorm"
 
 _OURS = re.compile(
-    r"part-\d{5,}-((?P<job>[0-9a-f]{8})-)?\d+\.\d{5,}\.mds(\.(zstd|gz|bz2|br|snappy))?"
+    rf"part-\d{{5,}}-((?P<job>[0-9a-f]{{8}})-)?\d+\.\d{{5,}}\.mds(\.({EXTENSIONS}))?"
     r"(\.[0-9a-f]{32}\.tmp)?"
 )
 

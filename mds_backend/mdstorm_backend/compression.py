@@ -13,7 +13,7 @@ import pyarrow as pa
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.storage import Buffer
 
-__all__ = ["check_compression", "compress", "decompress", "extension", "snappy_size"]
+__all__ = ["EXTENSIONS", "check_compression", "compress", "decompress", "extension", "snappy_size"]
 
 #: How many bytes one byte of a compressed file can stand for at most. Those of the other names are
 #: decompressed a piece at a time, so that what comes out is what is allocated.
@@ -28,6 +28,9 @@ _CODECS: dict[str, tuple[str, tuple[int, int, int] | None]] = {
     "br": ("brotli", (0, 11, 11)),
     "snappy": ("snappy", None),
 }
+
+#: The file name endings of compressed shards, as alternatives of a regular expression.
+EXTENSIONS = "|".join(_CODECS)
 
 
 def check_compression(compression: str | None) -> None:

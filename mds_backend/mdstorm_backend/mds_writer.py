@@ -60,8 +60,9 @@ class MDSWriter:
     retry : int
         How often writing a file to remote storage is tried again.
     exist_ok : bool
-        Replace a dataset that is in the directory. Files that are no part of it are never removed:
-        if there are any, nothing happens and an error says so.
+        Replace a dataset that is in the directory, or what a writer that was killed has left in a
+        local one. Files that are no part of it are never removed: if there are any, nothing happens
+        and an error says so.
     storage_options : dict, optional
         Arguments of the fsspec file system of the URL.
 

@@ -7,11 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from mdstorm_backend.compression import EXTENSIONS
 from mdstorm_backend.errors import WriteError
 
 __all__ = ["ShardName", "missing_numbers", "order_shards", "parse_shard_name"]
 
-_ENDING = r"\.mds(?:\.(?P<extension>zstd|gz|bz2|br|snappy))?"
+_ENDING = rf"\.mds(?:\.(?P<extension>{EXTENSIONS}))?"
 _NUMBERED = re.compile(rf"shard\.(?P<number>\d{{5,}}){_ENDING}")
 _OF_A_TASK = re.compile(
     r"part-(?P<partition>\d{5,})-(?:(?P<job>[0-9a-f]{8})-)?(?P<attempt>\d+)"

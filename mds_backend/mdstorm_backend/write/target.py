@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from mdstorm_backend.compression import extension
+from mdstorm_backend.compression import EXTENSIONS, extension
 from mdstorm_backend.errors import (
     CorruptDatasetError,
     DatasetExistsError,
@@ -27,7 +27,7 @@ _MARKER_NAME = "_mdstorm"
 
 #: What a writer that was killed leaves in a directory that it had for itself.
 _OF_A_WRITER = re.compile(
-    r"(index\.json|shard\.\d{5,}\.mds(\.(zstd|gz|bz2|br|snappy))?)(\.[0-9a-f]{32}\.tmp)?"
+    rf"(index\.json|shard\.\d{{5,}}\.mds(\.({EXTENSIONS}))?)(\.[0-9a-f]{{32}}\.tmp)?"
 )
 
 
