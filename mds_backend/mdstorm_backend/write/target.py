@@ -17,7 +17,7 @@ from mdstorm_backend.errors import (
 )
 from mdstorm_backend.index import INDEX_NAME, Index
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.claim import CLAIM_NAME, check_free
+from mdstorm_backend.write.claim import CLAIM_NAME, Claim, check_free
 
 __all__ = ["Path", "Targets", "clear_target", "find_targets"]
 
@@ -147,18 +147,19 @@ def clear_target(location: Location, *, exist_ok: bool, first_shard: str) -> Non
         )
     own = _own_files(location, names)
     if unfinished:
-        # The directory was empty when that writer came.
-        rest = (name for name in names if name not in own)
-        own += [name for name in rest if name == CLAIM_NAME or _OF_A_WRITER.fullmatch(name)]
-    foreign = [name for name in names if name not in own]
+        # That writer had the directory for itself.
+        own += [name for name in names if name not in own and _OF_A_WRITER.fullmatch(name)]
+    foreign = [name for name in names if name not in own and name != CLAIM_NAME]
     if foreign if location.is_local_disk else first_shard in foreign:
         raise DatasetExistsError(
             f"Directory is not empty: {location.url} holds {_some(foreign)}, which no dataset "
             "there owns. exist_ok=True removes a dataset and nothing else, so nothing was removed; "
             "remove these files yourself, or choose another directory"
         )
+    claim = Claim(location)  # so that who is killed here can start again
     for name in own:
         location.remove(name)
+    claim.release()
     if location.is_local_disk:
         for directory in sorted({posixpath.dirname(name) for name in own} - {""}, reverse=True):
             location.child(directory).remove_directory_if_empty()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -134,11 +135,16 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+def run_killed(program: str, out: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", program, str(out)], check=False, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+
+
 @pytest.fixture
 def killed(tmp_path: Path) -> Path:
     """The directory of a writer that was killed."""
     out = tmp_path / "killed"
-    subprocess.run([sys.executable, "-c", _KILLED, str(out)], check=False, timeout=60)
+    run_killed(_KILLED, out)
     assert {"_mdstorm_writing", "shard.00000.mds", "shard.00001.mds"} <= set(files(out))
     return out
 
@@ -149,6 +155,31 @@ def test_what_a_killed_writer_left_is_replaced_on_request(killed: Path) -> None:
         write(killed)
     write(killed, exist_ok=True)
     assert files(killed) == ["index.json", "shard.00000.mds"]
+
+
+#: Removes the index of a dataset that is to be replaced, and is killed.
+_KILLED_REPLACING = """
+import os, signal, sys
+from mdstorm_backend.mds_writer import MDSWriter
+from mdstorm_backend.storage import Location
+remove = Location.remove
+def remove_one(self, name):
+    remove(self, name)
+    os.kill(os.getpid(), signal.SIGKILL)
+Location.remove = remove_one
+MDSWriter(columns={"n": "int"}, out=sys.argv[1], exist_ok=True)
+"""
+
+
+def test_a_writer_that_was_killed_while_it_replaced_a_dataset_can_start_again(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, range(50), size_limit=300)
+    before = set(files(tmp_path))
+    run_killed(_KILLED_REPLACING, tmp_path)
+    assert set(files(tmp_path)) == before - {"index.json"} | {"_mdstorm_writing"}
+    write(tmp_path, exist_ok=True)
+    assert files(tmp_path) == ["index.json", "shard.00000.mds"]
 
 
 def test_beside_what_a_killed_writer_left_other_files_are_never_removed(killed: Path) -> None:
