@@ -117,6 +117,9 @@ def wait_for_lock(
     StorageError
         If the patience is at an end.
     """
+    lock = try_lock(path)
+    if lock is not None:
+        return lock
     pause, since, seen = _FIRST_PAUSE, clock(), progress()
     while (lock := try_lock(path)) is None:
         now, found = clock(), progress()

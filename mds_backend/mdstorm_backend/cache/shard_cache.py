@@ -236,12 +236,15 @@ class ShardCache:
             del parts[name]
 
     def _reserve(self, info: ShardInfo, record: Record, lock: FileLock) -> None:
-        limit, nbytes = self.source.options.limit, _room_for(info)
-        if limit is None:
-            lock.write(replace(record, reserved=nbytes).to_bytes())
-            return
         self.check_limit([info])
-        reserve(self._directory, lock, record, nbytes, limit=limit, patience=self.source.patience)
+        reserve(
+            self._directory,
+            lock,
+            record,
+            _room_for(info),
+            limit=self.source.options.limit,
+            patience=self.source.patience,
+        )
 
     def check_limit(self, shards: Iterable[ShardInfo]) -> None:
         """Raise InvalidArgumentError if one of `shards` needs more than the limit."""

@@ -1,6 +1,9 @@
 """Space in a cache directory: reserved before a download, taken back from the least recently used.
 
 Only files that a record says this cache made, and that are still the same files, are removed.
+
+The ledger holds the bytes that are taken, or more: what is reserved is added there, and what is
+given back is left. The records are counted when it says that there is no room.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from mdstorm_backend.errors import StorageError
 __all__ = ["evict", "remove_files", "remove_stale_parts", "reserve"]
 
 _PAUSE = 0.02
+#: Records from which on they are many.
+_MANY = 100
 
 
 def reserve(
@@ -27,14 +32,15 @@ def reserve(
     record: Record,
     nbytes: int,
     *,
-    limit: int,
+    limit: int | None,
     patience: float,
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Make room for `nbytes` and note them as taken in the record of `lock`.
 
-    Where all the room is taken by downloads under way, it waits for them.
+    Where all the room is taken by downloads under way, it waits for them. Without a limit there is
+    room always.
 
     Raises
     ------
@@ -43,11 +49,16 @@ def reserve(
     """
     since, seen = clock(), -1
     while True:
-        with directory.lock_ledger():
-            free = _make_room(directory, lock, nbytes, limit)
-            if free >= nbytes:
+        with directory.lock_ledger() as ledger:
+            taken = _taken(ledger)
+            if limit is not None and (taken is None or limit - taken < nbytes):
+                taken = _make_room(directory, lock, nbytes, limit)
+            if limit is None or limit - (taken or 0) >= nbytes:
+                if taken is not None:
+                    ledger.write(b"%d" % (taken + record.nbytes + nbytes))
                 lock.write(replace(record, reserved=nbytes).to_bytes())
                 return
+            free = limit - (taken or 0)
         now = clock()
         if free != seen:
             since, seen = now, free
@@ -61,16 +72,28 @@ def reserve(
         sleep(_PAUSE)
 
 
+def _taken(ledger: FileLock) -> int | None:
+    """Return the bytes that are taken at most; None if nobody has counted yet."""
+    try:
+        return int(ledger.read().partition(b"\n")[0])
+    except ValueError:
+        return None
+
+
 def _make_room(directory: CacheDirectory, lock: FileLock, nbytes: int, limit: int) -> int:
-    """Remove shards from the least recently used on; return the bytes that are free."""
+    """Remove shards from the least recently used on; return the bytes that the others take."""
     entries = [entry for entry in _entries(directory) if entry[1] != lock.path]
-    free = limit - sum(record.nbytes for _, _, record in entries)
+    taken = sum(record.nbytes for _, _, record in entries)
+    if limit - taken >= nbytes:
+        return taken
+    # Counting many records takes a while: then more is removed than is needed now.
+    spare = limit // 32 if len(entries) >= _MANY else 0
     # First what downloads reserved that were killed: those under way are locked.
     for _, path, _ in sorted(entries, key=lambda e: (e[2].reserved == 0, e[0], e[1])):
-        if free >= nbytes:
+        if limit - taken >= nbytes + spare:
             break
-        free += evict(directory, path)
-    return free
+        taken -= evict(directory, path)
+    return taken
 
 
 def _entries(directory: CacheDirectory) -> Iterator[tuple[int, str, Record]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from mdstorm_backend.cache import CacheOptions, shard_files
 from mdstorm_backend.cache.directory import CacheDirectory
 from mdstorm_backend.cache.locks import try_lock
 from mdstorm_backend.cache.records import Record
+from mdstorm_backend.cache.space import _entries, reserve
 from mdstorm_backend.errors import InvalidArgumentError, StorageError
 from mdstorm_backend.index import ShardInfo
 
@@ -201,6 +202,50 @@ def test_room_that_a_killed_download_reserved_is_taken_back(source: Path, local:
     lock = try_lock(directory.record("killed.mds"))
     assert lock is not None
     with lock:
-        lock.write(Record(reserved=1000).to_bytes())
+        reserve(directory, lock, Record(), 1000, limit=2000, patience=0.0)
     files.open(infos[1])
     assert files_in(local) == [info.raw_data.basename for info in infos]
+
+
+def test_records_are_counted_only_where_the_ledger_says_that_there_is_no_room(
+    source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    infos = make_shards(source, 5)
+    counts = []
+
+    def counting(directory: CacheDirectory) -> Iterator[tuple[int, str, Record]]:
+        counts.append(directory)
+        return _entries(directory)
+
+    monkeypatch.setattr("mdstorm_backend.cache.space._entries", counting)
+    for number, (limit, counted) in enumerate(
+        # Nobody has counted; there is room; there is none; a larger one; one without a limit.
+        [(2000, 1), (2000, 1), (2000, 2), (4000, 2), (None, 2)]
+    ):
+        cache(source, directory=local, limit=limit).open(infos[number])
+        assert len(counts) == counted
+    # What the last one took is known.
+    cache(source, directory=local, limit=4000).open(infos[0])
+    assert len(counts) == 3
+    assert size_of(local) <= 4000
+
+
+def test_more_is_removed_than_is_needed_where_counting_takes_a_while(
+    source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mdstorm_backend.cache.space._MANY", 5)
+    infos = make_shards(source, 65, 1000)
+    files = cache(source, directory=local, limit=64_000)
+    for info in infos[:64]:
+        files.open(info)
+    assert size_of(local) == 64_000
+    files.open(infos[64])
+    assert size_of(local) == 62_000
+
+
+def test_what_was_taken_without_a_limit_counts_for_who_has_one(source: Path, local: Path) -> None:
+    infos = make_shards(source, 5)
+    for info in infos[:4]:
+        cache(source, directory=local).open(info)
+    cache(source, directory=local, limit=2000).open(infos[4])
+    assert size_of(local) == 2000
