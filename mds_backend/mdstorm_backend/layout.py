@@ -18,6 +18,7 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -70,9 +71,7 @@ class ShardLayout:
     @property
     def record_dtype(self) -> np.dtype[np.void]:
         """Packed structured dtype of one sample of a fixed-size layout."""
-        return np.dtype(
-            [(n, e.dtype, e.shape) for n, e in zip(self.names, self.encodings, strict=True)]
-        )
+        return _record_dtype(self)
 
     @property
     def num_variable(self) -> int:
@@ -83,6 +82,14 @@ class ShardLayout:
     def size_words(self) -> int:
         """Bytes of the sizes at the start of each sample."""
         return _SIZE_WORD * self.num_variable
+
+
+@lru_cache(maxsize=64)
+def _record_dtype(layout: ShardLayout) -> np.dtype[np.void]:
+    """Thousands of shards may have one layout, and dtypes that are one are compared at once."""
+    return np.dtype(
+        [(n, e.dtype, e.shape) for n, e in zip(layout.names, layout.encodings, strict=True)]
+    )
 
 
 def _sized(encoding: Encoding, size: int | None) -> Encoding:

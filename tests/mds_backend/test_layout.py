@@ -44,6 +44,10 @@ def parse(data: bytes, samples: int) -> tuple[list[int], dict[str, object]]:
     return offsets.tolist(), extra
 
 
+def test_equal_layouts_share_one_dtype_so_that_those_of_many_shards_are_compared_at_once() -> None:
+    assert layout(a="int8", b="int64").record_dtype is layout(a="int8", b="int64").record_dtype
+
+
 def test_records_are_packed_in_the_order_of_the_columns() -> None:
     dtype = layout(a="int8", b="float64", c="ndarray:int16:3").record_dtype
     assert dtype.itemsize == 1 + 8 + 6

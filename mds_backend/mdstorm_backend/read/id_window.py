@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.read.shard import Shard
-from mdstorm_backend.read.window import Positions, Selection, record_dtype_of
+from mdstorm_backend.read.window import Located, Selection, record_dtype_of, short_type
 
 __all__ = ["IdWindow"]
 
@@ -42,7 +41,7 @@ class IdWindow:
         present = np.flatnonzero(np.bincount(owners, minlength=1))
         self.shard_numbers: list[int] = present.tolist()
         # Numbered anew, in a type whose stable sort is a radix sort.
-        places = np.empty(int(present[-1]) + 1 if len(present) else 0, _small(len(present)))
+        places = np.empty(int(present[-1]) + 1 if len(present) else 0, short_type(len(present)))
         places[present] = np.arange(len(present))
         self._owners = places[owners]
         self.shards: Mapping[int, Shard] = {}
@@ -61,31 +60,12 @@ class IdWindow:
 
     def select(self, start: int, stop: int, position: int) -> Iterator[Selection]:
         """Say where the rows `start` to `stop` lie, to be put at `position` of a block."""
-        owners, rows = self._owners[start:stop], self._rows[start:stop]
-        counts = np.bincount(owners, minlength=1)
-        ends = np.cumsum(counts)
-        # Where the shards come one after the other nothing has to be sorted, and their samples fill
-        # consecutive rows.
-        ordered = bool((owners[1:] >= owners[:-1]).all())
-        grouped = None if ordered else np.argsort(owners, kind="stable")
-        for number in np.flatnonzero(counts).tolist():
-            first, last = int(ends[number] - counts[number]), int(ends[number])
-            shard = self.shards[self.shard_numbers[number]]
-            if grouped is None:
-                filled = slice(position + first, position + last)
-                yield Selection(shard, _as_slice(rows[first:last]), filled)
-            else:
-                places = grouped[first:last]
-                yield Selection(shard, rows[places], places + position)
+        return self.located(start, stop).selections(position)
 
+    def located(self, start: int, stop: int) -> Located:
+        """Say where the rows `start` to `stop` lie."""
+        return Located(self._opened, self._owners[start:stop], self._rows[start:stop])
 
-def _small(count: int) -> np.dtype[Any]:
-    return np.dtype(np.uint8 if count <= 1 << 8 else np.uint16 if count <= 1 << 16 else np.int64)
-
-
-def _as_slice(rows: Ids) -> Positions:
-    """Consecutive rows as a slice, which reads them without an index."""
-    first, last = int(rows[0]), int(rows[-1])
-    if last - first + 1 == len(rows) and bool((np.diff(rows) == 1).all()):
-        return slice(first, last + 1)
-    return rows
+    @cached_property
+    def _opened(self) -> list[Shard]:
+        return [self.shards[number] for number in self.shard_numbers]

@@ -18,7 +18,8 @@ from mdstorm_backend.batch import Batch
 from mdstorm_backend.encodings import parse_encoding
 from mdstorm_backend.read.logical import to_logical, view_dtype
 from mdstorm_backend.read.mds_shard import MDSShard
-from mdstorm_backend.read.window import Range, Selection
+from mdstorm_backend.read.shard import Shard
+from mdstorm_backend.read.window import Located, Positions, Range, Selection
 from mdstorm_backend.schema import Column, Schema
 
 __all__ = ["RecordGatherer"]
@@ -80,8 +81,15 @@ class RecordGatherer:
         for range_ in ranges:
             for start in range(range_.start, range_.stop, self._chunk_rows):
                 stop = min(start + self._chunk_rows, range_.stop)
-                selections = list(range_.window.select(start, stop, position))
-                self._split(selections, batch, position, stop - start)
+                located = range_.window.located(start, stop)
+                if located is None or located.is_sorted:
+                    selections = list(range_.window.select(start, stop, position))
+                    for selection in selections:
+                        self._split(_records(selection), batch, selection.positions)
+                else:
+                    filled = slice(position, position + stop - start)
+                    self._split(self._gathered(located), batch, filled)
+                    selections = list(located.selections(position)) if masks else []
                 for mask in masks.values():
                     mask.fill(selections)
                 position += stop - start
@@ -92,27 +100,30 @@ class RecordGatherer:
             )
         return batch
 
+    def _gathered(self, located: Located) -> npt.NDArray[np.void]:
+        """Copy records in any order.
+
+        Sorted by shard they are taken from one after the other, and put in their places at once: a
+        block may have thousands of shards with a record or two of each.
+        """
+        taken = np.empty(len(located.rows), self._opaque)
+        rows = located.rows[located.places]
+        for shard, first, last in located.groups:
+            _records_of(shard).take(rows[first:last], out=taken[first:last], mode="clip")
+        records = np.empty_like(taken)
+        records[located.places] = taken
+        return records
+
     def _split(
         self,
-        selections: Sequence[Selection],
+        records: npt.NDArray[np.void],
         batch: dict[str, npt.NDArray[Any]],
-        position: int,
-        count: int,
+        positions: Positions,
     ) -> None:
-        """Copy the records of some selections, which fill `count` rows from `position` on."""
-        if len(selections) == 1 or isinstance(selections[0].positions, slice):
-            for selection in selections:
-                records = _records(selection).view(self._dtype)
-                for name, values in batch.items():
-                    values[selection.positions] = records[name]
-            return
-        scratch = np.empty(count, self._opaque)
-        for selection in selections:
-            assert not isinstance(selection.positions, slice)
-            scratch[selection.positions - position] = _records(selection)
-        records = scratch.view(self._dtype)
+        """Put the columns of some records in their places."""
+        records = records.view(self._dtype)
         for name, values in batch.items():
-            values[position : position + count] = records[name]
+            values[positions] = records[name]
 
 
 @lru_cache(maxsize=1)
@@ -127,11 +138,16 @@ def _keep_freed_memory() -> None:
 
 
 def _records(selection: Selection) -> npt.NDArray[np.void]:
-    assert isinstance(selection.shard, MDSShard)
-    assert selection.shard.records is not None
+    records = _records_of(selection.shard)
     if isinstance(selection.rows, slice):
-        return selection.shard.records[selection.rows]
-    return np.take(selection.shard.records, selection.rows, mode="clip")
+        return records[selection.rows]
+    return np.take(records, selection.rows, mode="clip")
+
+
+def _records_of(shard: Shard) -> npt.NDArray[np.void]:
+    assert isinstance(shard, MDSShard)
+    assert shard.records is not None
+    return shard.records
 
 
 class _Masks:

@@ -13,7 +13,17 @@ import numpy.typing as npt
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.shard import Shard
 
-__all__ = ["Positions", "Range", "RowWindow", "Selection", "Source", "Window", "record_dtype_of"]
+__all__ = [
+    "Located",
+    "Positions",
+    "Range",
+    "RowWindow",
+    "Selection",
+    "Source",
+    "Window",
+    "record_dtype_of",
+    "short_type",
+]
 
 #: Up to so many sources, comparing with each bound is faster than a binary search.
 _FEW_SOURCES = 16
@@ -47,6 +57,68 @@ class Selection:
     positions: Positions
 
 
+@dataclass(frozen=True)
+class Located:
+    """Where rows lie that come in any order.
+
+    Attributes
+    ----------
+    shards : sequence of Shard
+        Shards by number.
+    owners : numpy.ndarray
+        Number of the shard that holds each row; unsigned where a short type is enough, whose stable
+        sort is a radix sort.
+    rows : numpy.ndarray
+        int64, its row there.
+    """
+
+    shards: Sequence[Shard]
+    owners: npt.NDArray[np.integer[Any]]
+    rows: npt.NDArray[np.int64]
+
+    @cached_property
+    def is_sorted(self) -> bool:
+        """Whether the shards come one after the other, so that each fills consecutive rows."""
+        return len(self.groups) < 2 or bool((self.owners[1:] >= self.owners[:-1]).all())
+
+    @cached_property
+    def places(self) -> npt.NDArray[np.int64]:
+        """Where the rows stand here that come one after the other when sorted by shard."""
+        return np.argsort(self.owners, kind="stable")
+
+    @cached_property
+    def groups(self) -> list[tuple[Shard, int, int]]:
+        """Each shard that holds any row, and which of the sorted ones: from, to."""
+        counts = np.bincount(self.owners, minlength=1)
+        present = np.flatnonzero(counts)
+        ends = np.cumsum(counts[present])
+        spans = zip(present.tolist(), (ends - counts[present]).tolist(), ends.tolist(), strict=True)
+        return [(self.shards[number], first, last) for number, first, last in spans]
+
+    def selections(self, position: int) -> Iterator[Selection]:
+        """Say for each shard which of its rows are wanted, to be put at `position` of a block."""
+        for shard, first, last in self.groups:
+            if self.is_sorted:
+                filled = slice(position + first, position + last)
+                yield Selection(shard, _as_slice(self.rows[first:last]), filled)
+            else:
+                chosen = self.places[first:last]
+                yield Selection(shard, self.rows[chosen], chosen + position)
+
+
+def short_type(count: int) -> np.dtype[Any]:
+    """Return a dtype for numbers below `count`, the shortest one whose stable sort is fast."""
+    return np.dtype(np.uint8 if count <= 1 << 8 else np.uint16 if count <= 1 << 16 else np.int64)
+
+
+def _as_slice(rows: npt.NDArray[np.int64]) -> Positions:
+    """Consecutive rows as a slice, which reads them without an index."""
+    first, last = int(rows[0]), int(rows[-1])
+    if last - first + 1 == len(rows) and bool((np.diff(rows) == 1).all()):
+        return slice(first, last + 1)
+    return rows
+
+
 class RowWindow(Protocol):
     """Rows as one sequence, wherever they lie."""
 
@@ -62,6 +134,10 @@ class RowWindow(Protocol):
 
         The positions of all selections are slices, or those of all are arrays.
         """
+        ...
+
+    def located(self, start: int, stop: int) -> Located | None:
+        """Say where the rows `start` to `stop` lie; None where they come in stored order."""
         ...
 
     def numbers(self, start: int, stop: int) -> npt.NDArray[np.int64]:
@@ -100,30 +176,38 @@ class Window:
 
     def select(self, start: int, stop: int, position: int) -> Iterator[Selection]:
         """Say where the rows `start` to `stop` lie, to be put at `position` of a block."""
+        located = self.located(start, stop)
+        return (
+            self._in_order(start, stop, position)
+            if located is None
+            else located.selections(position)
+        )
+
+    def located(self, start: int, stop: int) -> Located | None:
+        """Say where the rows `start` to `stop` lie; None where they come in stored order."""
         if self._permutation is None:
-            yield from self._in_order(start, stop, position)
-            return
+            return None
         chosen = self._permutation[start:stop]
-        if len(self.sources) == 1:
-            source = self.sources[0]
-            whole = slice(position, position + len(chosen))
-            yield Selection(source.shard, chosen + source.start, whole)
-            return
-        owner = self._owners(chosen)
-        grouped = np.argsort(owner, kind="stable")
-        counts = np.bincount(owner)
-        ends = np.cumsum(counts)
-        for number in np.flatnonzero(counts).tolist():
-            source = self.sources[number]
-            places = grouped[ends[number] - counts[number] : ends[number]]
-            rows = chosen[places] - self._bounds[number] + source.start
-            yield Selection(source.shard, rows, places + position)
+        owners = self._owners(chosen)
+        return Located(self._shards, owners, chosen + self._shifts[owners])
+
+    @cached_property
+    def _shards(self) -> tuple[Shard, ...]:
+        return tuple(source.shard for source in self.sources)
+
+    @cached_property
+    def _shifts(self) -> npt.NDArray[np.int64]:
+        """What makes a row of the window one of its source's shard."""
+        starts = np.array([source.start for source in self.sources], np.int64)
+        shifts: npt.NDArray[np.int64] = starts - self._bounds[:-1]
+        return shifts
 
     def _owners(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.integer[Any]]:
-        """Number of the source of each row, in a type whose stable sort is a radix sort."""
-        if len(self.sources) > _FEW_SOURCES:
+        """Number of the source of each row."""
+        count = len(self.sources)
+        if count > _FEW_SOURCES:
             owners = np.searchsorted(self._bounds, rows, side="right") - 1
-            return owners.astype(np.uint16) if len(self.sources) <= 1 << 16 else owners
+            return owners.astype(short_type(count))
         few = np.zeros(len(rows), np.uint8)
         for bound in self._bounds[1:-1]:
             few += rows >= bound

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -220,3 +220,17 @@ def test_samples_that_only_span_consecutive_rows_are_read_by_an_index() -> None:
     window.shards = {0: object()}  # type: ignore[dict-item]
     (selection,) = window.select(0, 4, 0)
     assert np.asarray(selection.rows).tolist() == [0, 2, 1, 3]
+
+
+def test_rows_of_many_shards_are_sorted_by_shard_once() -> None:
+    ids = np.random.default_rng(7).permutation(3000)
+    window = IdWindow(ids, np.arange(0, 3001, 10))
+    window.shards = {n: n for n in window.shard_numbers}  # type: ignore[misc]
+    located = window.located(100, 2100)
+    assert not located.is_sorted
+    taken = np.empty(2000, np.int64)
+    for shard, first, last in located.groups:
+        taken[first:last] = 10 * cast(int, shard) + located.rows[located.places][first:last]
+    found = np.empty(2000, np.int64)
+    found[located.places] = taken
+    assert found.tolist() == ids[100:2100].tolist()
