@@ -139,12 +139,6 @@ def clear_target(location: Location, *, exist_ok: bool, first_shard: str) -> Non
     unfinished = location.is_local_disk and CLAIM_NAME in names
     if unfinished:
         check_free(location)
-    if not exist_ok:
-        what = "what is left of a writer that was killed" if unfinished else "the dataset there"
-        raise DatasetExistsError(
-            f"Directory is not empty: {location.url} holds {_some(names)}. Choose another "
-            f"directory, or replace {what} with exist_ok=True"
-        )
     own = _own_files(location, names)
     if unfinished:
         # That writer had the directory for itself.
@@ -153,8 +147,14 @@ def clear_target(location: Location, *, exist_ok: bool, first_shard: str) -> Non
     if foreign if location.is_local_disk else first_shard in foreign:
         raise DatasetExistsError(
             f"Directory is not empty: {location.url} holds {_some(foreign)}, which no dataset "
-            "there owns. exist_ok=True removes a dataset and nothing else, so nothing was removed; "
-            "remove these files yourself, or choose another directory"
+            "there owns. exist_ok=True replaces a dataset and removes nothing else, so nothing was "
+            "removed; remove these files yourself, or choose another directory"
+        )
+    if not exist_ok:
+        what = "what is left of a writer that was killed" if unfinished else "the dataset there"
+        raise DatasetExistsError(
+            f"Directory is not empty: {location.url} holds {_some(names)}. Choose another "
+            f"directory, or replace {what} with exist_ok=True"
         )
     claim = Claim(location)  # so that who is killed here can start again
     for name in own:
