@@ -173,6 +173,21 @@ def test_counts_are_not_summed_twice_over_two_levels(tmp_path: Path) -> None:
     assert open_dataset(str(tmp_path)).schema["day"].null_count == 3
 
 
+def test_counts_that_cannot_be_divided_are_not_made_up(tmp_path: Path) -> None:
+    with MDSWriter(out=tmp_path / "a" / "p0", size_limit=1) as writer:
+        writer.write_batch(pa.table({"day": pa.array([None, date(2024, 1, 1)], pa.date32())}))
+    merge_index(tmp_path / "a")
+    upper = tmp_path / "a" / "index.json"
+    index = json.loads(upper.read_text())
+    del index["shards"][1]  # so that the upper index lists one of the two
+    index["mdstorm"]["num_rows"] = 1
+    upper.write_text(json.dumps(index))
+    with pytest.warns(UserWarning, match="the merged index names none"):
+        merge_index(tmp_path)
+    assert len(open_dataset(str(tmp_path))) == 2
+    assert "mdstorm" not in json.loads((tmp_path / "index.json").read_text())
+
+
 @pytest.mark.parametrize("other", ["plain", "name"])
 def test_types_that_differ_are_left_out_with_a_warning(tmp_path: Path, other: str) -> None:
     write_days(tmp_path / "a", date(2024, 1, 1))

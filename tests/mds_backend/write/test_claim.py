@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import errno
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -38,6 +40,26 @@ def test_a_directory_that_cannot_be_written_to_is_an_error(tmp_path: Path) -> No
     with pytest.raises(WriteError, match="cannot be written to") as caught:
         Claim(Location.of(str(tmp_path / "none")))
     assert not isinstance(caught.value, DatasetExistsError)
+
+
+#: Takes a directory, and forks a process that ends as any other.
+_FORKED = """
+import os, sys
+from mdstorm_backend.storage import Location
+from mdstorm_backend.write.claim import Claim
+claim = Claim(Location.of(sys.argv[1]))
+process = os.fork()
+if process:
+    os.waitpid(process, 0)
+    print(os.listdir(sys.argv[1]))
+"""
+
+
+def test_a_forked_process_does_not_give_the_directory_back(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", _FORKED, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == repr([CLAIM_NAME])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_system_without_locks_has_no_claims(
