@@ -8,11 +8,21 @@ from typing import Any, TypeVar
 
 import click
 
+from mdstorm_backend.index import INDEX_NAME
+
 __all__ = ["dataset_argument", "format_option", "storage_option"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-dataset_argument = click.argument("url")
+
+def _directory(ctx: click.Context, parameter: click.Parameter, url: str) -> str:
+    """Return the directory of a dataset, also where its index is named."""
+    if url == INDEX_NAME:
+        return "."
+    return url.removesuffix(f"/{INDEX_NAME}") or "/"
+
+
+dataset_argument = click.argument("url", callback=_directory)
 
 format_option = click.option(
     "--format",

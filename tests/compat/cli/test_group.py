@@ -141,3 +141,13 @@ def test_bytes_are_written_for_people(size: int, expected: str) -> None:
 
 def test_numbers_go_with_their_nouns() -> None:
     assert [counted(n, "shard") for n in (0, 1, 2000)] == ["0 shards", "1 shard", "2,000 shards"]
+
+
+def test_the_index_stands_for_the_dataset(
+    dataset: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = run("head", dataset).stdout
+    assert "text 0" in expected
+    monkeypatch.chdir(dataset)
+    for url in (dataset / "index.json", (dataset / "index.json").as_uri(), "index.json"):
+        assert run("head", url).stdout == expected
