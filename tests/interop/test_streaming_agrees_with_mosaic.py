@@ -54,12 +54,12 @@ class Run:
         streams = [{"local": str(data / name), **kw} for name, kw in self.streams.items()]
         return {"streams": streams}, loader
 
-    def ours(self, data: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    def ours(self, data: Path) -> list[dict[str, Any]]:
         """What our loaders give, rank by rank."""
         nodes, ranks = self.world
         results = []
         for rank in range(nodes * ranks):
-            with monkeypatch.context() as environment:
+            with pytest.MonkeyPatch.context() as environment:
                 environment.setenv("RANK", str(rank))
                 environment.setenv("WORLD_SIZE", str(nodes * ranks))
                 environment.setenv("LOCAL_WORLD_SIZE", str(ranks))
@@ -97,12 +97,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def in_mosaic(run_in_mosaic: RunInMosaic, data: Path, runs: list[Run], tmp_path: Path) -> Any:
-    file = tmp_path / "runs.json"
-    file.write_text(json.dumps([run.to_json(data) for run in runs]))
-    return run_in_mosaic("stream.py", file)
-
-
 def five_keys(state: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in state.items() if key != "mdstorm"}
 
@@ -135,19 +129,6 @@ RUNS = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore:This DataLoader will create 3 worker processes")
-def test_batches_hold_the_same_samples(
-    run_in_mosaic: RunInMosaic, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    theirs = in_mosaic(run_in_mosaic, data, RUNS, tmp_path)
-    for run, expected in zip(RUNS, theirs, strict=True):
-        found = run.ours(data, monkeypatch)
-        for ours, their in zip(found, expected, strict=True):
-            assert ours["passes"] == their["passes"], run
-            assert ours["len"] == their["len"], run
-            assert five_keys(ours["state"]) == their["state"], run
-
-
 #: A run that is left in the middle, and the world in which it goes on.
 INTERRUPTED: list[tuple[Run, dict[str, Any]]] = [
     (Run({}, batches=4), {"num_workers": 2}),
@@ -168,23 +149,53 @@ INTERRUPTED: list[tuple[Run, dict[str, Any]]] = [
 ]
 
 
-def test_states_go_both_ways(
-    run_in_mosaic: RunInMosaic, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = in_mosaic(run_in_mosaic, data, [run for run, _ in INTERRUPTED], tmp_path)
-    rests = []
-    for (run, elsewhere), theirs in zip(INTERRUPTED, first, strict=True):
-        (state, *_) = (rank["state"] for rank in theirs)
-        ours = run.ours(data, monkeypatch)[0]["state"]
-        assert five_keys(ours) == state
-        rest = {**vars(run), **elsewhere, "batches": None, "passes": 2}
-        # Their state here, our state there: extra key and all.
-        rests.append((Run(**{**rest, "state": state}), Run(**{**rest, "state": ours})))
-    theirs = in_mosaic(run_in_mosaic, data, [there for _, there in rests], tmp_path)
-    for (here, _), expected in zip(rests, theirs, strict=True):
-        found = here.ours(data, monkeypatch)
+@dataclass(frozen=True)
+class Theirs:
+    """What MosaicML Streaming gives, run by run and rank by rank."""
+
+    whole: list[Any]
+    interrupted: list[Any]
+    continued: list[Any]
+
+
+@pytest.fixture(scope="module")
+def theirs(
+    run_in_mosaic: RunInMosaic, data: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Theirs:
+    """Play all runs in one process: it takes seconds to begin."""
+    interrupted = [run for run, _ in INTERRUPTED]
+    # Our states, extra key and all.
+    continued = [rest(run, elsewhere, run.ours(data)[0]["state"]) for run, elsewhere in INTERRUPTED]
+    file = tmp_path_factory.mktemp("runs") / "runs.json"
+    runs = [*RUNS, *interrupted, *continued]
+    file.write_text(json.dumps([run.to_json(data) for run in runs]))
+    results = iter(run_in_mosaic("stream.py", file))
+    return Theirs(*(list(islice(results, len(part))) for part in (RUNS, interrupted, continued)))
+
+
+def rest(run: Run, elsewhere: Mapping[str, Any], state: Mapping[str, Any]) -> Run:
+    """Go on with an interrupted run, and through one more pass."""
+    return Run(**{**vars(run), **elsewhere, "batches": None, "passes": 2, "state": state})
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create 3 worker processes")
+def test_batches_hold_the_same_samples(theirs: Theirs, data: Path) -> None:
+    for run, expected in zip(RUNS, theirs.whole, strict=True):
+        found = run.ours(data)
         for ours, their in zip(found, expected, strict=True):
-            assert ours["passes"] == their["passes"], here
+            assert ours["passes"] == their["passes"], run
+            assert ours["len"] == their["len"], run
+            assert five_keys(ours["state"]) == their["state"], run
+
+
+@pytest.mark.parametrize("number", range(len(INTERRUPTED)))
+def test_states_go_both_ways(theirs: Theirs, data: Path, number: int) -> None:
+    run, elsewhere = INTERRUPTED[number]
+    (state, *_) = (rank["state"] for rank in theirs.interrupted[number])
+    assert five_keys(run.ours(data)[0]["state"]) == state
+    found = rest(run, elsewhere, state).ours(data)
+    for ours, their in zip(found, theirs.continued[number], strict=True):
+        assert ours["passes"] == their["passes"]
 
 
 def test_our_states_fit_where_mosaic_keeps_them(data: Path) -> None:
