@@ -176,7 +176,7 @@ def test_an_empty_frame_is_refused_and_leaves_nothing(spark: Any, target: Path) 
         (
             {"mds_kwargs": {"storage_options": {"secret": "hush"}}},
             InvalidArgumentError,
-            "Give the workers credentials",
+            "Give them credentials",
         ),
     ],
     ids=str,
