@@ -129,6 +129,8 @@ class SampleEncoder:
 
 def _shown(value: Any) -> str:
     text = repr(value)
+    if "\n" in text:  # as of arrays
+        text = " ".join(text.split())
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
