@@ -17,14 +17,14 @@ from fsspec import AbstractFileSystem
 
 from mdstorm_backend.optional import require
 
-__all__ = ["DatabricksFileSystem", "databricks_filesystem"]
+__all__ = ["DatabricksFileSystem", "client_arguments"]
 
 _CHUNK = 1 << 20
 _VARIABLES = "DATABRICKS_"
 
 
-def databricks_filesystem(path: str, options: dict[str, Any]) -> DatabricksFileSystem:
-    """Return the file system for a path on a mount, with the credentials that are set now.
+def client_arguments(path: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of the file system for a path on a mount, as it is to be opened now.
 
     Parameters
     ----------
@@ -33,13 +33,13 @@ def databricks_filesystem(path: str, options: dict[str, Any]) -> DatabricksFileS
     options : dict
         Arguments for ``databricks.sdk.WorkspaceClient``, such as ``host`` and ``profile``.
     """
-    # fsspec keeps one instance per set of arguments: other credentials are another set.
+    # One instance is kept per set of arguments: other credentials are another set.
     set_now = sorted((k, v) for k, v in os.environ.items() if k.startswith(_VARIABLES))
-    return DatabricksFileSystem(
-        is_volume=path.startswith("/Volumes/"),
-        environment=hash(tuple(set_now)),
-        client_options=options,
-    )
+    return {
+        "is_volume": path.startswith("/Volumes/"),
+        "environment": hash(tuple(set_now)),
+        "client_options": options,
+    }
 
 
 class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]

@@ -26,6 +26,9 @@ _EXTRAS = {
     "adl": "azure",
 }
 
+#: File systems that all threads share, by their process, class and arguments.
+_instances: dict[tuple[int, type, str], Any] = {}
+
 
 def scheme_of(url: str) -> str:
     """Scheme of a normalised URL; of a chain of them, such as ``simplecache::s3://``, the last."""
@@ -57,13 +60,14 @@ def open_filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
         # Taken literally: a path may hold any character, '%' and blanks among them.
         path = url[len("file://") :]
         if path.startswith(("/dbfs/", "/Volumes/")) and not is_mounted(path):
-            from mdstorm_backend.storage.databricks import databricks_filesystem
+            from mdstorm_backend.storage.databricks import DatabricksFileSystem, client_arguments
 
-            return databricks_filesystem(path, options), path
+            arguments = client_arguments(path, options)
+            return _shared(DatabricksFileSystem, arguments), path
         return LocalFileSystem(), path
     scheme = scheme_of(url)
     try:
-        fsspec.get_filesystem_class(scheme)
+        kind = fsspec.get_filesystem_class(scheme)
     except ValueError as error:
         raise UnsupportedURLError(
             f"{url!r} cannot be opened ({error}): use file:///…, dbfs:/…, s3://…, gs://…, "
@@ -71,8 +75,25 @@ def open_filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
         ) from error
     except ImportError as error:
         raise _missing(url, scheme, error) from error
+    if kind.async_impl and "::" not in url:
+        arguments = {**kind._get_kwargs_from_urls(url), **options}
+        fs = _shared(kind, arguments)
+        return fs, fs._strip_protocol(url)
     fs, path = fsspec.core.url_to_fs(url, **options)
     return fs, path
+
+
+def _shared(kind: Any, arguments: dict[str, Any]) -> Any:
+    """Return the one instance of a file system for all threads of this process.
+
+    fsspec keeps one for each thread, older versions even of those that any thread may use; each has
+    connections of its own, and looks for credentials anew.
+    """
+    key = (os.getpid(), kind, fsspec.utils.tokenize(arguments))
+    fs = _instances.get(key)
+    if fs is None or fs._fs_token not in kind._cache:  # as `clear_instance_cache` leaves it
+        fs = _instances[key] = kind(**arguments)
+    return fs
 
 
 def _missing(url: str, scheme: str, error: ImportError) -> MissingDependencyError:

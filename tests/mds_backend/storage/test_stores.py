@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from mdstorm_backend.dataset import open_dataset
 from mdstorm_backend.errors import DatasetNotFoundError, WriteError
 from mdstorm_backend.index import Index
 from mdstorm_backend.storage import Location
+from mdstorm_backend.storage.filesystems import open_filesystem
 from mdstorm_backend.write.shard_writer import ShardWriter
 
 FIELDS = {"number": "long", "text": "string"}
@@ -52,6 +54,19 @@ def test_a_dataset_is_written_read_back_and_removed(
     assert store.location.list_names() == []
     with pytest.raises(DatasetNotFoundError, match="no dataset at"):
         open_dataset(store.url, storage_options=store.storage_options)
+
+
+def test_threads_share_connections_until_credentials_are_refused(store: Store) -> None:
+    fs, _ = open_filesystem(store.location.url, store.storage_options)
+    with ThreadPoolExecutor(1) as pool:
+        other, path = pool.submit(
+            open_filesystem, store.location.url, dict(store.storage_options)
+        ).result()
+    assert other is fs or store.url.startswith("memory:")
+    assert path == store.location.path
+    fs.clear_instance_cache()
+    again, _ = open_filesystem(store.location.url, store.storage_options)
+    assert again is not fs
 
 
 def test_shards_come_through_a_cache_and_survive_their_storage(
