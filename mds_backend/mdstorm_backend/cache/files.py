@@ -93,7 +93,7 @@ def shard_files(
     if local and (location.is_local_disk or location.url.startswith("memory:")):
         return DirectFiles(location, fingerprint, options)
     cache = _cache(location, fingerprint, options, sleep)
-    cache.check_limit(shards)
+    cache.source.check_limit(shards)
     return cache
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
@@ -14,11 +14,10 @@ from mdstorm_backend.cache.download import check_hash, mapped
 from mdstorm_backend.cache.inventory import clear_former_states
 from mdstorm_backend.cache.locks import FileLock, share_lock, wait_for_lock
 from mdstorm_backend.cache.records import FileIdentity, Record
-from mdstorm_backend.cache.source import ShardSource, check_hash_is_recorded, origin
+from mdstorm_backend.cache.source import ShardSource, check_hash_is_recorded, origin, room_for
 from mdstorm_backend.cache.space import remove_files, remove_stale_parts, reserve
 from mdstorm_backend.errors import (
     CorruptDatasetError,
-    InvalidArgumentError,
     MDStormError,
     StorageError,
 )
@@ -236,26 +235,15 @@ class ShardCache:
             del parts[name]
 
     def _reserve(self, info: ShardInfo, record: Record, lock: FileLock) -> None:
-        self.check_limit([info])
+        self.source.check_limit([info])
         reserve(
             self._directory,
             lock,
             record,
-            _room_for(info),
+            room_for(info),
             limit=self.source.options.limit,
             patience=self.source.patience,
         )
-
-    def check_limit(self, shards: Iterable[ShardInfo]) -> None:
-        """Raise InvalidArgumentError if one of `shards` needs more than the limit."""
-        limit = self.source.options.limit
-        largest = max(shards, key=_room_for, default=None)
-        if limit is not None and largest is not None and _room_for(largest) > limit:
-            raise InvalidArgumentError(
-                f"the shard {largest.raw_data.basename} of {self.source.location.url} needs "
-                f"{_room_for(largest)} bytes in the cache, whose limit is {limit}. Raise the limit "
-                "(cache_limit), or write the dataset with smaller shards"
-            )
 
     def _is_ours(self, file: FileInfo, record: Record) -> bool:
         identity = FileIdentity.at(self._directory.file(file.basename))
@@ -272,11 +260,6 @@ class ShardCache:
                 "directory",
                 url=path,
             )
-
-
-def _room_for(info: ShardInfo) -> int:
-    """Bytes that a shard takes while it is brought."""
-    return info.raw_data.bytes + (info.zip_data.bytes if info.zip_data else 0)
 
 
 def _size(path: str) -> int:

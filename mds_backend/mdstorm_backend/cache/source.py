@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mdstorm_backend.cache.attempts import LONGEST_PAUSE, Sleep
@@ -17,7 +18,7 @@ from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError
 from mdstorm_backend.index import FileInfo, ShardInfo
 from mdstorm_backend.storage import Location
 
-__all__ = ["ShardSource", "check_hash_is_recorded", "origin"]
+__all__ = ["ShardSource", "check_hash_is_recorded", "origin", "room_for"]
 
 #: Seconds that decompressing a shard may take, and hashing it.
 _WORK = 60.0
@@ -53,6 +54,17 @@ class ShardSource:
         retry = self.options.retry
         pauses = sum(1.5 * min(2.0**attempt, LONGEST_PAUSE) for attempt in range(retry - 1))
         return retry * self.options.timeout + pauses + _WORK
+
+    def check_limit(self, shards: Iterable[ShardInfo]) -> None:
+        """Raise InvalidArgumentError if one of `shards` needs more than the limit."""
+        limit = self.options.limit
+        largest = max(shards, key=room_for, default=None)
+        if limit is not None and largest is not None and room_for(largest) > limit:
+            raise InvalidArgumentError(
+                f"the shard {largest.raw_data.basename} of {self.location.url} needs "
+                f"{room_for(largest)} bytes in the cache, whose limit is {limit}. Raise the limit "
+                "(cache_limit), or write the dataset with smaller shards"
+            )
 
     def is_outdated(self, info: ShardInfo, record: Record) -> bool:
         """Whether files were made for another state of the dataset, or from another file."""
@@ -141,6 +153,11 @@ class ShardSource:
             ) from error
         with open(raw, "wb") as target:
             target.write(content)
+
+
+def room_for(info: ShardInfo) -> int:
+    """Bytes that a shard takes while it is brought."""
+    return info.raw_data.bytes + (info.zip_data.bytes if info.zip_data else 0)
 
 
 def origin(location: Location, info: ShardInfo) -> FileIdentity | None:
