@@ -95,10 +95,11 @@ class JoinedDataset:
         differing = [name for name in names if not _are_alike(name, self.parts)]
         if differing:
             common = [name for name in self.schema.names if _are_alike(name, self.parts)]
+            remedy = f"Read those in common, columns={common}, or" if common else "Read"
             raise InvalidArgumentError(
                 f"the streams differ in the columns {differing}: not all of {self.url} have them, "
-                "or not with one type, and a batch needs the same columns from each. Read those in "
-                f"common, columns={common}, or single samples"
+                "or not with one type, and a batch needs the same columns from each. "
+                f"{remedy} single samples"
             )
         ordered = self.schema.names if columns is None else names
         for part in self.parts:

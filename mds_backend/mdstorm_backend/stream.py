@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.elastic import StreamShape, StreamWeight
@@ -202,11 +203,15 @@ def _join(directory: str | None, split: str | None) -> str:
 
 
 def _check_download(retry: int | None, timeout: float | None) -> None:
-    if retry is not None and (not isinstance(retry, int) or retry < 0):
+    if retry is not None and not (_is_a(Integral, retry) and retry >= 1):
         raise InvalidArgumentError(
             f"download_retry must be a number of attempts of at least 1, found {retry!r}"
         )
-    if timeout is not None and not timeout > 0:
+    if timeout is not None and not (_is_a(Real, timeout) and timeout > 0):
         raise InvalidArgumentError(
             f"download_timeout must be a positive number of seconds, found {timeout!r}"
         )
+
+
+def _is_a(kind: type, value: object) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)

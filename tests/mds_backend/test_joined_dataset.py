@@ -73,6 +73,15 @@ def test_batches_need_columns_in_common(tmp_path: Path) -> None:
         read(dataset, [0], ["z"])
 
 
+def test_without_columns_in_common_there_are_single_samples(tmp_path: Path) -> None:
+    a = ({"a": [1]}, {"a": "long"})
+    b = ({"b": [2]}, {"b": "long"})
+    dataset = joined(tmp_path, a, b)
+    with pytest.raises(InvalidArgumentError, match=r"columns from each\. Read single samples"):
+        read(dataset, [0])
+    assert dataset.sample(1) == {"b": 2}
+
+
 def test_nulls_and_lengths_are_those_of_all(tmp_path: Path) -> None:
     fields: dict[str, Any] = {"n": "long", "list": array_of("long")}
     dataset = joined(

@@ -21,7 +21,10 @@ from mdstorm_backend.stream import Stream, StreamDefaults
         ({"local": "a", "repeat": -1}, "repeat of a stream must be finite and not negative"),
         ({"local": "a", "choose": -1}, "choose must be at least 0"),
         ({"local": "a", "download_retry": -1}, "download_retry must be a number of attempts"),
+        ({"local": "a", "download_retry": 0}, "download_retry must be a number of attempts"),
+        ({"local": "a", "download_retry": True}, "download_retry must be a number of attempts"),
         ({"local": "a", "download_timeout": 0}, "download_timeout must be a positive number"),
+        ({"local": "a", "download_timeout": "9"}, "download_timeout must be a positive number"),
     ],
 )
 def test_arguments_are_checked(arguments: dict[str, Any], text: str) -> None:

@@ -12,6 +12,11 @@ from torch.utils.data import IterableDataset, get_worker_info
 from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.frameworks.dataset_arguments import (
+    check_read_options,
+    find_order,
+    find_streams,
+)
 from mdstorm_backend.frameworks.dataset_info import DatasetInfo
 from mdstorm_backend.frameworks.elastic_share import ElasticShare
 from mdstorm_backend.frameworks.reader_options import ReaderOptions
@@ -25,11 +30,8 @@ from mdstorm_backend.read.batch_reader import check_batch_size, check_num_epochs
 from mdstorm_backend.read.block import Block, Transform
 from mdstorm_backend.read.source import SampleSource
 from mdstorm_backend.stream import Stream, StreamDefaults
-from mdstorm_backend.world import find_world
 
 __all__ = ["StreamingDataset", "overrides"]
-
-_DEFAULT_SEED = 9176
 
 
 class StreamingDataset(DatasetInfo, IterableDataset[Any]):
@@ -97,6 +99,8 @@ class StreamingDataset(DatasetInfo, IterableDataset[Any]):
 
     Raises
     ------
+    ArgumentTypeError
+        If arguments have another type.
     InvalidArgumentError
         If arguments are outside of their domain or do not go together.
     DatasetNotFoundError
@@ -124,7 +128,7 @@ class StreamingDataset(DatasetInfo, IterableDataset[Any]):
         batch_size: int | None = None,
         shuffle: bool = False,
         shuffle_algo: str = "py1e",
-        shuffle_seed: int = _DEFAULT_SEED,
+        shuffle_seed: int = 9176,
         shuffle_block_size: int | None = None,
         batching_method: str = "random",
         allow_unsafe_types: bool = False,
@@ -142,16 +146,7 @@ class StreamingDataset(DatasetInfo, IterableDataset[Any]):
         storage_options: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        if (streams is None) == (remote is None and local is None):
-            raise InvalidArgumentError(
-                "You must provide either `streams` or `remote`/`local`, but not both: found "
-                f"streams={streams!r}, remote={remote!r} and local={local!r}"
-            )
-        if streams is None:
-            streams = [_only_stream(stream_name, remote, local, stream_config)]
-        self.streams = list(streams)
-        if not self.streams:
-            raise InvalidArgumentError("streams is empty: give at least one Stream")
+        self.streams = find_streams(streams, remote, local, stream_name, stream_config)
         self._defaults = StreamDefaults(
             split=split,
             download_retry=download_retry,
@@ -165,42 +160,37 @@ class StreamingDataset(DatasetInfo, IterableDataset[Any]):
         if batch_size is not None:
             check_batch_size(batch_size)
         self.batch_size = batch_size
-        opens = order is None
-        if order is None:
-            order = ElasticOrder(
-                batch_size=1 if batch_size is None else batch_size,
-                shuffle=shuffle,
-                shuffle_algo=shuffle_algo,
-                shuffle_seed=shuffle_seed,
-                shuffle_block_size=shuffle_block_size,
-                partition_algo=partition_algo,
-                num_canonical_nodes=num_canonical_nodes,
-                batching_method=batching_method,
-                sampling_method=sampling_method,
-                sampling_granularity=sampling_granularity,
-                epoch_size=epoch_size,
-                replication=replication,
-            )
-            order = ElasticShare(order, find_world(), states_batch_size=batch_size is not None)
-        elif isinstance(order, ElasticOrder):
-            order = ElasticShare(order, find_world())
-        elif isinstance(order, ExactOrder):
-            order = order.resolved()
-            _check_unweighted(self.streams)
-        self.order = order
+        settings = {
+            "shuffle": shuffle,
+            "shuffle_algo": shuffle_algo,
+            "shuffle_seed": shuffle_seed,
+            "shuffle_block_size": shuffle_block_size,
+            "partition_algo": partition_algo,
+            "num_canonical_nodes": num_canonical_nodes,
+            "batching_method": batching_method,
+            "sampling_method": sampling_method,
+            "sampling_granularity": sampling_granularity,
+            "epoch_size": epoch_size,
+            "replication": replication,
+        }
+        self.order = find_order(order, batch_size, settings, self.streams)
         check_num_epochs(num_epochs)
         self.num_epochs = num_epochs if num_epochs is None else int(num_epochs)
+        threads: dict[str, Any] = {
+            "workers": workers,
+            "prefetch": prefetch,
+            "predownload": predownload,
+        }
+        check_read_options(columns=columns, null_masks=null_masks, transform=transform, **threads)
         self._read_options: dict[str, Any] = {
             "columns": None if columns is None else tuple(columns),
             "num_epochs": self.num_epochs,
             "transform": transform,
             "fill_nulls": fill_nulls,
             "null_masks": tuple(null_masks),
-            "workers": workers,
-            "prefetch": prefetch,
-            "predownload": predownload,
+            **threads,
         }
-        if opens:
+        if order is None:
             _ = self.reading  # copies in worker processes are to count the same epochs
 
     @cached_property
@@ -375,22 +365,3 @@ def overrides(class_: type) -> bool:
         getattr(class_, method) is not getattr(StreamingDataset, method)
         for method in ("__getitem__", "get_item")
     )
-
-
-def _check_unweighted(streams: Sequence[Stream]) -> None:
-    if weighted := [stream for stream in streams if stream.is_weighted]:
-        raise InvalidArgumentError(
-            f"{weighted[0]!r} has a weight, and in the exact order every sample comes once: leave "
-            "proportion, repeat and choose out, or read in the elastic order"
-        )
-
-
-def _only_stream(
-    name: str, remote: str | None, local: str | None, config: dict[str, Any] | None
-) -> Stream:
-    if name != "stream":
-        raise InvalidArgumentError(
-            f"stream_name={name!r} is no kind of stream that mdstorm knows: leave it out, or give "
-            "streams=[Stream(…)]"
-        )
-    return Stream(**{"remote": remote, "local": local, **(config or {})})

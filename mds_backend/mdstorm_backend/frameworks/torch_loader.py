@@ -26,6 +26,9 @@ from mdstorm_backend.read.batch_reader import check_batch_size
 
 __all__ = ["StreamingDataLoader"]
 
+#: Arguments of ``DataLoader`` that say which samples come when.
+_SAMPLERS = ("shuffle", "sampler", "batch_sampler")
+
 
 class StreamingDataLoader(DataLoader[Any]):
     """A ``DataLoader`` that takes whole batches from a `StreamingDataset`.
@@ -59,14 +62,16 @@ class StreamingDataLoader(DataLoader[Any]):
     num_workers : int
         Processes that read; 0, the default, reads in threads and is usually faster.
     **options
-        Any argument of ``DataLoader``, but ``in_order=False``: the order is what a state counts by.
+        Any argument of ``DataLoader``, but those for another order: samplers, ``shuffle=True``,
+        ``in_order=False``. The order of the dataset is what a state counts by.
 
     Raises
     ------
     ArgumentTypeError
         If `dataset` is no `StreamingDataset`.
     InvalidArgumentError
-        If `batch_size` is not a positive integer, or batches are to come out of order.
+        If `batch_size` is not a positive integer, or samples or batches are to come in another
+        order than the dataset's.
     """
 
     def __init__(
@@ -83,6 +88,11 @@ class StreamingDataLoader(DataLoader[Any]):
                 f"{type(dataset).__name__}: use torch.utils.data.DataLoader for other datasets"
             )
         check_batch_size(batch_size)
+        if given := [n for n in _SAMPLERS if options.get(n) not in (None, False)]:
+            raise InvalidArgumentError(
+                f"{', '.join(given)}: the samples come in the order of the dataset. Shuffle with "
+                "StreamingDataset(…, shuffle=True), choose with its streams, and give batch_size"
+            )
         if not options.get("in_order", True):
             raise InvalidArgumentError(
                 "in_order=False would let batches come in any order, so that no state could say "

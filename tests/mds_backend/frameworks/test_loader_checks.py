@@ -152,6 +152,16 @@ def test_batches_out_of_order_are_refused(numbers: Dataset) -> None:
         StreamingDataLoader(source, in_order=False)
 
 
+@pytest.mark.parametrize("option", [{"shuffle": True}, {"sampler": [0]}, {"batch_sampler": [[0]]}])
+def test_another_order_than_the_datasets_is_refused(
+    numbers: Dataset, option: dict[str, Any]
+) -> None:
+    source = StreamingDataset(local=numbers.url)
+    with pytest.raises(InvalidArgumentError, match=r"Shuffle with StreamingDataset\(…, shuffle=T"):
+        StreamingDataLoader(source, **option)
+    assert len(StreamingDataLoader(source, shuffle=False, sampler=None)) == len(numbers)
+
+
 def test_integers_of_numpy_are_integers(numbers: Dataset) -> None:
     shuffle = {"seed": np.int64(5), "window": np.int32(9), "rank": np.int64(0)}
     loader = torch_loader(
