@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from mdstorm_backend.batch import Batch
+from mdstorm_backend.encodings import parse_encoding
 from mdstorm_backend.frameworks.formats import column_to_numpy
 from mdstorm_backend.frameworks.reader_options import ReaderOptions
 from mdstorm_backend.read.gather import Gatherer
 from mdstorm_backend.read.window import Range, Source, Window
+from mdstorm_backend.schema import Column
 
 __all__ = ["SampleMaker", "of_batch"]
 
@@ -39,8 +45,11 @@ class SampleMaker:
 
     def __call__(self, number: int) -> dict[str, Any]:
         """Return one sample by its number in stored order."""
-        if self.decodes:
-            return self._dataset.sample(number, self._columns)
+        if self._finish is not None:
+            sample = self._dataset.sample(number, self._columns)
+            for name, finish in self._finish.items():
+                sample[name] = finish(sample[name])
+            return sample
         shard, row = self._dataset.locate(number)
         source = Source(self._dataset.shard(shard), row, row + 1)
         batch = self._gather([Range(Window([source], None), 0, 1)])
@@ -49,12 +58,46 @@ class SampleMaker:
         return next(of_batch(batch, self._options))
 
     @cached_property
+    def _finish(self) -> dict[str, Callable[[Any], Any]] | None:
+        """What makes of a decoded value the one of a block; None where only a block has it."""
+        if self.decodes:
+            return {}
+        if not self._options.nulls.is_trivial:
+            return None
+        found = {c.name: _of_null_column(c) for c in self._options.schema if c.has_nulls}
+        finish = {name: function for name, function in found.items() if function is not None}
+        return finish if len(finish) == len(found) else None
+
+    @cached_property
     def _gather(self) -> Gatherer:
         options = self._options
         return Gatherer(options.schema, exact_nulls=not options.nulls.is_trivial)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SampleMaker, (self._options,)
+
+
+def _of_null_column(column: Column) -> Callable[[Any], Any] | None:
+    """Return what makes a value of a column with nulls as `of_batch` has it, where it is simple."""
+    if column.is_late or column.is_array:
+        return None
+    type_ = column.arrow_type
+    if pa.types.is_string(type_) or pa.types.is_binary(type_):
+        return _same
+    if pa.types.is_floating(type_):
+        kind = parse_encoding(column.encoding).dtype
+        return None if kind is None else partial(_or_nan, kind.type)
+    if pa.types.is_integer(type_) or pa.types.is_boolean(type_):
+        return partial(_or_nan, np.float64)
+    return None
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _or_nan(kind: Callable[[Any], Any], value: Any) -> Any:
+    return kind(math.nan if value is None else value)
 
 
 def of_batch(batch: Batch, options: ReaderOptions) -> Iterator[dict[str, Any]]:
