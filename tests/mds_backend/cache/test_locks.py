@@ -95,6 +95,10 @@ def test_a_file_that_is_removed_while_it_is_locked_is_made_anew(
         assert try_lock(path) is None
 
 
+def test_a_free_lock_is_taken_without_a_look_at_any_progress(path: str) -> None:
+    wait_for_lock(path, patience=10, progress=lambda: pytest.fail("looked")).release()
+
+
 def test_a_waiter_is_patient_while_there_is_progress_and_no_longer(path: str) -> None:
     held = locked(path)
     now = count()  # a second per look
