@@ -30,6 +30,10 @@ __all__ = ["DirectFiles", "ShardFiles", "shard_files"]
 class ShardFiles(Protocol):
     """Where the bytes of shards come from. Safe to share between threads; pickles; forks."""
 
+    @property
+    def directory(self) -> str | None:
+        """Directory for copies of shards; None if there are never any."""
+
     def open(self, info: ShardInfo) -> Buffer:
         """Return the bytes of a shard, uncompressed; memory-mapped where possible.
 
@@ -161,6 +165,11 @@ class DirectFiles:
         self._options = options
         self._checked: set[str] = set()
         self._cache: ShardCache | None = None
+
+    @property
+    def directory(self) -> str | None:
+        """Directory for decompressed shards, as `ShardFiles` says."""
+        return self._copies().directory if self._location.is_local_disk else None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return DirectFiles, (self._location, self._fingerprint, self._options)

@@ -51,6 +51,11 @@ class ShardCache:
         self._swept = False
         self._is_user = False
 
+    @property
+    def directory(self) -> str:
+        """Path of the directory."""
+        return self._directory.path
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _make, (self.source, self._exclusive)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.cache.directory import CacheDirectory, default_directory
+from mdstorm_backend.cache.directory import CacheDirectory
 from mdstorm_backend.index import INDEX_NAME, ShardInfo
 
 if TYPE_CHECKING:
@@ -145,10 +145,9 @@ def _offsets(counts: Counts) -> Counts:
 
 
 def _cached(part: Dataset) -> int:
-    named = part.cache.directory if part.cache is not None else None
-    if named is not None and part.is_mapped:
+    if part.is_mapped or part.files.directory is None:
         return 0
-    directory = CacheDirectory(named or default_directory(part.url, part.fingerprint))
+    directory = CacheDirectory(part.files.directory)
     infos = part.index.shards
     files = [file for info in infos for file in (info.raw_data, info.zip_data) if file is not None]
     paths = [directory.file(name) for name in (INDEX_NAME, *(file.basename for file in files))]
