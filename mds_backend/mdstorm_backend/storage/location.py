@@ -224,5 +224,12 @@ class Location:
         """Remove the directory itself if nothing is left in it."""
         with self._files() as (fs, path):
             fs.invalidate_cache(path)
-            if scheme_of(self.url) not in _OBJECT_STORES and fs.exists(path) and not fs.find(path):
+            if scheme_of(self.url) in _OBJECT_STORES or not fs.exists(path) or fs.find(path):
+                return
+            if not self._is_in_file_tree:
                 fs.rm(path, recursive=True)
+                return
+            # One by one, since a file may have been written there in the meantime.
+            for directory, _, _ in os.walk(path, topdown=False):
+                with suppress(OSError):
+                    os.rmdir(directory)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import fsspec
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 
 from mdstorm_backend.errors import InvalidArgumentError, MDStormError, UnsupportedURLError
 from mdstorm_backend.storage import Location, check_no_secrets, has_scheme, normalize_url
@@ -175,6 +176,21 @@ def test_only_an_empty_directory_is_removed(tmp_path: Path) -> None:
     location.remove_directory_if_empty()
     assert not (tmp_path / "data").exists()
     location.remove_directory_if_empty()
+
+
+def test_a_file_that_appears_while_its_directory_is_removed_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = tmp_path / "data" / "below" / "late"
+    late.parent.mkdir(parents=True)
+
+    def find(*_: object, **__: object) -> list[str]:
+        late.write_bytes(b"1")
+        return []
+
+    monkeypatch.setattr(LocalFileSystem, "find", find)
+    Location.of(str(tmp_path / "data")).remove_directory_if_empty()
+    assert late.read_bytes() == b"1"
 
 
 def failing() -> Iterator[bytes]:
