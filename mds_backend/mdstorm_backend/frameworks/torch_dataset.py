@@ -226,7 +226,6 @@ class StreamingDataset(DatasetInfo, IterableDataset[Any]):
     def go_on_with(self, reading: Reading) -> None:
         """Read as `reading` does from now on: in the order of a state."""
         self.reading, self.options, self.order = reading, reading.options, reading.options.order
-        self.__dict__.pop("_sample", None)
 
     def __len__(self) -> int:
         """Samples of this rank in one epoch."""

@@ -52,6 +52,32 @@ def test_the_last_few_are_kept_and_those_in_use_are_found() -> None:
     assert opener.opened == [*range(8), 1]
 
 
+def test_what_was_asked_for_again_counts_among_the_last() -> None:
+    shards, opener = OpenShards(), Opener()
+    held = shards.get(0, opener)
+    for number in range(1, 8):
+        shards.get(number, opener)
+    assert shards.get(0, opener) is held
+    del held
+    gc.collect()
+    assert shards.find(0) is not None
+    assert shards.find(3) is None
+
+
+def test_thousands_of_small_shards_stay_open() -> None:
+    class Small(Shard):
+        memory = 1 << 10
+
+    def open_shard(number: int) -> Any:
+        return Small()
+
+    shards = OpenShards()
+    for number in range(3000):
+        shards.get(number, open_shard)
+    gc.collect()
+    assert all(shards.find(number) is not None for number in range(3000))
+
+
 def test_different_shards_are_opened_at_the_same_time() -> None:
     shards, opener = OpenShards(), Opener(threading.Barrier(3))
     with ThreadPoolExecutor(3) as pool:

@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
+from typing import Any
 
 import pytest
 
+from mdstorm_backend.read import prefetch
 from mdstorm_backend.read.prefetch import Prefetcher
 
 
@@ -48,6 +51,34 @@ def test_no_more_items_are_taken_than_may_be_ahead(depth: int, own_depth: int | 
         for n in range(10):
             assert next(results) == n
             assert len(taken) <= n + 3
+
+
+class AtOnce:
+    """Stands for a pool whose threads are done before anybody looks."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def submit(self, function: Any, item: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(function(item))
+        return future
+
+    def shutdown(self, **_: Any) -> None:
+        pass
+
+
+def test_a_result_that_is_there_does_not_wait_for_all_that_may_be_ahead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(prefetch, "ThreadPoolExecutor", AtOnce)
+    taken: list[int] = []
+    with Prefetcher(2, 10) as prefetcher:
+        results = prefetcher.map(taken.append, range(20))
+        next(results)
+        assert len(taken) == 2
+        next(results)
+        assert len(taken) == 4
 
 
 def test_items_are_taken_in_the_callers_thread() -> None:
