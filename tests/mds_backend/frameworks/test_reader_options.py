@@ -12,6 +12,7 @@ from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.frameworks.reader_options import ReaderOptions
 from mdstorm_backend.frameworks.row_types import row_type
 from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.read.block_filler import BLOCK_ROWS
 
 
 class Renamed:
@@ -71,6 +72,13 @@ def test_nulls_are_filled_before_the_transform(dataset: Dataset) -> None:
 
     reader = options(dataset, fill_nulls={"a": 10}, transform=Plus()).reader(2)
     assert [batch["c"].tolist() for batch in reader] == [[4, 14]]  # type: ignore[union-attr]
+
+
+def test_some_batches_are_ahead_however_large_their_samples_are(dataset: Dataset) -> None:
+    assert options(dataset)._ahead(16) == 4 * BLOCK_ROWS
+    dataset.nbytes = 1 << 40
+    assert options(dataset)._ahead(16) == 8 * 16
+    assert options(dataset, predownload=3)._ahead(16) == 3
 
 
 def test_equal_columns_share_a_namedtuple_type() -> None:
