@@ -83,7 +83,11 @@ class RecordGatherer:
                 stop = min(start + self._chunk_rows, range_.stop)
                 located = range_.window.located(start, stop)
                 if located is None or located.is_sorted:
-                    selections = list(range_.window.select(start, stop, position))
+                    selections = list(
+                        range_.window.select(start, stop, position)
+                        if located is None
+                        else located.selections(position)
+                    )
                     for selection in selections:
                         self._split(_records(selection), batch, selection.positions)
                 else:

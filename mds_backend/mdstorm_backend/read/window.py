@@ -89,6 +89,8 @@ class Located:
     @cached_property
     def groups(self) -> list[tuple[Shard, int, int]]:
         """Each shard that holds any row, and which of the sorted ones: from, to."""
+        if len(self.shards) == 1 and len(self.rows):
+            return [(self.shards[0], 0, len(self.rows))]
         counts = np.bincount(self.owners, minlength=1)
         present = np.flatnonzero(counts)
         ends = np.cumsum(counts[present])
