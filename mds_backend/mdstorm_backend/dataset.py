@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.encodings import parse_encoding
-from mdstorm_backend.errors import ArgumentTypeError
+from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError
+from mdstorm_backend.frameworks.sample_access import pick
 from mdstorm_backend.index import INDEX_NAME, Index, ShardInfo
 from mdstorm_backend.lost_schema import check_nulls, restored
+from mdstorm_backend.optional import require
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.open_shards import OpenShards
 from mdstorm_backend.schema import Column, Schema
-from mdstorm_backend.storage import Location
+from mdstorm_backend.storage import Buffer, Location
 from mdstorm_backend.stored_schema import schema_of
 
 if TYPE_CHECKING:
@@ -35,6 +37,10 @@ __all__ = ["Dataset", "open_dataset"]
 _KEPT_OF_LIMITED_CACHE = 4
 #: Bytes up to which a shard is read into memory rather than mapped.
 _SMALL_SHARD = 64 << 10
+#: Bytes of a batch where as few of them as possible are wanted.
+_LARGE_BATCH = 1 << 30
+
+_Parsed = TypeVar("_Parsed")
 
 
 def open_dataset(
@@ -119,9 +125,23 @@ class Dataset:
     def __len__(self) -> int:
         return self._bounds[-1]
 
-    def __getitem__(self, i: int) -> dict[str, Any]:
-        """Return sample `i`, see `sample`."""
-        return self.sample(i)
+    @overload
+    def __getitem__(self, at: int) -> dict[str, Any]: ...
+
+    @overload
+    def __getitem__(self, at: Any) -> Any: ...
+
+    def __getitem__(self, at: Any) -> Any:
+        """Return samples by number, see `sample`: one for an integer, a list for a slice or list.
+
+        Raises
+        ------
+        IndexError
+            If there is no such sample.
+        InvalidArgumentError
+            If `at` is something else.
+        """
+        return self.sample(at) if type(at) is int else pick(at, len(self), self.sample)
 
     def sample(self, i: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
         """Return one sample.
@@ -183,7 +203,8 @@ class Dataset:
         index = self.index
         if self._lost_schema and index.shards:
             first = index.shards[0]
-            index = restored(index, self.files.open(first), url=self._file_url(first))
+            url = self._file_url(first)
+            index = self._parsed(first, lambda content: restored(index, content, url=url))
         schema = schema_of(index, url=self.location.file_url(INDEX_NAME))
         return schema.opened(self.url, allow_unsafe_types=self.allow_unsafe_types)
 
@@ -271,15 +292,27 @@ class Dataset:
 
     def _open(self, number: int) -> MDSShard:
         info = self.index.shards[number]
-        buffer = self.files.open(info)
-        if len(buffer) <= _SMALL_SHARD:
-            # In memory it takes no file descriptor.
-            buffer = bytes(buffer)
-        url = self._file_url(info)
-        shard = MDSShard(buffer, info, self.schema, url=url)
+        url, schema = self._file_url(info), self.schema
+
+        def parse(content: Buffer) -> MDSShard:
+            # In memory a small one takes no file descriptor.
+            content = bytes(content) if len(content) <= _SMALL_SHARD else content
+            return MDSShard(content, info, schema, url=url)
+
+        shard = self._parsed(info, parse)
         if self._lost_schema:
             check_nulls(shard)
         return shard
+
+    def _parsed(self, info: ShardInfo, parse: Callable[[Buffer], _Parsed]) -> _Parsed:
+        """Parse the bytes of a shard; those of a damaged copy are fetched once more."""
+        content = self.files.open(info)
+        try:
+            return parse(content)
+        except CorruptDatasetError:
+            if not self.files.discard(info):
+                raise
+        return parse(self.files.open(info))
 
     @property
     def _lost_schema(self) -> bool:
@@ -292,11 +325,15 @@ class Dataset:
         Raises
         ------
         ArgumentTypeError
-            If the dataset has no such column.
+            If the dataset has no such column, or one is named twice.
         UnsupportedEncodingError
             If this version cannot decode one of them.
         """
+        if isinstance(columns, str):
+            raise ArgumentTypeError(f"columns={columns!r} is a text: give a list, [{columns!r}]")
         names = self.schema.names if columns is None else tuple(columns)
+        if len(set(names)) < len(names):
+            raise ArgumentTypeError(f"columns={list(names)} names a column twice: name each once")
         unknown = [name for name in names if name not in self.schema]
         if unknown:
             raise ArgumentTypeError(
@@ -353,13 +390,27 @@ class Dataset:
         from mdstorm_backend.frameworks.formats import to_table
 
         schema = self.schema.select(self.select(columns))
-        return to_table(self.batches(1 << 16, format="arrow", columns=columns), schema)
+        return to_table(self._large_batches("arrow", columns), schema)
 
     def to_pandas(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """Read the whole dataset as one pandas DataFrame."""
-        frames = list(self.batches(max(len(self), 1), format="pandas", columns=columns))
-        frame: pd.DataFrame = frames[0] if frames else self.to_table(columns).to_pandas()
+        frames = list(self._large_batches("pandas", columns))
+        if not frames:
+            frames = [self.to_table(columns).to_pandas()]
+        whole = require("pandas").concat(frames, ignore_index=True) if frames[1:] else frames[0]
+        frame: pd.DataFrame = whole
         return frame
+
+    def _large_batches(
+        self, format: Literal["arrow", "pandas"], columns: Sequence[str] | None
+    ) -> Iterator[Any]:
+        """Iterate over the dataset in batches that Arrow's 32-bit offsets reach into."""
+        largest = max((-(-info.raw_data.bytes // info.samples) for info in self._filled), default=1)
+        return self.batches(max(_LARGE_BATCH // largest, 1), format=format, columns=columns)
+
+    @property
+    def _filled(self) -> Iterator[ShardInfo]:
+        return (info for info in self.index.shards if info.samples)
 
 
 def _dataset(

@@ -164,6 +164,63 @@ def test_the_whole_dataset_can_be_read_at_once(numbers: Dataset) -> None:
     assert numbers.to_pandas()["number"].tolist() == list(range(1000))
 
 
+def test_the_whole_is_the_same_however_it_is_cut(
+    dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = ["word", "number", "ratio", "pair", "list"]
+    table, frame = dataset.to_table(columns), dataset.to_pandas(columns)
+    sizes = []
+    batches = Dataset.batches
+
+    def counted(self: Dataset, batch_size: int, **options: Any) -> Any:
+        sizes.append(batch_size)
+        return batches(self, batch_size, **options)
+
+    monkeypatch.setattr(Dataset, "batches", counted)
+    monkeypatch.setattr("mdstorm_backend.dataset._LARGE_BATCH", 1)
+    assert dataset.to_table(columns).equals(table)
+    cut = dataset.to_pandas(columns)
+    assert sizes == [1, 1]
+    assert cut.dtypes.equals(frame.dtypes)
+    assert cut.index.equals(frame.index)
+    assert repr(cut.to_dict("list")) == repr(frame.to_dict("list"))
+
+
+def test_samples_can_be_picked_by_slices_and_lists(numbers: Dataset) -> None:
+    def picked(at: Any) -> list[int]:
+        return [sample["number"] for sample in numbers[at]]
+
+    assert picked(slice(997, None)) == [997, 998, 999]
+    assert picked([3, -1, np.int32(5)]) == [3, 999, 5]
+    for index in ("number", None, 1.0):
+        with pytest.raises(InvalidArgumentError, match="samples are numbered"):
+            numbers[index]
+
+
+def test_columns_are_named_once_and_in_a_list(dataset: Dataset) -> None:
+    with pytest.raises(ArgumentTypeError, match=r"'word' is a text: give a list, \['word'\]"):
+        dataset.to_table("word")
+    with pytest.raises(ArgumentTypeError, match="names a column twice"):
+        dataset.to_table(["word", "number", "word"])
+
+
+@pytest.mark.parametrize("schema", ["indexed", "lost"])
+def test_a_damaged_copy_in_the_cache_is_made_anew(
+    schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "cache"))
+    written = write_dataset(
+        tmp_path / "data", {"number": [4, 5]}, {"number": "long"}, compression="zstd"
+    )
+    assert written[1] == {"number": 5}
+    (copy,) = (tmp_path / "cache").rglob("*.mds")
+    with copy.open("r+b") as file:
+        file.write(b"\xff\xff\xff\xff")
+    again = open_dataset(written.url) if schema == "indexed" else without_schema(written)
+    assert again[1] == {"number": 5}
+    assert copy.read_bytes()[:4] != b"\xff\xff\xff\xff"
+
+
 def test_an_empty_dataset_has_columns_and_warns(tmp_path: Path) -> None:
     empty = write_dataset(tmp_path, {name: [] for name in FIELDS}, FIELDS)
     with pytest.warns(UserWarning, match="No matching data is available"):
