@@ -28,13 +28,16 @@ def normalize_url(url: str) -> str:
     Raises
     ------
     UnsupportedURLError
-        If a ``file:`` or ``dbfs:`` URL names a host, as ``file://tmp/x`` does, or is relative.
+        If a ``file:`` or ``dbfs:`` URL names a host, as ``file://tmp/x`` does, or is relative; if
+        another one names nothing, as ``s3://`` does.
     """
     scheme, colon, rest = url.partition(":")
     if not (colon and scheme.isidentifier()):
         return "file://" + os.path.abspath(os.path.expanduser(url))
     scheme = scheme.lower()
     if scheme not in ("file", "dbfs"):
+        if not rest.strip("/"):
+            raise UnsupportedURLError(f"{url!r} names nothing: write {scheme}://bucket/directory")
         return f"{scheme}:{rest.rstrip('/')}"
     if not rest.startswith("/") or (rest.startswith("//") and not rest.startswith("///")):
         what = f"the host {rest[2:].partition('/')[0]!r}" if rest.startswith("/") else "no root"

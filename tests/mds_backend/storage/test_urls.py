@@ -17,6 +17,12 @@ def test_a_relative_url_or_one_with_a_host_is_refused(url: str) -> None:
         normalize_url(url)
 
 
+@pytest.mark.parametrize("url", ["s3://", "gs:", "memory:///"])
+def test_a_url_that_names_nothing_is_refused(url: str) -> None:
+    with pytest.raises(UnsupportedURLError, match=f"'{url}' names nothing: write {url[:2]}"):
+        Location.of(url)
+
+
 def test_a_tilde_is_the_home_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     assert normalize_url("~/x y/") == "file:///home/me/x y"
