@@ -1,6 +1,7 @@
 """What tests in all folders share: the Spark session of the process."""
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -8,6 +9,10 @@ import pytest
 
 #: A classic and a Spark Connect session cannot live in one process: each run of pytest has one.
 SESSION_KIND = os.environ.get("MDSTORM_TEST_SESSION", "classic")
+
+# Spark's driver and workers must run the same Python, also where pytest is called by hand.
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
 
 _SPARK_CONF = {
     "spark.default.parallelism": "2",
