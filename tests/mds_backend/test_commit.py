@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -171,7 +172,7 @@ def failures(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
         write(self, name, buffers)
 
     monkeypatch.setattr(Location, "write", fail)
-    monkeypatch.setattr(directories.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(directories, "time", SimpleNamespace(sleep=lambda seconds: None))
     return errors
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.mds_backend.storage.conftest import Store
@@ -74,7 +75,7 @@ def fail_while_writing(writer: MDSWriter) -> None:
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     seconds: list[float] = []
-    monkeypatch.setattr(directories.time, "sleep", seconds.append)
+    monkeypatch.setattr(directories, "time", SimpleNamespace(sleep=seconds.append))
     return seconds
 
 

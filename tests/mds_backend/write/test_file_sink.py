@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -40,7 +41,7 @@ class Failing(Location):
 @pytest.fixture(autouse=True)
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     seconds: list[float] = []
-    monkeypatch.setattr(directories.time, "sleep", seconds.append)
+    monkeypatch.setattr(directories, "time", SimpleNamespace(sleep=seconds.append))
     return seconds
 
 
