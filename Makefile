@@ -29,10 +29,13 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 .PHONY: test demo benchmark parity lint format test-dev test-connect test-lowest \
 	test-interop java environments clean distclean
 
-# The legs side by side, two at a time: most tests keep one core busy.
-test: java lint environments
-	$(MAKE) --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) \
-		test-dev test-connect test-lowest
+# Two at a time: an installation, and most tests, keep one core busy.
+side_by_side = $(MAKE) --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+
+test: java
+	+$(side_by_side) environments
+	$(MAKE) lint
+	+$(side_by_side) test-dev test-connect test-lowest
 
 demo: java $(DEV)/.complete
 	$(call with_spark,$(DEV)) $(DEV)/bin/python examples/quickstart.py
