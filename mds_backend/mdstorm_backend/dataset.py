@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from mdstorm_backend.dataset_shards import DatasetShards
 from mdstorm_backend.encodings import parse_encoding
-from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError
+from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.frameworks.sample_access import pick
 from mdstorm_backend.index import INDEX_NAME, Index, ShardInfo
-from mdstorm_backend.lost_schema import check_nulls, restored
 from mdstorm_backend.optional import require
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.read.mds_shard import MDSShard
-from mdstorm_backend.read.open_shards import OpenShards
 from mdstorm_backend.schema import Column, Schema
-from mdstorm_backend.storage import Buffer, Location
+from mdstorm_backend.storage import Location
 from mdstorm_backend.stored_schema import schema_of
 
 if TYPE_CHECKING:
@@ -33,14 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Dataset", "open_dataset"]
 
-#: Mapped shards that stay open where a limited cache cannot free the room that they take.
-_KEPT_OF_LIMITED_CACHE = 4
-#: Bytes up to which a shard is read into memory rather than mapped.
-_SMALL_SHARD = 64 << 10
 #: Bytes of a batch where as few of them as possible are wanted.
 _LARGE_BATCH = 1 << 30
-
-_Parsed = TypeVar("_Parsed")
 
 
 def open_dataset(
@@ -118,9 +111,7 @@ class Dataset:
         self.fingerprint = fingerprint or _fingerprint(index.to_bytes())
         self.cache = cache
         self.allow_unsafe_types = allow_unsafe_types
-        # A limit of the cache is one for the disk, which removed files take up while they are open.
-        limited = cache is not None and cache.limit is not None
-        self._shards = OpenShards(_KEPT_OF_LIMITED_CACHE) if limited else OpenShards()
+        self._shards = DatasetShards(location, index, self.fingerprint, cache)
 
     def __len__(self) -> int:
         return self._bounds[-1]
@@ -169,7 +160,7 @@ class Dataset:
             number, row = self.locate(i)
             i = bounds[number] + row
         number = bisect_right(bounds, i) - 1
-        return self.shard(number).sample(i - bounds[number], columns)
+        return self._shards.get(number, self.schema).sample(i - bounds[number], columns)
 
     def locate(self, i: int) -> tuple[int, int]:
         """Return the number of the shard that holds sample `i`, and its row there.
@@ -200,12 +191,7 @@ class Dataset:
     @cached_property
     def schema(self) -> Schema:
         """The columns in the order of the DataFrame."""
-        index = self.index
-        if self._lost_schema and index.shards:
-            first = index.shards[0]
-            url = self._file_url(first)
-            index = self._parsed(first, lambda content: restored(index, content, url=url))
-        schema = schema_of(index, url=self.location.file_url(INDEX_NAME))
+        schema = schema_of(self._shards.index_with_schema, url=self.location.file_url(INDEX_NAME))
         return schema.opened(self.url, allow_unsafe_types=self.allow_unsafe_types)
 
     def with_columns(self, columns: Iterable[Column]) -> Dataset:
@@ -248,10 +234,7 @@ class Dataset:
     @property
     def file_urls(self) -> list[str]:
         """URLs of the shard files in order."""
-        return [self._file_url(info) for info in self.index.shards]
-
-    def _file_url(self, info: ShardInfo) -> str:
-        return self.location.file_url((info.zip_data or info.raw_data).basename)
+        return [self._shards.url(info) for info in self.index.shards]
 
     def shard(self, number: int) -> MDSShard:
         """Open shard `number`. It stays open while somebody holds it; the last ones always do.
@@ -265,59 +248,21 @@ class Dataset:
         StorageError
             If it cannot be brought to this machine.
         """
-        return self._shards.get(number, self._open)
+        return self._shards.get(number, self.schema)
 
     def find_open(self, number: int) -> MDSShard | None:
         """Return shard `number` if it is open."""
         return self._shards.find(number)
 
-    @cached_property
+    @property
     def is_mapped(self) -> bool:
         """Whether opening a shard is no more than mapping a file."""
-        from mdstorm_backend.cache.files import DirectFiles
-
-        return (
-            isinstance(self.files, DirectFiles)
-            and self.location.is_local_disk
-            and not any(info.zip_data for info in self.index.shards)
-        )
-
-    @cached_property
-    def files(self) -> ShardFiles:
-        """Where the bytes of the shards come from."""
-        from mdstorm_backend.cache import shard_files
-
-        shards = self.index.shards
-        return shard_files(self.location, self.fingerprint, self.cache, shards=shards)
-
-    def _open(self, number: int) -> MDSShard:
-        info = self.index.shards[number]
-        url, schema = self._file_url(info), self.schema
-
-        def parse(content: Buffer) -> MDSShard:
-            # In memory a small one takes no file descriptor.
-            content = bytes(content) if len(content) <= _SMALL_SHARD else content
-            return MDSShard(content, info, schema, url=url)
-
-        shard = self._parsed(info, parse)
-        if self._lost_schema:
-            check_nulls(shard)
-        return shard
-
-    def _parsed(self, info: ShardInfo, parse: Callable[[Buffer], _Parsed]) -> _Parsed:
-        """Parse the bytes of a shard; those of a damaged copy are fetched once more."""
-        content = self.files.open(info)
-        try:
-            return parse(content)
-        except CorruptDatasetError:
-            if not self.files.discard(info):
-                raise
-        return parse(self.files.open(info))
+        return self._shards.are_mapped
 
     @property
-    def _lost_schema(self) -> bool:
-        """Whether the index says nothing of the columns but how they are stored."""
-        return not self.index.extra.get("columns")
+    def files(self) -> ShardFiles:
+        """Where the bytes of the shards come from."""
+        return self._shards.files
 
     def select(self, columns: Sequence[str] | None) -> tuple[str, ...]:
         """Return the names in `columns`, or of all columns for None.

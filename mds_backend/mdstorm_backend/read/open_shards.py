@@ -51,6 +51,10 @@ class OpenShards:
         self._mapped: OrderedDict[int, int] = OrderedDict()
         self._bytes = 0
 
+    def at_hand(self, number: int) -> MDSShard | None:
+        """Return shard `number` if it is open and kept, in no time."""
+        return self._at_hand.get(number)
+
     def find(self, number: int) -> MDSShard | None:
         """Return shard `number` if it is open."""
         return self._at_hand.get(number) or self._alive.get(number)

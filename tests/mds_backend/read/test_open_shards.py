@@ -110,6 +110,7 @@ def _read(dataset: Dataset) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
 def test_a_forked_child_reads_while_a_thread_of_the_parent_opens(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 5)
+    opened = dataset._shards._opened
     opening, done = threading.Event(), threading.Event()
 
     def wait(number: int) -> Any:
@@ -117,10 +118,10 @@ def test_a_forked_child_reads_while_a_thread_of_the_parent_opens(tmp_path: Path)
         done.wait(30)
         return Shard()
 
-    thread = threading.Thread(target=dataset._shards.get, args=(0, wait))
+    thread = threading.Thread(target=opened.get, args=(0, wait))
     thread.start()
     opening.wait(10)
-    with dataset._shards._lock:
+    with opened._lock:
         child = multiprocessing.get_context("fork").Process(target=_read, args=(dataset,))
         child.start()
     child.join(20)
