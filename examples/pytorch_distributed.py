@@ -46,7 +46,12 @@ def train(rank: int, converter: SparkDatasetConverter, rendezvous: str) -> None:
             sizes.append(len(batch["id"]))
 
     slope = model.module.weight.item()
-    print(f"rank {rank}: rows {rows} in batches of {sizes}, slope {slope:.4f}", flush=True)
+    outcome = f"rows {rows} in batches of {sizes}, slope {slope:.4f}"
+    outcomes = [""] * RANKS
+    dist.all_gather_object(outcomes, outcome)
+    if rank == 0:  # lines of several processes would run into each other
+        for number, line in enumerate(outcomes):
+            print(f"rank {number}: {line}", flush=True)
     dist.destroy_process_group()
 
 

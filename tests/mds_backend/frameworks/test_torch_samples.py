@@ -14,9 +14,11 @@ from torch.utils.data import default_collate
 
 import mdstorm_backend
 from mdstorm_backend.dataset import Dataset
+from mdstorm_backend.dataset_shards import DatasetShards
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.frameworks.torch_dataset import StreamingDataset
 from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.schema import Schema
 
 ROWS = 103
 
@@ -154,13 +156,13 @@ def test_each_compressed_shard_is_opened_once(
 ) -> None:
     dataset = write_numbers(tmp_path, 200, tasks=20, compression="zstd")
     opened: list[int] = []
-    open_shard = Dataset._open
+    open_shard = DatasetShards._open
 
-    def count(self: Dataset, number: int) -> Any:
+    def count(self: DatasetShards, number: int, schema: Schema) -> Any:
         opened.append(number)
-        return open_shard(self, number)
+        return open_shard(self, number, schema)
 
-    monkeypatch.setattr(Dataset, "_open", count)
+    monkeypatch.setattr(DatasetShards, "_open", count)
     found = [abs(n) for b in column(make(dataset, shuffle={"seed": 1, "window": 200})) for n in b]
     assert sorted(found) == list(range(200))
     assert sorted(opened) == list(range(20))
