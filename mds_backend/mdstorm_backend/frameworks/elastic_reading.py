@@ -87,6 +87,11 @@ class ElasticReading:
         """Samples of this rank in one epoch, as MosaicML Streaming counts them."""
         return ceil_div(self.epoch_size, self.ranks)
 
+    @property
+    def has_one_leg(self) -> bool:
+        """Whether a pass is one epoch, which no batch spans."""
+        return self.options.num_epochs == 1
+
     def num_batches(self, batching: Batching) -> int:
         """Batches of a whole pass, as MosaicML Streaming counts them: there may be more."""
         if self.options.num_epochs is None:

@@ -44,6 +44,11 @@ class ExactReading:
         first, last = self.options.exact_order.rows(len(self.options.dataset))
         return last - first
 
+    @property
+    def has_one_leg(self) -> bool:
+        """Always: batches span epochs."""
+        return True
+
     def reader(self, batching: Batching) -> BatchReader:
         """Return a reader of all batches of this rank, to ask for numbers."""
         return self.options.reader(batching.batch_size, drop_last=batching.drop_last)

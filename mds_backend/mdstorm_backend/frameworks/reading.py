@@ -130,6 +130,11 @@ class Reading(Protocol):
         """Samples of this rank in one epoch."""
         ...
 
+    @property
+    def has_one_leg(self) -> bool:
+        """Whether no pass has a second stretch: batches span epochs, or there is one epoch."""
+        ...
+
     def num_batches(self, batching: Batching) -> int:
         """Batches of a whole pass.
 

@@ -8,7 +8,8 @@ rank that is short of rows, are yielded as batches.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import chain
 from types import TracebackType
 from typing import Any
 
@@ -106,16 +107,20 @@ def _batches(runs: TFRuns, specs: list[ColumnSpec], batch_size: int, type_name: 
             for batch in block.batches() if cut_here else [block.batch]:
                 yield row(*(to_tf(batch[spec.name], spec) for spec in specs))
 
-    def batches_of(leg: Any) -> Any:
-        dataset = tf.data.Dataset.from_generator(
-            read, output_signature=row(*(spec.signature for spec in specs)), args=(leg,)
-        )
+    def read_all() -> Iterator[Any]:
+        return chain.from_iterable(map(read, runs.legs()))
+
+    def batches(rows: Callable[..., Iterator[Any]], *leg: Any) -> Any:
+        signature = row(*(spec.signature for spec in specs))
+        dataset = tf.data.Dataset.from_generator(rows, output_signature=signature, args=leg)
         return dataset if cut_here else dataset.rebatch(batch_size)
 
+    if runs.reading.has_one_leg:
+        return batches(read_all)
     legs = tf.data.Dataset.from_generator(
         runs.legs, output_signature=tf.TensorSpec((), tf.int64, "leg")
     )
-    return legs.flat_map(batches_of)
+    return legs.flat_map(partial(batches, read))
 
 
 def _must_cut_here(reading: Reading, specs: list[ColumnSpec], batch_size: int) -> bool:

@@ -36,7 +36,7 @@ class StreamingDataLoader(DataLoader[Any]):
     A batch is a dict from column to tensor, or to a list where PyTorch has no type: strings,
     binaries, decimals, dates, ragged arrays. Tensors are writable; consecutive batches may share a
     block of memory but never an element. A batch that is kept therefore keeps its block alive, up
-    to 8,192 rows or 8 MiB: ``.clone()`` of its tensors lets the block go.
+    to 16,384 rows or 8 MiB: ``.clone()`` of its tensors lets the block go.
 
     Where `collate_fn` is given or the dataset's ``__getitem__`` or ``get_item`` is overridden, the
     same batches come as lists of samples through `collate_fn`. In the exact order with

@@ -12,7 +12,7 @@ from mdstorm_backend.batch import Batch, num_rows
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order import ExactOrder, batch_sizes, ceil_div
 from mdstorm_backend.read.block import Block, Transform
-from mdstorm_backend.read.block_filler import BLOCK_ROWS, BlockFiller
+from mdstorm_backend.read.block_filler import BLOCK_ROWS, BlockFiller, copied_ahead
 from mdstorm_backend.read.gather import gather_columns
 from mdstorm_backend.read.prefetch import Prefetcher
 from mdstorm_backend.read.row_stream import Position, RowStream
@@ -147,9 +147,10 @@ class BatchReader:
             return
         with Prefetcher(self._workers, self._prefetch) as prefetcher:
             plan = self._plan(start, first_epoch, prefetcher)
-            only_copies = self.transform is None and self._filler.only_copies
-            fill = map if only_copies else prefetcher.map
-            yield from fill(self._fill, plan)
+            if self.transform is None and self._filler.only_copies:
+                yield from copied_ahead(self._fill, plan, self._workers)
+            else:
+                yield from prefetcher.map(self._fill, plan)
 
     def numbers(self, first_epoch: int = 0) -> Iterator[int]:
         """Numbers of the samples in the order in which `blocks` reads them; without a transform."""

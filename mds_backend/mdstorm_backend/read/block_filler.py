@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Protocol, TypeVar
 
 from mdstorm_backend.batch import Batch
+from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.gather import Gatherer
+from mdstorm_backend.read.prefetch import Prefetcher
 from mdstorm_backend.read.window import Range
 from mdstorm_backend.schema import Schema
 
-__all__ = ["BLOCK_ROWS", "BlockFiller"]
+__all__ = ["BLOCK_ROWS", "BlockFiller", "copied_ahead"]
 
 #: A block has about so many rows, or bytes if that is less, but at least one batch.
-BLOCK_ROWS = 8192
+BLOCK_ROWS = 16384
 _BLOCK_BYTES = 8 << 20
+
+_Planned = TypeVar("_Planned")
 
 
 class _Sized(Protocol):
@@ -46,8 +51,7 @@ class BlockFiller:
     ) -> None:
         self._gather = Gatherer(schema, exact_nulls=exact_nulls)
         self._prepare = prepare
-        #: Whether rows are no more than copied. Then another thread gains nothing: it would wait
-        #: for the interpreter's lock more often than it copies.
+        #: Whether rows are no more than copied.
         self.only_copies = prepare is None and all(column.is_numpy() for column in schema)
 
     def read(self, ranges: Sequence[Range]) -> Batch:
@@ -60,3 +64,17 @@ class BlockFiller:
         """Whole batches of a block that is to have about `rows` rows."""
         per_row = dataset.nbytes // max(len(dataset), 1)
         return max(1, min(rows, _BLOCK_BYTES // max(per_row, 1)) // batch_size)
+
+
+def copied_ahead(
+    fill: Callable[[_Planned], Block], plan: Iterator[_Planned], workers: int
+) -> Iterator[Block]:
+    """Fill blocks whose rows are no more than copied, one of them ahead of use.
+
+    One thread does it, however many `workers` there may be: more of them would wait for the
+    interpreter's lock rather than copy. Without any it is done here, as it is for the first block,
+    which so does not wait for the plan of another.
+    """
+    yield from map(fill, islice(plan, 1))
+    with Prefetcher(min(workers, 1), 2) as thread:
+        yield from thread.map(fill, plan)

@@ -11,7 +11,7 @@ from mdstorm_backend.batch import Batch, num_rows
 from mdstorm_backend.order import ceil_div
 from mdstorm_backend.read.batch_reader import check_batch_size
 from mdstorm_backend.read.block import Block, Transform
-from mdstorm_backend.read.block_filler import BLOCK_ROWS, BlockFiller
+from mdstorm_backend.read.block_filler import BLOCK_ROWS, BlockFiller, copied_ahead
 from mdstorm_backend.read.id_window import IdWindow
 from mdstorm_backend.read.prefetch import Prefetcher
 from mdstorm_backend.read.shards_ahead import OpeningWindow, ShardsAhead
@@ -106,8 +106,11 @@ class ElasticReader:
             return block
 
         with self._ahead() as ahead, Prefetcher(self._workers, self._prefetch) as prefetcher:
-            only_copies = self._transform is None and filler.only_copies
-            yield from (map if only_copies else prefetcher.map)(fill, self._plan(ahead))
+            plan = self._plan(ahead)
+            if self._transform is None and filler.only_copies:
+                yield from copied_ahead(fill, plan, self._workers)
+            else:
+                yield from prefetcher.map(fill, plan)
 
     def planned(self) -> Iterator[Block]:
         """Yield what `blocks` would read, unread: they know the `numbers` of their samples.

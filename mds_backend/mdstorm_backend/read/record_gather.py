@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -19,14 +20,15 @@ from mdstorm_backend.encodings import parse_encoding
 from mdstorm_backend.read.logical import to_logical, view_dtype
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.shard import Shard
+from mdstorm_backend.read.strips import Strip, record_view, strips_of
 from mdstorm_backend.read.window import Located, Positions, Range, Selection
 from mdstorm_backend.schema import Column, Schema
 
 __all__ = ["RecordGatherer"]
 
 #: Bytes of records that are split into columns at a time: every column's pass reads all of them, so
-#: they have to fit into a second-level cache. Twice as many halve the speed where it has 512 KiB.
-_CHUNK_BYTES = 384 << 10
+#: they should fit into a second-level cache.
+_CHUNK_BYTES = 512 << 10
 
 
 class RecordGatherer:
@@ -53,15 +55,9 @@ class RecordGatherer:
         self._masked = [c for c in schema if not c.is_numpy(exact_nulls=exact_nulls)]
         self._chunk_rows = max(1, _CHUNK_BYTES // max(dtype.itemsize, 1))
         self._opaque = np.dtype(f"V{dtype.itemsize}")
-        self._dtype = np.dtype(
-            [
-                (name, viewed.get(name) or dtype[name].base, dtype[name].shape)
-                for name in dtype.names or ()
-            ]
-        )
-        self._fields = [
-            (name, self._dtype[name].base, self._dtype[name].shape) for name in schema.names
-        ]
+        self._names = schema.names
+        self._strips = strips_of(dtype, {n: viewed.get(n) or dtype[n].base for n in schema.names})
+        self._view = record_view(dtype, self._strips)
 
     @staticmethod
     def accepts(schema: Schema, dtype: np.dtype[np.void]) -> bool:
@@ -75,7 +71,9 @@ class RecordGatherer:
     def __call__(self, ranges: Sequence[Range]) -> Batch:
         """Copy the rows of `ranges`, one after the other, into new arrays."""
         total = sum(range_.stop - range_.start for range_ in ranges)
-        batch: dict[str, Any] = {n: np.empty((total, *shape), d) for n, d, shape in self._fields}
+        strips = [(strip, strip.empty(total)) for strip in self._strips]
+        columns = dict(chain.from_iterable(strip.split(memory) for strip, memory in strips))
+        batch: dict[str, Any] = {name: columns[name] for name in self._names}
         masks = {c.name: _Masks(c, batch[c.name].shape) for c in self._masked}
         position = 0
         for range_ in ranges:
@@ -89,10 +87,10 @@ class RecordGatherer:
                         else located.selections(position)
                     )
                     for selection in selections:
-                        self._split(_records(selection), batch, selection.positions)
+                        self._split(_records(selection), strips, selection.positions)
                 else:
                     filled = slice(position, position + stop - start)
-                    self._split(self._gathered(located), batch, filled)
+                    self._split(self._gathered(located), strips, filled)
                     selections = list(located.selections(position)) if masks else []
                 for mask in masks.values():
                     mask.fill(selections)
@@ -121,13 +119,14 @@ class RecordGatherer:
     def _split(
         self,
         records: npt.NDArray[np.void],
-        batch: dict[str, npt.NDArray[Any]],
+        strips: Sequence[tuple[Strip, npt.NDArray[Any]]],
         positions: Positions,
     ) -> None:
         """Put the columns of some records in their places."""
-        records = records.view(self._dtype)
-        for name, values in batch.items():
-            values[positions] = records[name]
+        assert isinstance(positions, slice)
+        records = records.view(self._view)
+        for strip, memory in strips:
+            strip.fill(memory, positions, records)
 
 
 @lru_cache(maxsize=1)

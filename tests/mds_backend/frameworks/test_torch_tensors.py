@@ -152,3 +152,15 @@ def test_columns_are_cut_into_batches_as_views() -> None:
     third[:] = 0
     assert tensor.tolist() == [0, 1, 0, 0, 0]
     assert split_values(["a", "b", "c"], [1, 2]) == [["a"], ["b", "c"]]
+
+
+def test_writing_to_one_batch_lets_autograd_go_back_through_another() -> None:
+    first, second = split_values(torch.ones(4), [2, 2])
+    assert isinstance(first, torch.Tensor)
+    assert isinstance(second, torch.Tensor)
+    weight = torch.ones(2, requires_grad=True)
+    loss = (weight * first).sum()
+    second.add_(1)
+    loss.backward()
+    assert weight.grad is not None
+    assert weight.grad.tolist() == [1, 1]

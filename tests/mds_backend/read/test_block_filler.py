@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from mdstorm_backend.read.block import Block
+from mdstorm_backend.read.block_filler import BlockFiller, copied_ahead
+
+
+class Dataset:
+    """What the size of blocks depends on."""
+
+    def __init__(self, rows: int, nbytes: int) -> None:
+        self.rows, self.nbytes = rows, nbytes
+
+    def __len__(self) -> int:
+        return self.rows
+
+
+class Blocks:
+    """Blocks of one batch each, and who did what with them."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.planned: list[int] = []
+        self.filled_by: list[threading.Thread] = []
+
+    def plan(self) -> Iterator[Block]:
+        for size in range(1, self.count + 1):
+            self.planned.append(size)
+            yield Block(sizes=[size])
+
+    def fill(self, block: Block) -> Block:
+        self.filled_by.append(threading.current_thread())
+        return block
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_blocks_come_in_their_order_filled_by_one_thread_at_most(workers: int) -> None:
+    blocks = Blocks(9)
+    found = list(copied_ahead(blocks.fill, blocks.plan(), workers))
+    assert [block.sizes for block in found] == [[size] for size in range(1, 10)]
+    first, *others = blocks.filled_by
+    assert first is threading.current_thread()
+    assert len(set(others)) == 1
+    assert (others[0] is first) is (workers == 0)
+
+
+def test_the_first_block_does_not_wait_for_another() -> None:
+    blocks = Blocks(9)
+    filled = copied_ahead(blocks.fill, blocks.plan(), 2)
+    next(filled)
+    assert blocks.planned == [1]
+    next(filled)
+    assert blocks.planned == [1, 2, 3]  # one ahead of use
+    filled.close()
+    assert not blocks.filled_by[-1].is_alive()
+
+
+@pytest.mark.parametrize("failing", [1, 2, 5])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_error_comes_in_the_place_of_its_block(workers: int, failing: int) -> None:
+    blocks, seen = Blocks(9), []
+
+    def fill(block: Block) -> Block:
+        if block.sizes == [failing]:
+            raise OSError("no such block")
+        return blocks.fill(block)
+
+    with pytest.raises(OSError, match="no such block"):
+        seen.extend(block.sizes[0] for block in copied_ahead(fill, blocks.plan(), workers))
+    assert seen == list(range(1, failing))
+
+
+@pytest.mark.parametrize(
+    ("nbytes_per_row", "batch_size", "batches"),
+    [
+        (8, 1000, 16),  # as many rows as a block has
+        (8, 100_000, 1),  # at least one batch
+        (1 << 20, 2, 4),  # as many bytes
+        (64 << 20, 1, 1),
+    ],
+)
+def test_a_block_is_limited_in_rows_and_in_bytes(
+    nbytes_per_row: int, batch_size: int, batches: int
+) -> None:
+    dataset = Dataset(1000, 1000 * nbytes_per_row)
+    assert BlockFiller.batches_per_block(dataset, 16_384, batch_size) == batches
+
+
+def test_a_dataset_without_rows_has_blocks_of_a_size_too() -> None:
+    assert BlockFiller.batches_per_block(Dataset(0, 0), 16_384, 100) == 163
