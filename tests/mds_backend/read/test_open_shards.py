@@ -4,7 +4,6 @@ import gc
 import multiprocessing
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,18 +23,13 @@ class Shard:
 
 
 class Opener:
-    """Opens shards, slowly if told so, and counts them."""
+    """Opens shards and counts them."""
 
-    def __init__(self, barrier: threading.Barrier | None = None, seconds: float = 0) -> None:
+    def __init__(self) -> None:
         self.opened: list[int] = []
-        self._barrier = barrier
-        self._seconds = seconds
 
     def __call__(self, number: int) -> Any:
         self.opened.append(number)
-        if self._barrier:
-            self._barrier.wait(10)
-        time.sleep(self._seconds)
         return Shard()
 
 
@@ -79,15 +73,26 @@ def test_thousands_of_small_shards_stay_open() -> None:
 
 
 def test_different_shards_are_opened_at_the_same_time() -> None:
-    shards, opener = OpenShards(), Opener(threading.Barrier(3))
+    shards, together = OpenShards(), threading.Barrier(3)
+
+    def open_shard(number: int) -> Any:
+        together.wait(10)
+        return Shard()
+
     with ThreadPoolExecutor(3) as pool:
-        assert len(set(pool.map(lambda n: shards.get(n, opener), range(3)))) == 3
+        assert len(set(pool.map(lambda n: shards.get(n, open_shard), range(3)))) == 3
 
 
 def test_threads_that_want_the_same_shard_wait_for_one() -> None:
-    shards, opener = OpenShards(), Opener(seconds=0.1)
+    shards, opener, together = OpenShards(), Opener(), threading.Barrier(2)
+
+    def open_shard(number: int) -> Any:
+        with pytest.raises(threading.BrokenBarrierError):
+            together.wait(0.1)  # for a thread that opens it as well
+        return opener(number)
+
     with ThreadPoolExecutor(4) as pool:
-        assert len(set(pool.map(lambda _: shards.get(0, opener), range(4)))) == 1
+        assert len(set(pool.map(lambda _: shards.get(0, open_shard), range(4)))) == 1
     assert opener.opened == [0]
 
 
