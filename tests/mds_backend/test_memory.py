@@ -20,8 +20,8 @@ from mdstorm_backend.read.batch_reader import BatchReader
 
 FIXED: dict[str, Any] = {"x": array_of("double")}
 VARIABLE: dict[str, Any] = {"x": array_of("double"), "word": "string"}
-#: Six times the rows would take 20 MB more; how far threads are ahead makes out less than this.
-TOLERANCE = 6_000_000
+#: Six times the rows would take 40 MB more; how far threads are ahead makes out less than this.
+TOLERANCE = 12_000_000
 
 
 def rows(count: int, fields: dict[str, Any]) -> pa.Table:
@@ -49,7 +49,7 @@ def sizes(
             shard_size=500_000,
             compression=compression,
         )
-        for count in (64_000, 384_000)
+        for count in (128_000, 768_000)
     )
     return small, large
 
