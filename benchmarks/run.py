@@ -1,6 +1,6 @@
 """Measures mdstorm beside Petastorm and MosaicML Streaming and compares them with our targets.
 
-    python benchmarks/run.py [--rounds 2] [--batch-size 1024] [--rows 500000]
+    python benchmarks/run.py [--rounds 3] [--batch-size 1024] [--rows 500000]
 
 Each library runs in processes and an environment of its own, one after the other, round by round,
 so that a slow minute of the machine meets all of them. Writes `results.json` next to this file, or
@@ -77,7 +77,7 @@ TARGETS = (
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--batch-size", type=int, default=1024)
     parser.add_argument("--rows", type=int, default=500_000)
     parser.add_argument("--output", type=Path, default=HERE / "results.json")

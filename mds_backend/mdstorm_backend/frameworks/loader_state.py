@@ -52,7 +52,7 @@ class LoaderState:
         """Note that the pass came to its end."""
         if num_epochs is not None:
             last = self.first_epoch + num_epochs - 1
-            self.position = replace(self.position, epoch=last)
+            self.position = self.position._replace(epoch=last)
             self.finished = True
 
     def to_continue(self, reader: BatchReader) -> LoaderState:

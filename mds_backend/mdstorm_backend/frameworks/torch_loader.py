@@ -234,7 +234,8 @@ class StreamingDataLoader(DataLoader[Any]):
                     if pins:
                         batch = pinned(batch, collated=self._collates)
                     current.advance(mark, size)
-                    self._pass = current
+                    if self._pass is not current:  # another iteration was advanced meanwhile
+                        self._pass = current
                     yield batch
         current.finish()
         self._pass = current

@@ -27,8 +27,8 @@ from mdstorm_backend.schema import Column, Schema
 __all__ = ["RecordGatherer"]
 
 #: Bytes of records that are split into columns at a time: every column's pass reads all of them, so
-#: they should fit into a second-level cache.
-_CHUNK_BYTES = 512 << 10
+#: they should not be many more than a second-level cache holds.
+_CHUNK_BYTES = 1 << 20
 
 
 class RecordGatherer:

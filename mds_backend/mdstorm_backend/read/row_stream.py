@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mdstorm_backend.read.window import Range, Window
 
 __all__ = ["Position", "RowStream"]
 
 
-@dataclass(frozen=True)
-class Position:
+class Position(NamedTuple):
     """Between two batches: where a reader stands.
 
     Attributes
