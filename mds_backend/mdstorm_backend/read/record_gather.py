@@ -103,17 +103,23 @@ class RecordGatherer:
         return batch
 
     def _gathered(self, located: Located) -> npt.NDArray[np.void]:
-        """Copy records in any order.
+        """Copy records in any order, from one shard after the other.
 
-        Sorted by shard they are taken from one after the other, and put in their places at once: a
-        block may have thousands of shards with a record or two of each.
+        Those of many shards are put in their places at once: a block may have thousands of shards
+        with a record or two of each.
         """
-        taken = np.empty(len(located.rows), self._opaque)
+        records = np.empty(len(located.rows), self._opaque)
+        few = located.by_shard
+        if few is not None:
+            for shard, places in few:
+                taken = _records_of(shard).take(located.rows[places], mode="clip")
+                np.put(records, places, taken, mode="clip")
+            return records
+        taken = np.empty_like(records)
         rows = located.rows[located.places]
         for shard, first, last in located.groups:
             _records_of(shard).take(rows[first:last], out=taken[first:last], mode="clip")
-        records = np.empty_like(taken)
-        records[located.places] = taken
+        np.put(records, located.places, taken, mode="clip")
         return records
 
     def _split(

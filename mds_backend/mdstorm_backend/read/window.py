@@ -25,7 +25,7 @@ __all__ = [
     "short_type",
 ]
 
-#: Up to so many sources, comparing with each bound is faster than a binary search.
+#: Up to so many sources, comparing with each is faster than searching and sorting.
 _FEW_SOURCES = 16
 
 Positions: TypeAlias = slice | npt.NDArray[np.int64]
@@ -79,7 +79,7 @@ class Located:
     @cached_property
     def is_sorted(self) -> bool:
         """Whether the shards come one after the other, so that each fills consecutive rows."""
-        return len(self.groups) < 2 or bool((self.owners[1:] >= self.owners[:-1]).all())
+        return bool((self.owners[1:] >= self.owners[:-1]).all())
 
     @cached_property
     def places(self) -> npt.NDArray[np.int64]:
@@ -96,6 +96,14 @@ class Located:
         ends = np.cumsum(counts[present])
         spans = zip(present.tolist(), (ends - counts[present]).tolist(), ends.tolist(), strict=True)
         return [(self.shards[number], first, last) for number, first, last in spans]
+
+    @property
+    def by_shard(self) -> Iterator[tuple[Shard, npt.NDArray[np.int64]]] | None:
+        """Each of a few shards, and where its rows stand here; None for many, which are sorted."""
+        if len(self.shards) > _FEW_SOURCES:
+            return None
+        found = (np.flatnonzero(self.owners == number) for number in range(len(self.shards)))
+        return zip(self.shards, found, strict=True)
 
     def selections(self, position: int) -> Iterator[Selection]:
         """Say for each shard which of its rows are wanted, to be put at `position` of a block."""

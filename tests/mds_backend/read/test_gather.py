@@ -11,6 +11,7 @@ from tests.mds_backend.datasets import array_of, write_dataset
 from mdstorm_backend.batch import Batch, as_arrow
 from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.read import record_gather
+from mdstorm_backend.read import window as window_module
 from mdstorm_backend.read.gather import Gatherer, gather_columns
 from mdstorm_backend.read.shard import MemoryShard
 from mdstorm_backend.read.window import Range, Source, Window
@@ -73,6 +74,7 @@ def values(batch: Batch) -> dict[str, str]:
     return {name: repr(as_arrow(column).to_pylist()) for name, column in batch.items()}
 
 
+@pytest.mark.parametrize("few_sources", [1, 16])
 @pytest.mark.parametrize("chunk_bytes", [64, 1 << 20])
 @pytest.mark.parametrize("exact_nulls", [False, True])
 @pytest.mark.parametrize("seed", [None, 1])
@@ -81,9 +83,11 @@ def test_both_ways_of_gathering_agree(
     seed: int | None,
     exact_nulls: bool,
     chunk_bytes: int,
+    few_sources: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(record_gather, "_CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(window_module, "_FEW_SOURCES", few_sources)
     one, two = window(dataset, 0, 1, seed), window(dataset, 1, 3, seed)
     ranges = [Range(one, 1, len(one)), Range(two, 0, len(two) - 1), Range(one, 0, 1)]
     fast = Gatherer(dataset.schema, exact_nulls=exact_nulls)(ranges)
