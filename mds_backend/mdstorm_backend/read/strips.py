@@ -42,35 +42,26 @@ class Strip:
 
     @property
     def _dtype(self) -> np.dtype[Any]:
-        """Dtype in which values are copied: without a meaning where they are of several dtypes."""
-        first = self.columns[0][1]
-        return first if len(self.columns) == 1 else np.dtype(f"V{first.itemsize}")
+        """Dtype in which values are copied, whatever they mean: one of their size."""
+        return np.dtype(f"u{self.columns[0][1].itemsize}")
 
     @property
     def field(self) -> tuple[np.dtype[Any], tuple[int, ...]]:
         """Dtype and shape of the strip in a record."""
-        return self._dtype, self.shape if len(self.columns) == 1 else (len(self.columns),)
+        return self._dtype, (len(self.columns), *self.shape)
 
     def empty(self, rows: int) -> npt.NDArray[Any]:
         """Return memory for `rows` values of each column."""
-        if len(self.columns) == 1:
-            return np.empty((rows, *self.shape), self._dtype)
-        return np.empty((len(self.columns), rows), self._dtype)
+        return np.empty((len(self.columns), rows, *self.shape), self._dtype)
 
     def fill(
         self, memory: npt.NDArray[Any], positions: slice, records: npt.NDArray[np.void]
     ) -> None:
         """Copy the values of some records, seen through `record_view`, to their places."""
-        if len(self.columns) == 1:
-            memory[positions] = records[self.name]
-        else:
-            memory[:, positions] = records[self.name].T
+        memory[:, positions] = records[self.name].swapaxes(0, 1)
 
     def split(self, memory: npt.NDArray[Any]) -> Iterator[tuple[str, npt.NDArray[Any]]]:
         """Yield name and values of each column: views."""
-        if len(self.columns) == 1:
-            yield self.name, memory
-            return
         for (name, dtype), values in zip(self.columns, memory, strict=True):
             yield name, values.view(dtype)
 
