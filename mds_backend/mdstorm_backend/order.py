@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
+from mdstorm_backend.integers import is_integer
 
 __all__ = ["ExactOrder", "Piece", "batch_sizes", "ceil_div"]
 
@@ -58,7 +59,7 @@ class ExactOrder:
     world_size: int = 1
 
     def __post_init__(self) -> None:
-        if self.seed is not None and not (_is_integer(self.seed) and self.seed >= 0):
+        if self.seed is not None and not (is_integer(self.seed) and self.seed >= 0):
             raise InvalidArgumentError(
                 f"the seed must be a non-negative integer or None, found seed={self.seed!r}"
             )
@@ -122,10 +123,6 @@ class ExactOrder:
     def _generator(self, *stream: int) -> np.random.Generator:
         assert self.seed, "resolved() has not been called"
         return np.random.default_rng([self.seed, *stream])
-
-
-def _is_integer(value: object) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def ceil_div(dividend: int, divisor: int) -> int:

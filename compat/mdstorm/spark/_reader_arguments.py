@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from types import NoneType
 from typing import Any
 
-import numpy as np
-
 from mdstorm._pandas_transform import PandasTransform
 from mdstorm.errors import (
     ArgumentTypeError,
@@ -24,6 +22,7 @@ from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.frameworks.elastic_share import ElasticShare
 from mdstorm_backend.frameworks.nulls import NullPolicy
 from mdstorm_backend.frameworks.reader_options import ReaderOptions
+from mdstorm_backend.integers import is_integer
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.read.batch_reader import check_num_epochs
 from mdstorm_backend.user_warnings import warn_user
@@ -217,8 +216,7 @@ class ReaderArguments:
 
 def check_integer(name: str, value: Any, *, lowest: int | None = None) -> None:
     """Raise InvalidArgumentError unless `value` is None or an integer of at least `lowest`."""
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if value is not None and not (whole and (lowest is None or value >= lowest)):
+    if value is not None and not (is_integer(value) and (lowest is None or value >= lowest)):
         bound = "" if lowest is None else f" of at least {lowest}"
         raise InvalidArgumentError(f"{name} must be an integer{bound} or None, found {value!r}")
 

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-import numpy as np
-
 from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.frameworks.elastic_share import ElasticShare
+from mdstorm_backend.integers import is_integer
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.stream import Stream
 from mdstorm_backend.world import find_world
@@ -142,7 +141,7 @@ def check_read_options(
     for name, count in (("workers", workers), ("prefetch", prefetch), ("predownload", predownload)):
         if name == "predownload" and count is None:
             continue
-        if not isinstance(count, (int, np.integer)) or isinstance(count, bool):
+        if not is_integer(count):
             raise ArgumentTypeError(f"{name} must be an integer, found {count!r}")
         if count < 0:
             raise InvalidArgumentError(f"{name} must be at least 0, found {count}")

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from mdstorm_backend.batch import Batch, num_rows
 from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.integers import is_integer
 from mdstorm_backend.order import ExactOrder, batch_sizes, ceil_div
 from mdstorm_backend.read.block import Block, Transform
 from mdstorm_backend.read.block_filler import BLOCK_ROWS, BlockFiller, copied_ahead
@@ -217,11 +216,7 @@ class BatchReader:
 
 def check_batch_size(batch_size: object) -> None:
     """Raise InvalidArgumentError unless `batch_size` is a positive integer."""
-    if (
-        not isinstance(batch_size, (int, np.integer))
-        or isinstance(batch_size, bool)
-        or batch_size < 1
-    ):
+    if not is_integer(batch_size) or batch_size < 1:
         raise InvalidArgumentError(
             f"batch_size must be a positive number of rows, found {batch_size!r}"
         )
@@ -229,8 +224,7 @@ def check_batch_size(batch_size: object) -> None:
 
 def check_num_epochs(num_epochs: object) -> None:
     """Raise InvalidArgumentError unless `num_epochs` is a positive integer or None."""
-    valid = isinstance(num_epochs, (int, np.integer)) and not isinstance(num_epochs, bool)
-    if num_epochs is not None and not (valid and num_epochs >= 1):  # type: ignore[operator]
+    if num_epochs is not None and not (is_integer(num_epochs) and num_epochs >= 1):
         raise InvalidArgumentError(
             f"iterations must be positive integer or None, found num_epochs={num_epochs!r}"
         )

@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
-import numpy as np
-
 from mdstorm_backend.errors import (
     DatasetExistsError,
     InvalidArgumentError,
@@ -17,6 +15,7 @@ from mdstorm_backend.errors import (
     StorageError,
     WriteError,
 )
+from mdstorm_backend.integers import is_integer
 from mdstorm_backend.storage import Buffer, Location
 from mdstorm_backend.write.claim import Claim
 from mdstorm_backend.write.directories import DEFAULT_RETRY, make_directory, retried
@@ -186,8 +185,7 @@ def check_counts(max_workers: object, retry: object) -> None:
     """Raise InvalidArgumentError unless these are numbers that a `FileSink` takes."""
     for name, value, least in (("max_workers", max_workers, 1), ("retry", retry, 0)):
         is_left_out = value is None and name == "max_workers"
-        is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-        if not is_left_out and not (is_whole and value >= least):  # type: ignore[operator]
+        if not is_left_out and not (is_integer(value) and value >= least):
             raise InvalidArgumentError(
                 f"{name} must be a whole number of at least {least}, found {value!r}"
             )

@@ -1,0 +1,14 @@
+"""What counts as an integer where one is asked for."""
+
+from __future__ import annotations
+
+from typing import TypeGuard
+
+import numpy as np
+
+__all__ = ["is_integer"]
+
+
+def is_integer(value: object) -> TypeGuard[int]:
+    """Whether it is an integer of Python or NumPy, and no boolean."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
