@@ -25,6 +25,7 @@ __all__ = [
     "common_type",
     "concat_stored",
     "concat_values",
+    "copy_values",
     "num_rows",
     "slice_batch",
     "take_values",
@@ -48,6 +49,13 @@ def slice_batch(batch: Batch, start: int, stop: int) -> Batch:
         else values.slice(start, stop - start)
         for name, values in batch.items()
     }
+
+
+def copy_values(values: Values, start: int, stop: int) -> Values:
+    """Copy the rows `start` to `stop` of a column."""
+    if isinstance(values, np.ndarray):
+        return values[start:stop].copy()
+    return pa.concat_arrays([values.slice(start, stop - start)])
 
 
 def take_values(values: Values, rows: npt.NDArray[np.integer]) -> Values:

@@ -1,8 +1,8 @@
 """The commit: the moment in which a directory of shards becomes a dataset, and its removal.
 
 A directory is ours if it holds the marker file, and a dataset once it holds an index, which is
-written last. Until then nothing in it counts. Each job names its shards after itself, and removes
-no others than those.
+written last. Until then nothing in it counts. Each job names its shards, and notes of what it has
+finished, after itself, and removes no others than those.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from mdstorm_backend.compression import EXTENSIONS
 from mdstorm_backend.encodings import parse_encoding
@@ -39,7 +40,7 @@ __all__ = [
 MARKER_NAME = "_mdstorm"
 
 _OURS = re.compile(
-    rf"part-\d{{5,}}-((?P<job>[0-9a-f]{{8}})-)?\d+\.\d{{5,}}\.mds(\.({EXTENSIONS}))?"
+    rf"part-\d{{5,}}-((?P<job>[0-9a-f]{{8}})-)?\d+\.(\d{{5,}}\.mds(\.({EXTENSIONS}))?|done)"
     r"(\.[0-9a-f]{32}\.tmp)?"
 )
 
@@ -63,11 +64,16 @@ def mark_directory(location: Location) -> None:
 
 
 def commit(
-    location: Location, schema: Schema, reports: Sequence[ShardReport], job: str | None = None
+    location: Location,
+    schema: Schema,
+    reports: Sequence[ShardReport],
+    job: str | None = None,
+    extra: Mapping[str, Any] | None = None,
 ) -> Index:
     """Publish the shards of `reports`, in that order, as the dataset of the directory.
 
-    Shards of attempts of the same job that lost are removed.
+    Shards of attempts of the same job that lost, and its notes, are removed. `extra` are further
+    entries for the index, beside the schema.
 
     Raises
     ------
@@ -78,6 +84,7 @@ def commit(
     names = {(info.zip_data or info.raw_data).basename for info in infos}
     sizes = check_seen(location, infos, [INDEX_NAME])
     index = build_index(schema, reports)
+    index = replace(index, extra={**(extra or {}), **index.extra})
     write_index(location, index)
     for name in shards_of(job, sizes):
         if name not in names:
@@ -202,7 +209,7 @@ def remove_dataset(location: Location) -> list[str]:
 
 
 def shards_of(job: str | None, names: Iterable[str]) -> list[str]:
-    """Which of `names` are shards that a job has written, also in directories below."""
+    """Which of `names` are shards and notes that a job has written, also in directories below."""
     found = [(name, _OURS.fullmatch(posixpath.basename(name))) for name in names]
     return [name for name, match in found if match and match["job"] == job]
 

@@ -51,7 +51,9 @@ class DatasetShards:
         self._cache = cache
         # A limit of the cache is one for the disk, which removed files take up while they are open.
         limited = cache is not None and cache.limit is not None
-        self._opened = OpenShards(_KEPT_OF_LIMITED_CACHE) if limited else OpenShards()
+        self._opened: OpenShards[MDSShard] = (
+            OpenShards(_KEPT_OF_LIMITED_CACHE) if limited else OpenShards()
+        )
 
     @cached_property
     def files(self) -> ShardFiles:
@@ -100,6 +102,10 @@ class DatasetShards:
     def find(self, number: int) -> MDSShard | None:
         """Return shard `number` if it is open."""
         return self._opened.find(number)
+
+    def release(self) -> None:
+        """Let go of shards that are kept open."""
+        self._opened.release()
 
     def _open(self, number: int, schema: Schema) -> MDSShard:
         info = self._index.shards[number]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.encodings import general_encoding, parse_encoding
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm_backend.read.mds_shard import MDSShard
+from mdstorm_backend.read.shard import Shard
 from mdstorm_backend.schema import Column, Schema
 
 __all__ = ["JoinedDataset"]
@@ -106,15 +106,20 @@ class JoinedDataset:
             part.select(ordered)
         return ordered
 
-    def shard(self, number: int) -> MDSShard:
+    def shard(self, number: int) -> Shard:
         """Open shard `number` of all."""
         part = bisect_right(self._first_shards, number) - 1
         return self.parts[part].shard(number - self._first_shards[part])
 
-    def find_open(self, number: int) -> MDSShard | None:
+    def find_open(self, number: int) -> Shard | None:
         """Return shard `number` of all if it is open."""
         part = bisect_right(self._first_shards, number) - 1
         return self.parts[part].find_open(number - self._first_shards[part])
+
+    def release(self) -> None:
+        """Let go of shards that are kept open for later; they are opened again when needed."""
+        for part in self.parts:
+            part.release()
 
     def locate(self, i: int) -> tuple[int, int]:
         """Return the number of the shard that holds sample `i`, and its row there."""

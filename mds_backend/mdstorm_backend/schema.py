@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -42,10 +42,19 @@ class Origin:
         Where it was opened, for error messages.
     allow_unsafe_types : bool
         Whether the caller allows by name that values are unpickled.
+    lengths : {"stated", "unknown", "differ"}
+        Whether the schema states how long the arrays of a column are, as MDS does. Where it does
+        not, as in Parquet, the rows of a batch may all have one length, and arrive as one array
+        then; or it is known that some differ, but not how they are spread.
+    counts_nulls : bool
+        Whether the null counts of the column are known. Where they are not they are 0, and the rows
+        of a batch decide what becomes of it.
     """
 
     url: str = ""
     allow_unsafe_types: bool = False
+    lengths: Literal["stated", "unknown", "differ"] = "stated"
+    counts_nulls: bool = True
 
 
 @dataclass(frozen=True)
@@ -139,6 +148,16 @@ class Column:
         return bool(self.null_count or self.element_null_count)
 
     @property
+    def may_have_nulls(self) -> bool:
+        """Whether there are nulls, or nobody knows."""
+        return self.has_nulls or not self.origin.counts_nulls
+
+    @property
+    def may_have_one_length(self) -> bool:
+        """Whether only the arrays of a batch say whether they have one length."""
+        return self.origin.lengths != "stated" and self.length is None
+
+    @property
     def is_floating(self) -> bool:
         """Whether values, or the elements of arrays, are floating-point numbers."""
         type_ = self.arrow_type.value_type if self.is_array else self.arrow_type
@@ -153,9 +172,10 @@ class Column:
         fixed_size = parse_encoding(self.encoding).dtype is not None and (
             not self.encoding.startswith("ndarray") or self.length is not None or self.has_shape
         )
-        if not fixed_size or not self.has_nulls:
+        if not fixed_size or not self.may_have_nulls:
             return fixed_size
-        return self.is_floating and not exact_nulls and not (self.is_array and self.null_count)
+        null_arrays = self.is_array and (self.null_count > 0 or not self.origin.counts_nulls)
+        return self.is_floating and not exact_nulls and not null_arrays
 
     @property
     def has_shape(self) -> bool:

@@ -25,13 +25,13 @@ def run_in_mosaic(tmp_path_factory: pytest.TempPathFactory) -> RunInMosaic:
     # MosaicML Streaming keeps lock files there.
     environment = {**os.environ, "TMPDIR": str(tmp_path_factory.mktemp("locks"))}
 
-    def run(script: str, *arguments: object) -> Any:
+    def run(script: str, *arguments: object, timeout: int = TIMEOUT) -> Any:
         done = subprocess.run(
             [python, SCRIPTS / script, *map(str, arguments)],
             env=environment,
             capture_output=True,
             text=True,
-            timeout=TIMEOUT,
+            timeout=timeout,
             check=False,
         )
         assert done.returncode == 0, done.stderr

@@ -147,6 +147,8 @@ class ElasticReading:
         num_epochs, first = self.options.num_epochs, None
         while True:
             start = self.epochs.begin(joining)
+            if num_epochs is None and first is not None:
+                self.options.notice.give(self.options.dataset.url)
             work = self.work(start, batching)
             if first is None:
                 first = start.epoch if start.first_epoch is None else start.first_epoch
@@ -248,4 +250,5 @@ class ElasticReading:
                 f"another dataset ({'; '.join(wrong)}). Make an equal loader over the same dataset"
             )
         first_epoch = ours.get("first_epoch")
-        return first_epoch if isinstance(first_epoch, int) else None
+        # Before the first epoch it is -1, and no pass has begun.
+        return first_epoch if isinstance(first_epoch, int) and first_epoch >= 0 else None

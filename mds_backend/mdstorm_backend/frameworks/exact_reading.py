@@ -51,7 +51,9 @@ class ExactReading:
 
     def reader(self, batching: Batching) -> BatchReader:
         """Return a reader of all batches of this rank, to ask for numbers."""
-        return self.options.reader(batching.batch_size, drop_last=batching.drop_last)
+        return self.options.reader(
+            batching.batch_size, drop_last=batching.drop_last, by_shard=batching.by_shard
+        )
 
     def num_batches(self, batching: Batching) -> int:
         """Batches of a whole pass."""
@@ -118,6 +120,7 @@ class ExactPass:
         self._reading = reading
         self._batching = batching
         self._progress = progress
+        self._is_endless = reading.options.num_epochs is None
         self.rows = 0
 
     def following(self) -> ExactPass:
@@ -136,6 +139,9 @@ class ExactPass:
     def advance(self, mark: Position, size: int) -> None:
         """Note that a batch was delivered."""
         self._progress.position = mark
+        if self._is_endless and mark.epoch > self._progress.first_epoch:
+            options = self._reading.options
+            options.notice.give(options.dataset.url)
         self.rows += size
 
     def finish(self) -> None:
@@ -187,6 +193,7 @@ class ExactLeg:
         return self.options.reader(
             self.batching.batch_size,
             drop_last=self.batching.drop_last,
+            by_shard=self.batching.by_shard,
             part=(part, max(self.batching.num_workers, 1)),
             **rows,
         )

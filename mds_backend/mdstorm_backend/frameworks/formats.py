@@ -116,6 +116,7 @@ def to_numpy(batch: Batch, schema: Schema) -> dict[str, npt.NDArray[Any]]:
     Integer and boolean columns with nulls become float64 with NaN, as pandas does it; dates and
     timestamps ``datetime64`` with NaT, day-time intervals integers (microseconds); strings,
     binaries, decimals, nested values and ragged arrays have dtype object, with None for null.
+    Where the schema does not state lengths, arrays that have one in the batch are a matrix.
     Images are decoded: ``(rows, height, width[, channels])`` if all have one shape, otherwise
     objects. What JSON and pickles stand for are objects.
     """
@@ -137,11 +138,14 @@ def column_to_numpy(values: Values, column: Column | None) -> npt.NDArray[Any]:
             "ndarray:int8" if pa.types.is_list(values.type) else "str",
             null_count=values.null_count,
         )
-    return (
-        _arrays_to_numpy(values, column)
-        if column.is_array
-        else scalars_to_numpy(values, column.null_count > 0)
-    )
+    if not (column.is_array or (pa.types.is_list(values.type) and not column.is_nested)):
+        return scalars_to_numpy(values, _has_nulls(values, column, column.null_count))
+    length = _one_length(values) if column.may_have_one_length else column.length
+    if column.is_array:
+        return _arrays_to_numpy(values, column, length)
+    if length is None:
+        return objects(values.to_pylist())
+    return scalars_to_numpy(values.flatten(), has_nulls=False).reshape(len(values), length)
 
 
 def scalars_to_numpy(values: pa.Array, has_nulls: bool) -> npt.NDArray[Any]:
@@ -167,11 +171,23 @@ def scalars_to_numpy(values: pa.Array, has_nulls: bool) -> npt.NDArray[Any]:
     return objects(values.to_pylist())
 
 
-def _arrays_to_numpy(values: pa.Array, column: Column) -> npt.NDArray[Any]:
+def _has_nulls(values: pa.Array, column: Column, counted: int) -> bool:
+    """Whether values become those of a column with nulls; the ones at hand decide if none says."""
+    return counted > 0 or (not column.origin.counts_nulls and values.null_count > 0)
+
+
+def _one_length(lists: pa.Array) -> int | None:
+    """Return the length of the arrays in a batch if they have one and no row is null."""
+    lengths = np.unique(np.asarray(pc.list_value_length(lists)))
+    return int(lengths[0]) if len(lengths) == 1 and not lists.null_count else None
+
+
+def _arrays_to_numpy(values: pa.Array, column: Column, length: int | None) -> npt.NDArray[Any]:
     """Arrays as one matrix if they have one length and no row is null, else as objects."""
-    flat = scalars_to_numpy(values.flatten(), column.element_null_count > 0)
-    if column.length is not None and not column.null_count:
-        return flat.reshape(-1, column.length)
+    flat = values.flatten()
+    flat = scalars_to_numpy(flat, _has_nulls(flat, column, column.element_null_count))
+    if length is not None and not column.null_count and not values.null_count:
+        return flat.reshape(len(values), length)
     lengths = np.asarray(pc.fill_null(pc.list_value_length(values), 0))
     arrays: list[Any] = np.split(flat, np.cumsum(lengths)[:-1]) if len(values) else []
     if values.null_count:

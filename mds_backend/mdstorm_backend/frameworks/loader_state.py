@@ -61,8 +61,7 @@ class LoaderState:
         A pass whose last batch was delivered is at its end, though nobody has asked for more yet.
         """
         result = replace(self)
-        countable = reader.transform is None and reader.num_epochs is not None
-        if self.started and countable and self.position.batches >= len(reader):
+        if self.started and reader.is_over(self.position, self.first_epoch):
             result.finish(reader.num_epochs)
         result.resumes = result.started and not result.finished
         return result

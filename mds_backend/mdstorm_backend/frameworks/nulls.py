@@ -101,7 +101,7 @@ class NullPolicy:
         return result
 
     def _treat(self, values: Values, column: Column) -> Values:
-        if isinstance(values, np.ndarray) or not column.has_nulls:
+        if isinstance(values, np.ndarray) or not column.may_have_nulls:
             return values
         if (column.is_nested or column.is_late) and column.name not in self.fill:
             return values  # delivered as Python objects, which have None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -12,11 +12,12 @@ import numpy.typing as npt
 
 from mdstorm_backend.frameworks.elastic_reading import ElasticReading
 from mdstorm_backend.frameworks.elastic_share import ElasticShare
+from mdstorm_backend.frameworks.endless import EndlessNotice
 from mdstorm_backend.frameworks.exact_reading import ExactReading
 from mdstorm_backend.frameworks.nulls import NullPolicy
 from mdstorm_backend.frameworks.reading import Reading
 from mdstorm_backend.order import ExactOrder
-from mdstorm_backend.read.batch_reader import BatchReader
+from mdstorm_backend.read.batch_reader import BatchReader, Keep
 from mdstorm_backend.read.block import Transform
 from mdstorm_backend.read.block_filler import BLOCK_ROWS
 from mdstorm_backend.read.elastic_reader import ElasticReader
@@ -51,11 +52,15 @@ class ReaderOptions:
         What takes the place of nulls, before the transform.
     null_masks : tuple of str
         Columns that get a boolean companion which tells their nulls.
+    keep : callable, optional
+        Keeps what the transform returns, in the exact order: see `BatchReader`.
     workers, prefetch : int
         Threads that read ahead, and blocks that may be ready.
     predownload : int or None
         In the elastic order: samples whose shards are opened ahead of use. None: as many as fit
         into some hundred MB.
+    notice : EndlessNotice
+        Says once that passes without an end have begun their second epoch.
     """
 
     dataset: SampleSource
@@ -65,9 +70,11 @@ class ReaderOptions:
     transform: Transform | None = None
     fill_nulls: Mapping[str, Any] | None = None
     null_masks: Sequence[str] = ()
+    keep: Keep | None = None
     workers: int = 2
     prefetch: int = 4
     predownload: int | None = None
+    notice: EndlessNotice = field(default_factory=EndlessNotice, repr=False, compare=False)
 
     @property
     def exact_order(self) -> ExactOrder:
@@ -107,7 +114,9 @@ class ReaderOptions:
 
         A column whose nulls are filled has none.
         """
-        return None if self.transform is not None else self._columns.get(name)
+        if self.transform is None or name in getattr(self.transform, "unchanged", ()):
+            return self._columns.get(name)
+        return None
 
     @cached_property
     def _columns(self) -> dict[str, Column]:
@@ -121,6 +130,7 @@ class ReaderOptions:
             batch_size=batch_size,
             num_epochs=self.num_epochs,
             columns=self.schema.names,
+            keep=self.keep,
             **self._common,
             **{"block_rows": self._block_rows, **options},
         )

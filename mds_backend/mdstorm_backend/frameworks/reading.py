@@ -26,11 +26,15 @@ class Batching:
         Leave out batches that are not full.
     num_workers : int
         Processes that read, 0 for none but the loader's own.
+    by_shard : bool
+        A batch is one shard's share of the rows, whatever its size. Only the exact order has
+        such; in others, and for the state, `batch_size` is that of the largest one.
     """
 
     batch_size: int
     drop_last: bool = False
     num_workers: int = 0
+    by_shard: bool = False
 
 
 @dataclass(frozen=True)

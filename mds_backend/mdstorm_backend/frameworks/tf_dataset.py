@@ -23,7 +23,7 @@ from mdstorm_backend.frameworks.tf_specs import ColumnSpec, check_nulls, spec_of
 from mdstorm_backend.frameworks.tf_tensors import to_tf
 from mdstorm_backend.read.batch_reader import check_batch_size
 
-__all__ = ["make_tf_dataset", "stored_specs"]
+__all__ = ["check_nulls_of", "make_tf_dataset", "stored_specs", "without_sharding"]
 
 _BLOCK_ROWS = 1 << 16
 
@@ -74,13 +74,7 @@ def make_tf_dataset(
         columns = list((specs or stored_specs)(options))
         dataset = _batches(runs, columns, batch_size, type_name)
         dataset = dataset.prefetch(tf.data.AUTOTUNE if prefetch is None else prefetch)
-        if options.order.world_size > 1:
-            settings = tf.data.Options()
-            settings.experimental_distribute.auto_shard_policy = (
-                tf.data.experimental.AutoShardPolicy.OFF
-            )
-            dataset = dataset.with_options(settings)
-        return dataset
+        return without_sharding(dataset) if options.order.world_size > 1 else dataset
 
     return _context_class()(build, opened)
 
@@ -94,8 +88,22 @@ def stored_specs(options: ReaderOptions) -> list[ColumnSpec]:
             specs.append(ColumnSpec(name, "bool"))
             continue
         specs.append(spec_of_column(column))
-        check_nulls(column, options.nulls.remaining(column))
+    check_nulls_of(options)
     return specs
+
+
+def check_nulls_of(options: ReaderOptions) -> None:
+    """Refuse stored columns with nulls that have no value in TensorFlow."""
+    for name in options.delivered:
+        if (column := options.column(name)) is not None:
+            check_nulls(column, options.nulls.remaining(column))
+
+
+def without_sharding(dataset: Any) -> Any:
+    """Return a dataset that ``tf.distribute`` does not shard again."""
+    settings = tf.data.Options()
+    settings.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    return dataset.with_options(settings)
 
 
 def _batches(runs: TFRuns, specs: list[ColumnSpec], batch_size: int, type_name: str) -> Any:
@@ -195,7 +203,11 @@ def _context_class() -> Any:
             error: BaseException | None,
             traceback: TracebackType | None,
         ) -> None:
-            """Do nothing: the threads of a pass end with its iterator."""
+            """Let go of open shards: TensorFlow keeps what it was given until the process ends.
+
+            The threads of a pass end with its iterator.
+            """
+            self._runs().reading.options.dataset.release()
 
     return ContextDataset
 

@@ -84,6 +84,8 @@ def spec_of_column(column: Column) -> ColumnSpec:
             return ColumnSpec(column.name, dtype, (column.length,))
         if column.has_shape:
             return ColumnSpec(column.name, dtype, parse_encoding(column.encoding).shape or ())
+        if column.origin.lengths == "unknown":
+            return ColumnSpec(column.name, dtype, (None,))
         return ColumnSpec(column.name, dtype, ragged=True)
     return ColumnSpec(column.name, _dtype_name(column, type_))
 

@@ -10,16 +10,34 @@ import torch
 from torch.utils.data import IterableDataset, default_collate, get_worker_info
 from torch.utils.data._utils.pin_memory import pin_memory
 
+from mdstorm_backend.batch import Values
+from mdstorm_backend.frameworks.reader_options import ReaderOptions
 from mdstorm_backend.frameworks.reading import Leg
 from mdstorm_backend.frameworks.torch_dataset import StreamingDataset
-from mdstorm_backend.frameworks.torch_tensors import TorchValues, split_values, to_torch
+from mdstorm_backend.frameworks.torch_tensors import (
+    TorchValues,
+    check_nulls,
+    split_values,
+    to_torch,
+)
 from mdstorm_backend.frameworks.worker_guard import end_with_parent
 from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.prefetch import Prefetcher
+from mdstorm_backend.schema import Column
 
-__all__ = ["Collate", "Delivered", "DeliveredBatches", "pinned"]
+__all__ = [
+    "Collate",
+    "Convert",
+    "Delivered",
+    "DeliveredBatches",
+    "check_columns",
+    "pinned",
+    "tensor_batches",
+]
 
 Collate: TypeAlias = Callable[[list[Any]], Any]
+#: Makes a tensor or a list of a column of a block; its place in the schema, if any, and its name.
+Convert: TypeAlias = Callable[[Values, Column | None, str], TorchValues]
 #: Batches, each with the block's mark for it and its number of rows.
 Delivered: TypeAlias = Generator[tuple[Any, Any, int], None, None]
 
@@ -50,18 +68,26 @@ class DeliveredBatches(IterableDataset[Any]):
         # Blocks of one batch: a view would take its whole block along to the other process.
         part, rows = (worker.id, 1) if worker else (0, None)
         if self._collate is None:
-            return _tensors(source, self._leg.blocks(part, block_rows=rows))
+            return tensor_batches(source.options, self._leg.blocks(part, block_rows=rows))
         blocks = source.sample_blocks(self._leg, part, block_rows=rows)
         return _collated(source, blocks, self._collate)
 
 
-def _tensors(source: StreamingDataset, blocks: Iterator[Block]) -> Delivered:
-    """Convert blocks as a whole and cut them into batches."""
-    options = source.options
+def check_columns(options: ReaderOptions) -> None:
+    """Refuse nulls that no tensor can hold before the first batch."""
+    for name in options.delivered:
+        if (column := options.column(name)) is not None:
+            check_nulls(column, options.nulls.remaining(column))
 
-    def convert(block: Block) -> tuple[Block, dict[str, list[TorchValues]]]:
+
+def tensor_batches(
+    options: ReaderOptions, blocks: Iterator[Block], convert: Convert = to_torch
+) -> Delivered:
+    """Convert blocks as a whole, column by column, and cut them into batches."""
+
+    def converted(block: Block) -> tuple[Block, dict[str, list[TorchValues]]]:
         return block, {
-            name: split_values(to_torch(values, options.column(name), name), block.sizes)
+            name: split_values(convert(values, options.column(name), name), block.sizes)
             for name, values in block.batch.items()
         }
 
@@ -69,7 +95,7 @@ def _tensors(source: StreamingDataset, blocks: Iterator[Block]) -> Delivered:
     # the threads would wait for each other.
     ahead = 1 if options.has_images and get_worker_info() is None else 0
     with Prefetcher(ahead, 2) as prefetcher:
-        for block, columns in prefetcher.map(convert, blocks):
+        for block, columns in prefetcher.map(converted, blocks):
             names = tuple(columns)
             for mark, size, *values in zip(
                 block.marks, block.sizes, *columns.values(), strict=True

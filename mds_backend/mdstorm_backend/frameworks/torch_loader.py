@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import closing
 from types import TracebackType
 from typing import Any
 from weakref import WeakSet
@@ -17,12 +16,13 @@ from mdstorm_backend.frameworks.torch_batches import (
     Collate,
     Delivered,
     DeliveredBatches,
+    check_columns,
     pinned,
 )
 from mdstorm_backend.frameworks.torch_dataset import StreamingDataset, overrides
-from mdstorm_backend.frameworks.torch_tensors import check_nulls
 from mdstorm_backend.frameworks.torch_workers import PersistentWorkers, from_processes
 from mdstorm_backend.read.batch_reader import check_batch_size
+from mdstorm_backend.read.pass_threads import PassThreads
 
 __all__ = ["StreamingDataLoader"]
 
@@ -106,6 +106,7 @@ class StreamingDataLoader(DataLoader[Any]):
         self._pass: Pass | None = None
         self._workers: PersistentWorkers | None = None
         self._running: WeakSet[Generator[Any, None, None]] = WeakSet()
+        self._threads = PassThreads()
         # PyTorch refuses the integers of NumPy.
         super().__init__(
             dataset, batch_size=int(batch_size), num_workers=int(num_workers), **options
@@ -152,14 +153,14 @@ class StreamingDataLoader(DataLoader[Any]):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out running iterations; the copy continues where this loader stands."""
-        left_out = ("_running", "_workers")
+        left_out = ("_running", "_threads", "_workers")
         state = {name: value for name, value in self.__dict__.items() if name not in left_out}
         if self._pass is not None:
             state["_pass"] = self._pass.to_continue()
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _running=WeakSet(), _workers=None)
+        self.__dict__.update(state, _running=WeakSet(), _threads=PassThreads(), _workers=None)
 
     def __enter__(self) -> StreamingDataLoader:
         _ = self._source.dataset  # a dataset that is gone shows here, not at the first batch
@@ -177,6 +178,7 @@ class StreamingDataLoader(DataLoader[Any]):
         """End running iterations, their threads and processes. The loader can be iterated again."""
         for batches in list(self._running):
             batches.close()
+        self._threads.wait()
         self._end_workers()
 
     def state_dict(self) -> dict[str, Any]:
@@ -223,11 +225,11 @@ class StreamingDataLoader(DataLoader[Any]):
 
     def _batches(self) -> Generator[Any, None, None]:
         if not self._collates:
-            _check_columns(self._source)
+            check_columns(self._source.options)
         pins = self._pins_here()
         current = self._pass = self._last_pass().following()
         for leg in current.legs():
-            with closing(self._delivered(leg)) as stream:
+            with self._threads.closing(self._delivered(leg)) as stream:
                 for batch, mark, size in stream:
                     if self.drop_last and size < (self.batch_size or 1):
                         continue
@@ -278,10 +280,3 @@ class StreamingDataLoader(DataLoader[Any]):
         workers, self._workers = self._workers, None
         if workers is not None and not workers.is_busy:
             workers.shutdown()
-
-
-def _check_columns(source: StreamingDataset) -> None:
-    """Refuse nulls that no tensor can hold before the first batch."""
-    for name in source.options.delivered:
-        if (column := source.options.column(name)) is not None:
-            check_nulls(column, source.options.nulls.remaining(column))

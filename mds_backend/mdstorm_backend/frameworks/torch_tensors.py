@@ -55,8 +55,8 @@ def to_torch(values: Values, column: Column | None, name: str) -> TorchValues:
     microseconds, integers with nulls float64 with NaN, ragged arrays a list of tensors; strings,
     binaries, decimals, dates and nested values lists of Python objects. Images become one uint8
     tensor ``(rows, height, width[, channels])`` if all have one shape, otherwise a list of tensors;
-    so do arrays without a Spark type, as PyTorch's own collation has them. Tensors share the memory
-    of `values` where the types allow.
+    so do arrays without a Spark type, as PyTorch's own collation has them, and those of Parquet, as
+    Petastorm has them. Tensors share the memory of `values` where the types allow.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def _lists_to_torch(lists: pa.Array, column: Column | None, name: str) -> TorchV
     if column is not None and column.length is not None:
         return flat.reshape(-1, column.length)
     lengths = np.asarray(pc.list_value_length(lists)).tolist()
-    if column is None or column.spark_type is not None:
+    if column is None or (column.spark_type is not None and not column.may_have_one_length):
         return list(torch.split(flat, lengths)) if lengths else []
     if len(set(lengths)) == 1:
         return flat.reshape(len(lengths), lengths[0])

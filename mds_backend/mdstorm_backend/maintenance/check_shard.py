@@ -202,12 +202,14 @@ class _Checker:
 def _own_schema(schema: Schema, info: ShardInfo) -> Schema:
     """Return the columns as this shard stores them; those with a Spark type as all shards do."""
     own = Schema.from_shards([info])
-    return Schema(
-        tuple(
-            replace(own[c.name], origin=c.origin) if c.spark_type is None and c.name in own else c
-            for c in schema
-        )
-    )
+
+    def as_stored(column: Column) -> Column:
+        if column.spark_type is not None or column.name not in own:
+            return column
+        stored = own[column.name]
+        return replace(column, encoding=stored.encoding, length=stored.length)
+
+    return Schema(tuple(map(as_stored, schema)))
 
 
 def _identity(schema: Schema) -> list[tuple[object, ...]]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import repeat
-from typing import TYPE_CHECKING
+from itertools import islice, repeat
+from typing import TYPE_CHECKING, TypeAlias
 
 from mdstorm_backend.batch import Batch, num_rows
 from mdstorm_backend.errors import InvalidArgumentError
@@ -22,9 +22,12 @@ from mdstorm_backend.read.window_stream import WindowStream, warn_no_data
 if TYPE_CHECKING:
     from mdstorm_backend.read.source import SampleSource
 
-__all__ = ["BatchReader", "check_batch_size", "check_num_epochs"]
+__all__ = ["BatchReader", "Keep", "check_batch_size", "check_num_epochs"]
 
 _BEGINNING = Position()
+
+#: Returns what is kept under a name, or else what a function makes.
+Keep: TypeAlias = Callable[[str, Callable[[], Batch]], Batch]
 
 
 class BatchReader:
@@ -61,6 +64,12 @@ class BatchReader:
         processes read one sequence of batches together.
     drop_last : bool
         Deliver full batches only, as many as the rank with the fewest rows has.
+    by_shard : bool
+        A batch is one shard's share of the rows, or one window where the order has windows,
+        whatever the batch size. Then nothing is promised about the number of batches.
+    keep : callable, optional
+        Called with a name for each share that the transform is called with, and a function that
+        reads and transforms it; returns what that returns, or what it has kept under that name.
     """
 
     def __init__(
@@ -79,6 +88,8 @@ class BatchReader:
         block_rows: int = BLOCK_ROWS,
         part: tuple[int, int] = (0, 1),
         drop_last: bool = False,
+        by_shard: bool = False,
+        keep: Keep | None = None,
     ) -> None:
         check_batch_size(batch_size)
         check_num_epochs(num_epochs)
@@ -93,9 +104,13 @@ class BatchReader:
         self._prefetch = prefetch
         self._part = part
         self._drop_last = drop_last
+        self._by_shard = by_shard
+        self._keep = keep
         self._batches_per_block = BlockFiller.batches_per_block(dataset, block_rows, batch_size)
         transformed = None if transform is None else self._transformed
-        self._stream = WindowStream(dataset, self.order, transformed)
+        self._stream = WindowStream(
+            dataset, self.order, transformed, make_ready=self._filler.make_ready
+        )
         first, last = self.order.rows(len(dataset))
         self.rows_per_epoch = last - first
 
@@ -114,6 +129,15 @@ class BatchReader:
         if self.transform is not None or self.num_epochs is None:
             return ceil_div(rows, self.batch_size)
         return len(self) - self._batches_after(rows)
+
+    def is_over(self, position: Position, first_epoch: int) -> bool:
+        """Whether a pass that began with `first_epoch` has delivered its last batch, surely."""
+        if self.transform is not None or self.num_epochs is None:
+            return False
+        if self._by_shard:
+            last = first_epoch + self.num_epochs - 1
+            return position.epoch == last and position.row >= self.rows_per_epoch
+        return position.batches >= len(self)
 
     def _batches_after(self, rows: int) -> int:
         """Batches that follow the first `rows` rows of a pass, the same number on every rank."""
@@ -176,17 +200,26 @@ class BatchReader:
         block.ranges = []
         return block
 
-    def _transformed(self, source: Source) -> Source:
-        assert self.transform is not None
-        whole = Range(Window([source], None), 0, source.stop - source.start)
-        batch = self.transform(self._filler.read([whole]))
+    def _transformed(self, first: int, rows: int, open_source: Callable[[], Source]) -> Source:
+        transform = self.transform
+        assert transform is not None
+
+        def make() -> Batch:
+            whole = Range(Window([open_source()], None), 0, rows)
+            return transform(self._filler.read([whole]))
+
+        batch = make() if self._keep is None else self._keep(f"{first}+{rows}", make)
         return Source(MemoryShard(batch), 0, num_rows(batch))
 
     def _plan(self, start: Position, first_epoch: int, prefetcher: Prefetcher) -> Iterator[Block]:
         """Cut the stream of windows into batches, and those into blocks."""
         stop_epoch = None if self.num_epochs is None else first_epoch + self.num_epochs
-        stream = RowStream(self._stream.windows(start, stop_epoch, prefetcher), start)
+        windows = self._stream.windows(start, stop_epoch, prefetcher)
         part, parts = self._part
+        if self._by_shard:
+            yield from islice(_whole_windows(windows, start), part, None, parts)
+            return
+        stream = RowStream(windows, start)
         block = Block()
         for size in self._sizes(start, first_epoch):
             mine = (stream.position.batches - start.batches) % parts == part
@@ -212,6 +245,16 @@ class BatchReader:
         done = (start.epoch - first_epoch) * self.rows_per_epoch + start.row
         rows = self.rows_per_epoch * self.num_epochs - done
         return batch_sizes(rows, len(self) - start.batches, self.batch_size)
+
+
+def _whole_windows(windows: Iterator[tuple[int, int, Window]], start: Position) -> Iterator[Block]:
+    """Make a block of each window, with one batch."""
+    position = start
+    for epoch, first_row, window in windows:
+        before = position.row if epoch == position.epoch else 0
+        rows = len(window) - first_row
+        position = Position(epoch, before + rows, position.batches + 1)
+        yield Block([rows], [position], ranges=[Range(window, first_row, len(window))])
 
 
 def check_batch_size(batch_size: object) -> None:

@@ -14,7 +14,11 @@ __all__ = ["Block", "Transform"]
 
 
 class Transform(Protocol):
-    """A function on batches that may change columns and rows."""
+    """A function on batches that may change columns and rows.
+
+    One that leaves columns as they are stored says so by an attribute ``unchanged``, a set of their
+    names.
+    """
 
     @property
     def columns(self) -> Sequence[str]:

@@ -10,6 +10,7 @@ from mdstorm_backend.batch import Batch
 from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.gather import Gatherer
 from mdstorm_backend.read.prefetch import Prefetcher
+from mdstorm_backend.read.shard import Shard
 from mdstorm_backend.read.window import Range
 from mdstorm_backend.schema import Schema
 
@@ -49,10 +50,16 @@ class BlockFiller:
         *,
         exact_nulls: bool = False,
     ) -> None:
+        self._columns = schema.names
+        self._exact_nulls = exact_nulls
         self._gather = Gatherer(schema, exact_nulls=exact_nulls)
         self._prepare = prepare
         #: Whether rows are no more than copied.
         self.only_copies = prepare is None and all(column.is_numpy() for column in schema)
+
+    def make_ready(self, shard: Shard) -> None:
+        """Do ahead of `read` what takes more than copying."""
+        shard.make_ready(self._columns, exact_nulls=self._exact_nulls)
 
     def read(self, ranges: Sequence[Range]) -> Batch:
         """Return the rows of `ranges`, one after the other."""

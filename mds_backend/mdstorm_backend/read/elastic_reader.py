@@ -14,6 +14,7 @@ from mdstorm_backend.read.block import Block, Transform
 from mdstorm_backend.read.block_filler import BLOCK_ROWS, BlockFiller, copied_ahead
 from mdstorm_backend.read.id_window import IdWindow
 from mdstorm_backend.read.prefetch import Prefetcher
+from mdstorm_backend.read.shard import Shard
 from mdstorm_backend.read.shards_ahead import OpeningWindow, ShardsAhead
 from mdstorm_backend.read.source import SampleSource
 from mdstorm_backend.read.window import Range
@@ -105,7 +106,10 @@ class ElasticReader:
                 block.sizes = [num_rows(block.batch)]
             return block
 
-        with self._ahead() as ahead, Prefetcher(self._workers, self._prefetch) as prefetcher:
+        with (
+            self._ahead(filler.make_ready) as ahead,
+            Prefetcher(self._workers, self._prefetch) as prefetcher,
+        ):
             plan = self._plan(ahead)
             if self._transform is None and filler.only_copies:
                 yield from copied_ahead(fill, plan, self._workers)
@@ -122,10 +126,18 @@ class ElasticReader:
                 block.ranges = [Range(window.opened(), 0, len(window))]
                 yield block
 
-    def _ahead(self) -> ShardsAhead:
+    def _ahead(self, make_ready: Callable[[Shard], None] | None = None) -> ShardsAhead:
         dataset = self._dataset
+
+        def open_shard(number: int) -> Shard:
+            shard = dataset.shard(number)
+            shard.will_need()
+            if make_ready is not None:
+                make_ready(shard)
+            return shard
+
         return ShardsAhead(
-            dataset.shard,
+            open_shard,
             dataset.find_open,
             self._predownload if self._workers else 0,
             threads=self._workers > 0 and not dataset.is_mapped,

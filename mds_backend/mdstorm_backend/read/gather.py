@@ -1,21 +1,24 @@
 """Gathering the rows of a block out of their shards.
 
 Where all shards share one fixed-size layout their records are gathered whole, see `record_gather`.
-Otherwise each shard decodes its rows and the columns are joined.
+Otherwise the columns are copied out of shards that have them decoded, see `gather_decoded`, or each
+shard decodes its rows and the columns are joined.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.batch import Batch, concat_stored, concat_values, take_values
+from mdstorm_backend.batch import Batch, take_values
+from mdstorm_backend.read.gather_decoded import as_array, gather_decoded, joiner
 from mdstorm_backend.read.logical import no_values
-from mdstorm_backend.read.mds_shard import MDSShard
+from mdstorm_backend.read.packing import Packing
 from mdstorm_backend.read.record_gather import RecordGatherer
-from mdstorm_backend.read.window import Positions, Range
+from mdstorm_backend.read.window import Range, Selection
 from mdstorm_backend.schema import Schema
 
 __all__ = ["Gatherer", "gather_columns"]
@@ -33,8 +36,10 @@ class Gatherer:
     """
 
     def __init__(self, schema: Schema, *, exact_nulls: bool = False) -> None:
+        _keep_freed_memory()
         self._schema = schema
         self._exact_nulls = exact_nulls
+        self._packing = Packing(schema.names)
         self._of_records: dict[np.dtype[np.void], RecordGatherer] = {}
 
     def __call__(self, ranges: Sequence[Range]) -> Batch:
@@ -49,7 +54,8 @@ class Gatherer:
             return {c.name: no_values(c, exact_nulls=self._exact_nulls) for c in self._schema}
         dtype = _common_record(ranges)
         if dtype is None or not RecordGatherer.accepts(self._schema, dtype):
-            return gather_columns(ranges, self._schema.names, exact_nulls=self._exact_nulls)
+            names, exact_nulls = self._schema.names, self._exact_nulls
+            return gather_columns(ranges, names, exact_nulls=exact_nulls, packing=self._packing)
         if dtype not in self._of_records:
             gatherer = RecordGatherer(self._schema, dtype, exact_nulls=self._exact_nulls)
             self._of_records[dtype] = gatherer
@@ -62,44 +68,69 @@ def _common_record(ranges: Sequence[Range]) -> np.dtype[np.void] | None:
     return dtypes.pop() if len(dtypes) == 1 else None
 
 
+@cache
+def _keep_freed_memory() -> None:
+    """Let glibc keep the memory of a block for the next one.
+
+    By default it returns freed memory to the system as soon as there are 128 KiB of it, so that
+    each block is faulted in anew, which takes as long as filling it. The threshold rises, by itself
+    and for the process, to twice the largest block that was ever freed: here 16 MiB.
+    """
+    np.empty(16 << 20, np.uint8).fill(0)
+
+
 def gather_columns(
-    ranges: Sequence[Range], columns: Sequence[str], *, exact_nulls: bool = False
+    ranges: Sequence[Range],
+    columns: Sequence[str],
+    *,
+    exact_nulls: bool = False,
+    packing: Packing | None = None,
 ) -> Batch:
-    """Copy rows of shards of any kind: each decodes its own, and the columns are joined."""
-    parts: list[Batch] = []
-    places: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]] = []
-    position = gathered = 0
-    in_order = are_stored = True
+    """Copy rows of shards of any kind, a column at a time, or packed by `packing`."""
+    selections: list[Selection] = []
+    total = 0
     for range_ in ranges:
-        for selection in range_.window.select(range_.start, range_.stop, position):
-            rows, filled = _as_array(selection.rows), _as_array(selection.positions)
-            found = np.arange(len(rows))
-            if not isinstance(selection.rows, slice) and not _ascends(rows):
-                # A shard reads ascending rows, each of them once.
-                rows, found = np.unique(rows, return_inverse=True)
-                in_order = False
-            elif not isinstance(selection.positions, slice):
-                in_order = False
-            are_stored &= isinstance(selection.shard, MDSShard)
-            parts.append(selection.shard.read(rows, columns, exact_nulls=exact_nulls))
-            places.append((filled, found.reshape(-1) + gathered))
-            gathered += len(rows)
-        position += range_.stop - range_.start
-    join = concat_stored if are_stored else concat_values
+        selections += range_.window.select(range_.start, range_.stop, total)
+        total += range_.stop - range_.start
+    decoded: list[Batch] = []
+    for selection in selections:
+        found = selection.shard.decoded(columns, exact_nulls=exact_nulls)
+        if found is None:
+            return _gather_read(selections, columns, total, exact_nulls=exact_nulls)
+        decoded.append(found)
+    packed = None if packing is None else packing.gather(selections, decoded, total)
+    return gather_decoded(selections, decoded, columns, total) if packed is None else packed
+
+
+def _gather_read(
+    selections: Sequence[Selection], columns: Sequence[str], total: int, *, exact_nulls: bool
+) -> Batch:
+    """Let each shard decode its own rows, and join the columns."""
+    parts: list[Batch] = []
+    places: list[tuple[Selection, npt.NDArray[np.int64]]] = []
+    in_order = True
+    gathered = 0
+    for selection in selections:
+        rows = as_array(selection.rows)
+        found = np.arange(len(rows))
+        if not isinstance(selection.rows, slice) and not _ascends(rows):
+            # A shard reads ascending rows, each of them once.
+            rows, found = np.unique(rows, return_inverse=True)
+            in_order = False
+        elif not isinstance(selection.positions, slice):
+            in_order = False
+        parts.append(selection.shard.read(rows, columns, exact_nulls=exact_nulls))
+        places.append((selection, found.reshape(-1) + gathered))
+        gathered += len(rows)
+    join = joiner(selections)
     joined = {name: join([part[name] for part in parts], name) for name in columns}
     if in_order:
         return joined
-    chosen = np.empty(position, np.int64)
-    for filled, found in places:
-        chosen[filled] = found
+    chosen = np.empty(total, np.int64)
+    for selection, found in places:
+        chosen[selection.positions] = found
     return {name: take_values(values, chosen) for name, values in joined.items()}
 
 
 def _ascends(rows: npt.NDArray[np.int64]) -> bool:
     return bool((rows[1:] > rows[:-1]).all())
-
-
-def _as_array(positions: Positions) -> npt.NDArray[np.int64]:
-    if isinstance(positions, slice):
-        return np.arange(positions.start, positions.stop)
-    return positions

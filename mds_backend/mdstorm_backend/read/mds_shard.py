@@ -21,7 +21,7 @@ from mdstorm_backend.layout import ShardLayout, Validity, parse_header, unpack_v
 from mdstorm_backend.read.decode import Positions, gather_fixed
 from mdstorm_backend.read.logical import to_logical
 from mdstorm_backend.read.samples import SampleDecoder, sample_decoder
-from mdstorm_backend.read.shard import Rows, contiguous
+from mdstorm_backend.read.shard import Rows, Shard, contiguous
 from mdstorm_backend.read.values import decode_values
 from mdstorm_backend.schema import Column, Schema
 from mdstorm_backend.storage import Buffer
@@ -29,7 +29,7 @@ from mdstorm_backend.storage import Buffer
 __all__ = ["MDSShard"]
 
 
-class MDSShard:
+class MDSShard(Shard):
     """One shard of a dataset.
 
     Parameters

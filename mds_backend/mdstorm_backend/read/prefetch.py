@@ -8,6 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import TypeVar
 
+from mdstorm_backend.read.pass_threads import end_pool
+
 __all__ = ["Prefetcher"]
 
 _In = TypeVar("_In")
@@ -16,6 +18,8 @@ _Out = TypeVar("_Out")
 
 class Prefetcher:
     """A pool of threads that stays at most `depth` results ahead of its consumer.
+
+    The threads end with the ``with`` block; see `mdstorm_backend.read.pass_threads`.
 
     Parameters
     ----------
@@ -41,7 +45,7 @@ class Prefetcher:
         traceback: TracebackType | None,
     ) -> None:
         if self._pool:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+            end_pool(self._pool, kind)
 
     def map(
         self, function: Callable[[_In], _Out], items: Iterable[_In], *, depth: int | None = None
@@ -49,14 +53,16 @@ class Prefetcher:
         """Apply `function` to each item; results come in the order of the items.
 
         At most `depth` results are ahead, by default as many as the pool was made for.
-        `items` is advanced in the consumer's thread. An error is raised in its place.
+        `items` is advanced in the consumer's thread. An error is raised in its place, also one of
+        `items` itself: after the results that come before it.
         """
         if self._pool is None:
             yield from map(function, items)
             return
         pending: deque[Future[_Out]] = deque()
+        failure: list[Exception] = []
         asked = 0
-        for item in items:
+        for item in _until_failure(items, failure):
             pending.append(self._pool.submit(function, item))
             asked += 1
             # A result that is there does not wait for all that may be ahead: two for one asked for
@@ -66,3 +72,13 @@ class Prefetcher:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
+        if failure:
+            raise failure[0]
+
+
+def _until_failure(items: Iterable[_In], failure: list[Exception]) -> Iterator[_In]:
+    """Yield the items up to an error, which is put into `failure`."""
+    try:
+        yield from items
+    except Exception as error:
+        failure.append(error)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import chain
 from typing import Any
 
@@ -47,7 +46,6 @@ class RecordGatherer:
     def __init__(
         self, schema: Schema, dtype: np.dtype[np.void], *, exact_nulls: bool = False
     ) -> None:
-        _keep_freed_memory()
         self._exact_nulls = exact_nulls
         viewed = {c.name: view_dtype(c) for c in schema if c.is_numpy(exact_nulls=exact_nulls)}
         #: Columns that are more than another view of their bytes.
@@ -133,17 +131,6 @@ class RecordGatherer:
         records = records.view(self._view)
         for strip, memory in strips:
             strip.fill(memory, positions, records)
-
-
-@lru_cache(maxsize=1)
-def _keep_freed_memory() -> None:
-    """Let glibc keep the memory of a block for the next one.
-
-    By default it returns freed memory to the system as soon as there are 128 KiB of it, so that
-    each block is faulted in anew, which takes as long as filling it. The threshold rises, by itself
-    and for the process, to twice the largest block that was ever freed: here 16 MiB.
-    """
-    np.empty(16 << 20, np.uint8).fill(0)
 
 
 def _records(selection: Selection) -> npt.NDArray[np.void]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,15 +17,33 @@ Rows = npt.NDArray[np.int64]
 
 
 class Shard(Protocol):
-    """Some samples that are read together.
+    """Some samples that are read together. Safe to share between threads.
 
-    An MDS shard is one implementation; what a transform returned is another.
+    An MDS shard is one implementation, a row group of a Parquet file another. What has a body here
+    is right for any shard that derives from this class.
     """
 
+    num_samples: int
+
     @property
-    def num_samples(self) -> int:
-        """Number of samples."""
-        ...
+    def memory(self) -> int:
+        """Bytes that it keeps in memory; 0 if it is mapped."""
+        return 0
+
+    def will_need(self) -> None:
+        """Ask the operating system to read ahead what is mapped."""
+        return
+
+    def make_ready(self, columns: Sequence[str], *, exact_nulls: bool = False) -> None:
+        """Do ahead of use what `read` of these columns has to do once for all samples."""
+        return
+
+    def decoded(self, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch | None:
+        """Return all samples as `read` would, if they are in memory that way; not to be changed.
+
+        None for a shard whose samples are decoded as they are asked for.
+        """
+        return None
 
     def read(self, rows: Rows, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
         """Decode the samples `rows` (ascending, without repetition) of some columns.
@@ -35,9 +53,13 @@ class Shard(Protocol):
         """
         ...
 
+    def sample(self, row: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
+        """Return one sample, all of its columns for None."""
+        ...
 
-class MemoryShard:
-    """A batch in memory as a shard.
+
+class MemoryShard(Shard):
+    """A batch in memory as a shard, which a transform returned.
 
     Parameters
     ----------
@@ -52,6 +74,18 @@ class MemoryShard:
     def read(self, rows: Rows, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
         """Copy the samples `rows` of some columns."""
         return {name: take_values(self.batch[name], rows) for name in columns}
+
+    def decoded(self, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
+        """Return some columns as they are."""
+        return {name: self.batch[name] for name in columns}
+
+    def sample(self, row: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
+        """Return one sample, as NumPy has it or as a Python object."""
+        return {
+            name: values[row] if isinstance(values, np.ndarray) else values[row].as_py()
+            for name, values in self.batch.items()
+            if columns is None or name in columns
+        }
 
 
 def contiguous(rows: Rows) -> slice | None:

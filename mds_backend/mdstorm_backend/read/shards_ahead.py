@@ -9,7 +9,8 @@ from types import TracebackType
 from weakref import WeakValueDictionary
 
 from mdstorm_backend.read.id_window import IdWindow
-from mdstorm_backend.read.mds_shard import MDSShard
+from mdstorm_backend.read.pass_threads import end_pool
+from mdstorm_backend.read.shard import Shard
 
 __all__ = ["OpeningWindow", "ShardsAhead"]
 
@@ -22,7 +23,7 @@ _MANY = 32
 class OpeningWindow:
     """A window whose shards are open or under way."""
 
-    def __init__(self, window: IdWindow, shards: dict[int, MDSShard | Future[MDSShard]]) -> None:
+    def __init__(self, window: IdWindow, shards: dict[int, Shard | Future[Shard]]) -> None:
         self._window = window
         self._shards = shards
 
@@ -51,7 +52,7 @@ class ShardsAhead:
     Parameters
     ----------
     open_shard : callable
-        Opens a shard by its number.
+        Opens a shard by its number and makes it ready.
     find : callable
         Returns the shard of that number if it is open, else None.
     ahead : int
@@ -62,8 +63,8 @@ class ShardsAhead:
 
     def __init__(
         self,
-        open_shard: Callable[[int], MDSShard],
-        find: Callable[[int], MDSShard | None],
+        open_shard: Callable[[int], Shard],
+        find: Callable[[int], Shard | None],
         ahead: int,
         *,
         threads: bool,
@@ -72,7 +73,7 @@ class ShardsAhead:
         self._find = find
         self._ahead = ahead
         #: Kept by the windows that wait for them.
-        self._under_way: WeakValueDictionary[int, Future[MDSShard]] = WeakValueDictionary()
+        self._under_way: WeakValueDictionary[int, Future[Shard]] = WeakValueDictionary()
         #: Shards opened since the last window was yielded, without threads.
         self._opened = 0
         self._pool = (
@@ -89,7 +90,7 @@ class ShardsAhead:
         traceback: TracebackType | None,
     ) -> None:
         if self._pool:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+            end_pool(self._pool, kind)
 
     def __call__(self, windows: Iterable[IdWindow]) -> Iterator[OpeningWindow]:
         """Yield the windows in their order, the shards of those that follow under way."""
@@ -112,17 +113,12 @@ class ShardsAhead:
             sum(not future.done() for future in self._under_way.values()) >= _MANY
         )
 
-    def _begin(self, number: int) -> MDSShard | Future[MDSShard]:
+    def _begin(self, number: int) -> Shard | Future[Shard]:
         found = self._find(number) or self._under_way.get(number)
         if found is None and self._pool is None:
             self._opened += 1
-            found = self._open(number)
+            found = self._open_shard(number)
         elif found is None:
             assert self._pool is not None
-            found = self._under_way[number] = self._pool.submit(self._open, number)
+            found = self._under_way[number] = self._pool.submit(self._open_shard, number)
         return found
-
-    def _open(self, number: int) -> MDSShard:
-        shard = self._open_shard(number)
-        shard.will_need()
-        return shard

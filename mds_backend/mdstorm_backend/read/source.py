@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.read.mds_shard import MDSShard
+from mdstorm_backend.read.shard import Shard
 from mdstorm_backend.schema import Schema
 
 __all__ = ["SampleSource"]
@@ -58,12 +58,16 @@ class SampleSource(Protocol):
         """Return the names in `columns`, or of all columns for None."""
         ...
 
-    def shard(self, number: int) -> MDSShard:
+    def shard(self, number: int) -> Shard:
         """Open a shard."""
         ...
 
-    def find_open(self, number: int) -> MDSShard | None:
+    def find_open(self, number: int) -> Shard | None:
         """Return a shard if it is open."""
+        ...
+
+    def release(self) -> None:
+        """Let go of shards that are kept open for later; they are opened again when needed."""
         ...
 
     def locate(self, i: int) -> tuple[int, int]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import accumulate, count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from mdstorm_backend.order import ExactOrder, Piece
 from mdstorm_backend.read.prefetch import Prefetcher
 from mdstorm_backend.read.row_stream import Position
+from mdstorm_backend.read.shard import Shard
 from mdstorm_backend.read.window import Source, Window
 from mdstorm_backend.user_warnings import warn_user
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from mdstorm_backend.read.source import SampleSource
 
 __all__ = ["WindowStream", "warn_no_data"]
+
+_Part = TypeVar("_Part", Piece, Source)
 
 #: Shards that are opened ahead of use: downloaded, decompressed, their pages asked for.
 _SHARDS_AHEAD = 2
@@ -31,18 +35,24 @@ class WindowStream:
     order : ExactOrder
         In which order they come; its seed is fixed.
     transformed : callable, optional
-        Called with the source of each shard's share; returns the source to read instead.
+        Called for each shard's share with the number of its first sample, its rows, and a function
+        that opens it; returns the source to read instead.
+    make_ready : callable, optional
+        Called with each shard ahead of use.
     """
 
     def __init__(
         self,
         dataset: SampleSource,
         order: ExactOrder,
-        transformed: Callable[[Source], Source] | None = None,
+        transformed: Callable[[int, int, Callable[[], Source]], Source] | None = None,
+        *,
+        make_ready: Callable[[Shard], None] | None = None,
     ) -> None:
         self._dataset = dataset
         self._order = order
         self._transformed = transformed
+        self._make_ready = make_ready
         self._first = [0, *accumulate(dataset.shard_sizes)]
 
     def windows(
@@ -53,7 +63,8 @@ class WindowStream:
         Parameters
         ----------
         start : Position
-            So many rows of the first epoch are left out; windows of nothing else are not opened.
+            So many rows of the first epoch are left out; windows of nothing else are not opened,
+            unless a transform has to tell how many rows they have.
         stop_epoch : int or None
             The first epoch that is not read; None for no end.
         prefetcher : Prefetcher
@@ -70,21 +81,43 @@ class WindowStream:
         """
         skip = start.row
         for epoch in count(start.epoch) if stop_epoch is None else range(start.epoch, stop_epoch):
-            rows = 0
-            for number, sources in enumerate(self._groups(self._sources(epoch, prefetcher))):
-                size = sum(source.stop - source.start for source in sources)
+            pieces = self._order.pieces(self._dataset.shard_sizes, epoch)
+            first = rows = 0
+            if self._transformed is None:
+                first, rows, pieces = self._beyond(pieces, skip)
+                skip -= rows
+            sources = self._sources(pieces, prefetcher)
+            for number, group in enumerate(_groups(sources, self._order.window), first):
+                size = _num_rows(group)
                 rows += size
                 if size <= skip:
                     skip -= size
                     continue
-                yield epoch, skip, Window(sources, self._order.permutation(size, epoch, number))
+                yield epoch, skip, Window(group, self._order.permutation(size, epoch, number))
                 skip = 0
             if rows == 0:
                 warn_no_data(self._dataset.url, transformed=self._transformed is not None)
                 return
 
-    def _sources(self, epoch: int, prefetcher: Prefetcher) -> Iterator[Source]:
-        pieces = self._order.pieces(self._dataset.shard_sizes, epoch)
+    def _beyond(self, pieces: list[Piece], rows: int) -> tuple[int, int, list[Piece]]:
+        """Leave out the windows that lie within the first `rows` rows.
+
+        Returns
+        -------
+        windows, rows : int
+            How many these are, and their rows.
+        pieces : list of Piece
+            What the other windows consist of.
+        """
+        windows = passed = used = 0
+        for group in _groups(pieces, self._order.window):
+            size = _num_rows(group)
+            if passed + size > rows:
+                break
+            windows, passed, used = windows + 1, passed + size, used + len(group)
+        return windows, passed, pieces[used:]
+
+    def _sources(self, pieces: list[Piece], prefetcher: Prefetcher) -> Iterator[Source]:
         if self._transformed is None:
             return prefetcher.map(self._open, pieces, depth=_SHARDS_AHEAD)
         return prefetcher.map(self._open_and_transform, pieces)
@@ -93,26 +126,34 @@ class WindowStream:
         shard = self._dataset.shard(piece.shard)
         if self._order.window == 0:
             shard.will_need()
+        if self._make_ready is not None:
+            self._make_ready(shard)
         return Source(shard, piece.start, piece.stop, self._first[piece.shard] + piece.start)
 
     def _open_and_transform(self, piece: Piece) -> Source:
         assert self._transformed is not None
-        return self._transformed(self._open(piece))
+        first = self._first[piece.shard] + piece.start
+        return self._transformed(first, piece.stop - piece.start, partial(self._open, piece))
 
-    def _groups(self, sources: Iterator[Source]) -> Iterator[list[Source]]:
-        """Join sources to windows of at least as many rows as the order asks for."""
-        group: list[Source] = []
-        rows = 0
-        for source in sources:
-            if source.stop == source.start:
-                continue
-            group.append(source)
-            rows += source.stop - source.start
-            if rows >= self._order.window:
-                yield group
-                group, rows = [], 0
-        if group:
+
+def _groups(parts: Iterable[_Part], window: int) -> Iterator[list[_Part]]:
+    """Join pieces of shards, or what became of them, to windows of at least `window` rows."""
+    group: list[_Part] = []
+    rows = 0
+    for part in parts:
+        if part.stop == part.start:
+            continue
+        group.append(part)
+        rows += part.stop - part.start
+        if rows >= window:
             yield group
+            group, rows = [], 0
+    if group:
+        yield group
+
+
+def _num_rows(parts: Sequence[Piece | Source]) -> int:
+    return sum(part.stop - part.start for part in parts)
 
 
 def warn_no_data(url: str, *, transformed: bool = False) -> None:

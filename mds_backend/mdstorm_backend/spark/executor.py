@@ -79,12 +79,14 @@ def write_partition(
     shard_size: int,
     compression: str | None,
     hashes: Sequence[str] = (),
+    names: Sequence[str] = (),
+    recode: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
 ) -> Batches:
     """Write the batches of one partition as shards.
 
-    The columns of `batches` are those of `schema`, in its order and under any names. The shards are
-    named after the partition and the attempt, so that an attempt that Spark gives up cannot disturb
-    the one that wins.
+    The columns of `batches` are those of `schema`, in its order and under any names; with `recode`,
+    which makes them of others, they are those of `names`. The shards are named after the partition
+    and the attempt, so that an attempt that Spark gives up cannot disturb the one that wins.
 
     Yields
     ------
@@ -107,7 +109,8 @@ def write_partition(
         hashes=tuple(hashes),
     )
     for batch in join_small(batches):
-        writer.write(pa.RecordBatch.from_arrays(batch.columns, names=list(columns.names)))
+        named = pa.RecordBatch.from_arrays(batch.columns, names=list(names or columns.names))
+        writer.write(recode(named) if recode else named)
     reports = report_texts(partition, writer.close())
     yield pa.RecordBatch.from_arrays([pa.array(reports, pa.string())], names=["report"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.commit import abandon, commit, mark_directory
@@ -13,6 +13,7 @@ from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.errors import InvalidArgumentError, WriteError
 from mdstorm_backend.hashes import check_hashes
 from mdstorm_backend.index import INDEX_NAME
+from mdstorm_backend.schema import Schema
 from mdstorm_backend.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.spark.arrow_batches import sized_arrow_batches
 from mdstorm_backend.spark.executor import REPORT_SCHEMA, make_task, reports_by_partition
@@ -22,6 +23,7 @@ from mdstorm_backend.spark_types import simple_name
 from mdstorm_backend.storage import Location, check_no_secrets
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 __all__ = ["DEFAULT_SHARD_SIZE", "checked_shard_size", "materialize"]
@@ -41,6 +43,9 @@ def materialize(
     compression: str | None = None,
     hashes: Iterable[str] = (),
     storage_options: dict[str, Any] | None = None,
+    plan: Schema | None = None,
+    recode: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
+    extra: Mapping[str, Any] | None = None,
 ) -> Dataset:
     """Write a DataFrame as an MDS dataset.
 
@@ -65,6 +70,12 @@ def materialize(
     storage_options : dict, optional
         Arguments of the fsspec file system. They travel to the executors, so credentials are
         refused.
+    plan : Schema, optional
+        How columns are stored, rather than as `dtype` and their types say.
+    recode : callable, optional
+        Called on the executors with every record batch; returns one with the columns of `plan`.
+    extra : dict, optional
+        Further entries, as JSON, beside the schema under the key ``"mdstorm"`` of the index.
 
     Returns
     -------
@@ -83,7 +94,7 @@ def materialize(
     check_compression(compression)
     hash_names = check_hashes(hashes)
     check_no_secrets(storage_options or {})
-    schema = plan_types(df.schema.jsonValue()["fields"], dtype)
+    schema = plan or plan_types(df.schema.jsonValue()["fields"], dtype)
     location = Location.of(url, storage_options)
     if location.exists(INDEX_NAME):
         raise WriteError(
@@ -98,6 +109,8 @@ def materialize(
         "shard_size": checked_shard_size(shard_size),
         "compression": compression,
         "hashes": list(hash_names),
+        "names": df.columns,
+        "recode": recode,
     }
     _logger.info(
         "writing %s with the columns %s",
@@ -111,11 +124,11 @@ def materialize(
             write_progress(df.sparkSession, location),
         ):
             # mapInArrow looks its columns up by name, and takes a dot in one for a field access.
-            plain = df.toDF(*(f"c{i}" for i in range(len(schema))))
+            plain = df.toDF(*(f"c{i}" for i in range(len(df.columns))))
             rows = plain.mapInArrow(make_task(task_arguments), REPORT_SCHEMA).collect()
         partitions = reports_by_partition([row["report"] for row in rows])
         reports = [report for found in partitions.values() for report in found]
-        index = commit(location, schema, reports, job)
+        index = commit(location, schema, reports, job, extra)
     except BaseException:
         _abandon(location, job)
         raise

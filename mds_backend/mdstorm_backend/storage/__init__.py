@@ -6,8 +6,15 @@ by a local path. `Location` is one directory behind such a URL.
 
 from __future__ import annotations
 
-from mdstorm_backend.storage.location import Buffer, Location
+from mdstorm_backend.storage.location import Buffer, Location, modification_of
 from mdstorm_backend.storage.secrets import check_no_secrets
 from mdstorm_backend.storage.urls import has_scheme, normalize_url
 
-__all__ = ["Buffer", "Location", "check_no_secrets", "has_scheme", "normalize_url"]
+__all__ = [
+    "Buffer",
+    "Location",
+    "check_no_secrets",
+    "has_scheme",
+    "modification_of",
+    "normalize_url",
+]

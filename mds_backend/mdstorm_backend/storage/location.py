@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,10 +14,11 @@ from typing import Any, TypeAlias
 from mdstorm_backend.errors import CredentialsError
 from mdstorm_backend.storage.faults import storage_faults
 from mdstorm_backend.storage.filesystems import is_mounted, open_filesystem, scheme_of
+from mdstorm_backend.storage.given import as_fsspec, is_local, path_in_given, read_range, url_in
 from mdstorm_backend.storage.secrets import check_no_secret_in_url, check_no_secrets
 from mdstorm_backend.storage.urls import FUSE_PREFIXES, normalize_url
 
-__all__ = ["Buffer", "Location"]
+__all__ = ["Buffer", "Location", "modification_of"]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -41,28 +42,53 @@ class Location:
         Its URL as `normalize_url` spells it.
     storage_options : dict
         Arguments for the fsspec file system.
+    filesystem : fsspec.AbstractFileSystem or None
+        The file system itself, where it is not the one that the URL names.
     """
 
     url: str
     storage_options: dict[str, Any] = field(default_factory=dict, repr=False, hash=False)
+    filesystem: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_no_secret_in_url(self.url)
 
     @classmethod
-    def of(cls, url: str, storage_options: dict[str, Any] | None = None) -> Location:
-        """Return the location behind `url`, which may also be a local path."""
-        return cls(normalize_url(os.fspath(url)), dict(storage_options or {}))
+    def of(
+        cls, url: str, storage_options: dict[str, Any] | None = None, filesystem: Any = None
+    ) -> Location:
+        """Return the location behind `url`, which may also be a path.
+
+        Parameters
+        ----------
+        url : str
+            A URL; or a local path, with a `filesystem` a path in that.
+        storage_options : dict, optional
+            Arguments for the fsspec file system.
+        filesystem : fsspec or pyarrow file system, optional
+            Goes before the URL's own and `storage_options`.
+
+        Raises
+        ------
+        ArgumentTypeError
+            If `filesystem` is none.
+        """
+        if filesystem is None or is_local(filesystem):
+            return cls(normalize_url(os.fspath(url)), dict(storage_options or {}))
+        given = as_fsspec(filesystem)
+        return cls(url_in(given, os.fspath(url)), filesystem=given)
 
     def __reduce__(self) -> tuple[Any, ...]:
         check_no_secrets(self.storage_options)
-        return Location, (self.url, self.storage_options)
+        if self.filesystem is not None:
+            check_no_secrets(self.filesystem.storage_options)
+        return Location, (self.url, self.storage_options, self.filesystem)
 
     @contextmanager
     def _files(self, name: str | None = None) -> Iterator[tuple[Any, str]]:
         """Give the file system, and in it the path of this directory or of the file `name`."""
         if self._is_in_file_tree:
-            fs, path = open_filesystem(self.url, self.storage_options)
+            fs, path = self._open()
             yield fs, path if name is None else f"{path}/{name}"
             return
         fs = None
@@ -70,7 +96,7 @@ class Location:
             with storage_faults(
                 self.url if name is None else self.file_url(name), self.storage_options
             ):
-                fs, path = open_filesystem(self.url, self.storage_options)
+                fs, path = self._open()
                 yield fs, path if name is None else f"{path}/{name}"
         except CredentialsError:
             # fsspec keeps file systems with what the environment said when they were made: who sets
@@ -79,10 +105,15 @@ class Location:
                 fs.clear_instance_cache()
             raise
 
+    def _open(self) -> tuple[Any, str]:
+        if self.filesystem is not None:
+            return self.filesystem, path_in_given(self.url)
+        return open_filesystem(self.url, self.storage_options)
+
     @property
     def _is_in_file_tree(self) -> bool:
         """Whether this is a directory of this machine's file tree, a mount possibly."""
-        if not self.url.startswith("file:///"):
+        if self.filesystem is not None or not self.url.startswith("file:///"):
             return False
         path = self.url[len("file://") :]
         return not path.startswith(("/dbfs/", "/Volumes/")) or is_mounted(path)
@@ -90,7 +121,7 @@ class Location:
     @property
     def path(self) -> str:
         """Path of the directory inside its file system."""
-        if self.url.startswith("file:///"):
+        if self.filesystem is None and self.url.startswith("file:///"):
             return self.url[len("file://") :]
         with self._files() as (_, path):
             return path
@@ -98,7 +129,8 @@ class Location:
     @property
     def is_local_disk(self) -> bool:
         """Whether files may be memory-mapped and renamed: local, and not a FUSE mount."""
-        return self.url.startswith("file:///") and not self.path.startswith(FUSE_PREFIXES)
+        is_file = self.filesystem is None and self.url.startswith("file:///")
+        return is_file and not self.path.startswith(FUSE_PREFIXES)
 
     def file_url(self, name: str) -> str:
         """URL of the file `name` in this directory."""
@@ -106,7 +138,7 @@ class Location:
 
     def child(self, name: str) -> Location:
         """Return the directory `name` below this one."""
-        return Location(self.file_url(name), self.storage_options)
+        return Location(self.file_url(name), self.storage_options, self.filesystem)
 
     def make_directory(self) -> None:
         """Create the directory and its parents where storage has such a thing.
@@ -123,18 +155,35 @@ class Location:
                 raise FileNotFoundError("/Workspace/ is not mounted on this machine")
             fs.makedirs(path, exist_ok=True)
 
-    def list_sizes(self) -> list[tuple[str, int]]:
-        """Name, relative to this directory, and size in bytes of every file in it and below."""
+    def describe(self) -> dict[str, Any] | None:
+        """Return fsspec's description of the directory itself, or of a file; None for nothing."""
         with self._files() as (fs, path):
             root = fs._strip_protocol(path)
             fs.invalidate_cache(root)
             try:
-                # Not `exists` and not `find` alone, which take a refusal for an empty directory.
-                fs.info(root)
+                return dict(fs.info(root))
             except (FileNotFoundError, NotADirectoryError):
-                return []
+                return None
+
+    def list_files(self) -> list[tuple[str, dict[str, Any]]]:
+        """Name, relative to this directory, and fsspec's description of every file in or below."""
+        # Not `exists` and not `find` alone, which take a refusal for an empty directory.
+        if self.describe() is None:
+            return []
+        with self._files() as (fs, path):
+            root = fs._strip_protocol(path)
             found = fs.find(root, detail=True)
-        return sorted((os.path.relpath(name, root), info["size"]) for name, info in found.items())
+        return sorted((os.path.relpath(name, root), info) for name, info in found.items())
+
+    def list_matches(self, pattern: str) -> list[str]:
+        """Names, relative to this directory, of the files and directories that match a pattern."""
+        with self._files(pattern) as (fs, path):
+            root = fs._strip_protocol(path)[: -len(pattern) - 1]
+            return sorted(os.path.relpath(name, root) for name in fs.glob(path))
+
+    def list_sizes(self) -> list[tuple[str, int]]:
+        """Name, relative to this directory, and size in bytes of every file in it and below."""
+        return [(name, info["size"]) for name, info in self.list_files()]
 
     def list_names(self) -> list[str]:
         """Names of all files in this directory and below, relative to it, sorted."""
@@ -159,8 +208,7 @@ class Location:
 
         Texts of one storage are equal for equal times, and tell nothing else.
         """
-        found = self.stat(name)
-        return " ".join(str(found[key]) for key in _TIME_KEYS if found.get(key))
+        return modification_of(self.stat(name))
 
     def read(self, name: str) -> Buffer:
         """Content of a file.
@@ -183,6 +231,17 @@ class Location:
             if os.fstat(file.fileno()).st_size == 0:
                 return b""
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+    def read_range(self, name: str, start: int, stop: int) -> bytes:
+        """Read the bytes `start` to `stop` of a file.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        """
+        with self._files(name) as (fs, path):
+            return read_range(fs, path, start, stop)
 
     def download(self, name: str, path: str) -> None:
         """Copy a file to the local `path`, a piece at a time; an error may leave a part of it."""
@@ -233,3 +292,8 @@ class Location:
             for directory, _, _ in os.walk(path, topdown=False):
                 with suppress(OSError):
                     os.rmdir(directory)
+
+
+def modification_of(info: Mapping[str, Any]) -> str:
+    """Return when a file was written, of which fsspec gave this description; "" if it says not."""
+    return " ".join(str(info[key]) for key in _TIME_KEYS if info.get(key))

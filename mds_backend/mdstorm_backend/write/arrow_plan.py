@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -31,6 +32,8 @@ _SPARK_NAMES: dict[pa.DataType, str] = {
     pa.timestamp("us"): "timestamp_ntz",
     pa.duration("us"): "interval day to second",
 }
+
+_FLOAT = re.compile(r"float\d+")
 
 
 def check_columns(columns: Mapping[str, str]) -> None:
@@ -66,7 +69,9 @@ def _is_encoding(name: object, text: object) -> bool:
         return False
 
 
-def plan_batch(schema: pa.Schema, columns: Mapping[str, str] | None) -> Schema:
+def plan_batch(
+    schema: pa.Schema, columns: Mapping[str, str] | None, dtype: str | None = None
+) -> Schema:
     """Plan how Arrow data is stored.
 
     Parameters
@@ -76,6 +81,9 @@ def plan_batch(schema: pa.Schema, columns: Mapping[str, str] | None) -> Schema:
     columns : dict of str to str, optional
         The encodings that the user gives; columns not named are left out. Without it every column
         gets the encoding that keeps its type.
+    dtype : {"float32", "float64", None}
+        Without `columns`: what floating-point scalars and the elements of arrays become; None keeps
+        them.
 
     Raises
     ------
@@ -93,7 +101,7 @@ def plan_batch(schema: pa.Schema, columns: Mapping[str, str] | None) -> Schema:
             column=missing[0],
         )
     if columns is None:
-        return _default_plan(schema)
+        return _default_plan(schema, dtype)
     repeated = [name for name in columns if schema.names.count(name) > 1]
     if repeated:
         raise InvalidArgumentError(
@@ -110,14 +118,18 @@ def plan_batch(schema: pa.Schema, columns: Mapping[str, str] | None) -> Schema:
     return Schema(tuple(column for column in planned.values() if column is not None))
 
 
-def _default_plan(schema: pa.Schema) -> Schema:
+def _default_plan(schema: pa.Schema, dtype: str | None) -> Schema:
     fields = [
         {"name": f.name, "type": _spark_type(f.type) or str(f.type), "nullable": f.nullable}
         for f in schema
     ]
-    beyond_spark = {f.name: text for f in schema if (text := _beyond_spark(f.type))}
+    beyond_spark = {
+        f.name: _FLOAT.sub(dtype, text) if dtype else text
+        for f in schema
+        if (text := _beyond_spark(f.type))
+    }
     plan = plan_types(
-        [{**f, "type": "long"} if f["name"] in beyond_spark else f for f in fields], None
+        [{**f, "type": "long"} if f["name"] in beyond_spark else f for f in fields], dtype
     )
     return Schema(
         tuple(

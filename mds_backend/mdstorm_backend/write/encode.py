@@ -108,10 +108,16 @@ def _stored_bytes(encoding: Encoding, values: pa.Array) -> pa.LargeBinaryArray:
     return _fill(encoding, values).cast(pa.large_binary())
 
 
+def _placeholder(encoding: Encoding) -> bytes:
+    if encoding.kind == "ndarray":
+        return value_encoder(encoding)(np.empty(0, encoding.dtype or np.uint8))
+    return PLACEHOLDERS.get(encoding.kind, b"")
+
+
 def _fill(encoding: Encoding, values: pa.Array) -> pa.Array:
     if not values.null_count:
         return values
-    placeholder = PLACEHOLDERS.get(encoding.kind, b"")
+    placeholder = _placeholder(encoding)
     is_text = pa.types.is_string(values.type)
     return pc.fill_null(
         values, pa.scalar(placeholder.decode() if is_text else placeholder, values.type)
@@ -159,6 +165,6 @@ def _texts(encoding: Encoding, values: pa.Array) -> pa.LargeBinaryArray:
 
 def _one_by_one(encoding: Encoding, values: pa.Array) -> pa.LargeBinaryArray:
     """Encode values that only Python can encode."""
-    encode, placeholder = value_encoder(encoding), PLACEHOLDERS.get(encoding.kind, b"")
+    encode, placeholder = value_encoder(encoding), _placeholder(encoding)
     stored = [placeholder if value is None else encode(value) for value in values.to_pylist()]
     return pa.array(stored, pa.large_binary())

@@ -233,7 +233,7 @@ def test_a_state_gives_exactly_the_rest(
     assert column(second) == (epochs[1] if done < 13 else column(reference))
 
 
-@pytest.mark.parametrize(("done", "left"), [(13, 26), (20, 19), (39, 39)])
+@pytest.mark.parametrize(("done", "left"), [(0, 39), (13, 26), (20, 19), (39, 39)])
 def test_a_state_knows_how_many_epochs_are_left_of_a_pass(
     numbers: Dataset, done: int, left: int
 ) -> None:

@@ -227,8 +227,19 @@ def test_damage_reaches_the_caller(tmp_path: Path) -> None:
         list(make(dataset))
 
 
+def test_nothing_stays_open_when_the_context_is_left(tmp_path: Path) -> None:
+    stored = write_numbers(tmp_path, 100, tasks=10)
+    with make(stored) as dataset:
+        list(dataset)
+        assert stored.find_open(9) is not None
+    gc.collect()
+    assert [number for number in range(10) if stored.find_open(number)] == []
+    assert len(list(dataset)) == 25
+
+
 @pytest.mark.parametrize("batches", [1, 25])
 def test_the_threads_of_a_pass_end_with_its_iterator(tmp_path: Path, batches: int) -> None:
+    before = set(threading.enumerate())
     rows = {"word": [str(i) for i in range(100)]}
     dataset = make(write_dataset(tmp_path, rows, {"word": "string"}, tasks=10))
     iterator = iter(dataset)
@@ -236,7 +247,7 @@ def test_the_threads_of_a_pass_end_with_its_iterator(tmp_path: Path, batches: in
         next(iterator)
     del iterator
     gc.collect()
-    for thread in threading.enumerate():
+    for thread in set(threading.enumerate()) - before:
         if thread.name.startswith("mdstorm-prefetch"):
             thread.join(30)
             assert not thread.is_alive()

@@ -4,9 +4,11 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import fsspec
 import numpy as np
+import pyarrow as pa
 import pytest
 from tests.mds_backend.datasets import array_of, struct_of, write_dataset, write_numbers
 from tests.mds_backend.fuzz.mutations import header_of, with_header
@@ -22,6 +24,7 @@ from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.maintenance.reindex import reindex
 from mdstorm_backend.maintenance.report import VerifyReport
 from mdstorm_backend.maintenance.verify import verify
+from mdstorm_backend.mds_writer import MDSWriter
 
 FIELDS = {"n": "long", "text": "string", "list": array_of("long"), "thing": struct_of(a="long")}
 ROWS = {
@@ -30,6 +33,12 @@ ROWS = {
     "list": [[1], [], [2, None], None],
     "thing": [{"a": 1}, None, {"a": None}, {"a": 2}],
 }
+
+#: A white pixel as a PNG file.
+ONE_PIXEL = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010800000000"
+    "3a7e9b550000000a49444154789c63f80f00010101001bb6ee560000000049454e44ae426082"
+)
 
 
 def problems(report: VerifyReport) -> list[tuple[str, str]]:
@@ -296,6 +305,12 @@ def test_an_index_that_lost_the_schema_is_good_unless_it_hides_nulls(tmp_path: P
     assert "nulls in ['list', 'n', 'text', 'thing']" in problem
     reindex(str(tmp_path / "nulls"), force=True)
     assert verify(str(tmp_path / "nulls")).is_good
+
+
+def test_a_null_in_the_place_of_an_image_is_no_problem(tmp_path: Path) -> None:
+    with MDSWriter(out=tmp_path, columns={"image": "png", "number": "int16"}) as writer:
+        writer.write_batch(pa.table({"image": [ONE_PIXEL, None], "number": [None, 1]}))
+    assert verify(str(tmp_path)) == VerifyReport(f"file://{tmp_path}", False, 1, 2, ANY)
 
 
 def test_a_damaged_index_is_a_problem(tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ def test_the_first_block_does_not_wait_for_another() -> None:
     next(filled)
     assert blocks.planned == [1, 2, 3]  # one ahead of use
     filled.close()
+    blocks.filled_by[-1].join(30)  # it ends by itself
     assert not blocks.filled_by[-1].is_alive()
 
 

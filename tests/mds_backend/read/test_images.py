@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import struct
 import sys
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -92,6 +93,35 @@ def test_pngs_keep_their_pixels(mode: str, delivered: str) -> None:
     assert pixels.dtype == (np.uint16 if mode == "I;16" else np.uint8)
     np.testing.assert_array_equal(pixels, expected)
     assert pixels.flags.writeable
+
+
+def png_of_rgb16(pixels: Any) -> bytes:
+    """Return a PNG file with RGB of 16 bits, whose rows are not filtered."""
+    height, width, _ = pixels.shape
+    rows = [b"\0" + row.astype(">u2").tobytes() for row in pixels]
+    chunks = {
+        b"IHDR": struct.pack(">II5B", width, height, 16, 2, 0, 0, 0),
+        b"IDAT": zlib.compress(b"".join(rows)),
+        b"IEND": b"",
+    }
+    parts = [
+        struct.pack(">I", len(content))
+        + kind
+        + content
+        + struct.pack(">I", zlib.crc32(kind + content))
+        for kind, content in chunks.items()
+    ]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+def test_rgb_of_sixteen_bits_keeps_its_numbers() -> None:
+    pixels = np.random.default_rng(1).integers(0, 1 << 16, (3, 4, 3)).astype(np.uint16)
+    found = image_array("png", png_of_rgb16(pixels))
+    assert found.dtype == np.uint16
+    np.testing.assert_array_equal(found, pixels)
+    place = np.empty((3, 4, 3), np.uint16)
+    assert image_array("png", png_of_rgb16(pixels), place) is place
+    np.testing.assert_array_equal(place, pixels)
 
 
 def test_a_palette_with_transparency_becomes_rgba() -> None:

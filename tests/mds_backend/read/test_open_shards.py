@@ -46,6 +46,19 @@ def test_the_last_few_are_kept_and_those_in_use_are_found() -> None:
     assert opener.opened == [*range(8), 1]
 
 
+def test_released_shards_are_opened_again_but_those_in_use() -> None:
+    shards, opener = OpenShards(), Opener()
+    held = shards.get(0, opener)
+    for number in range(3):
+        shards.get(number, opener)
+    shards.release()
+    gc.collect()
+    assert [shards.find(number) for number in range(3)] == [held, None, None]
+    for number in range(3):
+        shards.get(number, opener)
+    assert opener.opened == [0, 1, 2, 1, 2]
+
+
 def test_what_was_asked_for_again_counts_among_the_last() -> None:
     shards, opener = OpenShards(), Opener()
     held = shards.get(0, opener)

@@ -125,3 +125,15 @@ def test_threads_end_when_the_block_fails() -> None:
     with pytest.raises(RuntimeError, match="inside"):
         fail_inside()
     assert own_threads() == []
+
+
+def test_an_error_of_the_items_comes_after_the_results_before_it() -> None:
+    def items() -> Iterator[int]:
+        yield from range(3)
+        raise KeyError("fourth")
+
+    with Prefetcher(2, 8) as prefetcher:
+        results = prefetcher.map(str, items())
+        assert [next(results) for _ in range(3)] == ["0", "1", "2"]
+        with pytest.raises(KeyError, match="fourth"):
+            next(results)

@@ -10,9 +10,12 @@ import pytest
 from tests.mds_backend.datasets import array_of, plan, struct_of
 
 from mdstorm_backend.encodings import parse_encoding
+from mdstorm_backend.read.arrays import array_decoder
+from mdstorm_backend.schema import Column
 from mdstorm_backend.spark_types import SparkType, arrow_type
 from mdstorm_backend.write.encode import encode_column
 from mdstorm_backend.write.encoded_column import EncodedColumn
+from mdstorm_backend.write.values import value_encoder
 
 
 def encode(
@@ -140,3 +143,16 @@ def test_vectors_are_arrays() -> None:
     assert column.encoding == "ndarray:float32:2"
     assert column.fixed is not None
     assert column.fixed.tolist() == [[1.0, 2.0], [0.0, 3.0]]
+
+
+@pytest.mark.parametrize("encoding", ["ndarray", "ndarray:int16"])
+def test_a_null_among_encoded_arrays_has_an_empty_one_in_its_place(encoding: str) -> None:
+    stored = value_encoder(parse_encoding(encoding))(np.ones((2, 1), np.int16))
+    values = pa.array([stored, None], pa.binary())
+    column = encode_column(Column("a", encoding), values, ragged=False)
+    first, second = texts(column)
+    assert first == stored
+    assert column.valid is not None
+    assert column.valid.tolist() == [True, False]
+    decode = array_decoder(memoryview(second), parse_encoding(encoding).dtype)
+    assert decode(0, len(second)).shape == (0,)

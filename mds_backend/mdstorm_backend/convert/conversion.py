@@ -1,0 +1,188 @@
+"""A conversion under way: its pieces in threads, then the commit; or what is left of it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+from mdstorm_backend.commit import abandon, commit, mark_directory
+from mdstorm_backend.convert.finished import (
+    ConversionId,
+    check_no_other,
+    find_finished,
+    note_finished,
+    other_jobs,
+)
+from mdstorm_backend.convert.piece_writer import PieceWriter
+from mdstorm_backend.convert.pieces import Piece
+from mdstorm_backend.convert.row_batches import RowBatches
+from mdstorm_backend.dataset import Dataset
+from mdstorm_backend.errors import (
+    CredentialsError,
+    DatasetExistsError,
+    MDStormError,
+    StorageError,
+    WriteError,
+)
+from mdstorm_backend.index import INDEX_NAME
+from mdstorm_backend.write.claim import Claim
+from mdstorm_backend.write.shard_format import ShardReport
+
+__all__ = ["Conversion", "OnProgress"]
+
+#: Called with the rows that are converted, and with all there are.
+OnProgress: TypeAlias = Callable[[int, int], None]
+
+#: What may be gone when the conversion is run again; other errors of ours are in the data.
+_PASSING = (WriteError, StorageError, CredentialsError)
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """Everything that a conversion needs.
+
+    Attributes
+    ----------
+    id : ConversionId
+        What it reads and how it writes that.
+    rows : RowBatches
+        The source.
+    writer : PieceWriter
+        The destination.
+    pieces : list of Piece
+        The work.
+    extra : dict
+        Further entries for the index.
+    """
+
+    id: ConversionId
+    rows: RowBatches
+    writer: PieceWriter
+    pieces: list[Piece]
+    extra: Mapping[str, Any]
+
+    def run(self, workers: int, progress: OnProgress | None, *, resume: bool) -> Dataset:
+        """Convert what is not finished and publish the dataset.
+
+        Raises
+        ------
+        DatasetExistsError
+            If the directory holds a dataset, a part of another conversion, or another writer has
+            it.
+        EncodingError, WriteError
+            As the pieces.
+        """
+        location = self.writer.location
+        if location.exists(INDEX_NAME):
+            raise DatasetExistsError(
+                f"{location.url} already holds a dataset. Choose another directory, or remove that "
+                "one"
+            )
+        mark_directory(location)
+        claim = Claim(location)
+        try:
+            if not resume:
+                self._start_anew()
+            check_no_other(location, self.id)
+            reports = self._convert(workers, progress)
+            index = commit(location, self.writer.schema, reports, self.id.job, self.extra)
+        except BaseException as error:
+            if not resume or _is_in_the_data(error):
+                self._abandon(claim)
+            raise
+        finally:
+            claim.release()
+        _logger.info("wrote %d shards to %s", len(index.shards), location.url)
+        return Dataset(location, index)
+
+    def _start_anew(self) -> None:
+        """Remove what earlier runs, also of other conversions, have finished."""
+        location = self.writer.location
+        for job in (self.id.job, *other_jobs(location, self.id)):
+            abandon(location, job)
+        mark_directory(location)
+
+    def _abandon(self, claim: Claim) -> None:
+        """Clean up after a failure, whose own error is on its way."""
+        try:
+            abandon(self.writer.location, self.id.job)
+            claim.release()
+            self.writer.location.remove_directory_if_empty()
+        except Exception:
+            _logger.warning("could not remove the shards of a failed conversion", exc_info=True)
+
+    def _convert(self, workers: int, progress: OnProgress | None) -> list[ShardReport]:
+        """Convert the pieces that are not finished; return the reports of all, in order."""
+        finished = find_finished(self.writer.location, self.id)
+        rows = _Rows(sum(piece.num_rows for piece in self.pieces), progress)
+        rows.add(sum(piece.num_rows for piece in self.pieces if piece.number in finished))
+        left = [piece for piece in self.pieces if piece.number not in finished]
+        # Where there are fewer pieces than threads, columns are decoded by several.
+        convert = partial(self._convert_piece, rows=rows, use_threads=len(left) < workers)
+        with ThreadPoolExecutor(workers, thread_name_prefix="mdstorm-convert") as pool:
+            futures = [pool.submit(convert, piece) for piece in left]
+            try:
+                done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+                for future in done:
+                    future.result()
+            except BaseException:
+                rows.stop()
+                pool.shutdown(cancel_futures=True)
+                raise
+        found = {piece.number: future.result() for piece, future in zip(left, futures, strict=True)}
+        reports = finished | found
+        return [report for piece in self.pieces for report in reports[piece.number]]
+
+    def _convert_piece(self, piece: Piece, *, rows: _Rows, use_threads: bool) -> list[ShardReport]:
+        batches = self.rows.batches(piece.row_groups, use_threads=use_threads)
+        reports = self.writer.write(batches, self.id.prefix(piece.number), rows.add)
+        note_finished(self.writer.location, self.id, piece.number, reports)
+        return reports
+
+
+class _Rows:
+    """Counts converted rows for all threads, and stops them.
+
+    Parameters
+    ----------
+    total : int
+        All rows.
+    progress : callable or None
+        Told of every change.
+    """
+
+    def __init__(self, total: int, progress: OnProgress | None) -> None:
+        self._total = total
+        self._done = 0
+        self._progress = progress
+        self._lock = threading.Lock()
+        self._stopped = False
+
+    def add(self, rows: int) -> None:
+        """Count `rows` more; raises _StoppedError if another thread has failed."""
+        if self._stopped:
+            raise _StoppedError
+        with self._lock:
+            self._done += rows
+            if self._progress is not None:
+                self._progress(self._done, self._total)
+
+    def stop(self) -> None:
+        """Let every thread end with its next batch."""
+        self._stopped = True
+
+
+class _StoppedError(Exception):
+    """Ends a thread whose work nobody waits for."""
+
+
+def _is_in_the_data(error: BaseException) -> bool:
+    """Whether the same conversion would fail again, so that there is no use in its parts."""
+    return isinstance(error, MDStormError) and not isinstance(error, _PASSING)

@@ -1,0 +1,164 @@
+"""`convert_parquet`: Parquet files become an MDS dataset, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import pyarrow as pa
+
+from mdstorm_backend.convert.conversion import Conversion, OnProgress
+from mdstorm_backend.convert.finished import ConversionId
+from mdstorm_backend.convert.piece_writer import PieceWriter, Recode
+from mdstorm_backend.convert.pieces import cut_pieces, file_pieces
+from mdstorm_backend.convert.plan import chosen_fields, plan_parquet, row_bytes
+from mdstorm_backend.convert.row_batches import RowBatches
+from mdstorm_backend.dataset import Dataset
+from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.hashes import check_hashes
+from mdstorm_backend.integers import is_integer
+from mdstorm_backend.maintenance.threads import num_threads
+from mdstorm_backend.parquet import ParquetDataset
+from mdstorm_backend.schema import FORMAT_VERSION, Schema
+from mdstorm_backend.spark.materialize import checked_shard_size
+from mdstorm_backend.storage import Location
+from mdstorm_backend.write.arrow_plan import check_columns, plan_batch
+from mdstorm_backend.write.shard_format import ShardFormat
+
+__all__ = ["convert_parquet"]
+
+#: Raised when the same rows would be converted in another way, so that parts of an earlier version
+#: are not taken for parts of this one.
+_VERSION = 1
+
+
+def convert_parquet(
+    source: ParquetDataset,
+    url: str | Location,
+    *,
+    columns: Sequence[str] | None = None,
+    plan: Schema | Mapping[str, str] | None = None,
+    recode: Recode | None = None,
+    dtype: str | None = None,
+    shard_size: int | None = None,
+    compression: str | None = None,
+    hashes: Iterable[str] = (),
+    storage_options: dict[str, Any] | None = None,
+    extra: Mapping[str, Any] | None = None,
+    join_files: bool = True,
+    workers: int | None = None,
+    progress: OnProgress | None = None,
+    resume: bool = True,
+) -> Dataset:
+    """Write the rows of Parquet files as an MDS dataset, in their order.
+
+    The values are those of the files, unless `dtype` says otherwise, and the types, nulls and the
+    order of columns read back as from Parquet. Row groups are read and written by threads, each of
+    which holds one shard and one batch of rows in memory; the files that result are the same for
+    any number of threads. The index is written last, so that what is unfinished is no dataset.
+
+    A conversion that was interrupted, even by ``kill -9``, goes on where it was when the same
+    source is converted to the same directory with the same options. Data that cannot be stored
+    leave nothing behind.
+
+    Parameters
+    ----------
+    source : ParquetDataset
+        What `open_parquet` returns.
+    url : str or Location
+        Directory for the dataset, which must not hold one yet. Other files in it are left alone.
+    columns : sequence of str, optional
+        Columns to convert, in this order; all of them by default.
+    plan : Schema or dict of str to str, optional
+        How columns are stored: a plan, or the encoding of each. By default each column gets the
+        encoding that keeps its type.
+    recode : callable, optional
+        Called by the threads with every record batch; returns one with the columns of `plan`.
+    dtype : {"float32", "float64", None}
+        What floating-point scalars and the elements of arrays become; None keeps them. Not with
+        `plan`.
+    shard_size : int, optional
+        Largest size of an uncompressed shard in bytes; 64 MiB if None or 0, at most 4 GiB.
+    compression : str, optional
+        ``"zstd"``, ``"gz"``, ``"bz2"``, ``"br"`` or ``"snappy"``, with an optional ``":level"``.
+    hashes : iterable of str
+        Hashes that the index is to hold of every file: unique and in sorted order.
+    storage_options : dict, optional
+        Arguments of the fsspec file system of `url`.
+    extra : dict, optional
+        Further entries, as JSON, beside the schema under the key ``"mdstorm"`` of the index.
+    join_files : bool
+        Let a shard hold rows of several files; False gives each file shards of its own.
+    workers : int, optional
+        Threads; by default one per CPU core, at most 8.
+    progress : callable, optional
+        Called with the rows that are converted and with all there are, by one thread at a time.
+    resume : bool
+        Keep what is finished when the conversion is interrupted, and go on with what an earlier run
+        has finished. False starts anew, and removes everything if it fails.
+
+    Returns
+    -------
+    Dataset
+        The dataset, opened.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        If columns cannot be stored; raised before anything is written and names all of them.
+    MissingColumnError
+        If one of `columns` is not there.
+    InvalidArgumentError
+        If an argument is outside its domain.
+    EncodingError
+        If a value does not fit, such as a timestamp whose nanoseconds would be lost.
+    DatasetExistsError
+        If the directory holds a dataset, a part of another conversion, or another writer has it.
+    WriteError
+        If it cannot be written.
+    """
+    if plan is not None and dtype is not None:
+        raise InvalidArgumentError(
+            f"dtype={dtype!r} is given beside a plan, which states the dtypes already: leave it out"
+        )
+    if workers is not None and not (is_integer(workers) and workers > 0):
+        raise InvalidArgumentError(
+            f"workers must be a whole number of at least 1, found {workers!r}"
+        )
+    location = url if isinstance(url, Location) else Location.of(url, storage_options)
+    limit = checked_shard_size(shard_size)
+    format_ = ShardFormat(limit, compression, check_hashes(hashes))
+    fields = chosen_fields(source.arrow_schema, columns)
+    schema = _planned(fields, plan, recode, dtype)
+    as_given = frozenset(plan) if isinstance(plan, Mapping) else frozenset()
+    size = row_bytes(schema, source.nbytes / max(len(source), 1))
+    if join_files:
+        pieces = cut_pieces(source.shard_sizes, limit / size)
+    else:
+        pieces = file_pieces(source.shard_sizes, [group.path for group in source.row_groups])
+    writing = [schema.to_json(), sorted(as_given), asdict(format_), dict(extra or {}), join_files]
+    conversion = Conversion(
+        ConversionId(_VERSION, FORMAT_VERSION, source.fingerprint, fields.names, writing),
+        RowBatches(source, fields, size),
+        PieceWriter(location, schema, format_, as_given, recode),
+        pieces,
+        dict(extra or {}),
+    )
+    return conversion.run(num_threads(workers), progress, resume=resume)
+
+
+def _planned(
+    fields: pa.Schema,
+    plan: Schema | Mapping[str, str] | None,
+    recode: Recode | None,
+    dtype: str | None,
+) -> Schema:
+    if isinstance(plan, Schema):
+        return plan
+    if recode is not None:
+        fields = recode(pa.RecordBatch.from_pylist([], fields)).schema
+    if plan is None:
+        return plan_parquet(fields, dtype)
+    check_columns(plan)
+    return plan_batch(fields, plan)

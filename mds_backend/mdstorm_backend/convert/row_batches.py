@@ -1,0 +1,133 @@
+"""Rows of Parquet row groups as record batches of bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+
+import pyarrow as pa
+
+from mdstorm_backend.errors import CorruptDatasetError, MDStormError
+from mdstorm_backend.parquet import ParquetDataset, RowGroup
+from mdstorm_backend.write.plain_arrow import plain_type
+
+__all__ = ["RowBatches", "rows_of_a_batch"]
+
+#: A batch has about so many bytes, and never more rows than these.
+_BATCH_BYTES = 8 << 20
+_MOST_ROWS = 1 << 16
+
+
+def rows_of_a_batch(row_bytes: float, most: int) -> int:
+    """Return how many rows of `row_bytes` each are read together, at most `most`."""
+    return int(min(max(_BATCH_BYTES / max(row_bytes, 1), 1), most))
+
+
+class RowBatches:
+    """Reads row groups of a Parquet dataset a batch at a time, by any number of threads.
+
+    Parameters
+    ----------
+    source : ParquetDataset
+        The dataset.
+    fields : pyarrow.Schema
+        Columns to read, Hive partition columns among them, in this order.
+    row_bytes : float
+        Bytes of a row, about.
+    most : int
+        Rows of a batch, at most.
+    """
+
+    def __init__(
+        self,
+        source: ParquetDataset,
+        fields: pa.Schema,
+        row_bytes: float,
+        most: int = _MOST_ROWS,
+    ) -> None:
+        self._source = source
+        self._fields = fields
+        self._rows = rows_of_a_batch(row_bytes, most)
+        partitions = set(source.partition_columns)
+        self._stored = [name for name in fields.names if name not in partitions]
+
+    def batches(
+        self, row_groups: Sequence[int], *, use_threads: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        """Read the rows of some row groups, in their order.
+
+        Parameters
+        ----------
+        row_groups : sequence of int
+            Their numbers in the dataset.
+        use_threads : bool
+            Whether to decode several columns at a time.
+
+        Raises
+        ------
+        CorruptDatasetError
+            If a file is damaged, or does not hold what its footer said.
+        """
+        groups = [self._source.row_groups[number] for number in row_groups]
+        for _, of_file in groupby(groups, key=lambda group: group.file_url):
+            yield from self._of_file(list(of_file), use_threads)
+
+    def _of_file(self, groups: list[RowGroup], use_threads: bool) -> Iterator[pa.RecordBatch]:
+        partition, url = groups[0].partition, groups[0].file_url
+        expected = sum(group.num_rows for group in groups)
+        if not self._stored:
+            yield self._completed({}, partition, expected, url)
+            return
+        found = 0
+        try:
+            with self._source.open_file(groups[0]) as file:
+                for batch in file.iter_batches(
+                    batch_size=self._rows,
+                    row_groups=[group.ordinal for group in groups],
+                    columns=self._stored,
+                    use_threads=use_threads,
+                ):
+                    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+                    found += batch.num_rows
+                    yield self._completed(columns, partition, batch.num_rows, url)
+        except (pa.ArrowException, OSError) as error:
+            if isinstance(error, MDStormError):
+                raise
+            raise _damaged(url, f"cannot be read ({error})") from error
+        if found != expected:
+            raise _damaged(url, f"holds {found} rows where its footer said {expected}")
+
+    def _completed(
+        self,
+        stored: Mapping[str, pa.Array],
+        partition: Mapping[str, int | str | None],
+        rows: int,
+        url: str,
+    ) -> pa.RecordBatch:
+        """Return a batch of all columns, in the types of the dataset."""
+        columns = []
+        for field in self._fields:
+            if field.name in stored:
+                columns.append(_in_type(stored[field.name], field, url))
+            elif field.name not in partition:
+                raise _damaged(url, f"has no column {field.name!r}, which other files have")
+            else:
+                columns.append(pa.repeat(pa.scalar(partition[field.name], field.type), rows))
+        return pa.RecordBatch.from_arrays(columns, names=self._fields.names)
+
+
+def _in_type(values: pa.Array, field: pa.Field, url: str) -> pa.Array:
+    """Return values of one file in the type that the column has in the dataset."""
+    wanted = plain_type(field.type)
+    if plain_type(values.type) == wanted:
+        return values
+    try:
+        return values.cast(wanted)
+    except pa.ArrowException as error:
+        raise _damaged(
+            url, f"holds column {field.name!r} as {values.type}, not {field.type} ({error})"
+        ) from error
+
+
+def _damaged(url: str, what: str) -> CorruptDatasetError:
+    return CorruptDatasetError(f"{url} {what}. Copy it again, or write the dataset again", url=url)

@@ -1,0 +1,95 @@
+"""One schema for files that need not have been written alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from mdstorm_backend.errors import CorruptDatasetError
+from mdstorm_backend.write.plain_arrow import plain_type
+
+__all__ = ["common_schema"]
+
+
+def common_schema(schemas: Sequence[pa.Schema], urls: Sequence[str]) -> pa.Schema:
+    """Return the schema of the first file, its columns wide enough for all files.
+
+    Columns may stand in another order, and numbers be narrower, in other files; a column without
+    any value may have no type there.
+
+    Parameters
+    ----------
+    schemas : sequence of pyarrow.Schema
+        One per file, at least one.
+    urls : sequence of str
+        The files, for error messages.
+
+    Raises
+    ------
+    CorruptDatasetError
+        If files have other columns than the first one, or a column of another type.
+    """
+    first = schemas[0]
+    types = {field.name: field.type for field in first}
+    known = [first]
+    for schema, url in zip(schemas, urls, strict=True):
+        if any(schema.equals(other) for other in known):
+            continue
+        known.append(schema)
+        found = {field.name: field.type for field in schema}
+        for has, lacks, of_first in ((types, found, True), (found, types, False)):
+            missing = next((name for name in has if name not in lacks), None)
+            if missing is not None:
+                there, here = (urls[0], url) if of_first else (url, urls[0])
+                raise _mixed(
+                    f"{here} has no column {missing!r}, which {there} has, of type {has[missing]}",
+                    url,
+                )
+        for name, type_ in found.items():
+            wider = _wider(types[name], type_)
+            if wider is None:
+                raise _mixed(
+                    f"column {name!r} is {type_} in {url} and {types[name]} in {urls[0]}", url
+                )
+            types[name] = wider
+    fields = [field.with_type(types[field.name]) for field in first]
+    return pa.schema(fields, first.metadata)
+
+
+def _mixed(what: str, url: str) -> CorruptDatasetError:
+    return CorruptDatasetError(
+        f"{what}: the files of a dataset have the same columns. Read the files that are alike as a "
+        "list, or write the others again",
+        url=url,
+    )
+
+
+def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    """Return that of two types which holds the values of both exactly; None for neither."""
+    if one == other:
+        return one
+    plain, plain_other = plain_type(one), plain_type(other)
+    if _holds(plain, plain_other):
+        return one
+    return other if _holds(plain_other, plain) else None
+
+
+def _holds(wide: pa.DataType, narrow: pa.DataType) -> bool:
+    types = pa.types
+    if wide == narrow or types.is_null(narrow):
+        return True
+    if types.is_list(wide) and types.is_list(narrow):
+        return _holds(wide.value_type, narrow.value_type)
+    if types.is_decimal128(wide) and types.is_decimal128(narrow):
+        return bool(wide.scale == narrow.scale and wide.precision >= narrow.precision)
+    if not (_is_number(wide) and _is_number(narrow)):
+        return False
+    if types.is_floating(wide) and types.is_integer(narrow) and narrow.bit_width == 64:
+        return False  # NumPy takes float64 to hold any of them
+    return bool(np.can_cast(narrow.to_pandas_dtype(), wide.to_pandas_dtype(), "safe"))
+
+
+def _is_number(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(type_) or pa.types.is_floating(type_))

@@ -1,0 +1,275 @@
+"""A Parquet dataset, opened: its schema, and its row groups as shards."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mdstorm_backend.cache.options import CacheOptions
+from mdstorm_backend.parquet.bounds import Bounds, value_bounds
+from mdstorm_backend.parquet.files import ParquetFiles
+from mdstorm_backend.parquet.footers import parsed
+from mdstorm_backend.parquet.partitions import partition_texts
+from mdstorm_backend.parquet.plan import plan_columns
+from mdstorm_backend.parquet.row_groups import ParquetFileInfo, RowGroup
+from mdstorm_backend.parquet.shard import ParquetShard
+from mdstorm_backend.read.open_shards import OpenShards
+from mdstorm_backend.schema import Column, Schema
+from mdstorm_backend.storage import Location
+from mdstorm_backend.tabular import Tabular
+
+__all__ = ["Contents", "ParquetDataset"]
+
+#: Row groups that stay decoded when nobody uses them: bytes, but at least one. An order that mixes
+#: more of them than fit decodes them again and again.
+_KEPT_BYTES = 512 << 20
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What was found when a dataset was opened.
+
+    Attributes
+    ----------
+    url : str
+        What was opened.
+    location : Location
+        Directory below which all files are.
+    files : tuple of ParquetFileInfo
+        The files.
+    row_groups : tuple of RowGroup
+        Their row groups in order.
+    schema : Schema
+        The columns.
+    arrow_schema : pyarrow.Schema
+        The columns as the files, and the partitions, have them.
+    partition_columns : tuple of str
+        Columns whose values stand in names of directories.
+    left_out : mapping of str to pyarrow.DataType
+        Columns of types that cannot be read.
+    fingerprint : str
+        Identity of the content.
+    """
+
+    url: str
+    location: Location
+    files: tuple[ParquetFileInfo, ...]
+    row_groups: tuple[RowGroup, ...]
+    schema: Schema
+    arrow_schema: pa.Schema
+    partition_columns: tuple[str, ...] = ()
+    left_out: Mapping[str, pa.DataType] = field(default_factory=dict)
+    fingerprint: str = ""
+
+
+class ParquetDataset(Tabular):
+    """An open Parquet dataset. Safe to share between threads; pickles with what its footers say.
+
+    Parameters
+    ----------
+    contents : Contents
+        What was found when it was opened.
+    cache : CacheOptions, optional
+        How files that are elsewhere are brought to this machine.
+    """
+
+    def __init__(self, contents: Contents, cache: CacheOptions | None = None) -> None:
+        self._contents = contents
+        self.cache = cache
+        self.fingerprint = contents.fingerprint
+        self._files = ParquetFiles(contents.location, contents.files, self.fingerprint, cache)
+        self._opened: OpenShards[ParquetShard] = OpenShards(kept=1, kept_bytes=_KEPT_BYTES)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ParquetDataset, (self._contents, self.cache)
+
+    def __repr__(self) -> str:
+        return (
+            f"ParquetDataset({self.url!r}, {len(self)} samples, {len(self.row_groups)} row groups)"
+        )
+
+    @property
+    def url(self) -> str:
+        """URL of the directory or file; of several, all of them."""
+        return self._contents.url
+
+    @property
+    def location(self) -> Location:
+        """Directory below which all files are."""
+        return self._contents.location
+
+    @property
+    def schema(self) -> Schema:
+        """The columns, partition columns first, as the same data in MDS would have them."""
+        return self._contents.schema
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns as the files, and the partitions, have them."""
+        return self._contents.arrow_schema
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """Columns whose values stand in the names of directories."""
+        return self._contents.partition_columns
+
+    @property
+    def left_out(self) -> Mapping[str, pa.DataType]:
+        """Columns of the files that cannot be read, because of their types."""
+        return self._contents.left_out
+
+    @property
+    def row_groups(self) -> tuple[RowGroup, ...]:
+        """The row groups in order: those of one file after the other."""
+        return self._contents.row_groups
+
+    @property
+    def file_urls(self) -> list[str]:
+        """URLs of the files in order, also of those that have no rows."""
+        return [self._contents.location.file_url(file.name) for file in self._contents.files]
+
+    @cached_property
+    def common_metadata(self) -> Mapping[bytes, bytes]:
+        """Keys and values of the file ``_common_metadata``, or else of ``_metadata``.
+
+        Empty where there is neither, as for a list of files.
+
+        Raises
+        ------
+        CorruptDatasetError
+            If the file is no Parquet.
+        """
+        for name in ("_common_metadata", "_metadata"):
+            try:
+                content = self._contents.location.read(name)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            url = self._contents.location.file_url(name)
+            return parsed(pa.py_buffer(content), url).metadata or {}
+        return {}
+
+    @cached_property
+    def shard_sizes(self) -> tuple[int, ...]:
+        """Rows of each row group."""
+        return tuple(group.num_rows for group in self.row_groups)
+
+    @cached_property
+    def shard_bytes(self) -> tuple[int, ...]:
+        """Bytes of each row group, uncompressed."""
+        return tuple(group.nbytes for group in self.row_groups)
+
+    @property
+    def is_mapped(self) -> bool:
+        """Never: opening a row group means decoding it."""
+        return False
+
+    def value_bounds(self, columns: Sequence[str]) -> list[Bounds]:
+        """Return for each row group the least and the greatest value of some columns.
+
+        Footers do not tell of all: columns of which they do not are missing. They are read anew,
+        those of the files that have row groups here.
+
+        Raises
+        ------
+        DatasetNotFoundError, CorruptDatasetError, CredentialsError, StorageError
+            If a footer cannot be read.
+        """
+        options = self.cache or CacheOptions()
+        contents = self._contents
+        return value_bounds(contents.location, contents.files, self.row_groups, columns, options)
+
+    def with_columns(self, columns: Iterable[Column]) -> ParquetDataset:
+        """Return the dataset with some columns as parts of a whole that says more of them.
+
+        Parameters
+        ----------
+        columns : iterable of Column
+            Columns of the same names, which may have nulls or other lengths elsewhere.
+        """
+        found = {column.name: column for column in columns}
+        schema = Schema(tuple(found.get(column.name, column) for column in self.schema))
+        if schema == self.schema:
+            return self
+        return ParquetDataset(replace(self._contents, schema=schema), self.cache)
+
+    def with_text_partitions(self, columns: Collection[str]) -> ParquetDataset:
+        """Return the dataset with the values of some partition columns as texts.
+
+        Without it a column of integers loses what is no part of a number: ``month=01`` is 1.
+        """
+        arrow = self.arrow_schema
+        chosen = [name for name in columns if not pa.types.is_string(arrow.field(name).type)]
+        if not chosen:
+            return self
+        fields = [f.with_type(pa.string()) if f.name in chosen else f for f in arrow]
+        texts, _ = plan_columns(pa.schema([f for f in fields if f.name in chosen]))
+        schema = [
+            replace(c, encoding=texts[c.name].encoding, spark_type=texts[c.name].spark_type)
+            if c.name in chosen
+            else c
+            for c in self.schema
+        ]
+        contents = replace(
+            self._contents,
+            schema=Schema(tuple(schema)),
+            arrow_schema=pa.schema(fields, arrow.metadata),
+            row_groups=tuple(_with_texts(group, chosen) for group in self.row_groups),
+        )
+        return ParquetDataset(contents, self.cache)
+
+    def with_row_groups(self, numbers: Sequence[int]) -> ParquetDataset:
+        """Return a dataset of some of the row groups, in the order of `numbers`."""
+        chosen = [int(number) for number in numbers]
+        if chosen == list(range(len(self.row_groups))):
+            return self
+        text = f"{self.fingerprint} {chosen}"
+        contents = replace(
+            self._contents,
+            row_groups=tuple(self.row_groups[number] for number in chosen),
+            fingerprint=hashlib.sha256(text.encode()).hexdigest()[:16],
+        )
+        return ParquetDataset(contents, self.cache)
+
+    def shard(self, number: int) -> ParquetShard:
+        """Open row group `number`; nothing is read yet.
+
+        It stays open while somebody holds it, and so do the last ones.
+        """
+        shard = self._opened.at_hand(number)
+        return shard or self._opened.get(number, self._open)
+
+    def find_open(self, number: int) -> ParquetShard | None:
+        """Return row group `number` if it is open."""
+        return self._opened.find(number)
+
+    def release(self) -> None:
+        """Let go of row groups that are kept decoded; they are decoded again when needed."""
+        self._opened.release()
+
+    def open_file(self, group: RowGroup) -> pq.ParquetFile:
+        """Open the file of a row group, for one thread.
+
+        Raises
+        ------
+        DatasetNotFoundError
+            If it is gone.
+        CorruptDatasetError
+            If it is no Parquet file, or has another size than when the dataset was opened.
+        """
+        return self._files.open(group.path)
+
+    def _open(self, number: int) -> ParquetShard:
+        group = self.row_groups[number]
+        files = self._files
+        return ParquetShard(group, self.schema, lambda: files.open(group.path))
+
+
+def _with_texts(group: RowGroup, columns: Iterable[str]) -> RowGroup:
+    texts = partition_texts(group.path)
+    return replace(group, partition={**group.partition, **{name: texts[name] for name in columns}})

@@ -1,0 +1,134 @@
+"""The bytes of Parquet files, on this machine, and their parsed footers."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
+from mdstorm_backend.parquet.footers import parsed
+from mdstorm_backend.parquet.int96 import int96_unit
+from mdstorm_backend.parquet.row_groups import ParquetFileInfo
+from mdstorm_backend.shard_info import FileInfo, ShardInfo
+from mdstorm_backend.storage import Buffer, Location
+
+if TYPE_CHECKING:
+    from mdstorm_backend.cache import CacheOptions, ShardFiles
+
+__all__ = ["ParquetFiles"]
+
+#: Files whose footers stay parsed: row groups of one file are mostly read one after the other.
+_KEPT = 8
+
+
+class ParquetFiles:
+    """Opens the files of a dataset. Safe to share between threads, and to fork.
+
+    Files elsewhere come through the shard cache, whole.
+
+    Parameters
+    ----------
+    location : Location
+        Where they are.
+    files : sequence of ParquetFileInfo
+        The files.
+    fingerprint : str
+        Identity of their content.
+    cache : CacheOptions or None
+        How they are brought to this machine.
+    """
+
+    def __init__(
+        self,
+        location: Location,
+        files: Sequence[ParquetFileInfo],
+        fingerprint: str,
+        cache: CacheOptions | None,
+    ) -> None:
+        self._location = location
+        self._infos = {file.name: _as_shard(file) for file in files}
+        self._fingerprint = fingerprint
+        self._cache = cache
+        self._renew()
+        _instances.add(self)
+
+    def _renew(self) -> None:
+        """Begin anew: in a forked child the lock may be held by a thread that is not there."""
+        self._lock = threading.Lock()
+        self._opened: OrderedDict[str, tuple[pa.Buffer, pq.FileMetaData]] = OrderedDict()
+
+    @cached_property
+    def _source(self) -> ShardFiles:
+        from mdstorm_backend.cache import shard_files
+
+        infos = self._infos.values()
+        return shard_files(self._location, self._fingerprint, self._cache, shards=infos)
+
+    def open(self, name: str) -> pq.ParquetFile:
+        """Open a file.
+
+        Raises
+        ------
+        DatasetNotFoundError
+            If it is gone.
+        CorruptDatasetError
+            If it is no Parquet file, or has another size than when the dataset was opened.
+        CredentialsError, StorageError
+            If it cannot be brought to this machine.
+        """
+        with self._lock:
+            opened = self._opened.get(name)
+        if opened is None:
+            content = pa.py_buffer(self._bytes(name))
+            opened = content, parsed(content, self._location.file_url(name))
+            with self._lock:
+                self._opened[name] = opened
+                while len(self._opened) > _KEPT:
+                    self._opened.popitem(last=False)
+        content, metadata = opened
+        # A reader of its own for each row group: several threads must not share one.
+        return pq.ParquetFile(
+            pa.BufferReader(content), metadata=metadata, coerce_int96_timestamp_unit=int96_unit()
+        )
+
+    def _bytes(self, name: str) -> Buffer:
+        url = self._location.file_url(name)
+        try:
+            return self._source.open(self._infos[name])
+        except DatasetNotFoundError as error:
+            raise DatasetNotFoundError(
+                f"{url} is gone, and was there when the dataset was opened. Restore it, or open "
+                "the dataset again",
+                url=url,
+            ) from error
+        except CorruptDatasetError as error:
+            raise CorruptDatasetError(
+                f"{url} does not hold {self._infos[name].raw_data.bytes} bytes, as it did when the "
+                "dataset was opened: it was written again, or cut off. Open the dataset again",
+                url=url,
+            ) from error
+
+
+def _as_shard(file: ParquetFileInfo) -> ShardInfo:
+    """Describe a file to the shard cache."""
+    return ShardInfo((), (), (), 0, FileInfo(file.name, file.size, {}))
+
+
+_instances: WeakSet[ParquetFiles] = WeakSet()
+
+
+def _renew_all() -> None:
+    for files in _instances:
+        files._renew()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+    os.register_at_fork(after_in_child=_renew_all)

@@ -1,0 +1,188 @@
+"""Footers of Parquet files: what their row groups hold, read once and kept small."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mdstorm_backend.cache.attempts import try_again, watched
+from mdstorm_backend.cache.options import CacheOptions
+from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
+from mdstorm_backend.parquet.row_groups import ParquetFileInfo
+from mdstorm_backend.storage import Location
+
+__all__ = ["Footer", "parsed", "read_footers", "read_metadata"]
+
+_THREADS = 16
+#: Bytes of the end of a file that is read at first: nearly all footers are shorter.
+_TAIL = 64 << 10
+
+
+@dataclass(frozen=True)
+class Footer:
+    """What the footer of one file tells.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+        Its columns.
+    rows, nbytes : tuple of int
+        Rows, and uncompressed bytes, of each row group.
+    nulls : dict of str to (int or None)
+        Nulls of the columns that have any, as far as the statistics tell; None where they do not
+        tell, and for arrays, of which they count null rows, null elements and empty arrays alike.
+    lengths : dict of str to set of (int or None)
+        Mean length of the arrays of a column in each row group; None where that is no integer.
+    """
+
+    schema: pa.Schema
+    rows: tuple[int, ...]
+    nbytes: tuple[int, ...]
+    nulls: dict[str, int | None]
+    lengths: dict[str, set[int | None]]
+
+
+def read_footers(
+    location: Location, files: Sequence[ParquetFileInfo], options: CacheOptions
+) -> list[Footer]:
+    """Read the footers of some files, several at a time.
+
+    Parameters
+    ----------
+    location : Location
+        Where they are.
+    files : sequence of ParquetFileInfo
+        The files.
+    options : CacheOptions
+        How often, and how long, it is tried to read one that is elsewhere.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If a file is gone.
+    CorruptDatasetError
+        If one is no Parquet.
+    CredentialsError, StorageError
+        If the storage refuses or fails.
+    """
+    with ThreadPoolExecutor(min(_THREADS, len(files)) or 1) as pool:
+        return list(pool.map(lambda file: _read(location, file, options), files))
+
+
+def read_metadata(
+    location: Location, file: ParquetFileInfo, options: CacheOptions
+) -> pq.FileMetaData:
+    """Read all of the footer of a file; raises as `read_footers`."""
+    url = location.file_url(file.name)
+    if file.size == 0:
+        raise CorruptDatasetError(
+            f"{url} is empty: not even the footer of a Parquet file. Copy it again, write the "
+            "dataset again, or remove it if nothing is missing",
+            url=url,
+        )
+    return parsed(pa.py_buffer(_tail(location, file, options)), url)
+
+
+def _read(location: Location, file: ParquetFileInfo, options: CacheOptions) -> Footer:
+    metadata = read_metadata(location, file, options)
+    schema = metadata.schema.to_arrow_schema()
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    return Footer(
+        schema,
+        tuple(group.num_rows for group in groups),
+        tuple(group.total_byte_size for group in groups),
+        *_nulls_and_lengths(metadata, schema, groups),
+    )
+
+
+def _tail(location: Location, file: ParquetFileInfo, options: CacheOptions) -> bytes:
+    """Return the end of a file, from somewhere before its footer on."""
+    tail = _last(location, file, min(file.size, _TAIL), options)
+    needed = int.from_bytes(tail[-8:-4], "little") + 8
+    return _last(location, file, needed, options) if len(tail) < needed <= file.size else tail
+
+
+def _last(location: Location, file: ParquetFileInfo, size: int, options: CacheOptions) -> bytes:
+    """Read the last `size` bytes of a file."""
+    url = location.file_url(file.name)
+
+    def read() -> bytes:
+        return location.read_range(file.name, file.size - size, file.size)
+
+    try:
+        if location.is_local_disk:
+            return read()
+        return try_again(
+            lambda: watched(read, timeout=options.timeout), url=url, attempts=options.retry
+        )
+    except FileNotFoundError as error:
+        raise DatasetNotFoundError(
+            f"{url} was there a moment ago, and is gone: wait until the job that writes there has "
+            "come to its end",
+            url=url,
+        ) from error
+
+
+def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
+    """Parse the footer of a Parquet file, of which `content` is all or the end.
+
+    Raises
+    ------
+    CorruptDatasetError
+        If there is none.
+    """
+    try:
+        return pq.read_metadata(pa.BufferReader(content))
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptDatasetError(
+            f"{url} is no Parquet file, or was cut off ({error}). Copy it again or write the "
+            "dataset again; a file that does not belong to the dataset goes elsewhere, or gets a "
+            "name that begins with '_' or '.'",
+            url=url,
+        ) from error
+
+
+def _nulls_and_lengths(
+    metadata: pq.FileMetaData, schema: pa.Schema, groups: Sequence[pq.RowGroupMetaData]
+) -> tuple[dict[str, int | None], dict[str, set[int | None]]]:
+    """Sum up what the statistics tell of nulls, and what the numbers of values tell of arrays."""
+    nulls: dict[str, int | None] = {}
+    lengths: dict[str, set[int | None]] = {}
+    for number, field in enumerate(_fields_of_leaves(schema)):
+        leaf, name = metadata.schema.column(number), field.name
+        if leaf.max_definition_level == 0:
+            continue
+        is_scalar = not pa.types.is_nested(field.type)
+        for group in groups:
+            chunk = group.column(number)
+            count = _null_count(chunk)
+            if count is None or (count and not is_scalar):
+                nulls[name] = None
+            elif count and nulls.get(name, 0) is not None:
+                nulls[name] = (nulls.get(name) or 0) + count
+            if leaf.max_repetition_level == 1 and group.num_rows:
+                mean, rest = divmod(chunk.num_values, group.num_rows)
+                lengths.setdefault(name, set()).add(None if rest else mean)
+    return nulls, lengths
+
+
+def _null_count(chunk: pq.ColumnChunkMetaData) -> int | None:
+    statistics = chunk.statistics
+    if statistics is None or not statistics.has_null_count:
+        return None
+    return int(statistics.null_count)
+
+
+def _fields_of_leaves(schema: pa.Schema) -> list[pa.Field]:
+    """Return for each column of values that a file stores the field that it belongs to."""
+    return [field for field in schema for _ in range(_num_leaves(field.type))]
+
+
+def _num_leaves(type_: pa.DataType) -> int:
+    if isinstance(type_, pa.BaseExtensionType):
+        return _num_leaves(type_.storage_type)
+    return sum(_num_leaves(type_.field(i).type) for i in range(type_.num_fields)) or 1

@@ -1,0 +1,176 @@
+"""Which files a Parquet dataset has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any, TypeAlias
+
+from mdstorm_backend.errors import (
+    ArgumentTypeError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+)
+from mdstorm_backend.parquet.row_groups import ParquetFileInfo
+from mdstorm_backend.storage import Location, modification_of
+
+__all__ = ["FoundFiles", "find_files"]
+
+_THREADS = 16
+_PATTERN = re.compile(r"[*?\[]")
+#: Files beside the data that never belong to it.
+_OTHER_FILES = (".crc", "_$folder$")
+#: What storages call a value that changes with the content of a file.
+_TAGS = ("ETag", "etag", "checksum", "md5Hash", "content_md5")
+
+#: URL of a file, and fsspec's description of it.
+_Found: TypeAlias = tuple[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class FoundFiles:
+    """The files of a dataset.
+
+    Attributes
+    ----------
+    url : str
+        What was asked for.
+    location : Location
+        Directory below which all of them are.
+    files : tuple of ParquetFileInfo
+        The files in order, at least one.
+    is_directory : bool
+        Whether they are those of one directory, whose names may have partitions in them.
+    """
+
+    url: str
+    location: Location
+    files: tuple[ParquetFileInfo, ...]
+    is_directory: bool
+
+
+def find_files(
+    urls: str | Sequence[str], storage_options: dict[str, Any] | None, filesystem: Any
+) -> FoundFiles:
+    """Find the files behind some URLs, see `open_parquet`.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If `urls` are no texts.
+    InvalidArgumentError
+        If there are none, or they lead to several storages.
+    DatasetNotFoundError
+        If there is nothing behind one of them, or no file.
+    """
+    given = [urls] if isinstance(urls, str) else list(urls)
+    if not given:
+        raise InvalidArgumentError("dataset url list must be non-empty.")
+    if not all(isinstance(url, str) for url in given):
+        raise ArgumentTypeError(f"URLs of Parquet files are texts, found {given!r}")
+    locations = [Location.of(url, storage_options, filesystem) for url in given]
+    _check_one_storage(locations)
+    with ThreadPoolExecutor(min(_THREADS, len(locations))) as pool:
+        found = list(pool.map(_behind, locations))
+    shown = locations[0].url if len(locations) == 1 else _enumerated(locations)
+    if len(locations) == 1 and found[0].is_directory:
+        base = locations[0]
+    else:
+        base = _base([url for one in found for url, _ in one.files], locations[0])
+    files = tuple(_info(url, info, base) for one in found for url, info in one.files)
+    return FoundFiles(shown, base, files, len(locations) == 1 and found[0].is_directory)
+
+
+@dataclass(frozen=True)
+class _Behind:
+    """What is behind one URL."""
+
+    files: list[_Found]
+    is_directory: bool
+
+
+def _behind(location: Location) -> _Behind:
+    url, info = location.url, location.describe()
+    if info is None and _PATTERN.search(url):
+        files = [file for match in _matches(location) for file in _behind(match).files]
+    elif info is None:
+        raise DatasetNotFoundError(
+            f"Passed non-file path: {url}. There is neither a Parquet file nor a directory of "
+            "them: check the URL, and whether this machine sees the storage",
+            url=url,
+        )
+    elif info["type"] == "directory":
+        files = [
+            (location.file_url(name), info)
+            for name, info in location.list_files()
+            if not _is_hidden(name)
+        ]
+    else:
+        files = [(url, info)]
+    if not files:
+        raise DatasetNotFoundError(
+            f"{url} has no Parquet files: names that begin with '_' or '.' do not count. Check "
+            "the URL, and whether the job that wrote them has come to its end",
+            url=url,
+        )
+    return _Behind(files, info is not None and info["type"] == "directory")
+
+
+def _matches(location: Location) -> Iterable[Location]:
+    """Return what matches the pattern in a URL."""
+    first = _PATTERN.search(location.url)
+    assert first is not None
+    root, _, _ = location.url[: first.start()].rpartition("/")
+    above = Location(root, location.storage_options, location.filesystem)
+    names = above.list_matches(location.url[len(root) + 1 :])
+    return [above.child(name) for name in names if not _is_hidden(name)]
+
+
+def _is_hidden(name: str) -> bool:
+    """Whether a path, relative to the dataset, is that of something beside the data."""
+    *directories, file = name.split("/")
+    return (
+        file.startswith(("_", "."))
+        or file.endswith(_OTHER_FILES)
+        # A partition column may have a name that begins so.
+        or any(part.startswith(("_", ".")) and "=" not in part for part in directories)
+    )
+
+
+def _check_one_storage(locations: Sequence[Location]) -> None:
+    storages = sorted({_storage(location.url) for location in locations})
+    if len(storages) > 1:
+        raise InvalidArgumentError(
+            f"a list must contain url with the same scheme and netloc, found {storages}: read "
+            "each of them as a dataset of its own"
+        )
+
+
+def _storage(url: str) -> str:
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.split('/')[0]}"
+
+
+def _base(urls: Sequence[str], one: Location) -> Location:
+    """Return the directory above all of some files."""
+    common = urls[0].split("/")[:-1]
+    for url in urls[1:]:
+        parts = url.split("/")[:-1]
+        pairs = zip(common, parts, strict=False)
+        common = [one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
+    return Location("/".join(common), one.storage_options, one.filesystem)
+
+
+def _info(url: str, info: dict[str, Any], base: Location) -> ParquetFileInfo:
+    tags = [str(info[key]) for key in _TAGS if info.get(key)]
+    identity = " ".join([modification_of(info), *tags]).strip()
+    return ParquetFileInfo(url[len(base.url) + 1 :], int(info["size"]), identity)
+
+
+def _enumerated(locations: Sequence[Location]) -> str:
+    """Return some URLs as a text of bearable length."""
+    first = ", ".join(location.url for location in locations[:3])
+    return first if len(locations) <= 3 else f"{first} and {len(locations) - 3} others"

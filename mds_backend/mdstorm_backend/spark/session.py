@@ -1,0 +1,48 @@
+"""What is asked of a Spark session: settings for a while, and URLs as it spells them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["session_conf", "spark_url"]
+
+#: Volumes and DBFS, which Spark reaches by no file path.
+_MOUNTS = {"file:///Volumes/": "dbfs:/Volumes/", "file:///dbfs/": "dbfs:/"}
+
+_logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def session_conf(session: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    """Set some confs where the session allows it, and restore them at the end."""
+    before: dict[str, str | None] = {}
+    try:
+        for key, value in values.items():
+            try:
+                was = session.conf.get(key, None)
+                session.conf.set(key, value)
+            except Exception:  # each kind of session has an error of its own for that
+                _logger.debug("%s cannot be set here", key, exc_info=True)
+            else:
+                before[key] = was
+        yield
+    finally:
+        for key, was in before.items():
+            if was is None:
+                session.conf.unset(key)
+            else:
+                session.conf.set(key, was)
+
+
+def spark_url(url: str) -> str:
+    """Return a normalised URL in Spark's spelling."""
+    for mount, spelling in _MOUNTS.items():
+        if url.startswith(mount):
+            return spelling + url[len(mount) :]
+    return url

@@ -1,0 +1,264 @@
+"""Parquet becomes MDS with the same values, types and order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.mds_backend.convert.parquet_files import every_type, numbers, vectors, write
+from tests.mds_backend.datasets import same_values
+
+from mdstorm_backend.convert import compare, convert_parquet
+from mdstorm_backend.convert.row_batches import RowBatches
+from mdstorm_backend.dataset import open_dataset
+from mdstorm_backend.errors import (
+    CorruptDatasetError,
+    DatasetExistsError,
+    EncodingError,
+    InvalidArgumentError,
+    MissingColumnError,
+    UnsupportedTypeError,
+    WriteError,
+)
+from mdstorm_backend.parquet import open_parquet
+from mdstorm_backend.write.plain_arrow import plain_type
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+def test_every_type_reads_back_as_it_was(tmp_path: Path) -> None:
+    table = every_type()
+    source = write(tmp_path / "source", table.slice(0, 2), table.slice(2))
+    dataset = convert_parquet(source, str(tmp_path / "mds"))
+    found = dataset.to_table()
+    assert [field.type for field in found.schema] == [plain_type(f.type) for f in table.schema]
+    assert same_values(found, table.cast(found.schema))
+    assert compare(source, dataset).is_same
+
+
+def test_the_order_is_that_of_the_files_and_their_row_groups(tmp_path: Path) -> None:
+    source = write(tmp_path / "source", numbers(50), numbers(70, 50), row_group_size=7)
+    dataset = convert_parquet(source, str(tmp_path / "mds"), shard_size=2500, workers=3)
+    assert len(dataset.index.shards) > 2
+    assert dataset.to_table().equals(numbers(120))
+    assert sorted(path.suffix for path in (tmp_path / "mds").iterdir()) == [
+        *["", ".json"],
+        *[".mds"] * len(dataset.index.shards),
+    ]
+
+
+def test_the_files_are_the_same_for_any_number_of_threads(tmp_path: Path) -> None:
+    source = write(tmp_path / "source", *[numbers(40, 40 * i) for i in range(4)], row_group_size=9)
+    for workers in (1, 5):
+        convert_parquet(source, str(tmp_path / str(workers)), shard_size=2500, workers=workers)
+    assert files(tmp_path / "1") == files(tmp_path / "5")
+
+
+def test_small_row_groups_share_shards(tmp_path: Path) -> None:
+    source = write(tmp_path / "source", *[numbers(10, 10 * i) for i in range(5)], row_group_size=2)
+    assert len(source.row_groups) == 25
+    assert len(convert_parquet(source, str(tmp_path / "mds")).index.shards) == 1
+    apart = convert_parquet(source, str(tmp_path / "apart"), join_files=False)
+    assert [shard.samples for shard in apart.index.shards] == [10] * 5
+
+
+def test_hive_partitions_become_columns(tmp_path: Path) -> None:
+    for year, word in [(2023, "a"), (2024, "b%2F"), (2024, "__HIVE_DEFAULT_PARTITION__")]:
+        write(tmp_path / "source" / f"year={year}" / f"word={word}", numbers(2))
+    source = open_parquet(str(tmp_path / "source"))
+    dataset = convert_parquet(source, str(tmp_path / "mds"))
+    found = dataset.to_table().to_pydict()
+    assert list(found) == ["year", "word", "id", "half", "text"]
+    assert sorted(zip(found["year"], map(str, found["word"]), strict=True)) == [
+        *[(2023, "a")] * 2,
+        *[(2024, "None")] * 2,
+        *[(2024, "b/")] * 2,
+    ]
+    only = convert_parquet(source, str(tmp_path / "only"), columns=["year"])
+    assert sorted(only.to_table().column("year").to_pylist()) == [2023] * 2 + [2024] * 4
+
+
+def test_columns_are_chosen_and_put_in_order(tmp_path: Path) -> None:
+    source = write(tmp_path / "source", numbers(3))
+    dataset = convert_parquet(source, str(tmp_path / "mds"), columns=["text", "id"])
+    assert dataset.to_table().equals(numbers(3).select(["text", "id"]))
+    with pytest.raises(MissingColumnError, match="no column 'nothing'"):
+        convert_parquet(source, str(tmp_path / "other"), columns=["nothing"])
+
+
+def test_a_dot_in_a_name_is_a_part_of_it(tmp_path: Path) -> None:
+    table = pa.table({"a.b": [1, 2], "a": [3, 4], "c": [{"d": 1}, {"d": 2}]})
+    source = write(tmp_path / "source", table)
+    dataset = convert_parquet(source, str(tmp_path / "mds"), columns=["a", "a.b"])
+    assert dataset.to_table().to_pydict() == {"a": [3, 4], "a.b": [1, 2]}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_floats_are_cast_on_request(tmp_path: Path, dtype: str) -> None:
+    table = pa.table(
+        {
+            "single": pa.array([0.1, None], pa.float32()),
+            "double": [1e300, 0.1],
+            "list": [[0.1], [1e300]],
+            "struct": [{"d": 0.1}, {"d": 0.2}],
+        }
+    )
+    source = write(tmp_path / "source", table)
+    dataset = convert_parquet(source, str(tmp_path / "mds"), dtype=dtype)
+    wanted: Any = pa.float32() if dtype == "float32" else pa.float64()
+    for name in ("single", "double"):
+        found = dataset.to_table().column(name)
+        assert found.to_pylist() == table.column(name).cast(wanted).to_pylist()
+        assert found.type == wanted
+    assert dataset.schema["list"].arrow_type == pa.list_(wanted)
+    assert dataset.to_table().column("struct").equals(table.column("struct"))
+    assert not compare(source, dataset).is_same
+    assert compare(source, dataset, dtype=dtype).is_same
+
+
+def test_vectors_of_spark_become_arrays(tmp_path: Path) -> None:
+    source = write(tmp_path / "source", vectors())
+    dataset = convert_parquet(source, str(tmp_path / "mds"), dtype="float32")
+    assert dataset.schema["vector"].encoding == "ndarray:float32"
+    assert dataset.to_table().column("vector").to_pylist() == [[1, 2, 3], [0, 5, 0], None]
+    assert compare(source, dataset, dtype="float32").is_same
+
+
+def test_no_rows_are_a_dataset_without_shards(tmp_path: Path) -> None:
+    source = write(tmp_path / "source", numbers(0))
+    progress: list[tuple[int, int]] = []
+    dataset = convert_parquet(
+        source, str(tmp_path / "mds"), progress=lambda *rows: progress.append(rows)
+    )
+    assert (len(dataset), dataset.index.shards) == (0, ())
+    assert dataset.schema.names == ("id", "half", "text")
+    assert progress[-1] == (0, 0)
+
+
+def test_progress_counts_rows(tmp_path: Path) -> None:
+    source = write(tmp_path / "source", *[numbers(10)] * 3, row_group_size=5)
+    seen: list[tuple[int, int]] = []
+    convert_parquet(
+        source, str(tmp_path / "mds"), shard_size=2000, progress=lambda *rows: seen.append(rows)
+    )
+    assert seen == sorted(seen)
+    assert seen[-1] == (30, 30)
+    assert len(seen) > 3
+
+
+@pytest.mark.parametrize("compression", ["zstd:1", "gz"])
+def test_shards_are_compressed_and_hashed(tmp_path: Path, compression: str) -> None:
+    source = write(tmp_path / "source", numbers(100))
+    convert_parquet(
+        source, str(tmp_path / "mds"), compression=compression, hashes=["sha1"], shard_size=3000
+    )
+    dataset = open_dataset(str(tmp_path / "mds"))
+    assert {shard.compression for shard in dataset.index.shards} == {compression}
+    assert all(shard.zip_data and shard.zip_data.hashes for shard in dataset.index.shards)
+    assert dataset.to_table().equals(numbers(100))
+
+
+def test_a_plan_and_a_function_make_other_columns(tmp_path: Path) -> None:
+    source = write(tmp_path / "source", numbers(4))
+
+    def recode(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays(
+            [batch.column("text").cast(pa.binary()), batch.column("id")], names=["raw", "number"]
+        )
+
+    dataset = convert_parquet(
+        source,
+        str(tmp_path / "mds"),
+        plan={"raw": "png", "number": "int16"},
+        recode=recode,
+        extra={"note": [1], "columns": "not these"},
+    )
+    assert [(c.name, c.encoding) for c in dataset.schema] == [("raw", "png"), ("number", "int16")]
+    assert dataset.to_table().to_pydict() == {
+        "raw": [b"0", b"1", b"2", b"3"],
+        "number": [0, 1, 2, 3],
+    }
+    assert open_dataset(str(tmp_path / "mds")).index.extra["note"] == [1]
+
+
+def test_types_without_a_form_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    table = pa.table({"time": pa.array([1], pa.time64("us")), "id": [1], "nothing": pa.nulls(1)})
+    source = write(tmp_path / "source", table)
+    with pytest.raises(UnsupportedTypeError, match=r"'time'.*'nothing'") as caught:
+        convert_parquet(source, str(tmp_path / "mds"))
+    assert sorted(caught.value.columns) == ["nothing", "time"]
+    assert not (tmp_path / "mds").exists()
+
+
+def test_values_that_would_be_lost_leave_nothing_behind(tmp_path: Path) -> None:
+    moments = pa.array([0, 1001], pa.timestamp("ns"))
+    source = write(tmp_path / "source", pa.table({"at": moments}), version="2.6")
+    with pytest.raises(EncodingError, match=r"'at'.*would lose data"):
+        convert_parquet(source, str(tmp_path / "mds"))
+    assert not (tmp_path / "mds").exists()
+
+
+def test_a_dataset_is_never_replaced_and_other_files_are_left_alone(tmp_path: Path) -> None:
+    source = write(tmp_path / "source", numbers(3))
+    dataset = convert_parquet(source, str(tmp_path / "source"))
+    assert (tmp_path / "source" / "0.parquet").exists()
+    before = files(tmp_path / "source")
+    with pytest.raises(DatasetExistsError, match="already holds a dataset"):
+        convert_parquet(source, dataset.url)
+    assert files(tmp_path / "source") == before
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"dtype": "float16"},
+        {"dtype": "float32", "plan": {"id": "int64"}},
+        {"workers": 0},
+        {"workers": 1.5},
+        {"shard_size": -1},
+        {"hashes": ["nothing"]},
+    ],
+    ids=str,
+)
+def test_arguments_outside_of_their_domain_are_refused(
+    tmp_path: Path, arguments: dict[str, Any]
+) -> None:
+    source = write(tmp_path / "source", numbers(3))
+    with pytest.raises(InvalidArgumentError):
+        convert_parquet(source, str(tmp_path / "mds"), **arguments)
+    assert not (tmp_path / "mds").exists()
+
+
+def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    source = write(tmp_path / "source", numbers(3))
+    with pytest.raises(WriteError, match="cannot be written to"):
+        convert_parquet(source, str(tmp_path / "source" / "0.parquet" / "mds"))
+
+
+def test_it_writes_to_any_storage(tmp_path: Path) -> None:
+    source = write(tmp_path / "source", *[numbers(30, 30 * i) for i in range(3)])
+    dataset = convert_parquet(source, "memory://convert_parquet/any", shard_size=2000)
+    assert dataset.to_table().equals(numbers(90))
+    assert all(not name.endswith(".done") for name in dataset.location.list_names())
+
+
+def test_a_column_that_a_file_lacks_is_told_with_the_file(tmp_path: Path) -> None:
+    directory = tmp_path / "source"
+    source = write(directory, numbers(3), numbers(3))
+    batches = RowBatches(source, source.arrow_schema.append(pa.field("more", pa.int64())), 8)
+    with pytest.raises(CorruptDatasetError, match=r"0\.parquet has no column 'more'"):
+        list(batches.batches([0]))
+
+
+def test_types_of_a_file_are_widened_or_told(tmp_path: Path) -> None:
+    source = write(tmp_path / "source", numbers(3))
+    wider = source.arrow_schema.set(0, pa.field("id", pa.float64()))
+    (batch,) = RowBatches(source, wider, 8).batches([0])
+    assert batch.column("id").to_pylist() == [0.0, 1.0, 2.0]
+    other = source.arrow_schema.set(2, pa.field("text", pa.list_(pa.int8())))
+    with pytest.raises(CorruptDatasetError, match="holds column 'text' as string, not list"):
+        list(RowBatches(source, other, 8).batches([0]))

@@ -1,0 +1,200 @@
+"""An interrupted conversion goes on where it was; a failed one leaves nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.mds_backend.convert.parquet_files import numbers, write
+
+from mdstorm_backend.commit import remove_dataset
+from mdstorm_backend.convert import convert_parquet
+from mdstorm_backend.errors import CorruptDatasetError, DatasetExistsError
+from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.storage import Location
+
+ROWS = 100
+#: Each of the five files becomes shards of its own.
+OPTIONS: dict[str, Any] = {"shard_size": 1300, "workers": 1}
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> ParquetDataset:
+    return write(tmp_path / "source", *[numbers(20, 20 * i) for i in range(5)])
+
+
+class Interruption:
+    """Interrupts a conversion once it has converted so many rows."""
+
+    def __init__(self, rows: int, error: BaseException) -> None:
+        self.rows = rows
+        self.error = error
+        self.seen: list[int] = []
+
+    def __call__(self, done: int, total: int) -> None:
+        assert total == ROWS
+        self.seen.append(done)
+        if done >= self.rows:
+            raise self.error
+
+
+def interrupted(source: ParquetDataset, directory: Path, **options: Any) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        convert_parquet(
+            source,
+            str(directory),
+            progress=Interruption(60, KeyboardInterrupt()),
+            **{**OPTIONS, **options},
+        )
+
+
+def names(directory: Path, suffix: str) -> set[str]:
+    return {path.name for path in directory.iterdir() if path.name.endswith(suffix)}
+
+
+def test_what_is_finished_is_not_converted_again(source: ParquetDataset, tmp_path: Path) -> None:
+    whole = convert_parquet(source, str(tmp_path / "whole"), **OPTIONS)
+    directory = tmp_path / "mds"
+    interrupted(source, directory)
+    assert not names(directory, ".json")
+    assert len(names(directory, ".done")) == 2
+    finished = {path: path.stat().st_mtime_ns for path in directory.glob("part-0000[01]*.mds")}
+    seen: list[int] = []
+    dataset = convert_parquet(
+        source, str(directory), progress=lambda done, _: seen.append(done), **OPTIONS
+    )
+    assert seen == [40, 60, 80, 100]
+    assert {path: path.stat().st_mtime_ns for path in finished} == finished
+    assert dataset.to_table().equals(numbers(ROWS))
+    assert [s.to_json() for s in dataset.index.shards] == [s.to_json() for s in whole.index.shards]
+    assert names(directory, "") == names(tmp_path / "whole", "")
+
+
+def test_a_process_that_is_killed_has_lost_nothing(source: ParquetDataset, tmp_path: Path) -> None:
+    program = (
+        "import os, signal, sys; from mdstorm_backend.convert import convert_parquet; "
+        "from mdstorm_backend.parquet import open_parquet; "
+        "kill = lambda done, _: os.kill(os.getpid(), signal.SIGKILL) if done >= 60 else None; "
+        "convert_parquet(open_parquet(sys.argv[1]), sys.argv[2], progress=kill, "
+        "shard_size=1300, workers=1)"
+    )
+    arguments = [str(tmp_path / "source"), str(tmp_path / "mds")]
+    process = subprocess.run(
+        [sys.executable, "-c", program, *arguments], timeout=60, check=False, env=os.environ
+    )
+    assert process.returncode == -signal.SIGKILL
+    assert "_mdstorm_writing" in names(tmp_path / "mds", "")
+    seen: list[int] = []
+    dataset = convert_parquet(
+        source, arguments[1], progress=lambda done, _: seen.append(done), **OPTIONS
+    )
+    assert seen[0] == 40
+    assert dataset.to_table().equals(numbers(ROWS))
+    assert names(tmp_path / "mds", "writing") == set()
+
+
+@pytest.mark.parametrize("damage", ["shard cut", "shard gone", "note cut", "note of another"])
+def test_a_part_counts_only_if_it_is_whole(
+    source: ParquetDataset, tmp_path: Path, damage: str
+) -> None:
+    directory = tmp_path / "mds"
+    interrupted(source, directory)
+    shard, note = (sorted(directory.glob(f"part-00001-*{suffix}"))[0] for suffix in ("mds", "done"))
+    if damage == "shard cut":
+        shard.write_bytes(shard.read_bytes()[:-1])
+    elif damage == "shard gone":
+        shard.unlink()
+    elif damage == "note cut":
+        note.write_bytes(note.read_bytes()[:-9])
+    else:
+        note.write_text(note.read_text().replace('"identity": "', '"identity": "0'))
+    seen: list[int] = []
+    dataset = convert_parquet(
+        source, str(directory), progress=lambda done, _: seen.append(done), **OPTIONS
+    )
+    assert seen[0] == 20
+    assert dataset.to_table().equals(numbers(ROWS))
+
+
+@pytest.mark.parametrize(
+    "changed", [{"dtype": "float32"}, {"compression": "zstd"}, {"columns": ["id"]}, "the source"]
+)
+def test_another_conversion_is_not_mixed_in(
+    source: ParquetDataset, tmp_path: Path, changed: Any
+) -> None:
+    directory = tmp_path / "mds"
+    interrupted(source, directory)
+    before = names(directory, "")
+    options = {**OPTIONS}
+    if changed == "the source":
+        write(tmp_path / "source", numbers(21))
+        source = open_parquet(str(tmp_path / "source"))
+    else:
+        options |= changed
+    with pytest.raises(DatasetExistsError, match="a part of an interrupted conversion"):
+        convert_parquet(source, str(directory), **options)
+    assert names(directory, "") == before
+    dataset = convert_parquet(source, str(directory), resume=False, **options)
+    assert len(dataset) == len(source)
+    assert len(names(directory, "")) == len(dataset.index.shards) + 2
+
+
+def test_a_directory_of_a_conversion_that_goes_on_is_refused(
+    source: ParquetDataset, tmp_path: Path
+) -> None:
+    def meanwhile(done: int, total: int) -> None:
+        if done == 20:
+            for resume in (True, False):
+                with pytest.raises(DatasetExistsError, match="another writer"):
+                    convert_parquet(source, str(tmp_path / "mds"), resume=resume, **OPTIONS)
+
+    dataset = convert_parquet(source, str(tmp_path / "mds"), progress=meanwhile, **OPTIONS)
+    assert dataset.to_table().equals(numbers(ROWS))
+
+
+def test_without_resuming_nothing_is_left(source: ParquetDataset, tmp_path: Path) -> None:
+    interrupted(source, tmp_path / "mds", resume=False)
+    assert not (tmp_path / "mds").exists()
+
+
+def test_an_error_of_one_thread_stops_the_others(source: ParquetDataset, tmp_path: Path) -> None:
+    interruption = Interruption(20, ZeroDivisionError())
+    with pytest.raises(ZeroDivisionError):
+        convert_parquet(
+            source, str(tmp_path / "mds"), progress=interruption, shard_size=1300, workers=4
+        )
+    assert len(interruption.seen) <= 5
+
+
+def test_a_damaged_source_leaves_nothing_behind(source: ParquetDataset, tmp_path: Path) -> None:
+    file = tmp_path / "source" / "3.parquet"
+    content = bytearray(file.read_bytes())
+    content[4:60] = bytes(56)
+    stamp = file.stat()
+    file.write_bytes(content)
+    os.utime(file, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    with pytest.raises(CorruptDatasetError, match=r"3\.parquet"):
+        convert_parquet(open_parquet(str(tmp_path / "source")), str(tmp_path / "mds"), **OPTIONS)
+    assert not (tmp_path / "mds").exists()
+
+
+def test_a_part_is_removed_like_a_dataset(source: ParquetDataset, tmp_path: Path) -> None:
+    directory = tmp_path / "mds"
+    interrupted(source, directory)
+    assert remove_dataset(Location.of(str(directory))) == []
+    assert not directory.exists()
+
+
+def test_parts_in_remote_storage_are_found(source: ParquetDataset) -> None:
+    url = "memory://convert_parquet/resumed"
+    with pytest.raises(KeyboardInterrupt):
+        convert_parquet(source, url, progress=Interruption(60, KeyboardInterrupt()), **OPTIONS)
+    seen: list[int] = []
+    dataset = convert_parquet(source, url, progress=lambda done, _: seen.append(done), **OPTIONS)
+    assert seen[0] == 40
+    assert dataset.to_table().equals(numbers(ROWS))

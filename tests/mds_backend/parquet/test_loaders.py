@@ -1,0 +1,179 @@
+"""PyTorch and TensorFlow from row groups: batches, shares, states, worker processes."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import tensorflow as tf
+import torch
+
+from mdstorm_backend.elastic import ElasticOrder
+from mdstorm_backend.errors import MDStormError, NullValueError, StateMismatchError
+from mdstorm_backend.frameworks.elastic_share import ElasticShare
+from mdstorm_backend.frameworks.reader_options import ReaderOptions
+from mdstorm_backend.frameworks.tf_dataset import make_tf_dataset
+from mdstorm_backend.frameworks.torch_dataset import StreamingDataset
+from mdstorm_backend.frameworks.torch_loader import StreamingDataLoader
+from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.parquet import ParquetDataset, open_parquet
+
+ROWS, PER_GROUP = 60, 10
+
+
+class Rows(StreamingDataset):
+    """A Parquet dataset for a loader."""
+
+    def __init__(self, path: Path, order: ExactOrder | ElasticShare, **options: Any) -> None:
+        super().__init__(local=str(path), order=order)
+        self._path = str(path)
+        self._options = options
+
+    @cached_property
+    def dataset(self) -> ParquetDataset:
+        return open_parquet(self._path)
+
+    @cached_property
+    def options(self) -> ReaderOptions:
+        assert isinstance(self.order, ExactOrder | ElasticShare)
+        return ReaderOptions(self.dataset, self.order, **self._options)
+
+
+def loader(path: Path, *, num_workers: int = 0, batch_size: int = 8, **options: Any) -> Any:
+    order = ExactOrder(**options.pop("order", {})).resolved()
+    source = Rows(path, order, **options)
+    return StreamingDataLoader(source, batch_size=batch_size, num_workers=num_workers)
+
+
+def tf_batches(path: Path, batch_size: int, **options: Any) -> Any:
+    return make_tf_dataset(
+        lambda: ReaderOptions(open_parquet(str(path)), ExactOrder().resolved(), **options),
+        batch_size=batch_size,
+    )
+
+
+def write(directory: Path, columns: dict[str, Any], **options: Any) -> Path:
+    pq.write_table(pa.table(columns), directory / "a.parquet", **options)
+    return directory
+
+
+@pytest.fixture
+def numbers(tmp_path: Path) -> Path:
+    return write(tmp_path, {"n": range(ROWS)}, row_group_size=PER_GROUP)
+
+
+def column(batches: Any, name: str = "n") -> list[Any]:
+    return [batch[name].tolist() for batch in batches]
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_batches_cross_row_groups_and_epochs(numbers: Path, num_workers: int) -> None:
+    rows = [*range(ROWS)] * 2
+    expected = [rows[i : i + 8] for i in range(0, 2 * ROWS, 8)]
+    assert column(loader(numbers, num_epochs=2, num_workers=num_workers)) == expected
+
+
+def test_ranks_have_equal_batches_and_each_row_once(numbers: Path) -> None:
+    shares = [
+        column(loader(numbers, order={"rank": rank, "world_size": 7, "seed": 1, "window": 5}))
+        for rank in range(7)
+    ]
+    assert len({len(share) for share in shares}) == 1
+    assert sorted(n for share in shares for batch in share for n in batch) == list(range(ROWS))
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_shuffled_pass_resumes_in_the_middle(numbers: Path, num_workers: int) -> None:
+    order = {"seed": 3, "shuffle_shards": True, "window": 25}
+    first = loader(numbers, order=order, num_epochs=2, num_workers=num_workers)
+    batches = iter(first)
+    begun = column(next(batches) for _ in range(6))
+    state = first.state_dict()
+    rest = column(batches)
+    other = loader(numbers, order={**order, "seed": 9}, num_epochs=2, num_workers=num_workers)
+    other.load_state_dict(state)
+    assert column(other) == rest
+    assert sorted(n for batch in begun + rest for n in batch) == sorted([*range(ROWS)] * 2)
+
+
+def test_a_state_of_other_files_is_refused(numbers: Path, tmp_path_factory: Any) -> None:
+    first = loader(numbers)
+    next(iter(first))
+    other = write(tmp_path_factory.mktemp("other"), {"n": range(ROWS)})
+    with pytest.raises(StateMismatchError):
+        loader(other).load_state_dict(first.state_dict())
+
+
+def test_the_elastic_order_over_row_groups(numbers: Path) -> None:
+    share = ElasticShare(ElasticOrder(batch_size=10, shuffle=True, shuffle_seed=4))
+    first = StreamingDataLoader(Rows(numbers, share), batch_size=10)
+    batches = iter(first)
+    begun = column(next(batches) for _ in range(2))
+    state = first.state_dict()
+    rest = column(batches)
+    other = StreamingDataLoader(Rows(numbers, share), batch_size=10, num_workers=2)
+    other.load_state_dict(state)
+    assert column(other) == rest
+    assert sorted(n for batch in begun + rest for n in batch) == list(range(ROWS))
+
+
+def test_arrays_of_one_length_arrive_as_tensors(tmp_path: Path) -> None:
+    path = write(tmp_path, {"v": [[1.0, 2.0], [3.0, 4.0], [5.0], [6.0]]})
+    first, second = (batch["v"] for batch in loader(path, batch_size=2))
+    assert torch.equal(first, torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64))
+    assert second.shape == (2, 1)
+    (all_rows,) = (batch["v"] for batch in loader(path, batch_size=4))
+    assert [row.tolist() for row in all_rows] == [[1.0, 2.0], [3.0, 4.0], [5.0], [6.0]]
+
+
+def test_arrays_of_one_length_are_dense_in_tensorflow(tmp_path: Path) -> None:
+    path = write(tmp_path, {"v": [[1, 2], [3, 4], [5, 6]], "s": [["a"], ["b"], ["c"]]})
+    batches = tf_batches(path, 2)
+    assert batches.element_spec.v == tf.TensorSpec((None, None), tf.int64)
+    assert [batch.v.numpy().tolist() for batch in batches] == [[[1, 2], [3, 4]], [[5, 6]]]
+    assert next(iter(batches)).s.numpy().tolist() == [[b"a"], [b"b"]]
+
+
+def test_arrays_whose_lengths_differ_are_ragged_in_tensorflow(tmp_path: Path) -> None:
+    path = write(tmp_path, {"v": [[1, 2], [3, 4], [5]]})
+    (batch,) = tf_batches(path, 3)
+    assert batch.v.to_list() == [[1, 2], [3, 4], [5]]
+
+
+def test_nulls_that_nobody_counted_are_refused_where_they_come(tmp_path: Path) -> None:
+    columns = {"b": [True, None], "v": [[1], None], "n": [1, None]}
+    path = write(tmp_path, columns, write_statistics=False)
+    for name in ("b", "v"):
+        with pytest.raises(NullValueError, match=f"column '{name}' holds 1 nulls"):
+            list(loader(path, columns=(name,)))
+    ((batch),) = loader(path, columns=("n",))
+    assert repr(batch["n"].tolist()) == "[1.0, nan]"
+    with pytest.raises((MDStormError, tf.errors.OpError), match="column 'n' holds 1 nulls"):
+        list(tf_batches(path, 2, columns=("n",)))
+
+
+def test_nulls_that_nobody_counted_are_filled(tmp_path: Path) -> None:
+    columns = {"n": [1, None, 3], "v": [[1, None], None, [4, 5]]}
+    path = write(tmp_path, columns, write_statistics=False)
+    options = {"fill_nulls": {"n": -1, "v": 0}, "null_masks": ("n",)}
+    (batch,) = loader(path, **options)
+    assert batch["n"].tolist() == [1, -1, 3]
+    assert batch["n_is_null"].tolist() == [False, True, False]
+    assert [row.tolist() for row in batch["v"]] == [[1, 0], [], [4, 5]]
+
+
+def test_a_transform_sees_one_row_group_at_a_time(numbers: Path) -> None:
+    class Even:
+        columns = ("n",)
+
+        def __call__(self, batch: Any) -> Any:
+            assert len(batch["n"]) == PER_GROUP
+            return {"n": batch["n"][batch["n"] % 2 == 0]}
+
+    found = column(loader(numbers, transform=Even()))
+    assert np.concatenate(found).tolist() == list(range(0, ROWS, 2))

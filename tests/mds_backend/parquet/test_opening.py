@@ -1,0 +1,227 @@
+"""Which files are found behind URLs, and in which order they are read."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs
+import pyarrow.parquet as pq
+import pytest
+from fsspec.implementations.local import LocalFileSystem
+
+from mdstorm_backend.errors import (
+    ArgumentTypeError,
+    CorruptDatasetError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+)
+from mdstorm_backend.parquet import ParquetDataset, open_parquet
+
+
+def write(path: Path, numbers: Any, **options: Any) -> str:
+    """Write a file with one column."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"n": pa.array(numbers, pa.int64())}), path, **options)
+    return str(path)
+
+
+def copy_of(dataset: ParquetDataset) -> ParquetDataset:
+    return pickle.loads(pickle.dumps(dataset))  # type: ignore[no-any-return] # noqa: S301 - our own
+
+
+def numbers(dataset: ParquetDataset) -> list[int]:
+    return dataset.to_table()["n"].to_pylist()  # type: ignore[no-any-return]
+
+
+def test_a_directory_is_read_in_the_order_of_paths(tmp_path: Path) -> None:
+    for number, name in enumerate(["z.parquet", "a/2.parquet", "a/10.parquet", "b"]):
+        write(tmp_path / name, [number])
+    assert numbers(open_parquet(str(tmp_path))) == [2, 1, 3, 0]
+    assert numbers(open_parquet(f"file://{tmp_path}/")) == [2, 1, 3, 0]
+
+
+def test_what_lies_beside_the_data_is_left_alone(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", [1])
+    for name in ["_SUCCESS", "_metadata", ".a.parquet.crc", "a.crc", "_temporary/0/x", ".x/y"]:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"no Parquet")
+    assert numbers(open_parquet(str(tmp_path))) == [1]
+
+
+def test_a_list_is_read_in_its_order_and_without_partitions(tmp_path: Path) -> None:
+    first, second = write(tmp_path / "k=1/b.parquet", [1]), write(tmp_path / "k=2/a.parquet", [2])
+    dataset = open_parquet([second, f"file://{first}"])
+    assert numbers(dataset) == [2, 1]
+    assert dataset.schema.names == ("n",)
+    assert dataset.file_urls == [f"file://{second}", f"file://{first}"]
+    assert [(group.path, group.ordinal, group.num_rows) for group in dataset.row_groups] == [
+        ("k=2/a.parquet", 0, 1),
+        ("k=1/b.parquet", 0, 1),
+    ]
+
+
+def test_one_url_in_a_list_is_like_the_url_alone(tmp_path: Path) -> None:
+    write(tmp_path / "k=1/a.parquet", [1])
+    assert open_parquet([str(tmp_path)]).schema.names == ("k", "n")
+
+
+def test_a_file_alone_has_no_partitions(tmp_path: Path) -> None:
+    path = write(tmp_path / "k=1/a.parquet", [1])
+    assert open_parquet(path).schema.names == ("n",)
+
+
+def test_a_pattern_finds_files_and_directories(tmp_path: Path) -> None:
+    write(tmp_path / "one/a.parquet", [1])
+    write(tmp_path / "two/a.parquet", [2])
+    write(tmp_path / "two/b.txt", [3])
+    assert numbers(open_parquet(f"{tmp_path}/*/*.parquet")) == [1, 2]
+    assert numbers(open_parquet(f"{tmp_path}/t*")) == [2, 3]
+    with pytest.raises(DatasetNotFoundError, match="no Parquet files"):
+        open_parquet(f"{tmp_path}/x*")
+
+
+def test_paths_are_taken_literally(tmp_path: Path) -> None:
+    path = write(tmp_path / "a%20b [1]" / "c d%2F.parquet", [1])
+    assert numbers(open_parquet(f"file://{path}")) == [1]
+    assert numbers(open_parquet(str(tmp_path / "a%20b [1]"))) == [1]
+
+
+def test_a_file_without_rows_counts_for_the_schema_alone(tmp_path: Path) -> None:
+    write(tmp_path / "0.parquet", [])
+    dataset = open_parquet(str(tmp_path))
+    assert len(dataset) == 0
+    assert dataset.schema.names == ("n",)
+    write(tmp_path / "1.parquet", [7])
+    assert numbers(open_parquet(str(tmp_path))) == [7]
+
+
+@pytest.mark.parametrize(
+    ("partitions", "values", "type_"),
+    [
+        (["k=1", "k=02", "k=-3"], [-3, 2, 1], pa.int64()),
+        (["k=1", "k=b"], ["1", "b"], pa.string()),
+        (["k=1", "k=__HIVE_DEFAULT_PARTITION__"], [1, None], pa.int64()),
+        (["k=a%2Fb%20c", "k=__HIVE_DEFAULT_PARTITION__"], [None, "a/b c"], pa.string()),
+    ],
+)
+def test_partitions_are_columns_before_the_others(
+    partitions: list[str], values: list[Any], type_: pa.DataType, tmp_path: Path
+) -> None:
+    for partition in partitions:
+        write(tmp_path / partition / "a.parquet", [1, 2])
+    dataset = open_parquet(str(tmp_path))
+    assert dataset.partition_columns == ("k",)
+    assert dataset.schema.names == ("k", "n")
+    assert dataset.arrow_schema.field("k").type == type_
+    found = dataset.to_table()["k"]
+    assert found.type == type_
+    assert sorted(found.to_pylist(), key=str) == sorted(values * 2, key=str)
+    assert dataset.schema["k"].null_count == 2 * values.count(None)
+    assert dataset[0]["k"] == dataset.row_groups[0].partition["k"]
+
+
+def test_partitions_of_several_levels(tmp_path: Path) -> None:
+    for year in (2023, 2024):
+        for month in (1, 2):
+            write(tmp_path / f"year={year}/month={month}/a.parquet", [month])
+    dataset = open_parquet(str(tmp_path))
+    assert dataset.schema.names == ("year", "month", "n")
+    assert dataset.to_table(["month", "n"]).to_pylist() == [
+        {"month": month, "n": month} for month in (1, 2, 1, 2)
+    ]
+
+
+def test_a_file_outside_of_the_partitions_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "k=1/a.parquet", [1])
+    write(tmp_path / "b.parquet", [1])
+    with pytest.raises(CorruptDatasetError, match=r"k=1/a\.parquet.*partitions by \['k'\]"):
+        open_parquet(str(tmp_path))
+
+
+@pytest.mark.parametrize("urls", ["", "/nowhere", "file:///no/where"])
+def test_what_is_not_there_is_an_os_error(urls: str, tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="Passed non-file path: file:///no"):
+        open_parquet(urls or f"{tmp_path}/../../../../../../nowhere")
+
+
+def test_a_directory_without_files_is_not_a_dataset(tmp_path: Path) -> None:
+    (tmp_path / "_SUCCESS").touch()
+    with pytest.raises(DatasetNotFoundError, match="no Parquet files"):
+        open_parquet(str(tmp_path))
+
+
+def test_arguments_that_name_no_files() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"dataset url list must be non-empty\."):
+        open_parquet([])
+    with pytest.raises(ArgumentTypeError, match="texts"):
+        open_parquet([3])  # type: ignore[list-item]
+    with pytest.raises(InvalidArgumentError, match="the same scheme and netloc"):
+        open_parquet(["s3://one/a", "s3://two/a"])
+
+
+def test_file_systems_go_before_urls(tmp_path: Path) -> None:
+    memory = fsspec.filesystem("memory")
+    path = write(tmp_path / "a.parquet", [1, 2])
+    memory.pipe("/data/set/a.parquet", Path(path).read_bytes())
+    try:
+        for given in (memory, pa.fs.PyFileSystem(pa.fs.FSSpecHandler(memory))):
+            dataset = open_parquet("/data/set", filesystem=given)
+            assert dataset.url == "memory:///data/set"
+            assert numbers(dataset) == [1, 2]
+            assert numbers(copy_of(dataset)) == [1, 2]
+        assert numbers(open_parquet("memory://data/set")) == [1, 2]
+    finally:
+        memory.rm("/data", recursive=True)
+    for local in (LocalFileSystem(), pa.fs.LocalFileSystem()):
+        assert numbers(open_parquet(path, filesystem=local)) == [1, 2]
+    sub_tree = pa.fs.SubTreeFileSystem(str(tmp_path), pa.fs.LocalFileSystem())
+    assert numbers(open_parquet("/", filesystem=sub_tree)) == [1, 2]
+    assert numbers(open_parquet(["a.parquet"], filesystem=sub_tree)) == [1, 2]
+    with pytest.raises(ArgumentTypeError, match="no file system"):
+        open_parquet(path, filesystem="s3")
+
+
+def test_a_pickled_dataset_reads_the_same(tmp_path: Path) -> None:
+    write(tmp_path / "k=1/a.parquet", range(10), row_group_size=3)
+    dataset = open_parquet(str(tmp_path))
+    copy = copy_of(dataset)
+    assert copy.fingerprint == dataset.fingerprint
+    assert copy.schema == dataset.schema
+    assert copy.row_groups == dataset.row_groups
+    assert numbers(copy) == list(range(10))
+
+
+def test_the_fingerprint_tells_contents_apart(tmp_path: Path) -> None:
+    path = Path(write(tmp_path / "a.parquet", [1, 2]))
+    first = open_parquet(str(tmp_path))
+    assert open_parquet(str(tmp_path)).fingerprint == first.fingerprint
+    assert open_parquet(str(tmp_path)).with_row_groups([]).fingerprint != first.fingerprint
+    write(path, [3, 4])
+    assert open_parquet(str(tmp_path)).fingerprint != first.fingerprint
+
+
+def test_some_row_groups_are_a_dataset_of_their_own(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", range(10), row_group_size=2)
+    dataset = open_parquet(str(tmp_path))
+    some = dataset.with_row_groups([4, 1])
+    assert numbers(some) == [8, 9, 2, 3]
+    assert some.shard_sizes == (2, 2)
+    assert some[3] == {"n": 3}
+    assert dataset.with_row_groups(np.arange(5)) is dataset
+
+
+def test_metadata_of_the_whole_directory(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", [1])
+    assert open_parquet(str(tmp_path)).common_metadata == {}
+    schema = pa.schema([("n", pa.int64())])
+    pq.write_metadata(schema.with_metadata({"a": "1"}), tmp_path / "_metadata")
+    assert open_parquet(str(tmp_path)).common_metadata[b"a"] == b"1"
+    pq.write_metadata(schema.with_metadata({"a": "2"}), tmp_path / "_common_metadata")
+    assert open_parquet(str(tmp_path)).common_metadata[b"a"] == b"2"
+    assert open_parquet([f"{tmp_path}/a.parquet"]).common_metadata[b"a"] == b"2"

@@ -1,0 +1,113 @@
+"""Parquet delivers what the same data delivers from MDS shards."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.mds_backend.datasets import same_values, write_dataset
+from tests.mds_backend.strategies import Data, data, moderate
+
+from mdstorm_backend.dataset import Dataset
+from mdstorm_backend.frameworks.formats import to_record_batch
+from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.read.batch_reader import BatchReader
+from mdstorm_backend.read.elastic_reader import ElasticReader
+
+ROW_GROUPS = st.integers(1, 31)
+
+
+def storable(given_: Data) -> Data:
+    """The columns that Parquet can store: it has no durations, nor structs inside of them."""
+    names = [n for n in given_.fields if "interval" not in str(given_.fields[n])]
+    return Data(given_.table.select(names), {n: given_.fields[n] for n in names})
+
+
+def both(
+    directory: str, data_: Data, rows: int, *, tasks: int = 2
+) -> tuple[Dataset, ParquetDataset]:
+    mds = write_dataset(f"{directory}/mds", data_.table, data_.fields, shard_size=1500, tasks=2)
+    parts = Path(directory) / "parquet"
+    parts.mkdir()
+    half = len(data_.table) // 2
+    pq.write_table(data_.table.slice(0, half), parts / "0.parquet", row_group_size=rows)
+    pq.write_table(data_.table.slice(half), parts / "1.parquet", row_group_size=rows)
+    return mds, open_parquet(str(parts))
+
+
+def identity(values: Any) -> Any:
+    """What equal values have in common."""
+    if isinstance(values, np.ndarray) and values.dtype != object:
+        return values.dtype, values.shape, values.tobytes()
+    if isinstance(values, np.ndarray):
+        return [identity(value) for value in values]
+    return type(values), repr(values)
+
+
+def listed(array: Any) -> str:
+    """An array, whatever holds it: where lengths and nulls are not stated, single rows decide."""
+    rows = array.tolist() if isinstance(array, np.ndarray) else array
+    return repr([v.replace(tzinfo=None) if isinstance(v, datetime) else v for v in rows or ()])
+
+
+@moderate
+@given(data(min_rows=1).map(storable).filter(lambda d: bool(d.fields)), ROW_GROUPS)
+def test_tables_batches_and_samples_are_equal(given_: Data, rows: int) -> None:
+    with TemporaryDirectory() as directory:
+        mds, parquet = both(directory, given_, rows)
+        assert parquet.schema.arrow_schema == mds.schema.arrow_schema
+        assert same_values(parquet.to_table(), given_.table)
+        everything = len(given_.table)
+        (expected,) = mds.batches(everything)
+        (found,) = parquet.batches(everything)
+        assert list(found) == list(expected)
+        for column in parquet.schema:
+            name = column.name
+            is_list = pa.types.is_list(column.arrow_type)
+            same = listed if is_list else identity
+            whole = (lambda rows: list(map(listed, rows))) if is_list else identity
+            assert whole(found[name]) == whole(expected[name]), column
+            for number in range(everything):
+                assert same(parquet[number][name]) == same(mds[number][name]), column
+
+
+@moderate
+@given(
+    data(min_rows=1).map(storable),
+    ROW_GROUPS,
+    st.integers(1, 40),
+    st.sampled_from([1, 8192]),
+    st.integers(0, 40),
+    st.randoms(use_true_random=False),
+)
+def test_any_order_delivers_whole_rows(
+    given_: Data, rows: int, batch_size: int, block_rows: int, window: int, random: Random
+) -> None:
+    number = "number of the row"
+    table = given_.table.append_column(number, pa.array(range(len(given_.table)), pa.int64()))
+    with TemporaryDirectory() as directory:
+        pq.write_table(table, f"{directory}/a.parquet", row_group_size=rows)
+        parquet = open_parquet(directory)
+        order = ExactOrder(seed=5, shuffle_shards=True, shuffle_rows=True, window=window)
+        exact = BatchReader(
+            parquet, order, batch_size=batch_size, exact_nulls=True, block_rows=block_rows
+        )
+        ids = np.array(random.choices(range(len(table)), k=2 * len(table)))
+        elastic = ElasticReader(
+            parquet, ids, batch_size=batch_size, exact_nulls=True, block_rows=block_rows
+        )
+        for blocks, numbers in ((exact.blocks(), None), (elastic.blocks(), ids.tolist())):
+            batches = [batch for block in blocks for batch in block.batches()]
+            found = pa.Table.from_batches(to_record_batch(b, parquet.schema) for b in batches)
+            delivered = found[number].to_pylist()
+            assert delivered == numbers if numbers else sorted(delivered) == list(range(len(table)))
+            assert same_values(found, table.take(delivered))

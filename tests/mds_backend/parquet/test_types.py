@@ -1,0 +1,247 @@
+"""Types that files of Parquet have, in the form in which batches have them."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mdstorm_backend.errors import CorruptDatasetError
+from mdstorm_backend.frameworks.formats import to_numpy
+from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.parquet.int96 import int96_unit
+
+
+def dataset_of(
+    directory: Path, columns: dict[str, Any] | pa.Table, **options: Any
+) -> ParquetDataset:
+    table = columns if isinstance(columns, pa.Table) else pa.table(columns)
+    pq.write_table(table, directory / "a.parquet", **options)
+    return open_parquet(str(directory))
+
+
+def batch_of(dataset: ParquetDataset) -> dict[str, Any]:
+    (batch,) = dataset.batches(len(dataset))
+    return batch  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("name", ["uint8", "uint16", "uint32", "uint64", "int8", "float32"])
+def test_numbers_keep_their_dtype(name: str, tmp_path: Path) -> None:
+    column = batch_of(dataset_of(tmp_path, {"x": pa.array([1, 2, 3], name)}))["x"]
+    assert column.dtype == name
+    assert column.tolist() == [1, 2, 3]
+    column[0] = 0  # the caller's own
+
+
+def test_half_floats(tmp_path: Path) -> None:
+    if int(pa.__version__.split(".")[0]) < 15:
+        pytest.skip("this version of Arrow does not write them to Parquet")
+    dataset = dataset_of(tmp_path, {"x": pa.array(np.array([1, 2], np.float16))})
+    assert batch_of(dataset)["x"].dtype == np.float16
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (pa.array(["a", "b", None], pa.large_string()), ["a", "b", None]),
+        (pa.array(["a", "b", "a"]).dictionary_encode(), ["a", "b", "a"]),
+        (pa.array([b"ab", b"cd", None], pa.binary(2)), [b"ab", b"cd", None]),
+        (pa.array([b"ab", b"c", b""], pa.large_binary()), [b"ab", b"c", b""]),
+        (
+            pa.array([Decimal("1.50"), None, Decimal("-2.25")]),
+            [Decimal("1.50"), None, Decimal("-2.25")],
+        ),
+        (pa.array([[1], None, [2, 3]], pa.large_list(pa.int32())), [[1], None, [2, 3]]),
+        (pa.array([{"a": 1}, None, {"a": None}]), [{"a": 1}, None, {"a": None}]),
+        (pa.array([[["a"]], [], None]), [[["a"]], [], None]),
+        (
+            pa.array([[("k", 1)], [], None], pa.map_(pa.string(), pa.int64())),
+            [[("k", 1)], [], None],
+        ),
+    ],
+    ids=str,
+)
+def test_values_that_are_no_numbers(values: pa.Array, expected: Any, tmp_path: Path) -> None:
+    dataset = dataset_of(tmp_path, {"x": values})
+    assert dataset.to_table()["x"].to_pylist() == expected
+    samples = [dataset[number]["x"] for number in range(3)]
+    assert [v.tolist() if isinstance(v, np.ndarray) else v for v in samples] == expected
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"use_deprecated_int96_timestamps": True},  # as Spark writes them
+        {"coerce_timestamps": "us"},
+        {"coerce_timestamps": "ms", "allow_truncated_timestamps": True},
+        {"version": "2.6"},
+    ],
+    ids=["int96", "us", "ms", "ns"],
+)
+def test_timestamps_are_microseconds(options: dict[str, Any], tmp_path: Path) -> None:
+    moment = datetime(1969, 12, 31, 23, 59, 59, 250_000)
+    times = pa.array([moment, None, moment], pa.timestamp("ns"))
+    dataset = dataset_of(tmp_path, {"t": times}, **options)
+    found = batch_of(dataset)["t"]
+    assert found.dtype == "datetime64[us]"
+    assert found.tolist() == [moment, None, moment]
+
+
+@pytest.mark.skipif(int96_unit() == "ns", reason="this version of Arrow has a defect")
+def test_int96_reaches_as_far_as_microseconds_do(tmp_path: Path) -> None:
+    far = datetime(9999, 12, 31)
+    table = pa.table({"t": pa.array([far], pa.timestamp("us"))})
+    dataset = dataset_of(tmp_path, table, use_deprecated_int96_timestamps=True)
+    assert dataset[0]["t"] == np.datetime64(far)
+
+
+def test_nanoseconds_are_cut_off_with_a_warning(tmp_path: Path) -> None:
+    dataset = dataset_of(tmp_path, {"t": pa.array([1_001, 2_000], pa.timestamp("ns"))})
+    with pytest.warns(UserWarning, match="column 't' of .* holds nanoseconds"):
+        found = dataset.shard(0).read(np.array([0, 1]), ["t"])
+    assert found["t"].astype(np.int64).tolist() == [1, 2]  # type: ignore[union-attr]
+
+
+def test_times_with_a_zone_are_utc(tmp_path: Path) -> None:
+    moment = datetime(2024, 1, 1, tzinfo=timezone.utc)
+    dataset = dataset_of(tmp_path, {"t": pa.array([moment], pa.timestamp("us", "Asia/Tokyo"))})
+    assert dataset.schema["t"].arrow_type == pa.timestamp("us", "UTC")
+    assert dataset.to_table()["t"].to_pylist() == [moment]
+
+
+def test_dates_of_either_width(tmp_path: Path) -> None:
+    day = date(2024, 2, 29)
+    dataset = dataset_of(
+        tmp_path, {"a": pa.array([day], pa.date32()), "b": pa.array([day], pa.date64())}
+    )
+    batch = batch_of(dataset)
+    assert batch["a"].dtype == batch["b"].dtype == "datetime64[D]"
+    assert batch["a"].tolist() == batch["b"].tolist() == [day]
+
+
+def test_lists_of_a_fixed_size_are_a_matrix(tmp_path: Path) -> None:
+    vectors = pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float32(), 2))
+    dataset = dataset_of(tmp_path, {"v": vectors})
+    assert dataset.schema["v"].length == 2
+    read = dataset.shard(0).read(np.array([1]), ["v"])["v"]
+    assert isinstance(read, np.ndarray)
+    assert read.tolist() == [[3.0, 4.0]]
+    assert dataset[0]["v"].tolist() == [1.0, 2.0]
+
+
+def test_lists_of_a_fixed_size_with_null_rows(tmp_path: Path) -> None:
+    if int(pa.__version__.split(".")[0]) < 15:
+        pytest.skip("this version of Arrow does not write them to Parquet")
+    vectors = pa.array([[1.0, None], None, [3.0, 4.0]], pa.list_(pa.float64(), 2))
+    dataset = dataset_of(tmp_path, {"v": vectors})
+    assert dataset.to_table()["v"].to_pylist() == [[1.0, None], None, [3.0, 4.0]]
+    rows = batch_of(dataset)["v"]
+    assert [None if row is None else repr(row.tolist()) for row in rows] == [
+        "[1.0, nan]",
+        None,
+        "[3.0, 4.0]",
+    ]
+
+
+def test_tensors_of_a_fixed_shape(tmp_path: Path) -> None:
+    tensors = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
+    column = pa.FixedShapeTensorArray.from_numpy_ndarray(tensors)
+    dataset = dataset_of(tmp_path, {"v": column})
+    assert batch_of(dataset)["v"].tolist() == tensors.tolist()
+    assert dataset[1]["v"].tolist() == tensors[1].tolist()
+
+
+def test_arrays_of_one_length_in_a_batch_are_a_matrix(tmp_path: Path) -> None:
+    dataset = dataset_of(
+        tmp_path, {"v": [[1, 2], [3, 4], [5], [6]], "s": [["a"], ["b"], [], ["c"]]}
+    )
+    first, second = dataset.batches(2)
+    assert first["v"].tolist() == [[1, 2], [3, 4]]
+    assert second["v"].shape == (2, 1)
+    assert first["s"].shape == (2, 1)
+    assert second["s"].tolist() == [[], ["c"]]
+
+
+def test_columns_that_cannot_be_read_are_left_out_and_named(tmp_path: Path) -> None:
+    dataset = dataset_of(
+        tmp_path, {"a": [1], "n": pa.nulls(1), "t": pa.array([1], pa.time64("us"))}
+    )
+    assert dataset.schema.names == ("a",)
+    assert set(dataset.left_out) == {"n", "t"}
+    assert dataset.left_out["t"] == pa.time64("us")
+
+
+def test_names_with_dots_are_names(tmp_path: Path) -> None:
+    table = pa.table({"a.b": [1], "a": [{"b": 2}], "": [3], "c.": [[4]]}).select(["a.b", "a", "c."])
+    dataset = dataset_of(tmp_path, table)
+    assert dataset.to_table().to_pylist() == [{"a.b": 1, "a": {"b": 2}, "c.": [4]}]
+    assert dataset.to_table(["a.b"]).to_pylist() == [{"a.b": 1}]
+    assert dataset.to_table(["a"]).to_pylist() == [{"a": {"b": 2}}]
+
+
+def test_integers_with_nulls_are_floats_throughout(tmp_path: Path) -> None:
+    dataset = dataset_of(tmp_path, {"x": [1, 2, None, 4]}, row_group_size=2)
+    assert dataset.schema["x"].null_count == 1
+    first, second = dataset.batches(2)
+    assert first["x"].dtype == second["x"].dtype == np.float64
+
+
+def test_without_statistics_each_row_group_decides(tmp_path: Path) -> None:
+    columns = {"x": [2**60 + 1, 2, None, 4], "b": [True, False, None, True]}
+    dataset = dataset_of(tmp_path, columns, row_group_size=2, write_statistics=False)
+    assert not dataset.schema["x"].origin.counts_nulls
+    rows = np.arange(2)
+    first, second = (to_numpy(dataset.shard(n).read(rows, "xb"), dataset.schema) for n in (0, 1))
+    assert first["x"].dtype == np.int64
+    assert first["b"].dtype == np.bool_
+    assert repr(second["x"].tolist()) == "[nan, 4.0]"
+    assert repr(second["b"].tolist()) == "[nan, 1.0]"
+    (whole,) = dataset.batches(4)
+    assert repr(whole["x"].tolist()[1:]) == "[2.0, nan, 4.0]"
+    assert dataset.to_table().to_pydict() == columns
+
+
+def test_files_with_columns_in_another_order_or_narrower(tmp_path: Path) -> None:
+    a, b = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    pq.write_table(pa.table({"x": pa.array([1], pa.int32()), "y": ["a"], "z": [0.5]}), a)
+    other = {
+        "z": pa.array([1.5], pa.float32()),
+        "y": pa.array(["b"]).dictionary_encode(),
+        "x": pa.array([2], pa.int64()),
+    }
+    pq.write_table(pa.table(other), b)
+    dataset = open_parquet(str(tmp_path))
+    assert dataset.to_table().to_pydict() == {"x": [1, 2], "y": ["a", "b"], "z": [0.5, 1.5]}
+    assert batch_of(dataset)["x"].dtype == np.int64
+
+
+def test_a_column_without_any_value_takes_the_type_that_it_has_elsewhere(tmp_path: Path) -> None:
+    pq.write_table(
+        pa.table({"x": pa.nulls(2), "v": pa.array([[], []], pa.list_(pa.null()))}),
+        tmp_path / "a.parquet",
+    )
+    pq.write_table(pa.table({"x": ["b"], "v": [[1]]}), tmp_path / "b.parquet")
+    dataset = open_parquet(str(tmp_path))
+    assert dataset.to_table().to_pydict() == {"x": [None, None, "b"], "v": [[], [], [1]]}
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ({"y": [1]}, r"b\.parquet has no column 'x', which .*a\.parquet has, of type int64"),
+        ({"x": [1], "y": [1]}, r"a\.parquet has no column 'y', which .*b\.parquet has"),
+        ({"x": ["1"]}, r"'x' is string in .*b\.parquet and int64 in .*a\.parquet"),
+        ({"x": [0.5]}, r"'x' is double in .*b\.parquet and int64 in .*a\.parquet"),
+    ],
+)
+def test_files_that_differ_are_refused(other: dict[str, Any], message: str, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table(other), tmp_path / "b.parquet")
+    with pytest.raises(CorruptDatasetError, match=message):
+        open_parquet(str(tmp_path))
