@@ -10,23 +10,67 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mdstorm._datasets.convert import convert
+    from mdstorm._drop_in.install import install_as_petastorm
     from mdstorm.errors import NoDataAvailableError
+    from mdstorm.reader import make_batch_reader, make_reader
     from mdstorm.transform import TransformSpec
 
-__all__ = ["NoDataAvailableError", "TransformSpec", "__version__"]
+__all__ = [
+    "NoDataAvailableError",
+    "TransformSpec",
+    "__version__",
+    "convert",
+    "install_as_petastorm",
+    "make_batch_reader",
+    "make_reader",
+]
 
 __version__ = "0.1.0"
 
-_HOMES = {"NoDataAvailableError": "mdstorm.errors", "TransformSpec": "mdstorm.transform"}
+_HOMES = {
+    "NoDataAvailableError": "errors",
+    "TransformSpec": "transform",
+    "convert": "_datasets.convert",
+    "install_as_petastorm": "_drop_in.install",
+    "make_batch_reader": "reader",
+    "make_reader": "reader",
+}
+
+#: Modules that are attributes of the package without an import of their own, as in Petastorm.
+_MODULES = frozenset(
+    {
+        "cache",
+        "codecs",
+        "errors",
+        "etl",
+        "fs_utils",
+        "generator",
+        "local_disk_cache",
+        "ngram",
+        "predicates",
+        "pytorch",
+        "reader",
+        "selectors",
+        "spark",
+        "spark_utils",
+        "test_util",
+        "tf_utils",
+        "transform",
+        "unischema",
+        "utils",
+        "weighted_sampling_reader",
+    }
+)
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    if name in ("errors", "spark", "transform"):
+        return getattr(importlib.import_module(f"mdstorm.{_HOMES[name]}"), name)
+    if name in _MODULES:
         return importlib.import_module(f"mdstorm.{name}")
     raise AttributeError(f"module 'mdstorm' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -8,13 +8,27 @@
     ├── NotADataFrameError         also TypeError, AttributeError
     ├── NotOnDriverError           also RuntimeError
     ├── NoMatchingFieldsError      also ValueError, RuntimeError
-    └── UnsupportedArgumentError   also NotImplementedError
+    ├── UnsupportedArgumentError   also NotImplementedError
+    ├── PetastormImportedError     also ImportError
+    ├── MissingModuleError         also ModuleNotFoundError
+    ├── DecodeFieldError           also RuntimeError
+    ├── PetastormMetadataError
+    │   ├── MetadataNotFoundError  also DatasetNotFoundError, hence OSError
+    │   └── UnsafePickleError      also pickle.UnpicklingError, ValueError
+    ├── PetastormMetadataGenerationError
+    ├── UnsortedTimestampsError    also NotImplementedError
+    ├── RowTransformError          a TransformError, also TypeError
+    ├── NullInRowError             also RuntimeError
+    ├── UnequalLengthsError        also RuntimeError
+    └── WorkerDiedError            also RuntimeError
 
 The others, such as `NullValueError` and `UnsupportedTypeError`, are drawn in
 `mdstorm_backend.errors`; all of them can be imported from here.
 """
 
 from __future__ import annotations
+
+from pickle import UnpicklingError
 
 from mdstorm_backend.errors import (
     ArgumentTypeError,
@@ -48,26 +62,38 @@ __all__ = [
     "CredentialsError",
     "DatasetExistsError",
     "DatasetNotFoundError",
+    "DecodeFieldError",
     "EncodingError",
     "EncodingRangeError",
     "EncodingTypeError",
     "InvalidArgumentError",
     "MDStormError",
+    "MetadataNotFoundError",
     "MissingColumnError",
     "MissingDependencyError",
+    "MissingModuleError",
     "NoDataAvailableError",
     "NoMatchingFieldsError",
     "NotADataFrameError",
     "NotOnDriverError",
+    "NullInRowError",
     "NullValueError",
+    "PetastormImportedError",
+    "PetastormMetadataError",
+    "PetastormMetadataGenerationError",
+    "RowTransformError",
     "StateMismatchError",
     "StorageError",
     "TransformError",
+    "UnequalLengthsError",
+    "UnsafePickleError",
     "UnsafeTypeError",
+    "UnsortedTimestampsError",
     "UnsupportedArgumentError",
     "UnsupportedEncodingError",
     "UnsupportedTypeError",
     "UnsupportedURLError",
+    "WorkerDiedError",
     "WriteError",
 ]
 
@@ -90,3 +116,51 @@ class NoMatchingFieldsError(MDStormError, ValueError, RuntimeError):
 
 class UnsupportedArgumentError(MDStormError, NotImplementedError):
     """An argument of Petastorm has a value that this version gives no effect."""
+
+
+class PetastormImportedError(MDStormError, ImportError):
+    """mdstorm cannot take the place of a Petastorm that was imported before."""
+
+
+class MissingModuleError(MDStormError, ModuleNotFoundError):
+    """A program imports a module of Petastorm that mdstorm does not have."""
+
+
+class DecodeFieldError(MDStormError, RuntimeError):
+    """A stored value is not what the codec of its field writes."""
+
+
+class PetastormMetadataError(MDStormError):
+    """A dataset has no metadata of Petastorm, or none that can be used."""
+
+
+class MetadataNotFoundError(PetastormMetadataError, DatasetNotFoundError):
+    """There is no dataset where metadata of Petastorm were looked for."""
+
+
+class UnsafePickleError(PetastormMetadataError, UnpicklingError, ValueError):
+    """Metadata hold a pickle that is none of Petastorm's; nothing of it was run."""
+
+
+class PetastormMetadataGenerationError(MDStormError):
+    """What was written in a ``materialize_dataset`` block did not become a dataset."""
+
+
+class UnsortedTimestampsError(MDStormError, NotImplementedError):
+    """N-grams are wanted of rows that are not sorted by their timestamps."""
+
+
+class RowTransformError(TransformError, TypeError):
+    """The function of a row reader's transform returned other fields than declared."""
+
+
+class NullInRowError(MDStormError, RuntimeError):
+    """A row for TensorFlow holds None, for which there is no tensor."""
+
+
+class UnequalLengthsError(MDStormError, RuntimeError):
+    """Arrays that TensorFlow was to get as one tensor have several lengths."""
+
+
+class WorkerDiedError(MDStormError, RuntimeError):
+    """A worker process ended while a function of the user's own ran in it."""

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+from pickle import UnpicklingError
 
 import pytest
 
@@ -15,26 +16,38 @@ BASES = {
     "CredentialsError": (PermissionError,),
     "DatasetExistsError": (FileExistsError, RuntimeError),
     "DatasetNotFoundError": (FileNotFoundError, RuntimeError),
+    "DecodeFieldError": (RuntimeError,),
     "EncodingError": (ValueError,),
     "EncodingRangeError": (ValueError, OverflowError),
     "EncodingTypeError": (ValueError, TypeError, AttributeError),
     "InvalidArgumentError": (ValueError,),
     "MDStormError": (),
+    "MetadataNotFoundError": (errors.PetastormMetadataError, FileNotFoundError),
     "MissingColumnError": (KeyError,),
     "MissingDependencyError": (ImportError,),
+    "MissingModuleError": (ModuleNotFoundError,),
     "NoDataAvailableError": (),
     "NoMatchingFieldsError": (ValueError, RuntimeError),
     "NotADataFrameError": (TypeError, AttributeError),
     "NotOnDriverError": (RuntimeError,),
+    "NullInRowError": (RuntimeError,),
     "NullValueError": (TypeError, ValueError),
+    "PetastormImportedError": (ImportError,),
+    "PetastormMetadataError": (),
+    "PetastormMetadataGenerationError": (),
+    "RowTransformError": (ValueError, TypeError),
     "StateMismatchError": (ValueError,),
     "StorageError": (OSError,),
     "TransformError": (ValueError,),
+    "UnequalLengthsError": (RuntimeError,),
+    "UnsafePickleError": (UnpicklingError, ValueError),
     "UnsafeTypeError": (ValueError,),
+    "UnsortedTimestampsError": (NotImplementedError,),
     "UnsupportedArgumentError": (NotImplementedError,),
     "UnsupportedEncodingError": (NotImplementedError,),
     "UnsupportedTypeError": (TypeError,),
     "UnsupportedURLError": (ValueError,),
+    "WorkerDiedError": (RuntimeError,),
     "WriteError": (RuntimeError,),
 }
 

@@ -5,8 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mdstorm.codecs import NdarrayCodec
 from mdstorm.errors import InvalidArgumentError
-from mdstorm.transform import TransformSpec, edit_field
+from mdstorm.transform import TransformSpec, edit_field, transform_schema
+from mdstorm.unischema import Unischema, UnischemaField
 
 
 def test_attributes_are_those_of_petastorm() -> None:
@@ -56,3 +58,59 @@ X, Y = edit_field("x", np.int32, ()), edit_field("y", np.int32, ())
 )
 def test_edited_columns_come_last(spec: dict[str, Any], columns: tuple[str, ...]) -> None:
     assert TransformSpec(**spec).columns_of(["a", "b", "c"]) == columns
+
+
+SCHEMA = Unischema(
+    "S",
+    [
+        UnischemaField("a", np.int64, (), NdarrayCodec()),
+        UnischemaField("b", np.str_, (), None, True),
+        UnischemaField("c", np.float32, (2,), NdarrayCodec()),
+    ],
+)
+
+
+@pytest.mark.parametrize(
+    ("spec", "fields"),
+    [
+        (TransformSpec(), ["a", "b", "c"]),
+        (TransformSpec(removed_fields=["b"]), ["a", "c"]),
+        (TransformSpec(edit_fields=[edit_field("a", np.int8, (3,)), X]), ["b", "c", "a", "x"]),
+        (TransformSpec(None, [edit_field("a", np.int8, ())], ["a"]), ["b", "c", "a"]),
+        (TransformSpec(selected_fields=["c", "a"]), ["c", "a"]),
+        (TransformSpec(edit_fields=[X], selected_fields=["x"]), ["x"]),
+        (TransformSpec(selected_fields=[]), []),
+    ],
+)
+def test_the_schema_after_a_transform(spec: TransformSpec, fields: list[str]) -> None:
+    found = transform_schema(SCHEMA, spec)
+    assert found._name == "S_transformed"
+    assert list(found.fields) == fields
+
+
+def test_edited_fields_have_no_codec() -> None:
+    spec = TransformSpec(edit_fields=[edit_field("a", np.int8, (3, None), nullable=True)])
+    assert tuple(transform_schema(SCHEMA, spec).a) == ("a", np.int8, (3, None), None, True)
+    assert transform_schema(SCHEMA, spec).c is SCHEMA.c
+
+
+def test_unknown_fields_are_ignored_with_a_warning() -> None:
+    with pytest.warns(UserWarning, match="remove_fields specified some field names .* 'zz'"):
+        transform_schema(SCHEMA, TransformSpec(removed_fields=["zz"]))
+    with pytest.warns(UserWarning, match="selected_fields specified some field names .* 'zz'"):
+        transform_schema(SCHEMA, TransformSpec(selected_fields=["a", "zz"]))
+
+
+def test_edited_fields_may_be_those_of_a_schema() -> None:
+    field = UnischemaField("x", np.float32, (2,), NdarrayCodec(), True)
+    spec = TransformSpec(edit_fields=[field])
+    assert spec.columns_of(["a"]) == ("a", "x")
+    assert tuple(transform_schema(SCHEMA, spec).x) == ("x", np.float32, (2,), None, True)
+
+
+@pytest.mark.parametrize("field", ["x", ("x",), ("x", np.int8, None, False), (*X, None)])
+def test_edited_fields_are_whole(field: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="each is a tuple of name, NumPy type"):
+        TransformSpec(edit_fields=[field]).columns_of(["a"])
+    with pytest.raises(InvalidArgumentError, match="each is a tuple of name, NumPy type"):
+        transform_schema(SCHEMA, TransformSpec(edit_fields=[field]))

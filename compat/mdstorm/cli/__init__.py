@@ -18,10 +18,14 @@ __all__ = ["main"]
 
 #: Sub-commands, each in a module of its name with a command of its name, and what they do.
 _COMMANDS = {
+    "audit": "Say what of Petastorm is used where.",
     "cache": "List or clear the local copies of remote shards.",
+    "convert": "Convert Parquet, or a dataset of Petastorm, to MDS.",
     "head": "Show the first rows of a dataset.",
     "inspect": "Describe a dataset: columns, shards, sizes.",
+    "migrate": "Rewrite code that uses Petastorm.",
     "reindex": "Rebuild the index of a dataset from its shards.",
+    "run": "Run a program written for Petastorm on mdstorm.",
     "verify": "Check every file and every value of a dataset.",
 }
 

@@ -10,7 +10,13 @@ import click
 
 from mdstorm_backend.index import INDEX_NAME
 
-__all__ = ["dataset_argument", "format_option", "storage_option"]
+__all__ = [
+    "columns_option",
+    "dataset_argument",
+    "dtype_option",
+    "format_option",
+    "storage_option",
+]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -32,6 +38,20 @@ format_option = click.option(
     show_default=True,
     help="What is written to the standard output.",
 )
+
+
+def columns_option(help_: str) -> Callable[[_Function], _Function]:
+    """Give a command the argument `columns`: a list of names, or None."""
+    return click.option("--columns", metavar="NAMES", callback=_names, help=help_)
+
+
+def dtype_option(help_: str) -> Callable[[_Function], _Function]:
+    """Give a command the argument `dtype` for floating-point numbers."""
+    return click.option("--dtype", type=click.Choice(["float32", "float64"]), help=help_)
+
+
+def _names(ctx: click.Context, parameter: click.Parameter, text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",")]
 
 
 def storage_option(function: _Function) -> _Function:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from mdstorm.cli._options import dataset_argument, format_option, storage_option
+from mdstorm.cli._options import columns_option, dataset_argument, format_option, storage_option
 from mdstorm.cli._output import write_json, write_table
 from mdstorm_backend.maintenance.head import head as head_of_dataset
 
@@ -21,18 +21,17 @@ _LONGEST = 60
 @click.option(
     "-n", "rows", type=click.IntRange(min=0), default=5, show_default=True, help="Rows to show."
 )
-@click.option("--columns", help="Names of the columns to show, separated by commas.")
+@columns_option("Names of the columns to show, separated by commas.")
 @storage_option
 @format_option
 def head(
-    url: str, rows: int, columns: str | None, storage_options: dict[str, Any], format_: str
+    url: str, rows: int, columns: list[str] | None, storage_options: dict[str, Any], format_: str
 ) -> None:
     """Show the first rows of the dataset at URL.
 
     As JSON, binary values, images and pickles are the stored bytes in base64.
     """
-    names = None if columns is None else [name.strip() for name in columns.split(",")]
-    found = head_of_dataset(url, rows, columns=names, storage_options=storage_options)
+    found = head_of_dataset(url, rows, columns=columns, storage_options=storage_options)
     if format_ == "json":
         write_json(found.to_json())
         return

@@ -7,7 +7,13 @@ from typing import Any
 import click
 
 from mdstorm.cli._errors import PROBLEMS_FOUND
-from mdstorm.cli._options import dataset_argument, format_option, storage_option
+from mdstorm.cli._options import (
+    columns_option,
+    dataset_argument,
+    dtype_option,
+    format_option,
+    storage_option,
+)
 from mdstorm.cli._output import counted, human_bytes, progress, write_json, write_table
 from mdstorm_backend.maintenance.verify import verify as verify_dataset
 
@@ -17,6 +23,9 @@ __all__ = ["verify"]
 @click.command()
 @dataset_argument
 @click.option("--quick", is_flag=True, help="Look only at whether the files are there, and sizes.")
+@click.option("--against", metavar="SRC", help="Compare the rows with those of SRC, in any order.")
+@columns_option("With --against: names of the columns to compare, separated by commas.")
+@dtype_option("With --against: what floating-point numbers of SRC were converted to.")
 @click.option("--threads", type=click.IntRange(min=1), help="Shards to check at a time.")
 @storage_option
 @format_option
@@ -25,14 +34,39 @@ def verify(
     ctx: click.Context,
     url: str,
     quick: bool,
+    against: str | None,
+    columns: list[str] | None,
+    dtype: str | None,
     threads: int | None,
     storage_options: dict[str, Any],
     format_: str,
 ) -> None:
     """Check every file and every value of the dataset at URL.
 
-    Exit code 0: it is as it was written. 1: problems were found. 3: it could not be read.
+    With --against: whether it holds the same rows as the dataset at SRC. Both may be MDS, Parquet,
+    or written by Petastorm.
+
+    Exit code 0: all is well. 1: problems, or differences, were found. 3: it could not be read.
     """
+    if against is not None:
+        if quick:
+            raise click.UsageError("--quick looks at no rows: leave it out, or --against")
+        from mdstorm.cli._against import verify_against
+
+        same = verify_against(
+            against,
+            url,
+            columns=columns,
+            dtype=dtype,
+            threads=threads,
+            storage_options=storage_options,
+            format_=format_,
+        )
+        if not same:
+            ctx.exit(PROBLEMS_FOUND)
+        return
+    if columns is not None or dtype is not None:
+        raise click.UsageError("--columns and --dtype belong to --against: name the other dataset")
     with progress("Checking shards") as on_progress:
         report = verify_dataset(
             url,

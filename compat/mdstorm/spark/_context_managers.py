@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
+from mdstorm._readers.arguments import ReaderArguments
+from mdstorm._readers.reader import Reader
+from mdstorm._readers.sources import opened
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.spark._files import open_files
-from mdstorm.spark._loader_reader import LoaderReader
-from mdstorm.spark._reader_arguments import ReaderArguments
+from mdstorm.spark._mosaic import is_mosaic_loader, make_mosaic_loader
 from mdstorm_backend.optional import require
 
 __all__ = ["TFDatasetContextManager", "TorchDatasetContextManager"]
@@ -80,7 +82,16 @@ class TorchDatasetContextManager:
         Passed on to `data_loader_fn`.
     data_loader_fn : callable or None
         Called with the keywords ``reader``, ``batch_size`` and ``shuffling_queue_capacity``; what
-        it returns is what ``with … as`` gets. None makes the default loader.
+        it returns is what ``with … as`` gets. None makes the default loader. The
+        ``StreamingDataLoader`` of MosaicML Streaming is called with a genuine
+        ``streaming.StreamingDataset`` over the same shards and the keyword ``batch_size``.
+
+    Attributes
+    ----------
+    reader : Reader or None
+        What `data_loader_fn` was given.
+    loader : object
+        What ``with … as`` gets, once it was entered.
     """
 
     def __init__(
@@ -97,23 +108,31 @@ class TorchDatasetContextManager:
         self.petastorm_reader_kwargs = petastorm_reader_kwargs
         self.shuffling_queue_capacity = shuffling_queue_capacity
         self.data_loader_fn = data_loader_fn
-        self.reader: LoaderReader | None = None
+        self.reader: Reader | None = None
         self.loader: Any = None
 
     def __enter__(self) -> Any:
-        files = self.parquet_file_url_list
-        if self.data_loader_fn is None:
-            arguments = _arguments(self.petastorm_reader_kwargs, self.shuffling_queue_capacity)
-            rows = len(open_files(self._dir_url, files))
+        files, function = self.parquet_file_url_list, self.data_loader_fn
+        kwargs = self.petastorm_reader_kwargs
+        storage = {name: kwargs.get(name) for name in ("storage_options", "filesystem")}
+        dataset = open_files(self._dir_url, files, **storage)
+        if function is None or is_mosaic_loader(function):
             require("torch")
+            arguments = _arguments(self.petastorm_reader_kwargs, self.shuffling_queue_capacity)
+            if function is not None:
+                self.loader = make_mosaic_loader(function, dataset, arguments, self.batch_size)
+                return self.loader
             from mdstorm.spark._torch import make_loader
 
+            rows = len(dataset)
             self.loader = make_loader(self._dir_url, files, arguments, self.batch_size, rows)
             return self.loader
-        arguments = _arguments(self.petastorm_reader_kwargs, 0)
-        dataset = open_files(self._dir_url, files)
-        self.reader = LoaderReader(arguments.options(dataset, arguments.order()))
-        self.loader = self.data_loader_fn(
+        self.reader = Reader(
+            opened(dataset, decode=False),
+            _arguments(self.petastorm_reader_kwargs, 0),
+            batched=True,
+        )
+        self.loader = function(
             reader=self.reader,
             batch_size=self.batch_size,
             shuffling_queue_capacity=self.shuffling_queue_capacity,
@@ -129,7 +148,7 @@ class TorchDatasetContextManager:
         if self.reader is not None:
             self.reader.stop()
             self.reader.join()
-        elif self.loader is not None:
+        elif self.data_loader_fn is None and self.loader is not None:
             self.loader.close()
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mdstorm.spark._identity import Identity
 from mdstorm_backend.index import INDEX_NAME
@@ -16,17 +16,45 @@ from mdstorm_backend.storage import Location
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["find_or_convert", "forget"]
+__all__ = ["CachedDataFrameMeta", "find_or_convert", "forget"]
 
 
 @dataclass(frozen=True)
-class _Conversion:
-    dir_url: str
-    #: The frame itself where a plan can be compared; None on Spark Connect.
-    frame: DataFrame | None
+class CachedDataFrameMeta:
+    """A conversion that this process remembers.
+
+    Attributes
+    ----------
+    row_group_size : int
+        Largest size of a shard in bytes.
+    compression_codec : str or None
+        The compression of its shards.
+    dtype : str or None
+        What floating-point columns became.
+    parent_cache_dir_url, cache_dir_url : str
+        Where copies are kept, and the copy itself.
+    frame : pyspark.sql.DataFrame or None
+        The frame itself where a plan can be compared; None on Spark Connect.
+
+    Notes
+    -----
+    The attributes, but for `frame`, are those of Petastorm's class of this name.
+    """
+
+    row_group_size: int
+    compression_codec: str | None
+    dtype: str | None
+    parent_cache_dir_url: str
+    cache_dir_url: str
+    frame: DataFrame | None = None
+
+    @property
+    def df_plan(self) -> Any:
+        """The analyzed plan of the frame, an object of the JVM; None on Spark Connect."""
+        return None if self.frame is None else self.frame._jdf.queryExecution().analyzed()
 
 
-_conversions: dict[str, _Conversion] = {}
+_conversions: dict[str, CachedDataFrameMeta] = {}
 #: Held through the look-up and the conversion: equal frames in several threads are written once.
 _lock = threading.RLock()
 
@@ -35,6 +63,7 @@ def find_or_convert(
     df: DataFrame,
     identity: Identity,
     parent_dir_url: str,
+    options: Mapping[str, Any],
     convert: Callable[[], str],
     cache_key: str | None = None,
 ) -> str:
@@ -48,6 +77,8 @@ def find_or_convert(
         Its identity, parent directory and options included.
     parent_dir_url : str
         Where copies, and the notes of named ones, are kept.
+    options : mapping
+        ``shard_size``, ``compression`` and ``dtype`` of the conversion, to be remembered.
     convert : callable
         Writes the frame and returns the URL.
     cache_key : str, optional
@@ -58,7 +89,14 @@ def find_or_convert(
         dir_url = noted or _remembered(identity, df) or convert()
         if cache_key and dir_url != noted:
             _write_note(parent_dir_url, cache_key, identity, dir_url)
-        _conversions[identity.content] = _Conversion(dir_url, df if hasattr(df, "_jdf") else None)
+        _conversions[identity.content] = CachedDataFrameMeta(
+            options["shard_size"],
+            options["compression"],
+            options["dtype"],
+            parent_dir_url,
+            dir_url,
+            df if hasattr(df, "_jdf") else None,
+        )
         return dir_url
 
 
@@ -66,15 +104,15 @@ def forget(dir_url: str) -> None:
     """Forget the conversion that wrote `dir_url`."""
     with _lock:
         for content, conversion in list(_conversions.items()):
-            if conversion.dir_url == dir_url:
+            if conversion.cache_dir_url == dir_url:
                 del _conversions[content]
 
 
 def _remembered(identity: Identity, df: DataFrame) -> str | None:
     """Return the copy that this process has made, if it is still there."""
     found = _conversions.get(identity.content)
-    usable = found and _exists(found.dir_url) and _same_plan(found.frame, df)
-    return found.dir_url if found and usable else None
+    usable = found and _exists(found.cache_dir_url) and _same_plan(found.frame, df)
+    return found.cache_dir_url if found and usable else None
 
 
 def _exists(dir_url: str) -> bool:

@@ -2,25 +2,65 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Any
+from urllib.parse import unquote
 
-from mdstorm.errors import InvalidArgumentError
+from mdstorm.errors import (
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    UnsupportedArgumentError,
+)
+from mdstorm_backend.compression import EXTENSIONS
 from mdstorm_backend.dataset import Dataset, open_dataset
+from mdstorm_backend.parquet import ParquetDataset, open_parquet
 
 __all__ = ["open_files"]
 
+_SHARD = re.compile(rf".*\.mds(\.({EXTENSIONS}))?")
 
-def open_files(cache_dir_url: str, file_urls: Sequence[str]) -> Dataset:
+
+def open_files(
+    cache_dir_url: str,
+    file_urls: Sequence[str],
+    *,
+    storage_options: dict[str, Any] | None = None,
+    filesystem: Any = None,
+) -> Dataset | ParquetDataset:
     """Open the dataset of a converter.
+
+    Files of Parquet are read in the order in which they are given, any part of a dataset will do,
+    and they have no partition columns.
+
+    Parameters
+    ----------
+    cache_dir_url : str
+        Directory of the dataset.
+    file_urls : sequence of str
+        Its files.
+    storage_options : dict, optional
+        Arguments of the fsspec file system.
+    filesystem : object, optional
+        A file system of fsspec or pyarrow, which goes before both; for Parquet files alone.
 
     Raises
     ------
     InvalidArgumentError
-        If the files are not all of its shards: reading a part of a dataset is not supported.
+        If the files are shards, and not all of their dataset.
     DatasetNotFoundError
         If it is gone.
     """
-    dataset = open_dataset(cache_dir_url)
+    if file_urls and not any(map(_SHARD.fullmatch, file_urls)):
+        return _open_parquet(
+            list(file_urls), storage_options=storage_options, filesystem=filesystem
+        )
+    if filesystem is not None:
+        raise UnsupportedArgumentError(
+            "filesystem= reads Parquet files, and these are MDS shards: leave it out, and give "
+            "what their storage needs with storage_options"
+        )
+    dataset = open_dataset(cache_dir_url, storage_options=storage_options)
     if set(file_urls) != set(dataset.file_urls):
         raise InvalidArgumentError(
             f"{len(set(file_urls))} file URLs are given, and the dataset at {dataset.url} has "
@@ -28,3 +68,14 @@ def open_files(cache_dir_url: str, file_urls: Sequence[str]) -> Dataset:
             "cannot be read: give the URLs of all shards, as converter.file_urls has them"
         )
     return dataset
+
+
+def _open_parquet(file_urls: list[str], **storage: Any) -> ParquetDataset:
+    """Open files whose URLs are spelled as they are, or percent-encoded as Spark does it."""
+    try:
+        return open_parquet(file_urls, **storage)
+    except DatasetNotFoundError:
+        decoded = [unquote(url) for url in file_urls]
+        if decoded == file_urls:
+            raise
+        return open_parquet(decoded, **storage)

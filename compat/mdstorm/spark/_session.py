@@ -7,7 +7,8 @@ import uuid
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
-from mdstorm.errors import NotADataFrameError, NotOnDriverError, UnsupportedArgumentError
+from mdstorm.errors import NotADataFrameError, NotOnDriverError
+from mdstorm_backend.optional import require
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,24 +30,22 @@ def check_driver() -> None:
 
 
 def session_of(df: Any) -> SparkSession:
-    """Return the session of a DataFrame, classic or Connect.
+    """Return the session of a DataFrame, classic or Connect; for a path that of the process.
 
     Raises
     ------
-    UnsupportedArgumentError
-        If `df` is a path.
     NotADataFrameError
-        If it is anything else.
+        If `df` is anything else.
     """
     if isinstance(df, str):
-        raise UnsupportedArgumentError(
-            f"make_spark_converter({df!r}): a path instead of a DataFrame is not supported in this "
-            "version. Read it first: make_spark_converter(spark.read.parquet(path))"
-        )
+        require("pyspark")
+        from pyspark.sql import SparkSession
+
+        return SparkSession.builder.getOrCreate()
     if not hasattr(df, "sparkSession") or not hasattr(df, "mapInArrow"):
         raise NotADataFrameError(
             f"{type(df).__name__!r} object has no attribute '_jdf': make_spark_converter needs a "
-            "Spark DataFrame. Make one with spark.createDataFrame(…)"
+            "Spark DataFrame, or the path of data. Make one with spark.createDataFrame(…)"
         )
     return cast("SparkSession", df.sparkSession)
 

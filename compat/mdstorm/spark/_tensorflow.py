@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-import datetime
-import decimal
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from mdstorm.errors import InvalidArgumentError
+from mdstorm._readers.arguments import ReaderArguments
+from mdstorm._tensorflow.fields import declared_spec
 from mdstorm.spark._files import open_files
-from mdstorm.spark._reader_arguments import ReaderArguments
-from mdstorm.transform import EditedField, TransformSpec
+from mdstorm.transform import TransformSpec
 from mdstorm_backend.frameworks.reader_options import ReaderOptions
 from mdstorm_backend.frameworks.tf_dataset import make_tf_dataset, stored_specs
 from mdstorm_backend.frameworks.tf_specs import ColumnSpec, spec_of_column
 
 __all__ = ["make_dataset"]
-
-#: NumPy types that arrive as something else; all others keep their name.
-_DTYPES = {
-    np.str_: "string",
-    np.bytes_: "string",
-    decimal.Decimal: "string",
-    np.datetime64: "int64",
-    datetime.date: "int64",
-    np.timedelta64: "int64",
-    np.uint16: "int32",
-    np.uint32: "int64",
-    np.bool_: "bool",
-}
 
 
 def make_dataset(
@@ -48,7 +31,7 @@ def make_dataset(
         return stored_specs(options) if spec is None else _transformed_specs(options, spec)
 
     return make_tf_dataset(
-        lambda: arguments.options(open_files(url, file_urls), order),
+        lambda: arguments.options(open_files(url, file_urls, **arguments.storage), order),
         batch_size=batch_size,
         prefetch=prefetch,
         specs=specs,
@@ -57,25 +40,12 @@ def make_dataset(
 
 
 def _transformed_specs(options: ReaderOptions, spec: TransformSpec) -> list[ColumnSpec]:
-    edited = {field[0]: field for field in spec.edit_fields}
+    edited = spec.edited()
     return [
-        _declared_spec(edited[name])
+        declared_spec(name, *edited[name][1:3])
         if name in edited
         else spec_of_column(options.schema[name])
         if name in options.schema
         else ColumnSpec(name, "bool")
         for name in options.delivered
     ]
-
-
-def _declared_spec(field: EditedField) -> ColumnSpec:
-    name, numpy_type, shape, _ = field
-    if numpy_type in _DTYPES:
-        return ColumnSpec(name, _DTYPES[numpy_type], tuple(shape))
-    try:
-        return ColumnSpec(name, np.dtype(numpy_type).name, tuple(shape))
-    except TypeError as error:
-        raise InvalidArgumentError(
-            f"Unknown mapping of numpy {numpy_type!r} to tensorflow dtype: declare column {name!r} "
-            "in edit_fields with a NumPy type"
-        ) from error

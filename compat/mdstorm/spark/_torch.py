@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from functools import cached_property
 
-from mdstorm.errors import InvalidArgumentError
+from mdstorm._readers.arguments import ReaderArguments
+from mdstorm._readers.batch_size import rows_of_batch
 from mdstorm.spark._files import open_files
-from mdstorm.spark._reader_arguments import ReaderArguments, check_integer
-from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.frameworks.reader_options import ReaderOptions
 from mdstorm_backend.frameworks.torch_dataset import StreamingDataset
 from mdstorm_backend.frameworks.torch_loader import StreamingDataLoader
+from mdstorm_backend.read.source import SampleSource
 
 __all__ = ["make_loader"]
 
@@ -27,9 +26,9 @@ class ConvertedDataset(StreamingDataset):
         self._arguments = arguments
 
     @cached_property
-    def dataset(self) -> Dataset:
+    def dataset(self) -> SampleSource:
         """The dataset, opened on first use."""
-        return open_files(self._url, self._file_urls)
+        return open_files(self._url, self._file_urls, **self._arguments.storage)
 
     @cached_property
     def options(self) -> ReaderOptions:
@@ -45,18 +44,11 @@ def make_loader(
     dataset_size: int,
 ) -> StreamingDataLoader:
     """Make the loader; nothing is opened before its first use."""
-    check_integer("batch_size", batch_size)
-    if not batch_size or batch_size < 1:
-        if arguments.num_epochs is None:
-            raise InvalidArgumentError(
-                f"batch_size={batch_size!r} puts all rows into one batch, and num_epochs=None "
-                "never ends: give a batch_size, or a number of epochs"
-            )
-        transformed = arguments.others.get("transform_spec") is not None
-        if arguments.is_elastic:  # where no batch spans epochs
-            batch_size = max(dataset_size, 1)
-        else:
-            # A transform may make more rows of them.
-            rows = max(dataset_size * arguments.num_epochs, 1)
-            batch_size = sys.maxsize if transformed else rows
-    return StreamingDataLoader(ConvertedDataset(url, file_urls, arguments), batch_size=batch_size)
+    rows = rows_of_batch(
+        batch_size,
+        num_epochs=arguments.num_epochs,
+        dataset_size=dataset_size,
+        is_elastic=arguments.is_elastic,
+        may_add_rows=arguments.others.get("transform_spec") is not None,
+    )
+    return StreamingDataLoader(ConvertedDataset(url, file_urls, arguments), batch_size=rows)

@@ -6,32 +6,21 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from mdstorm.spark._cache_dir import PETASTORM_CONF, parent_cache_dir
-from mdstorm.spark._codec import mds_compression
+from mdstorm._readers.arguments import DEFAULT_WORKERS, ReaderArguments
+from mdstorm.spark._cache_dir import PETASTORM_CONF
 from mdstorm.spark._context_managers import TFDatasetContextManager, TorchDatasetContextManager
-from mdstorm.spark._conversions import find_or_convert, forget
-from mdstorm.spark._deletion import (
-    delete_at_exit,
-    delete_dir,
-    keep_after_exit,
-    register_delete_dir_handler,
-)
+from mdstorm.spark._conversions import CachedDataFrameMeta, forget
+from mdstorm.spark._deletion import delete_dir, register_delete_dir_handler
 from mdstorm.spark._horovod import warn_if_inconsistent
-from mdstorm.spark._identity import identify
-from mdstorm.spark._reader_arguments import DEFAULT_WORKERS, ReaderArguments
-from mdstorm.spark._session import check_driver, directory_name, session_of
-from mdstorm_backend.dataset import open_dataset
+from mdstorm.spark._make_converter import DEFAULT_ROW_GROUP_SIZE_BYTES, make_spark_converter
 from mdstorm_backend.optional import require
-from mdstorm_backend.spark.materialize import checked_shard_size, materialize
-from mdstorm_backend.spark.type_plan import check_float_dtype, plan_types
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from mdstorm_backend.frameworks.torch_loader import StreamingDataLoader
 
 __all__ = [
     "DEFAULT_ROW_GROUP_SIZE_BYTES",
+    "CachedDataFrameMeta",
     "SparkDatasetConverter",
     "TFDatasetContextManager",
     "TorchDatasetContextManager",
@@ -39,8 +28,6 @@ __all__ = [
     "register_delete_dir_handler",
 ]
 
-#: 32 MiB, Petastorm's default, here the largest size of a shard.
-DEFAULT_ROW_GROUP_SIZE_BYTES = 32 << 20
 _DEFAULT_BATCH_SIZE = 32
 
 _logger = logging.getLogger(__name__)
@@ -49,19 +36,23 @@ _logger = logging.getLogger(__name__)
 class SparkDatasetConverter:
     """A converted DataFrame, from which loaders and TensorFlow datasets are made.
 
-    It pickles as its three attributes, and works in any process that can read the files.
+    It pickles as its three attributes, and works in any process that can read the files. It may be
+    made by hand: over an MDS dataset, or over any Parquet files.
 
     Attributes
     ----------
     cache_dir_url : str
-        URL of the MDS dataset.
+        URL of the dataset.
     file_urls : list of str
-        URLs of its shard files, in order.
+        URLs of its shards, all of them and in order, or of Parquet files.
     dataset_size : int
         Number of rows.
     """
 
     PARENT_CACHE_DIR_URL_CONF = PETASTORM_CONF
+
+    #: Whether the data are the user's own.
+    _is_given = False
 
     def __init__(self, cache_dir_url: str, file_urls: list[str], dataset_size: int) -> None:
         self.cache_dir_url = cache_dir_url
@@ -198,7 +189,13 @@ class SparkDatasetConverter:
         )
 
     def delete(self) -> None:
-        """Remove the converted copy: what mdstorm wrote, and the directory if it is then empty."""
+        """Remove the converted copy: what mdstorm wrote, and the directory if it is then empty.
+
+        A converter that was made from a path has no copy, and removes nothing.
+        """
+        if self._is_given:
+            _logger.warning("%s is no copy that a converter made: it stays", self.cache_dir_url)
+            return
         forget(self.cache_dir_url)
         delete_dir(self.cache_dir_url)
 
@@ -215,89 +212,3 @@ class SparkDatasetConverter:
         )
         warn_if_inconsistent(arguments.cur_shard, arguments.shard_count)
         return arguments
-
-
-def make_spark_converter(
-    df: DataFrame,
-    parquet_row_group_size_bytes: int | None = DEFAULT_ROW_GROUP_SIZE_BYTES,
-    compression_codec: str | None = None,
-    dtype: str | None = "float32",
-    *,
-    parent_cache_dir_url: str | None = None,
-    cache_key: str | None = None,
-    keep: bool | None = None,
-) -> SparkDatasetConverter:
-    """Write a DataFrame as MDS shards below the parent cache directory.
-
-    A frame that has been converted in this process is not written again, as long as its plan, its
-    column names and types, the files it reads and the options are the same, and the copy is there.
-
-    Parameters
-    ----------
-    df : pyspark.sql.DataFrame
-        The frame, of a classic or a Spark Connect session.
-    parquet_row_group_size_bytes : int, optional
-        Largest size of an uncompressed shard in bytes, 32 MiB by default; None or 0: 64 MiB.
-    compression_codec : str, optional
-        ``uncompressed``, ``snappy``, ``gzip``, ``bzip2``, ``lz4`` or ``deflate``.
-    dtype : {"float32", "float64", None}
-        What floating-point scalars, arrays and vectors become; None keeps them.
-    parent_cache_dir_url : str, optional
-        Directory for converted copies, before any configuration: see `parent_cache_dir`.
-    cache_key : str, optional
-        Name under which other processes find the copy: it is reused if it was written with the same
-        options from a frame with the same columns and source files. The plan is not compared.
-    keep : bool, optional
-        Whether the copy outlives this process; by default only if it has a `cache_key`.
-
-    Returns
-    -------
-    SparkDatasetConverter
-        The handle of the copy.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If no parent cache directory is configured, or `dtype` is unknown.
-    CompressionCodecError
-        If `compression_codec` is unknown.
-    UnsupportedTypeError
-        If columns cannot be stored; nothing has been written then.
-    NotADataFrameError
-        If `df` is something else.
-
-    Notes
-    -----
-    The first four parameters are those of ``petastorm.spark.make_spark_converter``.
-    """
-    check_driver()
-    session = session_of(df)
-    parent = parent_cache_dir(session, parent_cache_dir_url)
-    compression = mds_compression(compression_codec)
-    check_float_dtype(dtype)
-    plan_types(df.schema.jsonValue()["fields"], dtype)
-    options = {
-        "shard_size": checked_shard_size(parquet_row_group_size_bytes),
-        "compression": compression,
-        "dtype": dtype,
-    }
-
-    def convert() -> str:
-        if dtype is not None:
-            _logger.warning("Converting floating-point columns to %s", dtype)
-        dir_url = f"{parent}/{directory_name(session)}"
-        materialize(
-            df,
-            dir_url,
-            dtype=dtype,
-            shard_size=cast(int, options["shard_size"]),
-            compression=compression,
-        )
-        delete_at_exit(dir_url)
-        return dir_url
-
-    identity = identify(df, {**options, "parent": parent})
-    dataset = open_dataset(find_or_convert(df, identity, parent, convert, cache_key))
-    if cache_key if keep is None else keep:
-        keep_after_exit(dataset.url)
-    return SparkDatasetConverter(dataset.url, dataset.file_urls, len(dataset))

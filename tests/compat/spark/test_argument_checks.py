@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, NoMatchingFieldsError
 from mdstorm.spark import SparkDatasetConverter
 
 NOWHERE = SparkDatasetConverter("file:///nowhere", ["file:///nowhere/part.mds"], 10)
@@ -25,7 +25,6 @@ NOWHERE = SparkDatasetConverter("file:///nowhere", ["file:///nowhere/part.mds"],
         {"seed": -1},
         {"seed": 1.5},
         {"seed": "abc"},
-        {"schema_fields": "id"},
         {"schema_fields": ["("]},
         {"schema_fields": [3]},
         {"num_epochs": 0},
@@ -36,6 +35,11 @@ NOWHERE = SparkDatasetConverter("file:///nowhere", ["file:///nowhere/part.mds"],
 def test_a_value_outside_of_its_domain_is_refused(method: str, arguments: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError):
         getattr(NOWHERE, method)(**arguments)
+
+
+def test_a_text_is_no_list_of_fields() -> None:
+    with pytest.raises(NoMatchingFieldsError, match="put it in a list"):
+        NOWHERE.make_torch_dataloader(schema_fields="id")
 
 
 @pytest.mark.parametrize("method", ["make_torch_dataloader", "make_tf_dataset"])

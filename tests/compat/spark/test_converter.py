@@ -14,7 +14,6 @@ from mdstorm.errors import (
     InvalidArgumentError,
     NotADataFrameError,
     NotOnDriverError,
-    UnsupportedArgumentError,
     UnsupportedTypeError,
 )
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
@@ -141,12 +140,6 @@ def test_a_pandas_frame_is_refused_with_a_way_out() -> None:
     pandas = pytest.importorskip("pandas")
     with pytest.raises(NotADataFrameError, match=r"spark\.createDataFrame"):
         make_spark_converter(pandas.DataFrame({"x": [1]}))
-
-
-def test_a_path_is_refused_with_a_way_out() -> None:
-    with pytest.raises(UnsupportedArgumentError, match=r"spark\.read\.parquet") as caught:
-        make_spark_converter("file:///data")
-    assert isinstance(caught.value, NotImplementedError)
 
 
 class TestPickling:

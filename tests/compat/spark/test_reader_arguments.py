@@ -13,8 +13,8 @@ from mdstorm.errors import (
     ArgumentTypeError,
     InvalidArgumentError,
     NoMatchingFieldsError,
-    UnsupportedArgumentError,
 )
+from mdstorm.predicates import in_set
 from mdstorm.spark import SparkDatasetConverter
 
 MAKERS = pytest.mark.parametrize("make", ["make_torch_dataloader", "make_tf_dataset"])
@@ -53,25 +53,50 @@ def test_the_dataset_cannot_be_given_again(
 
 @MAKERS
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("arguments", "error", "message"),
     [
-        ("cache_type", "local-disk"),
-        ("filesystem", object()),
-        ("filters", [("number", "=", 4)]),
-        ("predicate", lambda row: True),
-        ("rowgroup_selector", object()),
-        ("shuffle_row_drop_partitions", 2),
-        ("storage_options", {"anon": True}),
+        ({"predicate": lambda row: True}, ValueError, "expected to be derived from PredicateBase"),
+        ({"shuffle_row_drop_partitions": 0}, ValueError, "must be an integer of at least 1"),
+        ({"cache_type": "ram"}, ValueError, "Unknown cache_type: ram"),
+        (
+            {"cache_type": "local-disk", "predicate": in_set([1], "number")},
+            RuntimeError,
+            "Local cache is not supported together with predicates",
+        ),
+        (
+            {"cache_type": "local-disk", "shuffle_row_drop_partitions": 2},
+            RuntimeError,
+            "not supported together with shuffle_row_drop_partitions > 1",
+        ),
     ],
-    ids=lambda value: value if isinstance(value, str) else "",
+    ids=["predicate", "parts", "cache", "cache and predicate", "cache and parts"],
 )
-def test_what_would_change_the_rows_is_not_ignored(
-    ten: SparkDatasetConverter, make: str, name: str, value: Any
+def test_what_petastorm_refuses_is_refused_at_once(
+    ten: SparkDatasetConverter,
+    make: str,
+    arguments: dict[str, Any],
+    error: type[Exception],
+    message: str,
 ) -> None:
-    with pytest.raises(UnsupportedArgumentError, match=rf"{make}\(\): {name}=") as caught:
-        getattr(ten, make)(**{name: value})
-    assert isinstance(caught.value, NotImplementedError)
-    assert "on the DataFrame before converting" in str(caught.value)
+    with pytest.raises(error, match=message):
+        getattr(ten, make)(**arguments)
+
+
+@with_either
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"predicate": in_set([1, 7], "number")}, [1, 7]),
+        ({"filters": [("number", ">=", 8)]}, [8, 9]),
+        ({"shuffle_row_drop_partitions": 3}, list(range(10))),
+    ],
+    ids=["predicate", "filters", "parts"],
+)
+def test_what_selects_rows_does_so(
+    ten: SparkDatasetConverter, read: Read, arguments: dict[str, Any], expected: list[int]
+) -> None:
+    (batch,) = read(ten, **arguments, **IN_ORDER)
+    assert batch["number"] == expected
 
 
 @with_either
@@ -199,9 +224,10 @@ class TestSchemaFields:
 
     @with_either
     def test_a_prefix_is_not_a_match(self, wide: SparkDatasetConverter, read: Read) -> None:
-        with pytest.raises(
-            NoMatchingFieldsError, match="No fields matching the criteria"
-        ) as caught:
+        with (
+            pytest.warns(UserWarning, match=r"schema_fields behavior has changed.*'zet'.*zeta"),
+            pytest.raises(NoMatchingFieldsError, match="No fields matching the criteria") as caught,
+        ):
             read(wide, num_epochs=1, schema_fields=["zet"])
         assert isinstance(caught.value, (RuntimeError, ValueError))
         assert "'zeta'" in str(caught.value)
@@ -230,8 +256,9 @@ class TestSchemaFields:
     def test_anything_else_is_refused(
         self, wide: SparkDatasetConverter, read: Read, fields: Any, message: str
     ) -> None:
-        with pytest.raises(InvalidArgumentError, match=message):
+        with pytest.raises(ValueError, match=message) as caught:
             read(wide, num_epochs=1, schema_fields=fields)
+        assert isinstance(caught.value, RuntimeError if fields == "zeta" else InvalidArgumentError)
 
 
 @pytest.mark.parametrize("name", ["a.b", "class", "_x", "two words"])

@@ -143,11 +143,9 @@ def test_missing_numbers_become_nan_in_pytorch_and_an_error_in_tensorflow(
         tf_x(two, returning(values))
 
 
-def test_pytorch_takes_the_type_returned_and_tensorflow_the_one_declared(
-    two: SparkDatasetConverter,
-) -> None:
+def test_the_declared_type_is_delivered(two: SparkDatasetConverter) -> None:
     spec = returning(np.array([0.5, 1.5]), np.float32)
-    assert torch_x(two, spec).dtype == torch.float64
+    assert torch_x(two, spec).dtype == torch.float32
     assert tf_x(two, spec).dtype == tf.float32
 
 
@@ -215,8 +213,9 @@ class TestShapes:
         with pytest.raises(tf.errors.OpError, match=message):
             tf_x(two, spec)
 
-    def test_one_dimension_is_not_checked_in_pytorch(self, two: SparkDatasetConverter) -> None:
-        assert torch_x(two, returning([np.ones(2)] * 2, np.float64, (3,))).shape == (2, 2)
+    def test_one_dimension_is_checked_like_several(self, two: SparkDatasetConverter) -> None:
+        with pytest.raises(TransformError, match=r"field x must be the shape \(3,\), found \(2,\)"):
+            torch_x(two, returning([np.ones(2)] * 2, np.float64, (3,)))
 
 
 @pytest.mark.parametrize("dtype", [object(), "no such type"], ids=["object", "text"])

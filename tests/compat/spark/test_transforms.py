@@ -1,5 +1,6 @@
 """A `TransformSpec` at work: what the function sees, and what may come out of it."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -199,3 +200,12 @@ def test_a_state_continues_within_a_transformed_shard(ten: SparkDatasetConverter
     second = ten.make_torch_dataloader(**arguments)
     second.load_state_dict(first.state_dict())
     assert torch.cat([batch["number"] for batch in second]).tolist() == [4, 5, 7, 8]
+
+
+@with_either
+def test_a_transform_runs_in_processes_where_asked_for(
+    ten: SparkDatasetConverter, read: Read
+) -> None:
+    spec = TransformSpec(lambda frame: frame.assign(number=os.getpid()))
+    batches = read(ten, transform_spec=spec, reader_pool_type="process", **IN_ORDER)
+    assert os.getpid() not in {pid for batch in batches for pid in batch["number"]}

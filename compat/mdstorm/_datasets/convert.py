@@ -1,0 +1,233 @@
+"""`convert`: existing Parquet, or a dataset that Petastorm wrote, becomes MDS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from mdstorm._datasets.metadata_keys import UNISCHEMA_EXTRA
+from mdstorm._datasets.petastorm_source import stored_unischema, with_declared_partitions
+from mdstorm._datasets.petastorm_to_mds import mds_plan
+from mdstorm._datasets.schema_json import unischema_to_json
+from mdstorm.errors import DatasetExistsError, InvalidArgumentError
+from mdstorm.unischema import Unischema
+from mdstorm_backend.commit import MARKER_NAME, remove_dataset
+from mdstorm_backend.convert import convert_parquet
+from mdstorm_backend.convert.piece_writer import Recode
+from mdstorm_backend.convert.plan import chosen_fields, plan_parquet
+from mdstorm_backend.dataset import Dataset
+from mdstorm_backend.index import INDEX_NAME
+from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.schema import Schema
+from mdstorm_backend.spark.materialize import materialize
+from mdstorm_backend.spark.session import session_conf, spark_url
+from mdstorm_backend.spark.type_plan import check_float_dtype
+from mdstorm_backend.storage import Location, normalize_url
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["convert"]
+
+#: Spark would make dates and fractions of the names of directories, which are texts here.
+_PARTITIONS_AS_TEXTS = {"spark.sql.sources.partitionColumnTypeInference.enabled": "false"}
+
+
+def convert(
+    source: str,
+    url: str,
+    *,
+    columns: Sequence[str] | None = None,
+    dtype: str | None = None,
+    shard_size: int | None = None,
+    compression: str | None = None,
+    hashes: Iterable[str] = (),
+    overwrite: bool = False,
+    spark: SparkSession | None = None,
+    storage_options: dict[str, Any] | None = None,
+    workers: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    resume: bool = True,
+) -> Dataset:
+    """Convert Parquet files, or a dataset that Petastorm wrote, to an MDS dataset.
+
+    Values, types and nulls stay as they are, unless `dtype` says otherwise; Hive partitions become
+    columns. The fields of a Petastorm dataset are stored decoded, images as the files they are, and
+    its schema goes along.
+
+    Without Spark the rows keep their order, memory is bounded, and a conversion that was
+    interrupted goes on where it was when it is run again. With Spark the executors read and write,
+    the order of the rows is Spark's, and nothing is resumed.
+
+    Parameters
+    ----------
+    source : str
+        Directory or file of Parquet: a URL or a local path.
+    url : str
+        Directory for the MDS dataset, which must not hold one yet.
+    columns : sequence of str, optional
+        Columns to convert, in this order; all of them by default.
+    dtype : {"float32", "float64", None}
+        What floating-point scalars and the elements of arrays become; None keeps them.
+    shard_size : int, optional
+        Largest size of an uncompressed shard in bytes; 64 MiB if None or 0, at most 4 GiB.
+    compression : str, optional
+        ``"zstd"``, ``"gz"``, ``"bz2"``, ``"br"`` or ``"snappy"``, with an optional ``":level"``.
+    hashes : iterable of str
+        Hashes that the index is to hold of every file: unique and in sorted order.
+    overwrite : bool
+        First remove the dataset that mdstorm wrote to `url`, if there is one.
+    spark : pyspark.sql.SparkSession, optional
+        Session that converts, classic or Connect.
+    storage_options : dict, optional
+        Arguments of the fsspec file systems of both URLs. With `spark` they are those of `url`
+        alone, without credentials: Spark reads with its own configuration.
+    workers : int, optional
+        Threads, without Spark; by default one per CPU core, at most 8.
+    progress : callable, optional
+        Called with the rows that are converted and with all there are, without Spark.
+    resume : bool
+        Go on with what an earlier run has finished, and keep what is finished if this one is
+        interrupted. False starts anew.
+
+    Returns
+    -------
+    Dataset
+        The dataset, opened.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        If columns cannot be stored; raised before anything is written and names all of them.
+    MissingColumnError
+        If one of `columns` is not there.
+    DatasetNotFoundError, CorruptDatasetError
+        If there is no Parquet, or it is damaged.
+    DatasetExistsError
+        If there is a dataset at `url`, or a part of another conversion.
+    WriteError
+        If the dataset cannot be written.
+    InvalidArgumentError
+        If an argument is outside its domain.
+    """
+    check_float_dtype(dtype)
+    target = Location.of(url, storage_options)
+    if f"{target.url}/".startswith(f"{normalize_url(source)}/"):
+        raise InvalidArgumentError(
+            f"{target.url} is, or lies in, the directory that is converted: choose another one"
+        )
+    parquet = open_parquet(source, storage_options=storage_options)
+    unischema = stored_unischema(parquet)
+    if unischema is not None:
+        parquet = with_declared_partitions(parquet, unischema)
+    plan = _plan(parquet, unischema, columns, dtype)
+    if target.exists(INDEX_NAME):
+        _remove_dataset(target, overwrite)
+    options: dict[str, Any] = {
+        "plan": plan.schema,
+        "recode": plan.recode,
+        "extra": plan.extra,
+        "shard_size": shard_size,
+        "compression": compression,
+        "hashes": tuple(hashes),
+        "storage_options": storage_options,
+    }
+    if spark is not None:
+        return _with_spark(spark, source, parquet, plan, target.url, options)
+    return convert_parquet(
+        parquet,
+        target.url,
+        columns=plan.read,
+        workers=workers,
+        progress=progress,
+        resume=resume,
+        **options,
+    )
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is read, and how it is stored."""
+
+    read: list[str]
+    schema: Schema
+    recode: Recode | None
+    extra: Mapping[str, Any]
+
+
+def _plan(
+    parquet: ParquetDataset,
+    unischema: Unischema | None,
+    columns: Sequence[str] | None,
+    dtype: str | None,
+) -> _Plan:
+    fields = chosen_fields(parquet.arrow_schema, columns)
+    if unischema is None:
+        return _Plan(fields.names, plan_parquet(fields, dtype), None, {})
+    if dtype is not None:
+        raise InvalidArgumentError(
+            f"{parquet.url} was written by Petastorm, and its schema states the dtypes: convert it "
+            "without dtype"
+        )
+    planned = mds_plan(unischema, parquet)
+    schema: Schema = planned.schema
+    recode: Recode = planned.recode
+    if columns is not None:
+        schema, recode = schema.select(columns), _Selected(recode, columns)
+        kept = [unischema.fields[name] for name in columns if name in unischema.fields]
+        unischema = unischema.create_schema_view(kept)
+    extra = {UNISCHEMA_EXTRA: unischema_to_json(unischema)}
+    return _Plan(parquet.arrow_schema.names, schema, recode, extra)
+
+
+class _Selected:
+    """Some columns of what another function makes of a batch."""
+
+    def __init__(self, recode: Recode, columns: Sequence[str]) -> None:
+        self._recode = recode
+        self._columns = list(columns)
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return self._recode(batch).select(self._columns)
+
+
+def _remove_dataset(target: Location, overwrite: bool) -> None:
+    """Remove the dataset in a directory, if mdstorm has written it and it is to be replaced."""
+    if not overwrite:
+        raise DatasetExistsError(
+            f"{target.url} already holds a dataset. Choose another directory, or replace it with "
+            "overwrite=True (--overwrite)"
+        )
+    if not target.exists(MARKER_NAME):
+        raise DatasetExistsError(
+            f"{target.url} holds a dataset that neither a converter nor `mdstorm convert` has "
+            "written, so it is not replaced: remove it yourself, or choose another directory"
+        )
+    remove_dataset(target)
+
+
+def _with_spark(
+    spark: SparkSession,
+    source: str,
+    parquet: ParquetDataset,
+    plan: _Plan,
+    url: str,
+    options: dict[str, Any],
+) -> Dataset:
+    with session_conf(spark, _PARTITIONS_AS_TEXTS):
+        frame = spark.read.parquet(spark_url(normalize_url(source)))
+        return materialize(_selected(frame, parquet, plan.read), url, **options)
+
+
+def _selected(frame: DataFrame, parquet: ParquetDataset, names: Sequence[str]) -> DataFrame:
+    """Return the columns as they are without Spark: in that order, partitions in these types."""
+    from pyspark.sql.functions import col
+
+    quoted = {name: col("`" + name.replace("`", "``") + "`") for name in names}
+    for name in parquet.partition_columns:
+        if name in quoted and pa.types.is_integer(parquet.arrow_schema.field(name).type):
+            quoted[name] = quoted[name].cast("long").alias(name)
+    return frame.select(*quoted.values())

@@ -1,0 +1,203 @@
+"""How the stored columns of a dataset become the fields of its Unischema, a column at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mdstorm._datasets.npy_arrays import Shape, decode_npy
+from mdstorm._datasets.npz_arrays import inflate_npz
+from mdstorm._transforms.cast_scalars import cast_scalars
+from mdstorm.codecs import (
+    CompressedImageCodec,
+    CompressedNdarrayCodec,
+    NdarrayCodec,
+    ScalarCodec,
+)
+from mdstorm.unischema import UnischemaField
+from mdstorm_backend.batch import Values
+from mdstorm_backend.encodings import ARRAY_DTYPES, parse_encoding
+from mdstorm_backend.frameworks.formats import column_to_numpy, objects
+from mdstorm_backend.schema import Column
+from mdstorm_backend.spark_types import SparkType
+
+__all__ = ["DecodedField", "array_column", "decoded_field"]
+
+#: From values as stored, nulls exact, to what the reading core delivers for the field.
+Decode: TypeAlias = Callable[[Values], Values]
+
+#: Codecs whose values are decoded a column at a time; subclasses may do anything.
+_KNOWN = {type(None), CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec, ScalarCodec}
+
+_IMAGE_ENCODINGS = {"jpeg": "jpeg", "jpg": "jpeg", "jpe": "jpeg"}
+_BOOLEANS: SparkType = {"type": "array", "elementType": "boolean", "containsNull": False}
+#: Scalars: kind of the dtype → encoding and Spark type; numbers are encoded as their dtype.
+_SCALARS: dict[str, tuple[str, SparkType]] = {
+    "b": ("uint8", "boolean"),
+    "S": ("bytes", "binary"),
+    "U": ("str", "string"),
+}
+
+
+@dataclass(frozen=True)
+class DecodedField:
+    """A field, and the way from the stored values to it.
+
+    Attributes
+    ----------
+    column : Column
+        The field as a column of the reading core.
+    decode : callable or None
+        Makes its values; None where the stored ones are it.
+    """
+
+    column: Column
+    decode: Decode | None
+
+
+def decoded_field(field: UnischemaField, stored: Column) -> DecodedField:
+    """Plan how a field is decoded.
+
+    Parameters
+    ----------
+    field : UnischemaField
+        The field.
+    stored : Column
+        The column that holds it, of a Parquet file or of an MDS dataset.
+    """
+    column, codec = replace(stored, nullable=bool(field.nullable)), type(field.codec)
+    if codec not in _KNOWN:
+        return _by_codec(field, column)
+    if stored.is_array:
+        return _arrays_of_numbers(field, column)
+    kind = parse_encoding(stored.encoding).kind
+    if codec is CompressedImageCodec:
+        encoding = _IMAGE_ENCODINGS.get(field.codec.image_codec, "png")
+        is_image = kind in ("png", "jpeg")
+        image = column if is_image else replace(column, encoding=encoding, spark_type=None)
+        return DecodedField(image, None)
+    if codec is NdarrayCodec or codec is CompressedNdarrayCodec:
+        # Those of no dimensions are stored in MDS as what they are.
+        return _files_of_arrays(field, column) if kind == "bytes" else DecodedField(column, None)
+    return _scalars(field, column)
+
+
+def array_column(column: Column, dtype: np.dtype[Any], shape: Shape) -> Column:
+    """Return the column as one of arrays, or of scalars for no dimensions."""
+    if dtype.name not in ARRAY_DTYPES and dtype.kind != "b":
+        return replace(column, encoding="bytes", spark_type=None)
+    stored = "uint8" if dtype.kind == "b" else dtype.name
+    if not shape:
+        return replace(column, encoding=stored, spark_type="boolean" if dtype.kind == "b" else None)
+    general = replace(column, encoding=f"ndarray:{stored}", spark_type=None, length=None)
+    if len(shape) == 1:
+        spark_type = _BOOLEANS if dtype.kind == "b" else None
+        return replace(general, spark_type=spark_type, length=shape[0])
+    if None in shape or 0 in shape:
+        return general
+    return replace(general, encoding=f"{general.encoding}:{','.join(map(str, shape))}")
+
+
+def _files_of_arrays(field: UnischemaField, column: Column) -> DecodedField:
+    dtype = np.dtype(field.numpy_dtype)
+    inflate = inflate_npz if type(field.codec) is CompressedNdarrayCodec else _unchanged
+    has_nulls = column.null_count > 0
+
+    def decode(values: Values) -> Values:
+        return decode_npy(inflate(values), dtype, field.shape, has_nulls=has_nulls)
+
+    return DecodedField(array_column(column, dtype, field.shape), decode)
+
+
+def _unchanged(values: pa.Array) -> pa.Array:
+    return values
+
+
+def _arrays_of_numbers(field: UnischemaField, column: Column) -> DecodedField:
+    """Stored as arrays: by our own writer, or by Spark without a codec."""
+    dtype = np.dtype(field.numpy_dtype)
+    stored = parse_encoding(column.encoding)
+    if dtype.kind not in "biuf" or not field.shape:
+        return DecodedField(column, None)
+    is_bool = column.spark_type is not None and pa.types.is_boolean(column.arrow_type.value_type)
+    is_same = stored.dtype == dtype or (is_bool and dtype.kind == "b")
+    if len(field.shape) == 1:
+        if is_same:
+            return DecodedField(column, None)
+        target = array_column(column, dtype, (column.length,))
+        return DecodedField(target, partial(_cast_arrays, dtype=dtype))
+    if is_same and not column.null_count:
+        return DecodedField(column, None)
+    return DecodedField(column, partial(_shaped, dtype=dtype, shape=stored.shape))
+
+
+def _cast_arrays(values: Values, dtype: np.dtype[Any]) -> Values:
+    if not isinstance(values, np.ndarray):
+        return values.cast(pa.list_(pa.from_numpy_dtype(dtype)))
+    if values.dtype == object:
+        return objects([None if row is None else row.astype(dtype) for row in values])
+    return values.astype(dtype)
+
+
+def _shaped(values: Values, dtype: np.dtype[Any], shape: tuple[int, ...] | None) -> Values:
+    """Give arrays of several dimensions what the core does not keep: bool, and shapes at nulls."""
+    if isinstance(values, np.ndarray) or shape is None:
+        return _cast_arrays(values, dtype)
+    rows = column_to_numpy(values, None)
+    return objects([None if row is None else row.reshape(shape).astype(dtype) for row in rows])
+
+
+def _scalars(field: UnischemaField, column: Column) -> DecodedField:
+    if field.numpy_dtype is Decimal:
+        if column.encoding == "str_decimal":
+            return DecodedField(column, None)
+        texts = replace(column, encoding="str_decimal", spark_type=None)
+        return DecodedField(texts, lambda values: pa.array(values).cast(pa.string()))
+    dtype = np.dtype(field.numpy_dtype)
+    if field.shape or dtype.kind not in "biufSUM" or column.is_late or column.is_nested:
+        return DecodedField(column, None)
+    if dtype.kind == "M":
+        is_time = pa.types.is_date(column.arrow_type) or pa.types.is_timestamp(column.arrow_type)
+        target = (
+            column if is_time else replace(column, encoding="int64", spark_type="timestamp_ntz")
+        )
+    else:
+        encoding, spark_type = _SCALARS.get(dtype.kind, (dtype.name, None))
+        target = replace(column, encoding=encoding, spark_type=spark_type)
+    if target.arrow_type == column.arrow_type:
+        return DecodedField(column, None)
+    return DecodedField(target, partial(cast_scalars, type_=target.arrow_type))
+
+
+def _by_codec(field: UnischemaField, column: Column) -> DecodedField:
+    """Decode with a codec of the user's own, which takes one value."""
+    dtype = np.dtype(field.numpy_dtype)
+
+    def decode(values: Values) -> Values:
+        found = column_to_numpy(values, None)
+        return _joined(
+            [None if value is None else field.codec.decode(field, value) for value in found],
+            target,
+        )
+
+    target = array_column(column, dtype, field.shape)
+    return DecodedField(target, decode)
+
+
+def _joined(rows: list[Any], column: Column) -> Values:
+    """Return values as a column of the reading core."""
+    if not column.is_array:
+        return pa.array(rows, column.arrow_type) if column.spark_type else objects(rows)
+    if column.is_numpy() and None not in rows and rows:
+        stacked: npt.NDArray[Any] = np.stack(rows)
+        return stacked
+    if all(row is None or row.ndim == 1 for row in rows):
+        return pa.array(rows, column.arrow_type)
+    return objects(rows)

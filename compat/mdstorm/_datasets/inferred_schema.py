@@ -1,0 +1,146 @@
+"""The Unischema that the columns of a Parquet or MDS dataset imply, where none is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mdstorm.errors import InvalidArgumentError
+from mdstorm.unischema import Unischema, UnischemaField
+from mdstorm_backend.encodings import parse_encoding
+from mdstorm_backend.schema import Column, Schema
+from mdstorm_backend.user_warnings import warn_user
+
+__all__ = ["from_arrow", "infer_unischema"]
+
+_NAME = "inferred_schema"
+
+_SCALARS: dict[pa.DataType, Any] = {
+    pa.bool_(): np.bool_,
+    pa.int8(): np.int8,
+    pa.uint8(): np.uint8,
+    pa.int16(): np.int16,
+    pa.uint16(): np.uint16,
+    pa.int32(): np.int32,
+    pa.uint32(): np.uint32,
+    pa.int64(): np.int64,
+    pa.uint64(): np.uint64,
+    pa.float16(): np.float16,
+    pa.float32(): np.float32,
+    pa.float64(): np.float64,
+    pa.string(): np.str_,
+    pa.large_string(): np.str_,
+    pa.binary(): np.bytes_,
+    pa.large_binary(): np.bytes_,
+}
+
+
+def infer_unischema(schema: Schema, name: str = _NAME) -> Unischema:
+    """Return the Unischema of a dataset's columns, as Petastorm infers it from Parquet files.
+
+    Parameters
+    ----------
+    schema : mdstorm_backend.schema.Schema
+        Columns of a dataset of any kind. Those with nested values have no field.
+    name : str
+        Name of the result.
+
+    Returns
+    -------
+    Unischema
+        Fields without codecs. An array has as many free dimensions as its encoding says, or the
+        sizes of a shape that the encoding states; arrays of Parquet files have one.
+    """
+    fields = (_field_of_column(column) for column in schema)
+    return Unischema(name, [field for field in fields if field is not None])
+
+
+def from_arrow(dataset: Any, *, omit_unsupported_fields: bool = True) -> Unischema:
+    """Return the Unischema of an Arrow schema, or of a dataset that has one.
+
+    See `Unischema.from_arrow_schema`.
+    """
+    schema = _arrow_schema_of(dataset)
+    partitions = set(_partition_names(dataset))
+    fields = []
+    # Petastorm puts the columns of Hive partitions before those of the files.
+    for column in sorted(schema, key=lambda column: column.name not in partitions):
+        found = _field(column.name, column.type, column.nullable)
+        if found is not None and column.name in partitions and found.numpy_dtype is not np.str_:
+            found = found._replace(numpy_dtype=np.int64)
+        if found is not None:
+            fields.append(found)
+        elif not omit_unsupported_fields:
+            raise InvalidArgumentError(
+                f"Column {column.name!r} has an unsupported field type {column.type}; "
+                "omit_unsupported_fields=True leaves such columns out"
+            )
+        else:
+            warn_user(f"Column {column.name!r} has an unsupported field {column.type}. Ignoring...")
+    return Unischema(_NAME, fields)
+
+
+def _arrow_schema_of(dataset: Any) -> pa.Schema:
+    for candidate in (
+        dataset,
+        getattr(dataset, "arrow_schema", None),
+        getattr(dataset, "schema", None),
+    ):
+        if isinstance(candidate, pa.Schema):
+            return candidate
+    raise InvalidArgumentError(
+        f"{dataset!r} is no Parquet dataset: it has no Arrow schema. Give a "
+        "pyarrow.parquet.ParquetDataset or a pyarrow.Schema"
+    )
+
+
+def _partition_names(dataset: Any) -> Iterable[str]:
+    """Names of the columns that directories stand for."""
+    ours = getattr(dataset, "partition_columns", None)
+    if ours is not None:
+        return [str(name) for name in ours]
+    partitioning = getattr(dataset, "partitioning", None)
+    return [] if partitioning is None else [str(name) for name in partitioning.schema.names]
+
+
+def _field_of_column(column: Column) -> UnischemaField | None:
+    encoding = parse_encoding(column.encoding)
+    if encoding.is_opaque:
+        return None
+    if column.is_image:
+        # An array of pixels, of a size and a number of channels that the file says.
+        return UnischemaField(column.name, np.uint8, (None, None, None), None, column.nullable)
+    if column.is_array and encoding.shape is not None and encoding.dtype is not None:
+        dtype = encoding.dtype.newbyteorder("=").type
+        return UnischemaField(column.name, dtype, encoding.shape, None, column.nullable)
+    return _field(column.name, column.arrow_type, column.nullable)
+
+
+def _field(name: str, type_: pa.DataType, nullable: bool) -> UnischemaField | None:
+    shape: tuple[int | None, ...] = ()
+    if pa.types.is_dictionary(type_):
+        type_ = type_.value_type
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        type_, shape = type_.value_type, (None,)
+    elif pa.types.is_fixed_size_list(type_):
+        type_, shape = type_.value_type, (type_.list_size,)
+    dtype = _scalar_dtype(type_)
+    return None if dtype is None else UnischemaField(name, dtype, shape, None, nullable)
+
+
+def _scalar_dtype(type_: pa.DataType) -> Any:
+    if type_ in _SCALARS:
+        return _SCALARS[type_]
+    if pa.types.is_timestamp(type_) or pa.types.is_date(type_):
+        return np.datetime64
+    if pa.types.is_decimal(type_):
+        return Decimal
+    if pa.types.is_duration(type_):
+        return np.int64  # microseconds, as Spark writes intervals to Parquet files
+    if pa.types.is_fixed_size_binary(type_):
+        return np.bytes_
+    return None

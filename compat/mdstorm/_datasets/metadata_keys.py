@@ -1,0 +1,23 @@
+"""Under which names Petastorm keeps its metadata in Parquet files, and we in an index."""
+
+from __future__ import annotations
+
+__all__ = [
+    "COMMON_METADATA",
+    "ROW_GROUPS_INDEX_KEY",
+    "ROW_GROUPS_PER_FILE_KEY",
+    "UNISCHEMA_EXTRA",
+    "UNISCHEMA_KEY",
+]
+
+#: File at the root of a dataset that holds nothing but metadata.
+COMMON_METADATA = "_common_metadata"
+
+#: Keys of its key/value metadata: the pickled schema, how many row groups the files have (JSON),
+#: and pickled indexes of row groups.
+UNISCHEMA_KEY = b"dataset-toolkit.unischema.v1"
+ROW_GROUPS_PER_FILE_KEY = b"dataset-toolkit.num_row_groups_per_file.v1"
+ROW_GROUPS_INDEX_KEY = b"dataset-toolkit.rowgroups_index.v1"
+
+#: Key of the schema, as JSON, in what mdstorm keeps in the index of an MDS dataset.
+UNISCHEMA_EXTRA = "unischema"

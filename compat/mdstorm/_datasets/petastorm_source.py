@@ -1,0 +1,185 @@
+"""Datasets with a Unischema, read as its fields: decoded, and of its types."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from mdstorm._datasets.decoded_shard import DecodedShard
+from mdstorm._datasets.field_decoders import decoded_field
+from mdstorm._datasets.metadata_keys import UNISCHEMA_EXTRA, UNISCHEMA_KEY
+from mdstorm._datasets.schema_json import unischema_from_json, unischema_to_json
+from mdstorm._pickles.restricted_unpickler import load_unischema
+from mdstorm.errors import MissingColumnError
+from mdstorm.unischema import Unischema
+from mdstorm_backend.dataset import Dataset
+from mdstorm_backend.parquet import ParquetDataset
+from mdstorm_backend.read.open_shards import OpenShards
+from mdstorm_backend.read.shard import Shard
+from mdstorm_backend.schema import Schema
+from mdstorm_backend.tabular import Tabular
+
+__all__ = ["DecodedSource", "decoded", "stored_unischema", "with_declared_partitions"]
+
+
+def stored_unischema(source: Any) -> Unischema | None:
+    """Return the Unischema that a dataset was written with; None if it has none.
+
+    Parameters
+    ----------
+    source : ParquetDataset or Dataset
+        Parquet files with Petastorm's metadata, or an MDS dataset that mdstorm made of such rows.
+        Other sources have none.
+
+    Raises
+    ------
+    UnsafePickleError
+        If the metadata are no schema, but a program.
+    CorruptDatasetError
+        If the index holds something else.
+    """
+    if isinstance(source, ParquetDataset):
+        data = source.common_metadata.get(UNISCHEMA_KEY)
+        return None if data is None else load_unischema(data)
+    value = source.index.extra.get(UNISCHEMA_EXTRA) if isinstance(source, Dataset) else None
+    return None if value is None else unischema_from_json(value, url=source.url)
+
+
+def decoded(source: Any, unischema: Unischema) -> Any:
+    """Return a dataset as the fields of its schema.
+
+    Parameters
+    ----------
+    source : ParquetDataset or Dataset
+        What Petastorm wrote, or what became of it in MDS.
+    unischema : Unischema
+        Its schema, or a view of that.
+
+    Returns
+    -------
+    DecodedSource or Dataset
+        A source with one column per field, in the order of the schema. Arrays are decoded, scalars
+        have their NumPy type. Images stay files, which readers decode where pixels are wanted: see
+        `Column.is_late`. It is `source` itself where nothing is left to do.
+
+    Raises
+    ------
+    MissingColumnError
+        If a field is not stored.
+    """
+    missing = [name for name in unischema.fields if name not in source.schema]
+    if missing:
+        raise MissingColumnError(
+            f"{source.url} has a schema with a field {missing[0]!r}, and no such column: it has "
+            f"{list(source.schema.names)}. Leave the field out with schema_fields=[…]",
+            column=missing[0],
+        )
+    source = with_declared_partitions(source, unischema)
+    result = DecodedSource(source, unischema)
+    nothing_to_do = tuple(result.schema) == tuple(source.schema) and not result.decodes
+    return source if nothing_to_do else result
+
+
+def with_declared_partitions(source: Any, unischema: Unischema) -> Any:
+    """Return a Parquet dataset whose partition columns are texts where the schema says so.
+
+    Names of directories that look like integers are taken for integers otherwise, and ``01`` would
+    become ``1``. Other datasets are returned as they are.
+    """
+    if not isinstance(source, ParquetDataset):
+        return source
+    texts = [
+        name
+        for name in source.partition_columns
+        if name in unischema.fields and unischema.fields[name].numpy_dtype in (np.str_, str)
+    ]
+    return source.with_text_partitions(texts)
+
+
+class DecodedSource(Tabular):
+    """A source whose columns are the fields of a schema. Safe to share between threads.
+
+    Parameters
+    ----------
+    stored : SampleSource
+        The dataset.
+    unischema : Unischema
+        Its schema; every field is stored.
+
+    Attributes
+    ----------
+    stored : SampleSource
+        The dataset as it is stored.
+    unischema : Unischema
+        The schema.
+    """
+
+    def __init__(self, stored: Any, unischema: Unischema) -> None:
+        self.stored = stored
+        self.unischema = unischema
+        self._fields = {
+            name: decoded_field(field, stored.schema[name])
+            for name, field in unischema.fields.items()
+        }
+        self._schema = Schema(tuple(field.column for field in self._fields.values()))
+        self._open: OpenShards[DecodedShard] = OpenShards()
+        text = stored.fingerprint + json.dumps(unischema_to_json(unischema), sort_keys=True)
+        self.fingerprint = hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DecodedSource, (self.stored, self.unischema)
+
+    @property
+    def decodes(self) -> bool:
+        """Whether any field is more than its stored values."""
+        return any(field.decode is not None for field in self._fields.values())
+
+    @property
+    def url(self) -> str:
+        """Where the samples are, for messages."""
+        return str(self.stored.url)
+
+    @property
+    def schema(self) -> Schema:
+        """The fields as columns."""
+        return self._schema
+
+    @property
+    def shard_sizes(self) -> tuple[int, ...]:
+        """Samples of each shard."""
+        sizes: tuple[int, ...] = self.stored.shard_sizes
+        return sizes
+
+    @property
+    def shard_bytes(self) -> tuple[int, ...]:
+        """Bytes of each shard, encoded."""
+        sizes: tuple[int, ...] = self.stored.shard_bytes
+        return sizes
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether opening a shard is no more than mapping a file."""
+        return bool(self.stored.is_mapped) and not self.decodes
+
+    def with_row_groups(self, numbers: Iterable[int]) -> DecodedSource:
+        """Return the source of some row groups; only of Parquet files."""
+        return DecodedSource(self.stored.with_row_groups(list(numbers)), self.unischema)
+
+    def shard(self, number: int) -> Shard:
+        """Open a shard."""
+        return self._open.get(
+            number, lambda n: DecodedShard(self.stored.shard(n), self._fields, self.url)
+        )
+
+    def find_open(self, number: int) -> Shard | None:
+        """Return a shard if it is open."""
+        return self._open.find(number)
+
+    def release(self) -> None:
+        """Let go of shards that are kept open for later; they are opened again when needed."""
+        self._open.release()
+        self.stored.release()

@@ -1,0 +1,131 @@
+"""How a dataset that Petastorm's codecs encoded is stored in MDS: the plan, and the rows for it.
+
+Arrays lose the header of NumPy's file format, which other readers of MDS do not know, and are
+stored as the format's own arrays. Image files stay as they are. Arrays of what MDS has no word for,
+such as texts and times, stay files of NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mdstorm._datasets.field_decoders import DecodedField, decoded_field
+from mdstorm.errors import DecodeFieldError, MissingColumnError
+from mdstorm.unischema import Unischema
+from mdstorm_backend.batch import Values, as_arrow
+from mdstorm_backend.encodings import parse_encoding
+from mdstorm_backend.parquet import ParquetDataset
+from mdstorm_backend.schema import Column, Origin, Schema
+from mdstorm_backend.write.values.arrays import array_encoder
+
+__all__ = ["MDSPlan", "mds_plan"]
+
+
+@dataclass(frozen=True)
+class MDSPlan:
+    """How a dataset is stored.
+
+    Attributes
+    ----------
+    schema : Schema
+        The columns of the MDS dataset: the fields in their order, then what else the files hold.
+    recode : callable
+        Makes of a record batch of the files one with these columns.
+    """
+
+    schema: Schema
+    recode: Callable[[pa.RecordBatch], pa.RecordBatch]
+
+
+def mds_plan(unischema: Unischema, source: ParquetDataset) -> MDSPlan:
+    """Plan how the fields of a Unischema are stored in MDS, with the dtypes and shapes they have.
+
+    Parameters
+    ----------
+    unischema : Unischema
+        The schema. Values of codecs of the user's own are stored decoded.
+    source : ParquetDataset
+        The encoded rows.
+
+    Returns
+    -------
+    MDSPlan
+        For ``convert_parquet(source, url, plan=plan.schema, recode=plan.recode)``.
+
+    Raises
+    ------
+    MissingColumnError
+        If a field is not among the columns.
+    """
+    missing = [name for name in unischema.fields if name not in source.schema]
+    if missing:
+        raise MissingColumnError(
+            f"the files in {source.url} have no column {missing[0]!r}, which the schema names: "
+            f"they have {list(source.schema.names)}. Write the rows with "
+            "schema.as_spark_schema()",
+            column=missing[0],
+        )
+    fields = {
+        name: _stored_field(decoded_field(field, source.schema[name]), source.schema[name])
+        for name, field in unischema.fields.items()
+    }
+    others = {c.name: DecodedField(c, None) for c in source.schema if c.name not in fields}
+    columns = {**fields, **others}
+
+    def recode(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays(
+            [_recoded(batch.column(name), field) for name, field in columns.items()],
+            names=list(columns),
+        )
+
+    return MDSPlan(Schema(tuple(_planned(field.column) for field in columns.values())), recode)
+
+
+def _stored_field(field: DecodedField, source: Column) -> DecodedField:
+    """Leave as they are what no column of MDS holds decoded: arrays of texts and times."""
+    is_plain = field.column.encoding != "bytes" or source.encoding != "bytes"
+    return field if is_plain else DecodedField(source, None)
+
+
+def _planned(column: Column) -> Column:
+    """Return the column of a plan; what is counted is counted at writing."""
+    return replace(column, null_count=0, element_null_count=0, length=None, origin=Origin())
+
+
+def _recoded(values: pa.Array, field: DecodedField) -> pa.Array:
+    if field.decode is None:
+        return values
+    try:
+        return _storable(field.decode(values), field.column)
+    except (TypeError, ValueError, LookupError, pa.ArrowException) as error:
+        name = field.column.name
+        raise DecodeFieldError(
+            f'Decoding field "{name}" failed: {error}. Encode its values with '
+            "dict_to_spark_row(schema, row)"
+        ) from error
+
+
+def _storable(values: Values, column: Column) -> pa.Array:
+    """Return decoded values as Arrow data that the writer of MDS takes."""
+    if not isinstance(values, np.ndarray):
+        return values
+    if values.dtype == object:
+        encoding = parse_encoding(column.encoding)
+        if encoding.shape:  # some rows are null
+            rows = [None if array is None else _numbers(array).reshape(-1) for array in values]
+            return pa.array(rows, pa.list_(column.arrow_type.value_type))
+        encode = array_encoder(encoding.dtype, None)
+        found = (None if array is None else encode(_numbers(array)) for array in values)
+        return pa.array(list(found), pa.binary())
+    # Booleans in one dimension have a Spark type, and become numbers when they are written.
+    return as_arrow(_numbers(values) if column.spark_type is None else values)
+
+
+def _numbers(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return array.view(np.uint8) if array.dtype == np.bool_ else array

@@ -1,0 +1,74 @@
+"""A field of a Unischema as Spark has it: the type of its column, and one value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mdstorm._datasets.spark_type_names import NamedSparkType
+from mdstorm.errors import EncodingTypeError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from mdstorm.unischema import UnischemaField
+
+__all__ = ["encoded", "spark_type"]
+
+#: Spark types of scalars without a codec.
+_SPARK_TYPES: dict[Any, str] = {
+    np.int8: "byte",
+    np.uint8: "short",
+    np.int16: "short",
+    np.uint16: "integer",
+    np.int32: "integer",
+    np.int64: "long",
+    np.float32: "float",
+    np.float64: "double",
+    np.str_: "string",
+    np.bytes_: "string",
+    np.bool_: "boolean",
+}
+
+
+def spark_type(field: UnischemaField) -> Any:
+    """Return the Spark type of a field's column, a `pyspark.sql.types.DataType`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it has no codec and is not of a type that Spark stores by itself; also ValueError.
+    """
+    if field.codec is not None:
+        return field.codec.spark_dtype()
+    if field.shape:
+        raise InvalidArgumentError(
+            f"An instance of non-scalar UnischemaField {field.name!r} has codec set to None. Don't "
+            "know how to guess a Spark type for it; give it NdarrayCodec() or a codec of your own"
+        )
+    dtype = field.numpy_dtype
+    name = _SPARK_TYPES.get(dtype.type if isinstance(dtype, np.dtype) else dtype)
+    if name is None:
+        raise InvalidArgumentError(
+            f"Was not able to map type {dtype} to a spark type. Give field {field.name!r} a "
+            "ScalarCodec with the Spark type to store it as"
+        )
+    return NamedSparkType(name).load()
+
+
+def encoded(field: UnischemaField, value: Any) -> Any:
+    """Return a value of a field as a Spark DataFrame holds it.
+
+    Raises
+    ------
+    EncodingError
+        If it does not fit the field; also ValueError.
+    """
+    if value is None:
+        if not field.nullable:
+            raise EncodingTypeError(
+                f'Field {field.name!r} is not "nullable", but got a None value', column=field.name
+            )
+        return None
+    if field.codec is not None:
+        return field.codec.encode(field, value)
+    return value.item() if isinstance(value, np.generic) else value

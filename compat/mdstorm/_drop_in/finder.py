@@ -1,0 +1,133 @@
+"""The part of the import system that finds `petastorm` and its modules in mdstorm."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+import mdstorm
+from mdstorm.errors import MissingModuleError
+
+__all__ = ["Petastorm", "install"]
+
+_THEIRS = "petastorm"
+_OURS = "mdstorm"
+
+#: What `petastorm.__version__` says: the release whose API mdstorm has.
+_VERSION = "0.13.1"
+
+
+def install() -> None:
+    """Put the finder before all others, and the package where a stand-in for it may be; once."""
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+    if not isinstance(sys.modules.get(_THEIRS), Petastorm):
+        sys.modules.pop(_THEIRS, None)
+        importlib.import_module(_THEIRS)
+
+
+class Petastorm(ModuleType):
+    """The package `petastorm`: mdstorm, but for its name and version.
+
+    What is set on it, as `unittest.mock.patch` does, is set on mdstorm.
+    """
+
+    __version__ = _VERSION
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return getattr(mdstorm, name)
+        except AttributeError:
+            raise AttributeError(f"module {_THEIRS!r} has no attribute {name!r}") from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if _is_special(name):
+            super().__setattr__(name, value)
+        else:
+            setattr(mdstorm, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        if _is_special(name):
+            super().__delattr__(name)
+        else:
+            delattr(mdstorm, name)
+
+    def __dir__(self) -> list[str]:
+        return dir(mdstorm)
+
+
+def _is_special(name: str) -> bool:
+    """Whether the import system keeps its notes on a module under `name`."""
+    return name.startswith("__") and name.endswith("__")
+
+
+class _Finder(MetaPathFinder):
+    """Finds ``petastorm.x.y`` where ``mdstorm.x.y`` is."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None = None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        package, _, rest = fullname.partition(".")
+        if package != _THEIRS:
+            return None
+        if not rest:
+            return ModuleSpec(fullname, _PackageLoader(), origin=mdstorm.__file__, is_package=True)
+        ours = f"{_OURS}.{rest}"
+        spec = importlib.util.find_spec(ours)
+        if spec is not None:
+            is_package = spec.submodule_search_locations is not None
+            loader = _ModuleLoader(ours)
+            return ModuleSpec(fullname, loader, origin=spec.origin, is_package=is_package)
+        if _is_only_asked():
+            return None
+        raise MissingModuleError(
+            f"No module named {fullname!r}: this program runs with mdstorm in petastorm's place, "
+            f"and mdstorm has no {ours}. docs/differences.md of mdstorm says which parts of "
+            "Petastorm it leaves out, and what to use instead",
+            name=fullname,
+        )
+
+
+def _is_only_asked() -> bool:
+    """Whether `importlib.util.find_spec` asks: it returns None for what is not there."""
+    finder = sys._getframe(1)
+    machinery = finder.f_back  # importlib's loop over all finders
+    asker = None if machinery is None else machinery.f_back
+    return asker is not None and asker.f_globals.get("__name__") == "importlib.util"
+
+
+class _PackageLoader(Loader):
+    """Makes the package itself."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return Petastorm(spec.name, mdstorm.__doc__)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Do nothing: all that it has is in mdstorm."""
+
+
+class _ModuleLoader(Loader):
+    """Loads a module of ours under its other name."""
+
+    def __init__(self, ours: str) -> None:
+        self._ours = ours
+        self._spec: ModuleSpec | None = None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = importlib.import_module(self._ours)
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # It is complete. The import system has just told it that it is another one: undo that, so
+        # that `importlib.reload` and pickle go on finding it by its own name.
+        module.__spec__ = self._spec

@@ -1,0 +1,125 @@
+"""`petastorm` in Spark's workers: every session gets a stand-in that its closures can import."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from mdstorm_backend.user_warnings import warn_user
+
+__all__ = ["install"]
+
+#: Where the class is that all ways to a session lead to. PySpark 4 moved the first one.
+_ENTRANCES = {
+    "pyspark.context": "SparkContext",
+    "pyspark.core.context": "SparkContext",
+    "pyspark.sql.connect.session": "SparkSession",
+}
+
+#: Marks constructors that send the stand-in already.
+_MARK = "_sends_mdstorm_as_petastorm"
+
+
+def install(shim: Path) -> None:
+    """Send the module `shim` to the workers of all sessions, present and future.
+
+    PySpark is not imported for that: where it is not loaded yet, its session classes are completed
+    when they are.
+    """
+    for name in _ENTRANCES:
+        if name in sys.modules:
+            module = sys.modules[name]
+            if _complete(module, shim):
+                _send_to_present_session(getattr(module, _ENTRANCES[name]), shim)
+    if not any(isinstance(finder, _PySparkFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _PySparkFinder(shim))
+
+
+def _complete(module: ModuleType, shim: Path) -> bool:
+    """Let the constructor in `module` send the stand-in; False if it does already."""
+    entrance = getattr(module, _ENTRANCES[module.__name__])
+    construct = entrance.__init__
+    if hasattr(construct, _MARK):
+        return False
+
+    @functools.wraps(construct)
+    def construct_and_send(self: Any, *args: Any, **kwargs: Any) -> None:
+        construct(self, *args, **kwargs)
+        _send(self, shim)
+
+    setattr(construct_and_send, _MARK, True)
+    entrance.__init__ = construct_and_send
+    return True
+
+
+def _send_to_present_session(entrance: Any, shim: Path) -> None:
+    """Send the stand-in to the session that this process has, if any."""
+    if entrance.__name__ == "SparkContext":
+        present = entrance._active_spark_context
+    else:
+        present = entrance.getActiveSession()
+    if present is not None:
+        _send(present, shim)
+
+
+def _send(spark: Any, shim: Path) -> None:
+    """Send the stand-in to the workers of a SparkContext or of a Spark Connect session."""
+    try:
+        if hasattr(spark, "addArtifact"):
+            spark.addArtifact(str(shim), pyfile=True)
+        else:
+            spark.addPyFile(str(shim))
+    except Exception as error:
+        warn_user(
+            f"Spark's workers will not find petastorm: {shim.name} could not be sent to them, "
+            f"{type(error).__name__}: {error}. The driver goes on. Functions that run on workers "
+            "can import the same names from mdstorm"
+        )
+
+
+class _PySparkFinder(MetaPathFinder):
+    """Notices when PySpark's session classes are loaded; finds what the other finders find."""
+
+    def __init__(self, shim: Path) -> None:
+        self._shim = shim
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None = None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        if fullname not in _ENTRANCES:
+            return None
+        for finder in sys.meta_path:
+            spec = None if finder is self else finder.find_spec(fullname, path, target)
+            if spec is not None:
+                break
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, lambda module: _complete(module, self._shim))
+        return spec
+
+
+class _Loader(Loader):
+    """Loads a module with its own loader, and says when that is done."""
+
+    def __init__(self, loader: Any, done: Callable[[ModuleType], object]) -> None:
+        self._loader = loader
+        self._done = done
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        module: ModuleType | None = self._loader.create_module(spec)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        self._done(module)

@@ -1,0 +1,1 @@
+"""Petastorm's pickles, read as data and written by hand."""

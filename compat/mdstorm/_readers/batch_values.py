@@ -1,0 +1,136 @@
+"""The columns of a batch as Petastorm's batch reader delivers them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mdstorm.errors import InvalidArgumentError
+from mdstorm_backend.batch import Values
+from mdstorm_backend.frameworks.formats import objects, scalars_to_numpy
+from mdstorm_backend.read.late import LateDecoder
+from mdstorm_backend.schema import Column
+
+__all__ = ["batch_array", "element_arrays", "split_rows"]
+
+_LARGEST_US = np.iinfo(np.int64).max // 1000
+
+
+def batch_array(name: str, values: Values, column: Column | None = None) -> npt.NDArray[Any]:
+    """Return one column of a batch.
+
+    Numbers and booleans are arrays of their dtype; integers with nulls float64 with NaN, booleans
+    with nulls objects. Texts are ``<U`` arrays unless one is null or ends with NUL, which such
+    arrays cannot hold; then, as binaries, decimals and dates always, they are objects with None for
+    null. Timestamps are ``datetime64[ns]``. Arrays are one array of shape ``(rows, …)`` where all
+    rows have one shape and none is null, and otherwise an object per row.
+
+    Parameters
+    ----------
+    name : str
+        The column, for messages.
+    values : numpy.ndarray or pyarrow.Array
+        Its values as the reading core delivers them; a NumPy array may be returned as it is.
+    column : Column, optional
+        The stored column, whose nulls anywhere in the dataset decide the dtype; without it those
+        at hand do.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a timestamp does not fit into nanoseconds; also ValueError.
+    """
+    if isinstance(values, np.ndarray):
+        return _of_numpy(name, values)
+    if column is not None and column.is_late:
+        return LateDecoder(column)(values)
+    if _is_list(values.type):
+        return _of_lists(name, values, column)
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        return _of_texts(values)
+    has_nulls = values.null_count > 0 or (column is not None and column.null_count > 0)
+    return _of_scalars(name, values, has_nulls)
+
+
+def element_arrays(name: str, values: pa.Array, column: Column | None) -> npt.NDArray[Any]:
+    """Return the elements of all rows of an Arrow list array, one after the other."""
+    flat = values.flatten()
+    if _is_list(flat.type):
+        return objects(flat.to_pylist())
+    has_nulls = flat.null_count > 0 or (column is not None and column.element_null_count > 0)
+    return _of_scalars(name, flat, has_nulls)
+
+
+def split_rows(flat: npt.NDArray[Any], values: pa.Array) -> list[npt.NDArray[Any] | None]:
+    """Cut the elements of an Arrow list array into its rows; None for those that are null."""
+    lengths = np.asarray(pc.fill_null(pc.list_value_length(values), 0))
+    bounds = np.concatenate([[0], np.cumsum(lengths)]).tolist()
+    rows: list[npt.NDArray[Any] | None] = [flat[start:stop] for start, stop in pairwise(bounds)]
+    if values.null_count:
+        for row in np.flatnonzero(np.asarray(values.is_null())).tolist():
+            rows[row] = None
+    return rows
+
+
+def _is_list(type_: pa.DataType) -> bool:
+    types = pa.types
+    return bool(
+        types.is_list(type_) or types.is_large_list(type_) or types.is_fixed_size_list(type_)
+    )
+
+
+def _of_numpy(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    if values.dtype.kind != "M":
+        return values
+    if values.dtype == "datetime64[D]":
+        dates = values.astype(object)
+        dates[np.isnat(values)] = None
+        return dates
+    return _nanoseconds(name, values)
+
+
+def _nanoseconds(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    if values.dtype == "datetime64[ns]":
+        return values
+    micros = values.astype("datetime64[us]")
+    numbers = micros.view(np.int64)[~np.isnat(micros)]
+    if len(numbers) and max(int(numbers.max()), -int(numbers.min())) > _LARGEST_US:
+        raise InvalidArgumentError(
+            f"column {name!r} holds a timestamp that would result in out of bounds timestamp: "
+            "batches count nanoseconds, which hold the years 1677 to 2262. Leave the column out "
+            "with schema_fields, or store it as a number"
+        )
+    return micros.astype("datetime64[ns]")
+
+
+def _of_scalars(name: str, values: pa.Array, has_nulls: bool) -> npt.NDArray[Any]:
+    type_ = values.type
+    if pa.types.is_timestamp(type_):
+        in_us = values.cast(pa.timestamp("us", type_.tz), safe=False)
+        return _nanoseconds(name, scalars_to_numpy(in_us, has_nulls))
+    if pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_date(type_):
+        return objects(values.to_pylist())
+    if pa.types.is_boolean(type_) and has_nulls:
+        return objects(values.to_pylist())
+    return scalars_to_numpy(values, has_nulls)
+
+
+def _of_texts(values: pa.Array) -> npt.NDArray[Any]:
+    cells = values.to_pylist()
+    if values.null_count or pc.any(pc.ends_with(values, "\0")).as_py():
+        return objects(cells)
+    return np.array(cells, dtype=np.str_)
+
+
+def _of_lists(name: str, values: pa.Array, column: Column | None) -> npt.NDArray[Any]:
+    flat = element_arrays(name, values, column)
+    if not values.null_count and len(values):
+        lengths = np.asarray(pc.list_value_length(values))
+        if (lengths == lengths[0]).all():
+            return flat.reshape(len(values), int(lengths[0]))
+    return objects(split_rows(flat, values))

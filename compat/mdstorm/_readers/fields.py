@@ -1,0 +1,122 @@
+"""``schema_fields``: which columns a loader delivers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from mdstorm.errors import InvalidArgumentError, NoMatchingFieldsError
+from mdstorm_backend.schema import Schema
+from mdstorm_backend.user_warnings import warn_user
+
+__all__ = ["field_patterns", "select_fields"]
+
+
+def select_fields(schema: Schema, fields: Any) -> Schema:
+    """Return the columns that ``schema_fields`` asks for, in the order in which they are stored.
+
+    Parameters
+    ----------
+    schema : Schema
+        All columns.
+    fields : collection of str or of objects with a name, or None
+        Regular expressions that match whole names, or fields. None or nothing: all columns but
+        nested ones, which are left out with a warning as Petastorm does it.
+
+    Raises
+    ------
+    NoMatchingFieldsError
+        If no column is left.
+    InvalidArgumentError
+        If `fields` is no such thing, or one of the fields is none of the columns.
+    """
+    if fields is None or (isinstance(fields, Collection) and not fields):
+        chosen = _plain_columns(schema)
+    else:
+        patterns = [re.compile(pattern) for pattern in field_patterns(fields)]
+        _check_known(schema, fields)
+        chosen = [name for name in schema.names if any(p.fullmatch(name) for p in patterns)]
+        _warn_of_prefixes(schema, patterns)
+    if not chosen:
+        raise NoMatchingFieldsError(
+            f"No fields matching the criteria '{fields}' were found in the dataset, whose columns "
+            f"are {list(schema.names)}: name at least one of them in schema_fields"
+        )
+    return schema.select(chosen)
+
+
+def _plain_columns(schema: Schema) -> list[str]:
+    for column in schema:
+        if column.is_nested:
+            reason = (
+                "[ARROW-1644] Ignoring unsupported structure"
+                if pa.types.is_list(column.arrow_type)
+                else "Ignoring..."
+            )
+            warn_user(
+                f"Column {column.name!r} has an unsupported field type. {reason} for field "
+                f"{column.name!r}. It is kept in the dataset; name it in schema_fields to read it"
+            )
+    return [column.name for column in schema if not column.is_nested]
+
+
+def _check_known(schema: Schema, fields: Iterable[Any]) -> None:
+    for field in fields:
+        if not isinstance(field, str) and field.name not in schema:
+            raise InvalidArgumentError(
+                f"field {field.name!r} does not belong to the schema, whose columns are "
+                f"{list(schema.names)}"
+            )
+
+
+def _warn_of_prefixes(schema: Schema, patterns: list[re.Pattern[str]]) -> None:
+    """Say which columns an expression is meant for that matches no more than their beginning."""
+    for pattern in patterns:
+        affected = [name for name in schema.names if pattern.match(name)]
+        if affected and not any(pattern.fullmatch(name) for name in affected):
+            warn_user(
+                "schema_fields behavior has changed. Now, regular expressions match the whole name "
+                f"of a field: {pattern.pattern!r} matches none, but the beginning of "
+                f"{', '.join(affected)}"
+            )
+
+
+def field_patterns(fields: Any) -> list[str]:
+    """Return ``schema_fields`` as regular expressions.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is no collection of them, or one is no valid expression.
+    NoMatchingFieldsError
+        If it is one text, in which Petastorm takes every character for an expression.
+    """
+    if isinstance(fields, str):
+        raise NoMatchingFieldsError(
+            f"Fields must be either None, an iterable of regular expressions or of fields, found "
+            f"the text {fields!r}: put it in a list. No fields matching the criteria"
+        )
+    if not isinstance(fields, Collection):  # a generator could be gone through only once
+        raise InvalidArgumentError(
+            f"Fields must be either None, an iterable of regular expressions or of fields, found "
+            f"{fields!r}: put it in a list"
+        )
+    patterns = []
+    for field in fields:
+        if not isinstance(field, str) and not hasattr(field, "name"):
+            raise InvalidArgumentError(
+                f'Elements of "fields" must be either a string or a field with a name, found '
+                f"{field!r}"
+            )
+        patterns.append(field if isinstance(field, str) else re.escape(field.name))
+        try:
+            re.compile(patterns[-1])
+        except re.error as error:
+            raise InvalidArgumentError(
+                f"schema_fields holds {field!r}, which is no regular expression ({error}): escape "
+                "it with re.escape"
+            ) from error
+    return patterns

@@ -1,0 +1,53 @@
+"""What a reader makes of one shard's share of the rows: a batch, rows or n-grams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+from mdstorm._readers.batch_values import batch_array
+from mdstorm._readers.rows import cells, rows_of
+from mdstorm._selection.ngram_rows import form
+from mdstorm.ngram import NGram
+from mdstorm.unischema import Unischema
+from mdstorm_backend.batch import Batch
+from mdstorm_backend.schema import Column
+
+__all__ = ["MakeItems", "items_of"]
+
+ColumnOf: TypeAlias = Callable[[str], Column | None]
+#: Makes the items of a batch.
+MakeItems: TypeAlias = Callable[[Batch], Iterator[Any]]
+
+
+def items_of(
+    schema: Unischema, column_of: ColumnOf, *, batched: bool, ngram: NGram | None
+) -> MakeItems:
+    """Return the function from a batch to the items that a reader delivers.
+
+    Parameters
+    ----------
+    schema : Unischema
+        The fields of what is delivered.
+    column_of : callable
+        Says which stored column stands behind a name; None for one that a transform has made.
+    batched : bool
+        Whether the batch is one item, a namedtuple of arrays.
+    ngram : NGram or None
+        What rows are put together by; otherwise each row is an item, a namedtuple of values.
+    """
+    row_type: Any = schema._get_namedtuple()
+
+    def batch_item(batch: Batch) -> Iterator[Any]:
+        arrays = (batch_array(name, batch[name], column_of(name)) for name in row_type._fields)
+        yield row_type(*arrays)
+
+    def ngrams(batch: Batch) -> Iterator[Any]:
+        assert ngram is not None
+        columns = {name: cells(batch[name], column_of(name)) for name in schema.fields}
+        return form(ngram, schema, columns)
+
+    def rows(batch: Batch) -> Iterator[Any]:
+        return rows_of(batch, row_type, column_of)
+
+    return batch_item if batched else rows if ngram is None else ngrams

@@ -1,0 +1,111 @@
+"""Passes of a loader over one of our own readers: whole blocks, as all adapters take them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, TypeAlias
+
+from mdstorm._readers.batch_size import rows_of_batch
+from mdstorm._readers.reader import Reader
+from mdstorm_backend.frameworks.reading import Batching, Pass
+from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.read.block import Block
+from mdstorm_backend.read.pass_threads import PassThreads
+
+__all__ = ["Deliver", "ReaderPasses", "can_pass_over", "can_restart", "is_at_a_start"]
+
+#: Makes of blocks what is delivered, each with the block's mark for it and its number of rows.
+Deliver: TypeAlias = Callable[[Iterator[Block]], Generator[tuple[Any, Any, int], None, None]]
+
+
+def can_pass_over(reader: Any) -> bool:
+    """Whether a reader is of ours, and delivers rows rather than what is made of several rows."""
+    return isinstance(reader, Reader) and not reader.ngram
+
+
+def can_restart(reader: Any) -> bool:
+    """Whether a reader is of ours, which begins anew also in the middle of its rows."""
+    return isinstance(reader, Reader)
+
+
+def is_at_a_start(reader: Reader) -> bool:
+    """Whether nothing was taken from a reader, or everything."""
+    return reader._untouched or reader.last_row_consumed
+
+
+class ReaderPasses:
+    """Complete passes over what a reader reads, each independent of the others.
+
+    Parameters
+    ----------
+    reader : Reader
+        Says what is read and how; its own place is not moved.
+    batch_size : int or None
+        Rows of a batch; None, 0 or less: all rows of all epochs.
+    window : int
+        Rows that are shuffled together at least; 0 for what the reader says.
+    by_shard : bool
+        Make a batch of each shard's share of the rows instead.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        batch_size: int | None,
+        window: int = 0,
+        *,
+        by_shard: bool = False,
+    ) -> None:
+        self._reader = reader
+        self.options = options = reader._options(window)
+        if by_shard:
+            rows = max([*options.dataset.shard_sizes, 1])
+        else:
+            rows = rows_of_batch(
+                batch_size,
+                num_epochs=options.num_epochs,
+                dataset_size=len(options.dataset),
+                is_elastic=not isinstance(options.order, ExactOrder),
+                may_add_rows=options.transform is not None,
+            )
+        self._batching = Batching(rows, by_shard=by_shard)
+        self._reading = self.options.reading()
+        #: The pass that was advanced last; None before the first one.
+        self._pass: Pass | None = None
+        #: Those that read ahead.
+        self.threads = PassThreads()
+
+    def __call__(self, deliver: Deliver) -> Iterator[Any]:
+        """Go through a pass: the rest of one whose state was loaded, or a new one.
+
+        Raises
+        ------
+        RuntimeError
+            If the reader was stopped.
+        """
+        self._reader._check_running()
+        current = self._pass = self._last_pass().following()
+        for leg in current.legs():
+            # Both, or after an error threads would read ahead until the garbage is collected.
+            blocks: Any = leg.blocks()
+            closing = self.threads.closing
+            with closing(blocks), closing(deliver(blocks)) as delivered:
+                for batch, mark, size in delivered:
+                    self._reader._check_running()
+                    current.advance(mark, size)
+                    self._pass = current
+                    yield batch
+        current.finish()
+        self._pass = current
+        self._reader._mark_consumed()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the pass stands that was advanced last."""
+        return self._last_pass().state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Let the next pass go on where a state was taken."""
+        self._reading, self._pass = self._reading.resumed(state, self._batching)
+
+    def _last_pass(self) -> Pass:
+        return self._pass or self._reading.first_pass(self._batching)

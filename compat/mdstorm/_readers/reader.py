@@ -1,0 +1,212 @@
+"""`Reader`: rows or batches of a dataset, one after the other."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import Any
+
+from mdstorm._readers.arguments import ReaderArguments, with_window
+from mdstorm._readers.cache_arguments import make_cache
+from mdstorm._readers.cursor import ReaderCursor
+from mdstorm._readers.delivered_schema import delivered_schema
+from mdstorm._readers.items import items_of
+from mdstorm._readers.sources import Opened
+from mdstorm._transforms.process_transform import ProcessTransform
+from mdstorm.ngram import NGram
+from mdstorm_backend.frameworks.reader_options import ReaderOptions
+from mdstorm_backend.read.source import SampleSource
+
+__all__ = ["Reader"]
+
+
+class Reader:
+    """Iterates over a dataset, by `make_reader` in rows and by `make_batch_reader` in batches.
+
+    A batch is one shard's share of this rank's rows: a row group of Parquet files, or an MDS shard.
+    There is one cursor: every iterator over the reader goes on where the last one stopped. Threads
+    may share a reader.
+
+    Attributes
+    ----------
+    schema : Unischema
+        The fields of what is delivered.
+    is_batched_reader : bool
+        Whether batches are delivered.
+    ngram : NGram or None
+        What rows are put together by.
+    num_epochs : int or None
+        Passes over the data; None never ends.
+    dataset : SampleSource
+        What is read.
+    cache : CacheBase
+        What keeps results on a local disk, or nothing.
+    last_row_consumed : bool
+        Whether the reader has come to its end.
+    stopped : bool
+        Whether `stop` was called.
+    """
+
+    def __init__(
+        self,
+        opened: Opened,
+        arguments: ReaderArguments,
+        *,
+        batched: bool,
+        ngram: NGram | None = None,
+    ) -> None:
+        self._arguments = arguments
+        overlap = 0 if ngram is None else ngram.length - 1
+        options = arguments.options(
+            opened.source, arguments.order(), batched=batched, overlap=overlap
+        )
+        self.schema = delivered_schema(
+            opened.unischema,
+            options.delivered,
+            chosen=bool(arguments.others.get("schema_fields")),
+            spec=arguments.others.get("transform_spec"),
+        )
+        self.num_epochs = arguments.num_epochs
+        self.is_batched_reader = batched
+        self.ngram = ngram
+        self.cache = make_cache(arguments.others)
+        self.last_row_consumed = False
+        self.stopped = False
+        self._make_items = items_of(self.schema, options.column, batched=batched, ngram=ngram)
+        self._cursor = ReaderCursor(options, self._make_items, batched=batched)
+        self._untouched = True
+        self._lock = threading.RLock()
+
+    @property
+    def batched_output(self) -> bool:
+        """Whether batches are delivered."""
+        return self.is_batched_reader
+
+    @property
+    def dataset(self) -> SampleSource:
+        """What is read, without what filters and selectors have left out."""
+        return self._cursor.options.dataset
+
+    def __iter__(self) -> Reader:
+        return self
+
+    def __next__(self) -> Any:
+        with self._lock:
+            self._check_running()
+            self._untouched = False
+            try:
+                return self._cursor.take()
+            except StopIteration:
+                self.last_row_consumed = True
+                raise
+
+    def next(self) -> Any:
+        """Return the next row or batch."""
+        return next(self)
+
+    def reset(self) -> None:
+        """Begin anew after the last row has been consumed, with other permutations.
+
+        Raises
+        ------
+        NotImplementedError
+            If rows are left: open another reader.
+        """
+        if not self.last_row_consumed:
+            raise NotImplementedError(
+                "Currently do not support resetting a reader while in the middle of iteration. You "
+                "can call reset only after all samples were consumed."
+            )
+        self._restart()
+
+    def stop(self) -> None:
+        """End reading, and the threads or processes that read ahead; may be repeated."""
+        self.stopped = True
+        transform = self._cursor.options.transform
+        if isinstance(transform, ProcessTransform):
+            transform.close()  # first, since threads wait for it
+        with self._lock:
+            self._cursor.end()
+        self.dataset.release()
+
+    def join(self) -> None:
+        """Do nothing: `stop` has waited for the threads already."""
+
+    def cleanup_cache(self) -> None:
+        """Remove what a cache on a local disk has kept, unless it is to outlive the reader."""
+        self.cache.cleanup()
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+        self.join()
+        self.cleanup_cache()
+
+    @property
+    def diagnostics(self) -> dict[str, Any]:
+        """What is under way: Petastorm's keys for the kind of workers.
+
+        Results that are ready ahead of use wait in the reading core, which does not count them.
+        """
+        pool = self._arguments.others.get("reader_pool_type", "thread")
+        if pool == "dummy":
+            return {}
+        transform = self._cursor.options.transform
+        if pool == "thread" or not isinstance(transform, ProcessTransform):
+            return {"output_queue_size": 0}
+        return {**transform.counts, "zmq_copy_buffers": False}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the reader stands, for `load_state_dict` of an equal reader.
+
+        Reading goes on with the next row, batch or n-gram, in the same permutations.
+        """
+        with self._lock:
+            return self._cursor.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where a state was taken.
+
+        Raises
+        ------
+        StateMismatchError
+            If it was taken from another dataset or another way of reading, or is no state.
+        """
+        with self._lock:
+            self._cursor.load_state_dict(state)
+            self.last_row_consumed, self._untouched = False, False
+
+    def _options(self, window: int = 0) -> ReaderOptions:
+        """Return how a loader reads everything that this reader delivers.
+
+        `window` is the capacity of its shuffling queue.
+        """
+        options = self._cursor.options
+        return replace(options, order=with_window(options.order, window))
+
+    def _restart(self) -> None:
+        """Begin anew wherever the reader stands, for the next pass of a loader."""
+        with self._lock:
+            self._cursor.restart()
+            self.last_row_consumed, self._untouched = False, True
+
+    def _check_running(self) -> None:
+        if self.stopped:
+            raise RuntimeError(
+                "Trying to read a sample after a reader created by make_reader/make_batch_reader "
+                "has stopped. This may happen if the context manager of the reader was left "
+                "before: read inside of the with statement"
+            )
+
+    def _mark_consumed(self) -> None:
+        """Note that a loader has read everything."""
+        self._untouched, self.last_row_consumed = False, True

@@ -1,0 +1,80 @@
+"""The rows of a batch as Petastorm's row reader delivers them: one value per field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mdstorm._readers.batch_values import element_arrays, split_rows
+from mdstorm_backend.batch import Batch, Values
+from mdstorm_backend.frameworks.formats import scalars_to_numpy
+from mdstorm_backend.read.late import LateDecoder
+from mdstorm_backend.schema import Column
+
+__all__ = ["cells", "rows_of"]
+
+#: Types of texts and binaries, of which Arrow makes objects of Python.
+_SCALAR_TYPES: dict[pa.DataType, type] = {
+    pa.string(): np.str_,
+    pa.large_string(): np.str_,
+    pa.binary(): np.bytes_,
+    pa.large_binary(): np.bytes_,
+}
+
+
+def rows_of(
+    batch: Batch, row_type: Any, column_of: Callable[[str], Column | None]
+) -> Iterator[Any]:
+    """Yield the rows of a batch.
+
+    Parameters
+    ----------
+    batch : Batch
+        Its columns, at least those of `row_type`.
+    row_type : namedtuple type
+        What a row is made of.
+    column_of : callable
+        Says which stored column stands behind a name; None for one that a transform has made.
+    """
+    columns = [cells(batch[name], column_of(name)) for name in row_type._fields]
+    return map(row_type._make, zip(*columns, strict=True))
+
+
+def cells(values: Values, column: Column | None = None) -> list[Any]:
+    """Return the values of one column, one per row.
+
+    Scalars are NumPy scalars, texts among them (``np.str_``, ``np.bytes_``), decimals `Decimal`,
+    dates ``datetime64[D]`` and timestamps ``datetime64[us]``; arrays are NumPy arrays, views of one
+    that holds those of all rows. A null is None, but in a column of floating-point numbers NaN.
+    """
+    if isinstance(values, np.ndarray):
+        return list(values)
+    if column is not None and column.is_late:
+        return list(LateDecoder(column)(values))
+    type_ = values.type
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        name = "" if column is None else column.name
+        return split_rows(element_arrays(name, values, column), values)
+    make = _SCALAR_TYPES.get(type_)
+    if make is not None:
+        return [None if value is None else make(value) for value in values.to_pylist()]
+    if pa.types.is_decimal(type_) or pa.types.is_nested(type_) or pa.types.is_null(type_):
+        return values.to_pylist()  # type: ignore[no-any-return]
+    return _numbers(values)
+
+
+def _numbers(values: pa.Array) -> list[Any]:
+    """Booleans, numbers, dates and timestamps: null is None, unless the numbers have a NaN."""
+    if pa.types.is_floating(values.type) or not values.null_count:
+        return list(scalars_to_numpy(values, has_nulls=False))
+    nulls = np.flatnonzero(np.asarray(values.is_null())).tolist()
+    if not pa.types.is_temporal(values.type):
+        values = pc.fill_null(values, False if pa.types.is_boolean(values.type) else 0)
+    result = list(scalars_to_numpy(values, has_nulls=False))
+    for row in nulls:
+        result[row] = None
+    return result

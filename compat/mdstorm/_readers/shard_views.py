@@ -1,0 +1,211 @@
+"""Sources whose shards are shards of another one, or pieces of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm.errors import InvalidArgumentError
+from mdstorm_backend.batch import Batch, slice_batch
+from mdstorm_backend.integers import is_integer
+from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.read.shard import Rows, Shard
+from mdstorm_backend.read.source import SampleSource
+from mdstorm_backend.schema import Schema
+from mdstorm_backend.tabular import Tabular
+
+__all__ = ["RankShare", "ShardView", "SomeShards", "SplitShards"]
+
+
+class ShardView(Tabular):
+    """A `SampleSource` of pieces of the shards of another one. Pickles if the other does.
+
+    Parameters
+    ----------
+    source : SampleSource
+        The other one.
+    owners, starts, sizes : numpy.ndarray
+        For each piece the number of its shard, its first row there, and its rows.
+    division : str
+        What was done to the other source, in words that tell it from anything else.
+    """
+
+    def __init__(
+        self,
+        source: SampleSource,
+        owners: npt.NDArray[np.int64],
+        starts: npt.NDArray[np.int64],
+        sizes: npt.NDArray[np.int64],
+        division: str,
+    ) -> None:
+        self.source = source
+        self._owners = owners
+        self._starts = starts
+        self._sizes = sizes
+        text = f"{source.fingerprint} {division}"
+        self.fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def url(self) -> str:
+        """Where the samples are, for messages."""
+        return self.source.url
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of a whole batch."""
+        return self.source.schema
+
+    @cached_property
+    def shard_sizes(self) -> tuple[int, ...]:
+        """Samples of each piece."""
+        return tuple(self._sizes.tolist())
+
+    @cached_property
+    def shard_bytes(self) -> tuple[int, ...]:
+        """Bytes of each piece, uncompressed: its share of all bytes."""
+        per_row = self.source.nbytes / max(len(self.source), 1)
+        return tuple((self._sizes * per_row).astype(np.int64).tolist())
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether opening a shard is no more than mapping a file."""
+        return self.source.is_mapped
+
+    def shard(self, number: int) -> Shard:
+        """Open the shard that a piece belongs to."""
+        return self._piece(number, self.source.shard(int(self._owners[number])))
+
+    def find_open(self, number: int) -> Shard | None:
+        """Return a piece if its shard is open."""
+        shard = self.source.find_open(int(self._owners[number]))
+        return None if shard is None else self._piece(number, shard)
+
+    def release(self) -> None:
+        """Let go of shards that are kept open for later; they are opened again when needed."""
+        self.source.release()
+
+    def _piece(self, number: int, shard: Shard) -> Shard:
+        start, size = int(self._starts[number]), int(self._sizes[number])
+        return shard if size == shard.num_samples else _ShardPiece(shard, start, start + size)
+
+
+class SplitShards(ShardView):
+    """Every shard cut into pieces: ``shuffle_row_drop_partitions``.
+
+    Pieces are of consecutive rows and of one size but for a row; a shard of fewer rows than `parts`
+    becomes single rows. Unlike Petastorm's visits of a row group, the pieces never share a row and
+    never leave one out, however rows are shuffled within them.
+
+    Parameters
+    ----------
+    source : SampleSource
+        What is cut.
+    parts : int
+        Pieces of a shard, 1 or more.
+    overlap : int
+        Rows of the next piece of a shard that a piece has as well, at its end: with one row less
+        than an n-gram, every n-gram of the shard lies in exactly one piece.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If `parts` is something else.
+    """
+
+    def __init__(self, source: SampleSource, parts: int, *, overlap: int = 0) -> None:
+        if not is_integer(parts) or parts < 1:
+            raise InvalidArgumentError(
+                f"shuffle_row_drop_partitions must be a positive integer, found {parts!r}: 1 reads "
+                "each row group as a whole"
+            )
+        sizes = np.array(source.shard_sizes, np.int64)
+        counts = np.minimum(sizes, int(parts))
+        owners = np.repeat(np.arange(len(sizes)), counts)
+        place = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
+        rows, cuts = sizes[owners], counts[owners]
+        starts = -(-place * rows // cuts)  # rounded up, as Petastorm cuts
+        stops = np.minimum(-(-(place + 1) * rows // cuts) + overlap, rows)
+        super().__init__(source, owners, starts, stops - starts, f"in {parts} with {overlap}")
+
+
+class RankShare(ShardView):
+    """One rank's share of the rows, each piece of a shard with some of the rows that follow it.
+
+    With as many as an n-gram has rows but one, every n-gram belongs to the rank that has its first
+    row, and none is lost where the share of one rank ends.
+
+    Parameters
+    ----------
+    source : SampleSource
+        What all ranks share.
+    order : ExactOrder
+        Says which rows are this rank's.
+    overlap : int
+        Rows of the same shard that follow, and belong to the next rank.
+
+    Raises
+    ------
+    NoDataAvailableError
+        If there are fewer rows than ranks.
+    """
+
+    def __init__(self, source: SampleSource, order: ExactOrder, overlap: int) -> None:
+        pieces = replace(order, shuffle_shards=False).pieces(source.shard_sizes, 0)
+        found = np.array([(p.shard, p.start, p.stop) for p in pieces], np.int64).reshape(-1, 3)
+        owners, starts, stops = found.T
+        stops = np.minimum(stops + overlap, np.array(source.shard_sizes, np.int64)[owners])
+        rank = f"rank {order.rank} of {order.world_size} with {overlap}"
+        super().__init__(source, owners, starts, stops - starts, rank)
+
+
+class SomeShards(ShardView):
+    """Some of the shards, in the order of `numbers`."""
+
+    def __init__(self, source: SampleSource, numbers: Sequence[int]) -> None:
+        owners = np.array(numbers, np.int64)
+        sizes = np.array(source.shard_sizes, np.int64)[owners]
+        super().__init__(source, owners, np.zeros_like(owners), sizes, f"of {owners.tolist()}")
+
+
+class _ShardPiece(Shard):
+    """The rows `start` to `stop` of a shard, as a shard."""
+
+    def __init__(self, shard: Shard, start: int, stop: int) -> None:
+        self._shard = shard
+        self._start = start
+        self.num_samples = stop - start
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the whole shard keeps in memory."""
+        return self._shard.memory
+
+    def will_need(self) -> None:
+        """Have the whole shard read ahead."""
+        self._shard.will_need()
+
+    def make_ready(self, columns: Sequence[str], *, exact_nulls: bool = False) -> None:
+        """Make the whole shard ready."""
+        self._shard.make_ready(columns, exact_nulls=exact_nulls)
+
+    def decoded(self, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch | None:
+        """Return all samples as views of the shard's, if they are in memory."""
+        batch = self._shard.decoded(columns, exact_nulls=exact_nulls)
+        stop = self._start + self.num_samples
+        return None if batch is None else slice_batch(batch, self._start, stop)
+
+    def read(self, rows: Rows, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
+        """Copy the samples `rows` (ascending, without repetition) of some columns."""
+        return self._shard.read(rows + self._start, columns, exact_nulls=exact_nulls)
+
+    def sample(self, row: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
+        """Return one sample, all of its columns for None."""
+        if not 0 <= row < self.num_samples:
+            raise IndexError(f"sample {row} of {self.num_samples}")
+        return self._shard.sample(row + self._start, columns)

@@ -1,0 +1,123 @@
+"""What a reader's URL names: an MDS dataset, Parquet files, or a dataset that Petastorm wrote."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+from urllib.parse import urlparse
+
+from mdstorm._datasets.inferred_schema import infer_unischema
+from mdstorm._datasets.petastorm_source import decoded, stored_unischema
+from mdstorm.errors import InvalidArgumentError
+from mdstorm.unischema import Unischema
+from mdstorm_backend.dataset import Dataset, open_dataset
+from mdstorm_backend.index import INDEX_NAME
+from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.read.source import SampleSource
+from mdstorm_backend.storage import Location
+from mdstorm_backend.storage.urls import has_scheme
+from mdstorm_backend.user_warnings import warn_user
+
+__all__ = ["Opened", "check_urls", "open_source", "opened"]
+
+
+class Opened(NamedTuple):
+    """An open dataset of any kind.
+
+    Attributes
+    ----------
+    source : SampleSource
+        Its samples.
+    unischema : Unischema
+        Its fields: those that were stored with it, or what its columns imply.
+    kind : {"mds", "parquet", "petastorm"}
+        Petastorm's are Parquet files with a stored schema.
+    inferred : bool
+        Whether the fields are what the columns imply.
+    """
+
+    source: SampleSource
+    unischema: Unischema
+    kind: Literal["mds", "parquet", "petastorm"]
+    inferred: bool = False
+
+
+def open_source(
+    urls: str | list[str],
+    *,
+    storage_options: dict[str, Any] | None = None,
+    filesystem: Any = None,
+    decode: bool = True,
+) -> Opened:
+    """Open what URLs name.
+
+    Parameters
+    ----------
+    urls : str or list of str
+        A directory or file, or several files.
+    storage_options : dict, optional
+        Arguments of the fsspec file system.
+    filesystem : object, optional
+        A file system of fsspec or pyarrow, which goes before both.
+    decode : bool
+        Whether fields that Petastorm stored encoded are delivered decoded.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the URLs are none.
+    DatasetNotFoundError, CorruptDatasetError
+        If nothing is there, or something else.
+    """
+    check_urls(urls)
+    if isinstance(urls, str) and filesystem is None and _is_mds(urls, storage_options):
+        return _of_mds(open_dataset(urls, storage_options=storage_options))
+    return _of_parquet(
+        open_parquet(urls, storage_options=storage_options, filesystem=filesystem), decode
+    )
+
+
+def opened(dataset: Dataset | ParquetDataset, *, decode: bool) -> Opened:
+    """Return an open dataset with its fields; `decode` as in `open_source`."""
+    return _of_mds(dataset) if isinstance(dataset, Dataset) else _of_parquet(dataset, decode)
+
+
+def _of_mds(dataset: Dataset) -> Opened:
+    stored = stored_unischema(dataset)
+    if stored is None:
+        return Opened(dataset, infer_unischema(dataset.schema), "mds", inferred=True)
+    return Opened(decoded(dataset, stored), stored, "mds")
+
+
+def _of_parquet(dataset: ParquetDataset, decode: bool) -> Opened:
+    for name, type_ in dataset.left_out.items():
+        warn_user(f"Column {name!r} has an unsupported field of type {type_}. Ignoring...")
+    stored = stored_unischema(dataset)
+    if stored is None:
+        return Opened(dataset, infer_unischema(dataset.schema), "parquet", inferred=True)
+    if decode:
+        return Opened(decoded(dataset, stored), stored, "petastorm")
+    as_stored = infer_unischema(dataset.schema, stored._name)
+    return Opened(dataset, as_stored, "petastorm", inferred=True)
+
+
+def check_urls(urls: str | list[str]) -> None:
+    """Raise InvalidArgumentError, as Petastorm does, unless the URLs name one storage.
+
+    Absolute paths on Databricks' mounts count as URLs.
+    """
+    several = urls if isinstance(urls, list) else [urls]
+    for url in several:
+        if not has_scheme(url):
+            raise InvalidArgumentError(
+                f"ERROR! A scheme-less dataset url ({url}) is no longer supported. Please prepend "
+                '"file://" for local filesystem.'
+            )
+    if len({(urlparse(url).scheme, urlparse(url).netloc) for url in several}) > 1:
+        raise InvalidArgumentError(
+            f"The dataset url list must contain url with the same scheme and netloc, found "
+            f"{several}: read datasets in different storages one after the other"
+        )
+
+
+def _is_mds(url: str, storage_options: dict[str, Any] | None) -> bool:
+    return Location.of(url, storage_options).exists(INDEX_NAME)

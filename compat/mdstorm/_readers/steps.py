@@ -1,0 +1,88 @@
+"""Several transforms of a reader as one, and the one that only leaves out columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from mdstorm._transforms.declared import Declared
+from mdstorm.transform import TransformSpec
+from mdstorm_backend.batch import Batch, num_rows
+from mdstorm_backend.read.block import Transform
+
+__all__ = ["Selection", "Steps"]
+
+
+class Selection:
+    """A `TransformSpec` that changes no value: it has no function, and declares nothing.
+
+    Parameters
+    ----------
+    spec : TransformSpec
+        What the user gave.
+    names : sequence of str
+        All columns that go in.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns that come out.
+    unchanged : frozenset of str
+        All of them.
+
+    Raises
+    ------
+    NoMatchingFieldsError
+        If the transform leaves no column.
+    """
+
+    def __init__(self, spec: TransformSpec, names: Sequence[str]) -> None:
+        self.columns = Declared(spec, names).columns
+        self.unchanged = frozenset(self.columns)
+
+    def __call__(self, batch: Batch) -> Batch:
+        """Return the columns that stay."""
+        return {name: batch[name] for name in self.columns}
+
+
+class Steps:
+    """Filters of rows, and then what changes columns, one after the other.
+
+    Parameters
+    ----------
+    filters : sequence of Transform
+        They leave out rows and change no value.
+    change : Transform or None
+        What changes columns: the user's function.
+    columns : sequence of str
+        The columns that go into `change`: the others are there for the filters alone.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns that come out.
+    unchanged : frozenset of str
+        Those of them whose values are as they are stored.
+    """
+
+    def __init__(
+        self, filters: Sequence[Transform], change: Transform | None, columns: Sequence[str]
+    ) -> None:
+        self._filters = tuple(filters)
+        self._change = change
+        self._read = tuple(columns)
+        self.columns = self._read if change is None else tuple(change.columns)
+        kept = self._read if change is None else getattr(change, "unchanged", ())
+        self.unchanged = frozenset(kept)
+
+    def __call__(self, batch: Batch) -> Batch:
+        """Return what is left of a batch, changed. The function never sees a batch of no rows."""
+        for step in self._filters:
+            batch = step(batch)
+        batch = {name: batch[name] for name in self._read}
+        if self._change is None:
+            return batch
+        if num_rows(batch) == 0:
+            return {name: pa.nulls(0) for name in self.columns}
+        return self._change(batch)

@@ -1,0 +1,35 @@
+"""The different values of a column, for functions that need to see each of them only once."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mdstorm._readers.rows import cells
+from mdstorm_backend.batch import Values
+from mdstorm_backend.schema import Column
+
+__all__ = ["Codes", "distinct_cells"]
+
+#: Which of the different values each row has.
+Codes: TypeAlias = "npt.NDArray[np.integer[Any]] | slice"
+
+
+def distinct_cells(values: Values, column: Column | None = None) -> tuple[list[Any], Codes]:
+    """Return the different values of a column, and which of them each row has.
+
+    Values are as the row reader delivers them. Those that cannot be told apart quickly, such as
+    arrays and objects, are returned one for each row.
+    """
+    if isinstance(values, np.ndarray):
+        if values.ndim == 1 and values.dtype.kind != "O":
+            unique, codes = np.unique(values, return_inverse=True)
+            return cells(unique, column), codes
+    elif not pa.types.is_nested(values.type) and not (column is not None and column.is_late):
+        encoded = pc.dictionary_encode(values, null_encoding="encode")
+        return cells(encoded.dictionary, column), np.asarray(encoded.indices)
+    return cells(values, column), slice(None)

@@ -1,0 +1,82 @@
+"""A predicate as a transform of the reading core."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mdstorm._selection.predicate_masks import FieldRows, Mask, predicate_mask
+from mdstorm.errors import InvalidArgumentError
+from mdstorm.predicates import PredicateBase
+from mdstorm_backend.batch import Batch, take_values
+from mdstorm_backend.schema import Schema
+
+__all__ = ["PredicateFilter", "keep_rows"]
+
+
+class PredicateFilter:
+    """A `Transform` that leaves out the rows that a predicate does not include.
+
+    Columns keep their types, and rows their order. Pickles if the predicate does.
+
+    Parameters
+    ----------
+    predicate : PredicateBase
+        What the user gave.
+    schema : Schema
+        The columns that are read, before any other transform.
+    batched : bool
+        Whether functions of the user's own are given Series, as in the batch reader, and not the
+        values of one row.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns, all of them.
+    fields : frozenset of str
+        Those that the predicate looks at.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it looks at no column, or at others than are read.
+    """
+
+    def __init__(self, predicate: PredicateBase, schema: Schema, batched: bool) -> None:
+        self.columns = schema.names
+        self.fields = _checked_fields(predicate, schema)
+        self._predicate = predicate
+        self._schema = schema
+        self._batched = batched
+
+    def __call__(self, batch: Batch) -> Batch:
+        """Return the rows that the predicate includes; the same batch if those are all."""
+        return keep_rows(batch, self.mask(batch))
+
+    def mask(self, batch: Batch) -> Mask:
+        """Return for each row of a batch whether the predicate includes it."""
+        fields = {name: batch[name] for name in self.fields}
+        return predicate_mask(self._predicate, FieldRows(fields, self._schema, self._batched))
+
+
+def keep_rows(batch: Batch, mask: Mask) -> Batch:
+    """Return the rows of a batch where `mask` is true; the same batch if those are all."""
+    if mask.all():
+        return batch
+    rows = np.flatnonzero(mask)
+    return {name: take_values(values, rows) for name, values in batch.items()}
+
+
+def _checked_fields(predicate: PredicateBase, schema: Schema) -> frozenset[str]:
+    fields = frozenset(predicate.get_fields())
+    if not fields:
+        raise InvalidArgumentError(
+            "At least one field name must be returned by get_fields() of the predicate, found "
+            "none: name the fields that it looks at"
+        )
+    unknown = sorted(str(name) for name in fields if name not in schema)
+    if unknown:
+        raise InvalidArgumentError(
+            f"At least some column names requested by the predicate ({', '.join(unknown)}) are "
+            f"not valid schema names: ({', '.join(schema.names)}). Name them in schema_fields too"
+        )
+    return fields

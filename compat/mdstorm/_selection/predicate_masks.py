@@ -1,0 +1,244 @@
+"""Which rows a predicate includes: answered with NumPy and Arrow where it is one of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import NoneType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mdstorm._readers.rows import cells
+from mdstorm._selection.among import is_among
+from mdstorm._selection.distinct import distinct_cells
+from mdstorm._transforms.pandas_values import is_missing
+from mdstorm.predicates import (
+    PredicateBase,
+    in_intersection,
+    in_lambda,
+    in_negate,
+    in_pseudorandom_split,
+    in_reduce,
+    in_set,
+)
+from mdstorm_backend.batch import Batch, Values, num_rows
+from mdstorm_backend.frameworks.formats import arrays_to_pandas, column_for_pandas
+from mdstorm_backend.optional import require
+from mdstorm_backend.schema import Schema
+
+__all__ = ["FieldRows", "Mask", "predicate_mask"]
+
+Mask = npt.NDArray[np.bool_]
+
+_BOOLEANS = (bool, np.bool_)
+#: What a function that needs scalars raises when it is given Series.
+_NEEDS_SCALARS = (AttributeError, TypeError, ValueError)
+
+
+class FieldRows:
+    """The fields of some rows, in the forms that predicates take."""
+
+    def __init__(self, batch: Batch, schema: Schema, batched: bool) -> None:
+        self.batch = batch
+        self.schema = schema
+        self.batched = batched
+        self._cells: dict[str, list[Any]] = {}
+        self._series: Any = None
+
+    def __len__(self) -> int:
+        return num_rows(self.batch)
+
+    def cells(self, name: str) -> list[Any]:
+        """Return the values of a field one by one."""
+        if name not in self._cells:
+            self._cells[name] = cells(self.batch[name], self.schema.get(name))
+        return self._cells[name]
+
+    def dicts(self) -> Iterator[dict[str, Any]]:
+        """Return the values of all fields, row by row."""
+        names = list(self.batch)
+        columns = [self.cells(name) for name in names]
+        return (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
+
+    def series(self) -> dict[str, Any]:
+        """Return all fields as pandas Series."""
+        if self._series is None:
+            self._series = arrays_to_pandas(
+                {n: column_for_pandas(v, self.schema.get(n)) for n, v in self.batch.items()}
+            )
+        return {name: self._series[name] for name in self.batch}
+
+
+def predicate_mask(predicate: PredicateBase, rows: FieldRows) -> Mask:
+    """Return for each row whether a predicate includes it."""
+    if not len(rows):
+        return np.empty(0, np.bool_)
+    for class_, vectorised in _VECTORISED.items():
+        # A class derived from ours may answer otherwise.
+        if isinstance(predicate, class_) and type(predicate).do_include is class_.do_include:
+            return vectorised(predicate, rows)
+    return _asked(predicate, rows)
+
+
+def _asked(predicate: PredicateBase, rows: FieldRows) -> Mask:
+    """Ask the predicate itself: with Series in the batch reader, else for each row."""
+    if not rows.batched:
+        return _truths(map(predicate.do_include, rows.dicts()), len(rows))
+    refusal: Exception | None = None
+    try:
+        mask = _boolean(predicate.do_include(rows.series()), len(rows))
+        if mask is not None:
+            return mask
+    except _NEEDS_SCALARS as error:
+        refusal = error
+    try:
+        return _truths(map(predicate.do_include, rows.dicts()), len(rows))
+    except Exception as error:
+        raise error from refusal
+
+
+def _truths(results: Iterator[Any], count: int) -> Mask:
+    return np.fromiter(map(bool, results), np.bool_, count)
+
+
+def _boolean(result: Any, count: int) -> Mask | None:
+    """Return what a function on Series returned as a mask; None if it is no such thing."""
+    if not isinstance(result, (np.ndarray, list)) and not hasattr(result, "reindex"):
+        return None
+    if hasattr(result, "reindex") and len(result) == count:
+        index = require("pandas").RangeIndex(count)
+        result = result if result.index.equals(index) else result.reindex(index)
+        if str(result.dtype) == "boolean":
+            return result.to_numpy(np.bool_, na_value=False)  # type: ignore[no-any-return]
+    found = np.asarray(result)
+    if found.shape != (count,):
+        return None
+    if found.dtype == object and all(is_missing(v) or isinstance(v, _BOOLEANS) for v in found):
+        found = np.fromiter((not is_missing(v) and bool(v) for v in found), np.bool_, count)
+    return found if found.dtype == np.bool_ else None
+
+
+def _by_distinct_value(predicate: Any, rows: FieldRows) -> Mask:
+    """Ask a predicate on one field once for each of the field's different values."""
+    name = predicate._predicate_field
+    found, codes = distinct_cells(rows.batch[name], rows.schema.get(name))
+    answers = (predicate.do_include({name: value}) for value in found)
+    mask: Mask = np.fromiter(answers, np.bool_, len(found))[codes]
+    return mask
+
+
+def _in_set(predicate: Any, rows: FieldRows) -> Mask:
+    values = rows.batch[predicate._predicate_field]
+    wanted = _numbers(predicate._inclusion_values, values)
+    return _by_distinct_value(predicate, rows) if wanted is None else np.isin(values, wanted)
+
+
+def _in_intersection(predicate: Any, rows: FieldRows) -> Mask:
+    name = predicate._predicate_field
+    values = rows.batch[name]
+    if isinstance(values, np.ndarray) and values.ndim > 1:
+        values = values.reshape(len(values), -1)
+        wanted = _numbers(predicate._inclusion_values, values)
+        if wanted is not None:
+            return np.asarray(np.isin(values, wanted).any(axis=1))
+    elif not isinstance(values, np.ndarray) and pa.types.is_list(values.type):
+        return _in_lists(predicate, values)
+    return _truths((predicate.do_include({name: cell}) for cell in rows.cells(name)), len(rows))
+
+
+def _in_lists(predicate: in_intersection, lists: pa.ListArray) -> Mask:
+    """Ask once for each different element, and gather the answers of each row's elements."""
+    found, codes = distinct_cells(lists.flatten())
+    answers = np.fromiter(
+        (is_among(v, predicate._inclusion_values) for v in found), np.bool_, len(found)
+    )
+    owners = np.repeat(np.arange(len(lists)), _lengths(lists))
+    return np.bincount(owners[answers[codes]], minlength=len(lists)) > 0
+
+
+def _lengths(lists: pa.ListArray) -> npt.NDArray[np.integer[Any]]:
+    lengths = np.diff(np.asarray(lists.offsets))
+    lengths[np.asarray(lists.is_null())] = 0
+    return lengths
+
+
+def _numbers(wanted: Any, values: Values) -> npt.NDArray[Any] | None:
+    """Return the wanted values that a column of numbers can have.
+
+    None for another column, and where numbers of other types are wanted, as decimals.
+    """
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "iuf":
+        return None
+    if not all(isinstance(value, (int, float, str, bytes, NoneType)) for value in wanted):
+        return None
+    numbers = [value for value in wanted if isinstance(value, (int, float))]
+    return np.array([value for value in numbers if _fits(value, values.dtype)], values.dtype)
+
+
+def _fits(value: float, dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype has exactly this value."""
+    if dtype.kind != "f":
+        limits = np.iinfo(dtype)
+        return limits.min <= value <= limits.max and value == int(value)
+    try:
+        with np.errstate(over="ignore"):
+            return float(dtype.type(value)) == value
+    except OverflowError:
+        return False
+
+
+def _in_lambda(predicate: Any, rows: FieldRows) -> Mask:
+    if rows.batched:
+        return _asked(predicate, rows)
+    function, state = predicate._predicate_func, predicate._state_arg
+    columns: list[Any] = [rows.cells(name) for name in predicate._predicate_fields]
+    if state is not None:
+        columns.append([state] * len(rows))
+    return _truths(map(function, *columns), len(rows))
+
+
+def _in_negate(predicate: Any, rows: FieldRows) -> Mask:
+    return ~predicate_mask(predicate._predicate, rows)
+
+
+def _in_reduce(predicate: Any, rows: FieldRows) -> Mask:
+    function, predicates = predicate._reduce_func, predicate._predicate_list
+    if function is all or function is any:
+        logical = np.logical_and if function is all else np.logical_or
+        mask: Mask = logical.reduce([predicate_mask(each, rows) for each in predicates])
+        return mask
+    if not rows.batched:
+        return _asked(predicate, rows)
+    return _asked(_Reduced(predicate, rows), rows)
+
+
+class _Reduced(PredicateBase):
+    """An `in_reduce` whose function is given Series, though its predicates were not."""
+
+    def __init__(self, predicate: in_reduce, rows: FieldRows) -> None:
+        self._predicate = predicate
+        self._rows = rows
+
+    def get_fields(self) -> set[str]:
+        return self._predicate.get_fields()
+
+    def do_include(self, values: Any) -> Any:
+        if any(hasattr(value, "reindex") for value in values.values()):
+            series = require("pandas").Series
+            results = [
+                series(predicate_mask(p, self._rows)) for p in self._predicate._predicate_list
+            ]
+            return self._predicate._reduce_func(results)
+        return self._predicate.do_include(values)
+
+
+_VECTORISED: dict[type[PredicateBase], Callable[[Any, FieldRows], Mask]] = {
+    in_set: _in_set,
+    in_intersection: _in_intersection,
+    in_lambda: _in_lambda,
+    in_negate: _in_negate,
+    in_reduce: _in_reduce,
+    in_pseudorandom_split: _by_distinct_value,
+}

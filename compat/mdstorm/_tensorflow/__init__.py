@@ -1,0 +1,1 @@
+"""What the datasets of `mdstorm.tf_utils` are made of."""

@@ -1,0 +1,116 @@
+"""TensorFlow datasets over readers, of which rows are batched without taking them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import tensorflow as tf
+
+from mdstorm._readers.passes import can_pass_over
+from mdstorm._tensorflow.elements import Elements, NGrams
+from mdstorm._tensorflow.fields import specs_of_schema
+from mdstorm.unischema import Unischema
+from mdstorm_backend.frameworks.tf_dataset import check_nulls_of, without_sharding
+from mdstorm_backend.frameworks.tf_specs import ColumnSpec
+
+__all__ = ["dataset_of_ngrams", "dataset_of_rows", "specs_of_ngram"]
+
+
+def dataset_of_rows(reader: Any) -> Any:
+    """Return the dataset of a reader's rows, or batches."""
+    specs = specs_of_schema(reader.schema)
+    if can_pass_over(reader) and reader.batched_output:
+        check_nulls_of(reader._options())
+
+    def dataset(*, by_shard: bool) -> Callable[[], Any]:
+        elements = Elements(reader, specs, by_shard)
+        row = reader.schema.make_namedtuple_tf(*(spec.signature for spec in specs))
+        return lambda: _with_options(
+            tf.data.Dataset.from_generator(elements, output_signature=row), reader
+        )
+
+    by_shard = dataset(by_shard=True)
+    # Where boundaries between row groups are not seen, elements may be larger, or smaller; but
+    # arrays of a free length have one length in a row group alone.
+    is_fixed = all(spec.is_fixed for spec in specs)
+    anyhow = dataset(by_shard=False) if is_fixed or not reader.batched_output else by_shard
+    if reader.batched_output:
+        return _classes().batches(by_shard(), anyhow)
+    return _classes().rows(anyhow)
+
+
+def dataset_of_ngrams(reader: Any) -> Any:
+    """Return the dataset of a reader's n-grams: dicts from offset to namedtuple."""
+    specs = specs_of_ngram(reader)
+    signature = {
+        offset: _schema_at(reader, offset).make_namedtuple_tf(
+            *(tf.TensorSpec(spec.shape, spec.dtype) for spec in columns)
+        )
+        for offset, columns in specs.items()
+    }
+    elements = NGrams(reader, specs)
+    return _classes().plain(
+        _with_options(tf.data.Dataset.from_generator(elements, output_signature=signature), reader)
+    )
+
+
+def specs_of_ngram(reader: Any) -> dict[int, list[ColumnSpec]]:
+    """Return how the fields at each offset arrive."""
+    offsets = range(min(reader.ngram.fields), max(reader.ngram.fields) + 1)
+    return {offset: specs_of_schema(_schema_at(reader, offset)) for offset in offsets}
+
+
+def _schema_at(reader: Any, offset: int) -> Unischema:
+    schema: Unischema = reader.ngram.get_schema_at_timestep(reader.schema, offset)
+    return schema
+
+
+def _with_options(dataset: Any, reader: Any) -> Any:
+    """Keep TensorFlow from sharding what the reader has sharded."""
+    is_share = can_pass_over(reader) and reader._options().order.world_size > 1
+    return without_sharding(dataset) if is_share else dataset
+
+
+class _Classes:
+    """Subclasses of TensorFlow's own adapter class for ``tf.compat.v1`` datasets."""
+
+    def __init__(self) -> None:
+        adapter = type(tf.compat.v1.data.Dataset.from_tensors(0))
+
+        class RowsDataset(adapter):  # type: ignore[misc, valid-type]
+            """Rows out of a dataset of several at a time."""
+
+            def __init__(self, parts: Callable[[], Any]) -> None:
+                self._parts = parts
+                # Not unbatch(): it ends the process at arrays without elements.
+                super().__init__(parts().flat_map(tf.data.Dataset.from_tensor_slices))
+
+            def batch(
+                self, batch_size: Any, drop_remainder: bool = False, *others: Any, **options: Any
+            ) -> Any:
+                """Batch as TensorFlow does, but without taking the rows apart."""
+                if others or options or not isinstance(drop_remainder, bool):
+                    return super().batch(batch_size, drop_remainder, *others, **options)
+                return adapter(self._parts().rebatch(batch_size, drop_remainder))
+
+        class BatchesDataset(adapter):  # type: ignore[misc, valid-type]
+            """Batches as they are stored, which know how to become rows."""
+
+            def __init__(self, batches: Any, parts: Callable[[], Any]) -> None:
+                self._parts = parts
+                super().__init__(batches)
+
+            def unbatch(self, *others: Any, **options: Any) -> Any:
+                """Take the batches apart."""
+                return RowsDataset(self._parts)
+
+        self.plain = adapter
+        self.rows = RowsDataset
+        self.batches = BatchesDataset
+
+
+@lru_cache(maxsize=1)
+def _classes() -> _Classes:
+    return _Classes()

@@ -1,0 +1,157 @@
+"""Values of readers as what TensorFlow takes in."""
+
+from __future__ import annotations
+
+import calendar
+import datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mdstorm.errors import NullInRowError, UnequalLengthsError
+from mdstorm_backend.batch import Values
+from mdstorm_backend.frameworks.nulls import null_error
+from mdstorm_backend.frameworks.tf_specs import ColumnSpec
+from mdstorm_backend.frameworks.tf_tensors import to_tf
+from mdstorm_backend.read.late import LateDecoder
+from mdstorm_backend.schema import Column
+
+__all__ = ["column_for_tf", "date_to_nsec_from_epoch", "rows_for_tf", "value_for_tf"]
+
+_TENSORFLOW = "TensorFlow"
+
+
+def date_to_nsec_from_epoch(dt: datetime.date) -> int:
+    """Return a date, or a time without a zone taken for UTC, as nanoseconds since 1970.
+
+    Fractions of a second are left out, as in Petastorm.
+    """
+    return calendar.timegm(dt.timetuple()) * 1_000_000_000
+
+
+def column_for_tf(values: Values, spec: ColumnSpec, column: Column | None = None) -> Any:
+    """Return a column of some rows as `spec` declares it.
+
+    Dates and timestamps become int64 nanoseconds since 1970 UTC, decimals their text, strings UTF-8
+    bytes. Numbers are cast to the declared type.
+
+    Parameters
+    ----------
+    values : numpy.ndarray or pyarrow.Array
+        The column, from a block of the reading core or from a reader.
+    spec : ColumnSpec
+        How it arrives.
+    column : Column, optional
+        The stored column.
+
+    Raises
+    ------
+    NullValueError
+        If a null has no value in TensorFlow.
+    UnequalLengthsError
+        If its arrays are not all of one shape.
+    TransformError
+        If its values are of another type or shape than declared.
+    """
+    if column is not None and column.is_late and not isinstance(values, np.ndarray):
+        values = LateDecoder(column)(values)
+    if isinstance(values, pa.Array):
+        if pa.types.is_list(values.type) and not values.null_count:
+            lengths = np.unique(np.asarray(pc.list_value_length(values)))
+            _check_lengths(lengths.tolist(), spec)
+    elif values.dtype == object:
+        values = _of_objects(values, spec)
+    return to_tf(values, spec)
+
+
+def rows_for_tf(values: Values, spec: ColumnSpec, column: Column | None = None) -> Any:
+    """Return a column of rows, in which no null has a value but NaN; see `column_for_tf`.
+
+    As in Petastorm, a date of a row is a number of days, and a timestamp one of microseconds.
+
+    Raises
+    ------
+    NullInRowError
+        If a value is null.
+    """
+    if isinstance(values, pa.Array):
+        if values.null_count:
+            raise _null_in_row(spec.name)
+        if pa.types.is_decimal(values.type):
+            values = np.array([str(value.normalize()) for value in values.to_pylist()], object)
+        elif pa.types.is_temporal(values.type):
+            values = values.to_numpy(zero_copy_only=False)
+    elif values.dtype == object and any(value is None for value in values):
+        raise _null_in_row(spec.name)
+    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind == "M":
+        return _days_or_microseconds(values)
+    return column_for_tf(values, spec, column)
+
+
+def value_for_tf(value: Any, spec: ColumnSpec) -> Any:
+    """Return one value of a row, or one column of a batch, that a reader delivered.
+
+    Raises
+    ------
+    NullInRowError
+        If it is None.
+    """
+    if value is None:
+        raise _null_in_row(spec.name)
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind not in "OM" and spec.dtype != "string":
+            return value.astype(spec.dtype, copy=False)
+        return column_for_tf(value[np.newaxis], spec)[0]
+    if isinstance(value, Decimal):
+        return str(value.normalize())
+    if isinstance(value, (str, bytes)):
+        return np.array(value, object)  # texts of NumPy lose NUL at their end
+    if isinstance(value, datetime.date):
+        value = np.datetime64(value)
+    if isinstance(value, np.datetime64):
+        return _days_or_microseconds(np.asarray([value]))[0]
+    return value
+
+
+def _days_or_microseconds(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    is_date = np.datetime_data(values.dtype)[0] == "D"
+    return values.astype("datetime64[D]" if is_date else "datetime64[us]").astype(np.int64)
+
+
+def _of_objects(values: npt.NDArray[Any], spec: ColumnSpec) -> npt.NDArray[Any]:
+    """Return Python objects as the array that TensorFlow's own type is made of."""
+    flat = values.reshape(-1)
+    nulls = sum(value is None for value in flat)
+    if nulls:
+        raise null_error(spec.name, nulls, _TENSORFLOW)
+    first = flat[0] if len(flat) else None
+    if isinstance(first, np.ndarray):
+        _check_lengths(["x".join(map(str, array.shape)) for array in flat], spec)
+        return np.stack(flat.tolist())
+    if isinstance(first, datetime.date):
+        return np.array(flat.tolist(), "datetime64[us]").reshape(values.shape)
+    if isinstance(first, Decimal):
+        return np.array([str(value) for value in flat], object).reshape(values.shape)
+    return values
+
+
+def _check_lengths(lengths: list[Any], spec: ColumnSpec) -> None:
+    if len(set(lengths)) > 1:
+        found = ", ".join(str(length) for length in lengths[:20])
+        raise UnequalLengthsError(
+            f"Length of all values in column {spec.name!r} are expected to be the same length. Got "
+            f"the following set of lengths: '{found}'. Pad them in a transform_spec, or leave the "
+            "column out with schema_fields"
+        )
+
+
+def _null_in_row(name: str) -> NullInRowError:
+    return NullInRowError(
+        f'Encountered "{name}"=None. Tensorflow does not support None values as a tensor. Leave '
+        "such rows out with a predicate, or give them a value in a transform_spec or with "
+        "fill_nulls"
+    )

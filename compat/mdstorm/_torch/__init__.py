@@ -1,0 +1,1 @@
+"""What the loaders of `mdstorm.pytorch` are made of."""

@@ -1,0 +1,93 @@
+"""Batches out of the blocks of our own readers, for the loaders of `mdstorm.pytorch`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from mdstorm._readers.passes import Deliver
+from mdstorm._readers.reader import Reader
+from mdstorm._torch.columns import arrays_of, column_to_torch, only_tensor, rows_of_columns
+from mdstorm._torch.rows import null_in_row, row_for_torch
+from mdstorm_backend.batch import Batch, Values
+from mdstorm_backend.frameworks.reader_options import ReaderOptions
+from mdstorm_backend.frameworks.torch_batches import (
+    Collate,
+    Convert,
+    Delivered,
+    check_columns,
+    tensor_batches,
+)
+from mdstorm_backend.frameworks.torch_tensors import TorchValues, to_torch
+from mdstorm_backend.read.block import Block
+from mdstorm_backend.schema import Column
+
+__all__ = ["collated", "tensors", "transformed"]
+
+
+def tensors(reader: Reader, options: ReaderOptions) -> Deliver:
+    """Return what makes tensors of blocks, and lists where PyTorch has none."""
+    if reader.batched_output:
+        check_columns(options)
+        return partial(tensor_batches, options, convert=_to_torch)
+    return partial(tensor_batches, options, convert=_without_nulls)
+
+
+def transformed(reader: Reader, options: ReaderOptions, function: Callable[[Any], Any]) -> Deliver:
+    """Return what makes tensors of blocks, by a function of the user's from arrays."""
+    convert: Convert = _to_torch if reader.batched_output else _without_nulls
+    if reader.batched_output:
+        check_columns(options)
+
+    def to_tensor(values: Values, column: Column | None, name: str) -> TorchValues:
+        tensor = only_tensor(convert(values, column, name), name)
+        return torch.as_tensor(function(tensor.numpy()))
+
+    return partial(tensor_batches, options, convert=to_tensor)
+
+
+def collated(reader: Reader, collate: Collate) -> Deliver:
+    """Return what makes a batch of the list of its rows."""
+
+    def rows(batch: Batch) -> list[Any]:
+        items = reader._make_items(batch)
+        if not reader.batched_output:
+            return list(map(row_for_torch, items))
+        return [row for item in items for row in rows_of_columns(arrays_of(item))]
+
+    def deliver(blocks: Iterator[Block]) -> Delivered:
+        for block in blocks:
+            for batch, mark, size in zip(block.batches(), block.marks, block.sizes, strict=True):
+                if size:
+                    yield collate(rows(batch)), mark, size
+
+    return deliver
+
+
+def _to_torch(values: Values, column: Column | None, name: str) -> TorchValues:
+    if column is None and isinstance(values, np.ndarray):
+        return column_to_torch(values, name)  # a transform may have returned objects
+    if column is not None and column.is_array and column.length is None:
+        # Without a type that promises lists: what has one shape in a batch is one tensor there.
+        column = replace(column, spark_type=None)
+    return to_torch(values, column, name)
+
+
+def _without_nulls(values: Values, column: Column | None, name: str) -> TorchValues:
+    """Convert a column of rows, in which no null has a value."""
+    nulls = _null_count(values)
+    if nulls:
+        raise null_in_row(name, nulls)
+    return _to_torch(values, column, name)
+
+
+def _null_count(values: Values) -> int:
+    if isinstance(values, pa.Array):
+        return int(values.null_count)
+    return sum(value is None for value in values) if values.dtype == object else 0

@@ -1,0 +1,181 @@
+"""Columns of rows on their way into PyTorch batches: converted, joined, cut and shuffled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from mdstorm.errors import UnsupportedTypeError
+from mdstorm_backend.frameworks.nulls import null_error
+from mdstorm_backend.frameworks.torch_tensors import to_torch
+
+__all__ = [
+    "Columns",
+    "Permutation",
+    "array_for_torch",
+    "arrays_of",
+    "column_to_torch",
+    "cut",
+    "num_rows",
+    "only_tensor",
+    "rows_of_columns",
+    "shuffled",
+    "tensors_of",
+]
+
+#: Some rows: tensors, arrays or lists of one length.
+Columns: TypeAlias = dict[str, Any]
+#: Returns the numbers below its argument in random order.
+Permutation: TypeAlias = Callable[[int], npt.NDArray[np.int64]]
+
+#: Petastorm's promotions of what PyTorch does not compute with.
+_PROMOTED = {
+    np.dtype(np.bool_): np.uint8,
+    np.dtype(np.uint16): np.int32,
+    np.dtype(np.uint32): np.int64,
+}
+
+
+def array_for_torch(values: Any) -> Any:
+    """Return an array, or a NumPy scalar, promoted as Petastorm does; anything else as it is.
+
+    Booleans become uint8, uint16 int32, uint32 int64.
+    """
+    if isinstance(values, (np.ndarray, np.generic)) and values.dtype in _PROMOTED:
+        return values.astype(_PROMOTED[values.dtype])
+    return values
+
+
+def column_to_torch(values: Any, name: str) -> torch.Tensor | list[Any]:
+    """Return a column that a reader delivered as a tensor, or as a list where there is none.
+
+    Raises
+    ------
+    NullValueError
+        If a null has no value in PyTorch.
+    """
+    array = values if isinstance(values, np.ndarray) else np.asarray(values)
+    if array.dtype != object or array.ndim > 1:
+        return to_torch(array, None, name)
+    first = next((value for value in array if value is not None), None)
+    if isinstance(first, (bool, np.bool_)):
+        raise null_error(name, sum(value is None for value in array), "PyTorch")
+    return [to_torch(v, None, name) if isinstance(v, np.ndarray) else v for v in array]
+
+
+def tensors_of(item: Any) -> Columns:
+    """Return a batch that a reader delivered, with its columns by `column_to_torch`."""
+    return {name: column_to_torch(values, name) for name, values in item._asdict().items()}
+
+
+def arrays_of(item: Any) -> Columns:
+    """Return a batch that a reader delivered, with its columns by `array_for_torch`."""
+    return {n: array_for_torch(np.asarray(values)) for n, values in item._asdict().items()}
+
+
+def only_tensor(values: torch.Tensor | list[Any], name: str) -> torch.Tensor:
+    """Return a column that is a tensor.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        If it is a list, since PyTorch has no tensor for it.
+    """
+    if isinstance(values, torch.Tensor):
+        return values
+    found = type(next((value for value in values if value is not None), None)).__name__
+    raise UnsupportedTypeError(
+        f"Pytorch does not support arrays of string or object classes. Found in field {name}. "
+        "Leave it out with schema_fields=[…], make numbers or arrays of one length of it in a "
+        "transform_spec, or use mdstorm.pytorch.DataLoader, which delivers such columns as lists",
+        columns={name: found},
+    )
+
+
+def num_rows(columns: Columns) -> int:
+    """Rows of some columns; 0 if there are none."""
+    return len(next(iter(columns.values()))) if columns else 0
+
+
+def rows_of_columns(columns: Columns) -> list[dict[str, Any]]:
+    """Return the rows of some columns as dicts."""
+    names = tuple(columns)
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def shuffled(
+    parts: Iterable[Columns], capacity: int, permutation: Permutation
+) -> Iterator[Columns]:
+    """Draw the rows at random from a pool that always holds `capacity` others, but at the end.
+
+    The pool is mixed whenever half as many rows again have come, so that a row is copied three
+    times on the way however small the parts are.
+    """
+    pool: list[Columns] = []
+    rows = 0
+    for part in parts:
+        pool.append(part)
+        rows += num_rows(part)
+        if rows > capacity + capacity // 2:
+            mixed = _taken(_joined(pool), permutation(rows))
+            yield _rows(mixed, 0, rows - capacity)
+            pool, rows = [_rows(mixed, rows - capacity, rows)], capacity
+    if rows:
+        yield _taken(_joined(pool), permutation(rows))
+
+
+def cut(parts: Iterable[Columns], batch_size: int) -> Iterator[Columns]:
+    """Cut the rows into batches; the last one may be shorter.
+
+    A batch within one part is a view of it.
+    """
+    batch: list[Columns] = []
+    missing = batch_size
+    for part in parts:
+        start, rows = 0, num_rows(part)
+        while start < rows:
+            stop = min(start + missing, rows)
+            batch.append(_rows(part, start, stop))
+            missing -= stop - start
+            start = stop
+            if missing == 0:
+                yield _joined(batch)
+                batch, missing = [], batch_size
+    if batch:
+        yield _joined(batch)
+
+
+def _rows(columns: Columns, start: int, stop: int) -> Columns:
+    return {name: values[start:stop] for name, values in columns.items()}
+
+
+def _taken(columns: Columns, rows: npt.NDArray[np.int64]) -> Columns:
+    return {name: _take(values, rows) for name, values in columns.items()}
+
+
+def _take(values: Any, rows: npt.NDArray[np.int64]) -> Any:
+    if isinstance(values, torch.Tensor):
+        return values.index_select(0, torch.from_numpy(rows).to(values.device))
+    if isinstance(values, np.ndarray):
+        return values[rows]
+    return [values[row] for row in rows.tolist()]
+
+
+def _joined(parts: list[Columns]) -> Columns:
+    if len(parts) == 1:
+        return parts[0]
+    return {name: _concatenated([part[name] for part in parts]) for name in parts[0]}
+
+
+def _concatenated(parts: list[Any]) -> Any:
+    """Join pieces of one column; what differs in more than its dtype becomes a list of rows."""
+    shapes = {getattr(part, "shape", (0, None))[1:] for part in parts}
+    if len(shapes) == 1 and all(isinstance(part, torch.Tensor) for part in parts):
+        return torch.cat(parts)
+    if len(shapes) == 1 and all(isinstance(part, np.ndarray) for part in parts):
+        return np.concatenate(parts)
+    return [row for part in parts for row in part]

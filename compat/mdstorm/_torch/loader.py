@@ -1,0 +1,187 @@
+"""What the loaders of `mdstorm.pytorch` have in common: passes over a reader."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Generator, Iterator
+from types import TracebackType
+from typing import Any
+from weakref import WeakSet
+
+from mdstorm._readers.arguments import check_integer
+from mdstorm._readers.batch_size import rows_of_batch
+from mdstorm._readers.passes import Deliver, ReaderPasses, can_pass_over, can_restart, is_at_a_start
+from mdstorm.errors import StateMismatchError
+
+__all__ = ["LoaderBase", "ReaderLoader"]
+
+_logger = logging.getLogger(__name__)
+
+
+class LoaderBase:
+    """Passes over ``self.reader``, which a subclass sets, by its method ``_iter_impl``.
+
+    A second pass resets the reader, as does a first one over a reader that is at its end. The items
+    of the reader are taken one after the other, so one pass has to end before the next one begins.
+    """
+
+    reader: Any
+
+    def __init__(self) -> None:
+        #: None before the first pass, True within one.
+        self._in_iter: bool | None = None
+        self._error: Exception | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._error is not None:
+            raise RuntimeError(
+                "Cannot start a new iteration because last time iteration failed with error "
+                f"{self._error!r}. Open a new reader, and make a loader of it"
+            )
+        if self._in_iter:
+            raise RuntimeError(
+                "You must finish a full pass of Petastorm DataLoader before making another pass "
+                "from the beginning: both would take the items of one reader. Open a reader, and "
+                "make a loader, for each of them"
+            )
+        if self._in_iter is not None or getattr(self.reader, "last_row_consumed", False):
+            if can_restart(self.reader):
+                self.reader._restart()
+            else:
+                self.reader.reset()
+            _logger.info(
+                "Start a new pass of Petastorm DataLoader, reset underlying Petastorm reader to "
+                "position 0."
+            )
+        self._in_iter = True
+        try:
+            yield from self._iter_impl()
+        except Exception as error:
+            self._error = error
+            raise
+        finally:
+            self._in_iter = False
+
+    def _iter_impl(self) -> Iterator[Any]:
+        """Yield the batches of one pass."""
+        raise NotImplementedError(f"{type(self).__name__} has to define _iter_impl")
+
+
+class ReaderLoader(LoaderBase):
+    """A loader over a reader: in whole blocks where it is one of ours.
+
+    Parameters
+    ----------
+    reader : Reader
+        What is read. Any object with Petastorm's ``Reader`` interface.
+    batch_size : int or None
+        Rows of a batch; None, 0 or less: all rows of all epochs.
+    shuffling_queue_capacity : int or None
+        Rows that are shuffled together.
+    """
+
+    def __init__(
+        self, reader: Any, batch_size: int | None, shuffling_queue_capacity: int | None
+    ) -> None:
+        super().__init__()
+        check_integer("batch_size", batch_size)
+        check_integer("shuffling_queue_capacity", shuffling_queue_capacity)
+        self.reader = reader
+        self.batch_size = batch_size
+        self.shuffling_queue_capacity = shuffling_queue_capacity
+        self._passes: ReaderPasses | None = None
+        self._running: WeakSet[Generator[Any, None, None]] = WeakSet()
+
+    def __iter__(self) -> Iterator[Any]:
+        batches = self._batches()
+        self._running.add(batches)
+        return batches
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for batches in list(self._running):
+            batches.close()
+        if self._passes is not None:
+            self._passes.threads.wait()
+        self.reader.stop()
+        self.reader.join()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the pass stands that was advanced last, for `load_state_dict`.
+
+        Raises
+        ------
+        StateMismatchError
+            If nobody knows: over readers of another kind, of n-grams, or that were already begun.
+        """
+        return self._resumable().state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Let the next pass go on where `state` was taken from an equal loader.
+
+        Raises
+        ------
+        StateMismatchError
+            If it was taken from another dataset or another way of reading, or is no state, or as
+            `state_dict`.
+        """
+        self._resumable().load_state_dict(state)
+
+    def _resumable(self) -> ReaderPasses:
+        passes = self._own_passes()
+        if passes is None:
+            raise StateMismatchError(
+                "there is no state of this loader, which takes the items of its reader one after "
+                "the other. Make it over a reader by make_reader or make_batch_reader, without "
+                "n-grams, from which nothing was taken before"
+            )
+        return passes
+
+    def _batches(self) -> Generator[Any, None, None]:
+        passes = self._own_passes()
+        if passes is None:
+            yield from LoaderBase.__iter__(self)
+        else:
+            yield from passes(self._of_blocks(passes))
+
+    def _iter_impl(self) -> Iterator[Any]:
+        """Yield batches made of the items of the reader."""
+        size = self.batch_size
+        if size and size > 0:
+            return self._of_items(size)
+        if getattr(self.reader, "num_epochs", 1) is None:
+            rows_of_batch(size, num_epochs=None, dataset_size=0)  # refuses it
+        return self._of_items(sys.maxsize)
+
+    def _of_items(self, batch_size: int) -> Iterator[Any]:
+        raise NotImplementedError
+
+    def _of_blocks(self, passes: ReaderPasses) -> Deliver:
+        raise NotImplementedError
+
+    def _own_passes(self) -> ReaderPasses | None:
+        """Return the passes over a reader of ours; None where its items have to be taken.
+
+        Those are the rest of a reader from which something was taken before, n-grams, and what a
+        subclass makes of items.
+        """
+        if self._passes is None and self._is_over_rows() and self._begins_anew():
+            self._passes = ReaderPasses(self.reader, self.batch_size, self._queue())
+        return self._passes
+
+    def _is_over_rows(self) -> bool:
+        return can_pass_over(self.reader) and type(self)._iter_impl is ReaderLoader._iter_impl
+
+    def _begins_anew(self) -> bool:
+        return self._in_iter is False or is_at_a_start(self.reader)
+
+    def _queue(self) -> int:
+        return max(self.shuffling_queue_capacity or 0, 0)

@@ -1,0 +1,121 @@
+"""Rows on their way into PyTorch batches: promoted, shuffled and collated."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from torch.utils.data import default_collate
+
+from mdstorm._torch.columns import array_for_torch, column_to_torch
+from mdstorm.errors import NullValueError
+
+__all__ = [
+    "Row",
+    "collate_rows",
+    "decimal_friendly_collate",
+    "null_in_row",
+    "row_for_torch",
+    "shuffled_rows",
+]
+
+#: Column to value, or offset of an n-gram to such a row.
+Row: TypeAlias = dict[Any, Any]
+
+
+def row_for_torch(item: Any) -> Row:
+    """Return a row of a reader, a namedtuple or an n-gram of them, as a dict.
+
+    Raises
+    ------
+    NullValueError
+        If a value is None.
+    """
+    if isinstance(item, Mapping):
+        return {offset: row_for_torch(row) for offset, row in item.items()}
+    row: Row = item._asdict()
+    for name, value in row.items():
+        if value is None:
+            raise null_in_row(name, 1)
+        row[name] = array_for_torch(value)
+    return row
+
+
+def null_in_row(name: str, count: int) -> NullValueError:
+    """Return the error for nulls in a row, where no column decides what stands for them."""
+    return NullValueError(
+        f"Pytorch does not support nullable fields. Found None in {name}. Leave such rows out with "
+        "a predicate, or give them a value in a transform_spec or with fill_nulls",
+        column=name,
+        null_count=count,
+    )
+
+
+def shuffled_rows(rows: Iterable[Row], capacity: int) -> Iterator[Row]:
+    """Draw the rows at random from a pool that always holds `capacity` others, but at the end."""
+    pool: list[Row] = []
+    for row in rows:
+        pool.append(row)
+        if len(pool) > capacity:
+            chosen = np.random.randint(len(pool))  # noqa: NPY002  users seed it, as for Petastorm
+            pool[chosen], pool[-1] = pool[-1], pool[chosen]
+            yield pool.pop()
+    for chosen in np.random.permutation(len(pool)):  # noqa: NPY002
+        yield pool[chosen]
+
+
+def collate_rows(rows: Sequence[Row]) -> dict[Any, Any]:
+    """Return rows as a batch: tensors, and lists of what PyTorch has no type for."""
+    return {name: _collated([row[name] for row in rows], name) for name in rows[0]}
+
+
+def _collated(values: list[Any], name: str) -> Any:
+    first = values[0]
+    if isinstance(first, Mapping):
+        return collate_rows(values)
+    if isinstance(first, np.ndarray):
+        shapes = {value.shape for value in values}
+        return (
+            column_to_torch(np.stack(values), name)
+            if len(shapes) == 1
+            else [column_to_torch(value, name) for value in values]
+        )
+    if isinstance(first, np.generic) and not isinstance(first, (str, bytes)):
+        return column_to_torch(np.array(values), name)
+    if isinstance(first, datetime.date):
+        return values
+    return decimal_friendly_collate(values)
+
+
+def decimal_friendly_collate(batch: Sequence[Any]) -> Any:
+    """Collate as PyTorch's ``default_collate`` does, and decimals and text to lists.
+
+    Parameters
+    ----------
+    batch : sequence
+        The samples. The first one decides: of mappings each key is collated by itself, of
+        sequences each position; decimals, strings and bytes stay the list that they are.
+
+    Returns
+    -------
+    object
+        A tensor, a list, or a dict or list of them.
+
+    Raises
+    ------
+    IndexError
+        If there are no samples.
+    TypeError
+        If PyTorch has no tensor for the values.
+    """
+    first = batch[0]
+    if isinstance(first, (decimal.Decimal, str, bytes)):
+        return batch
+    if isinstance(first, Mapping):
+        return {key: decimal_friendly_collate([sample[key] for sample in batch]) for key in first}
+    if isinstance(first, Sequence):
+        return [decimal_friendly_collate(samples) for samples in zip(*batch, strict=False)]
+    return default_collate(list(batch))

@@ -1,0 +1,1 @@
+"""Running the functions of a `TransformSpec`, in threads and in processes."""

@@ -1,0 +1,164 @@
+"""A `TransformSpec` run on batches: to pandas, through the user's function, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mdstorm._transforms.declared import Declared, declared_dtype
+from mdstorm._transforms.pandas_values import Expected, series_to_values
+from mdstorm.errors import TransformError
+from mdstorm.transform import TransformSpec
+from mdstorm_backend.batch import Batch, Values
+from mdstorm_backend.frameworks.formats import arrays_to_pandas, column_for_pandas, objects
+from mdstorm_backend.schema import Column, Schema
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["PandasTransform"]
+
+
+class PandasTransform:
+    """The transform of one reader.
+
+    Parameters
+    ----------
+    spec : TransformSpec
+        What the user gave.
+    schema : Schema
+        The stored columns that are read.
+    names : sequence of str
+        All columns that go in, mask columns included.
+
+    Raises
+    ------
+    NoMatchingFieldsError
+        If the transform leaves no column.
+    """
+
+    def __init__(self, spec: TransformSpec, schema: Schema, names: Sequence[str]) -> None:
+        self.spec = spec
+        self._declared = Declared(spec, names)
+        self.columns = self._declared.columns
+        self._schema = schema
+        self._expected = {name: self._expect(name) for name in self.columns}
+
+    def __call__(self, batch: Batch) -> Batch:
+        """Transform some rows.
+
+        Raises
+        ------
+        TransformError
+            If the function returns other columns than declared, or arrays of other shapes.
+        """
+        frame = self._to_frame(batch)
+        if self.spec.func is not None:
+            frame = self.spec.func(frame)
+        columns = self._select(frame)
+        return {name: self._to_values(name, frame[name]) for name in columns}
+
+    def _expect(self, name: str) -> Expected:
+        if name in self._declared.edited:
+            return Expected.of_field(self._declared.edited[name])
+        column = self._schema.get(name)
+        return Expected(pa.bool_()) if column is None else Expected.of_column(column)
+
+    def _to_frame(self, batch: Batch) -> pd.DataFrame:
+        arrays = {name: _for_function(v, self._schema.get(name)) for name, v in batch.items()}
+        try:
+            return arrays_to_pandas(arrays)
+        except (ValueError, OverflowError):
+            for name, array in arrays.items():
+                _check_pandas_holds(name, array)
+            raise
+
+    def _select(self, frame: pd.DataFrame) -> tuple[str, ...]:
+        if not hasattr(frame, "columns"):
+            raise TransformError(
+                f"the function of the TransformSpec returned {type(frame).__name__} and not a "
+                "pandas DataFrame: return the frame at its end"
+            )
+        twice = frame.columns[frame.columns.duplicated()]
+        if len(twice):
+            raise TransformError(
+                f"the function of the TransformSpec returned several columns named "
+                f"{sorted(set(map(str, twice)))}: rename or drop all but one of each"
+            )
+        found = set(frame.columns) - set(self.spec.removed_fields)
+        if self.spec.func is None and self.spec.selected_fields is not None:
+            found &= set(self.columns)
+        if found != set(self.columns):
+            raise TransformError(
+                f"Transformed result columns ({sorted(map(str, found))}) do not match required "
+                f"schema columns({sorted(self.columns)}): declare what the function adds or "
+                "changes in edit_fields, and what it drops in removed_fields"
+            )
+        return self.columns
+
+    def _to_values(self, name: str, series: pd.Series[Any]) -> Values:
+        field = self._declared.edited.get(name)
+        try:
+            if field is not None and len(field[2]) > 1:
+                return _stack(name, series.tolist(), tuple(field[2]), declared_dtype(field[1]))
+            return self._declared.enforce(name, series_to_values(series, self._expected[name]))
+        except TransformError:
+            raise
+        except (TypeError, ValueError, OverflowError, AttributeError, pa.ArrowException) as error:
+            raise TransformError(
+                f"column {name!r}, which the function returned with pandas type {series.dtype}, "
+                f"cannot be delivered: {error}. Return values of one type, and arrays as one "
+                "numpy.ndarray per cell, or leave the column out with removed_fields"
+            ) from error
+
+
+def _for_function(values: Values, column: Column | None) -> npt.NDArray[Any]:
+    """Return a column as the function sees it: booleans with nulls as True, False and None."""
+    if not isinstance(values, np.ndarray):
+        if pa.types.is_boolean(values.type):
+            return objects(values.to_pylist())
+        if pa.types.is_list(values.type) and pa.types.is_boolean(values.type.value_type):
+            cells = values.to_pylist()
+            # Of dtype object only where a null can be, then in every shard.
+            dtype = object if column is None or column.element_null_count else np.bool_
+            return objects([None if cell is None else np.array(cell, dtype) for cell in cells])
+    return column_for_pandas(values, column)
+
+
+def _check_pandas_holds(name: str, array: npt.NDArray[Any]) -> None:
+    """Say which column pandas refuses: it counts the nanoseconds of a timestamp."""
+    try:
+        arrays_to_pandas({name: array})
+    except (ValueError, OverflowError) as error:
+        raise TransformError(
+            f"column {name!r} of type {array.dtype} does not fit into the pandas DataFrame of the "
+            f"transform: {error}. pandas holds timestamps from 1677 to 2262: cast the column to "
+            "LONG or STRING before converting, or leave it out with schema_fields"
+        ) from error
+
+
+def _stack(
+    name: str, cells: list[Any], shape: tuple[int | None, ...], dtype: np.dtype[Any]
+) -> npt.NDArray[Any]:
+    """Stack the cells of a column that is declared with several dimensions."""
+    if None in shape:
+        raise TransformError(
+            f"All dimensions of a shape: {shape} in: {name} field must be constant: declare them "
+            "in edit_fields"
+        )
+    for cell in cells:
+        if not isinstance(cell, np.ndarray):
+            raise TransformError(
+                f"field {name} must be numpy array type. Found {type(cell).__name__}: return one "
+                "numpy.ndarray per cell"
+            )
+        if cell.shape != shape:
+            raise TransformError(
+                f"field {name} must be the shape {shape}, found {cell.shape}: reshape it in the "
+                "function, or declare its shape in edit_fields"
+            )
+    return np.stack(cells) if cells else np.empty((0, *map(int, shape)), dtype)  # type: ignore[arg-type]

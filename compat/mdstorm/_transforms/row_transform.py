@@ -1,0 +1,180 @@
+"""A `TransformSpec` run on rows: each a dict, through the user's function, and back to columns."""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mdstorm._readers.rows import cells
+from mdstorm._transforms.declared import Declared
+from mdstorm.errors import RowTransformError, TransformError
+from mdstorm.transform import TransformSpec
+from mdstorm_backend.batch import Batch, Values
+from mdstorm_backend.frameworks.formats import objects
+from mdstorm_backend.schema import Schema
+
+__all__ = ["RowTransform"]
+
+#: Types of numbers, of which NumPy makes an array without a look at each.
+_NUMBERS = {bool, int, float, np.bool_} | {np.dtype(code).type for code in "bhilqBHILQefd"}
+#: Stands for a value that NumPy has no type for.
+_OBJECT = np.empty((), object)
+
+
+class RowTransform:
+    """The transform of a row reader.
+
+    The function takes a dict with a value per field, as the reader delivers them without it, and
+    returns one. No pandas is involved; arrays of one shape are stacked once.
+
+    Parameters
+    ----------
+    spec : TransformSpec
+        What the user gave.
+    schema : Schema
+        The stored columns that are read.
+    names : sequence of str
+        All columns that go in, mask columns included.
+
+    Raises
+    ------
+    NoMatchingFieldsError
+        If the transform leaves no column.
+    """
+
+    def __init__(self, spec: TransformSpec, schema: Schema, names: Sequence[str]) -> None:
+        self._spec = spec
+        self._declared = Declared(spec, names)
+        self.columns = self._declared.columns
+        self._names = tuple(names)
+        self._schema = schema
+
+    def __call__(self, batch: Batch) -> Batch:
+        """Transform some rows.
+
+        Raises
+        ------
+        RowTransformError
+            If the function returns other fields than declared.
+        TransformError
+            If a field has another type or shape than declared.
+        """
+        if self._spec.func is None:
+            kept = {name: self._decoded(name, batch[name]) for name in self.columns}
+            return {name: self._declared.enforce(name, values) for name, values in kept.items()}
+        given = {name: cells(batch[name], self._schema.get(name)) for name in self._names}
+        rows = [
+            self._spec.func(dict(zip(self._names, row, strict=True)))
+            for row in zip(*given.values(), strict=True)
+        ]
+        for row in rows:
+            self._check(row)
+        return {name: self._column(name, batch, given, rows) for name in self.columns}
+
+    def _column(
+        self, name: str, batch: Batch, given: dict[str, list[Any]], rows: list[dict[str, Any]]
+    ) -> Values:
+        values = [row[name] for row in rows]
+        if name in self._declared.edited:
+            if self._declared.edited[name][2]:
+                values = [_as_declared_array(name, value) for value in values]
+            return self._declared.enforce(name, column_of_cells(values))
+        is_same = _are_scalars(batch[name]) and not self._is_late(name)
+        if is_same and all(map(operator.is_, values, given[name])):
+            return batch[name]  # what most functions do with most columns
+        return column_of_cells(values)
+
+    def _decoded(self, name: str, values: Values) -> Values:
+        """Return a stored column, decoded if readers do that: nobody knows of it afterwards."""
+        if not self._is_late(name):
+            return values
+        return column_of_cells(cells(values, self._schema[name]))
+
+    def _is_late(self, name: str) -> bool:
+        column = self._schema.get(name)
+        return column is not None and column.is_late
+
+    def _check(self, row: Any) -> None:
+        if not isinstance(row, dict):
+            raise RowTransformError(
+                f"the function of the TransformSpec returned {type(row).__name__} and not a dict: "
+                "return the row at its end"
+            )
+        found = row.keys() - set(self._spec.removed_fields)
+        if found == set(self.columns):
+            return
+        if unexpected := sorted(map(str, found - set(self.columns))):
+            raise RowTransformError(
+                f"a row got an unexpected keyword argument {unexpected[0]!r}: the function of the "
+                f"TransformSpec returned {sorted(map(str, row))}, and the fields are "
+                f"{list(self.columns)}. Declare what it adds in edit_fields, and name what is to "
+                "be dropped in removed_fields"
+            )
+        raise RowTransformError(
+            f"the function of the TransformSpec returned a row without "
+            f"{sorted(set(self.columns) - found)}: return a value for every field, or name what is "
+            "to be dropped in removed_fields"
+        )
+
+
+def _as_declared_array(name: str, value: Any) -> Any:
+    """Return the list that a function gave for a field with a shape as an array."""
+    if not isinstance(value, (list, tuple)):
+        return value
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # as NumPy 1.23 has it
+            return np.array(value)
+    except (ValueError, Warning) as error:
+        raise TransformError(
+            f"column {name!r} is declared with a shape in edit_fields, and the function returned a "
+            f"list that is no array ({error}): return one numpy.ndarray per row"
+        ) from error
+
+
+def _are_scalars(values: Values) -> bool:
+    """Whether the values of a column cannot be changed in place."""
+    if isinstance(values, np.ndarray):
+        return values.ndim == 1 and values.dtype.kind != "O"
+    return not pa.types.is_nested(values.type)
+
+
+def column_of_cells(values: list[Any]) -> Values:
+    """Return one value per row as a column: stacked where all are alike, otherwise objects."""
+    types = {type(value) for value in values}
+    if types and types <= _NUMBERS:
+        numbers = np.array(values)
+        if numbers.dtype.kind != "O":  # as that of integers of more than 64 bits is
+            return numbers
+    arrays = [_as_array(value) for value in values]
+    kinds = {array.dtype.kind for array in arrays}
+    if "O" in kinds:
+        return _with_objects(values, arrays)
+    if len({(array.dtype, array.shape) for array in arrays}) == 1:
+        return np.stack(arrays)
+    if kinds <= set("biuf") and all(array.ndim == 0 for array in arrays):
+        return np.stack(arrays)  # numbers of several types, as the widest of them
+    return objects([array[()] for array in arrays])
+
+
+def _as_array(value: Any) -> npt.NDArray[Any]:
+    """Return a number, an array or a tensor as an array; what is none of them as an object."""
+    if value is None or isinstance(value, (str, bytes, list, tuple, dict)):
+        return _OBJECT
+    array = np.asarray(value)
+    return _OBJECT if array.dtype.kind in "USV" else array
+
+
+def _with_objects(values: list[Any], arrays: list[npt.NDArray[Any]]) -> Values:
+    """Return texts or binaries as Arrow; anything else, or what has nulls, as objects."""
+    for kind, type_ in ((str, pa.string()), (bytes, pa.binary())):
+        if all(value is None or isinstance(value, kind) for value in values):
+            return pa.array(values, type_)
+    pairs = zip(values, arrays, strict=True)
+    return objects([value if array.dtype.kind == "O" else array[()] for value, array in pairs])

@@ -1,0 +1,28 @@
+"""Caches of what readers make: the mirror of ``petastorm.cache``."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["CacheBase", "NullCache"]
+
+
+class CacheBase(abc.ABC):
+    """Keeps values by key."""
+
+    @abc.abstractmethod
+    def get(self, key: str, fill_cache_func: Callable[[], Any]) -> Any:
+        """Return what is kept under a key, or else what the function returns, and keep that."""
+
+    def cleanup(self) -> None:  # noqa: B027  # not every cache has something to remove
+        """Remove everything that is kept."""
+
+
+class NullCache(CacheBase):
+    """Keeps nothing."""
+
+    def get(self, key: str, fill_cache_func: Callable[[], Any]) -> Any:
+        """Return what the function returns."""
+        return fill_cache_func()

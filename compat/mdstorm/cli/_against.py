@@ -1,0 +1,76 @@
+"""``mdstorm verify --against``: two datasets that should hold the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from mdstorm._datasets.compared import open_compared
+from mdstorm.cli._output import counted, progress, write_json, write_table
+from mdstorm_backend.convert import Comparison, RowDifference, compare
+
+__all__ = ["verify_against"]
+
+#: Columns that are shown of a row.
+_MOST_COLUMNS = 10
+
+
+def verify_against(
+    source: str,
+    url: str,
+    *,
+    columns: Sequence[str] | None,
+    dtype: str | None,
+    threads: int | None,
+    storage_options: dict[str, Any],
+    format_: str,
+) -> bool:
+    """Compare the datasets at two URLs, show what was found, and say whether they are the same."""
+    first, second = open_compared(source, url, storage_options=storage_options)
+    with progress("Comparing rows") as on_progress:
+        found = compare(
+            first,
+            second,
+            columns=columns,
+            dtype=dtype,
+            threads=threads,
+            on_progress=on_progress,
+        )
+    if format_ == "json":
+        write_json(found.to_json())
+    else:
+        _show(found)
+    return found.is_same
+
+
+def _show(found: Comparison) -> None:
+    if found.columns:
+        problems = [(column.column, column.problem) for column in found.columns]
+        write_table("columns", ["column", "problem"], problems)
+    if found.examples:
+        titles = ["row in SRC", "row in DST", "column", "value in SRC", "value in DST"]
+        lines = [line for example in found.examples for line in _lines(example)]
+        write_table("rows that differ, for example", titles, lines)
+    rows = counted(found.source_rows, "row")
+    if found.is_same:
+        click.echo(f"{found.other}: holds the same {rows} as {found.source}")
+    else:
+        click.echo(
+            f"{found.other}: does not hold the same rows as {found.source} "
+            f"({counted(found.other_rows, 'row')}, and {rows} there)"
+        )
+
+
+def _lines(example: RowDifference) -> list[tuple[object, ...]]:
+    """Return a line for each value of a row."""
+    both = (example.source_row, example.other_row)
+    shown = list(example.to_json()["values"].items())
+    lines: list[tuple[object, ...]] = [
+        (*both, name, None if both[0] is None else left, None if both[1] is None else right)
+        for name, (left, right) in shown[:_MOST_COLUMNS]
+    ]
+    if len(shown) > _MOST_COLUMNS:
+        lines.append((*both, f"and {len(shown) - _MOST_COLUMNS} more", None, None))
+    return lines

@@ -1,0 +1,7 @@
+"""``mdstorm audit``: the second command of the migration tool, beside ``mdstorm migrate``."""
+
+from __future__ import annotations
+
+from mdstorm_migrate.audit_command import audit
+
+__all__ = ["audit"]

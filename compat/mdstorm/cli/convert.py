@@ -1,0 +1,106 @@
+"""``mdstorm convert``."""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mdstorm.cli._options import columns_option, dtype_option, format_option, storage_option
+from mdstorm.cli._output import counted, human_bytes, progress, write_json
+from mdstorm_backend.optional import require
+from mdstorm_backend.write.size_limit import parse_size
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["convert"]
+
+
+@click.command()
+@click.argument("source", metavar="SRC")
+@click.argument("url", metavar="DST")
+@columns_option("Names of the columns to convert, separated by commas.")
+@dtype_option("What floating-point numbers become; by default they stay what they are.")
+@click.option("--shard-size", metavar="SIZE", help="Largest size of a shard, by default 64mb.")
+@click.option(
+    "--compression", metavar="CODEC", help="zstd, gz, bz2, br or snappy, also with :LEVEL."
+)
+@click.option("--hash", "hashes", multiple=True, help="Hash for the index to hold of every file.")
+@click.option("--overwrite", is_flag=True, help="Replace the dataset that mdstorm wrote to DST.")
+@click.option("--resume/--no-resume", default=True, help="Go on with an interrupted conversion.")
+@click.option("--spark", is_flag=True, help="Convert by a Spark job; the order of rows is Spark's.")
+@click.option(
+    "-j", "--threads", type=click.IntRange(min=1), help="Row groups to convert at a time."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Write nothing but errors.")
+@storage_option
+@format_option
+def convert(
+    source: str,
+    url: str,
+    columns: list[str] | None,
+    dtype: str | None,
+    shard_size: str | None,
+    compression: str | None,
+    hashes: tuple[str, ...],
+    overwrite: bool,
+    resume: bool,
+    spark: bool,
+    threads: int | None,
+    quiet: bool,
+    storage_options: dict[str, Any],
+    format_: str,
+) -> None:
+    """Convert the Parquet files, or the dataset of Petastorm, at SRC to an MDS dataset at DST.
+
+    Values stay as they are, and so does the order of the rows. Interrupted, it goes on where it was
+    when it is run again.
+    """
+    from mdstorm._datasets.convert import convert as convert_dataset
+
+    size = None if shard_size is None else parse_size(shard_size)
+    shown: AbstractContextManager[Any] = nullcontext() if quiet or spark else progress("Converting")
+    with shown as on_progress:
+        dataset = convert_dataset(
+            source,
+            url,
+            columns=columns,
+            dtype=dtype,
+            shard_size=size,
+            compression=compression,
+            hashes=sorted(hashes),
+            overwrite=overwrite,
+            spark=_session() if spark else None,
+            storage_options=storage_options,
+            workers=threads,
+            progress=on_progress,
+            resume=resume,
+        )
+    if quiet:
+        return
+    shards = len(dataset.index.shards)
+    if format_ == "json":
+        found = {
+            "url": dataset.url,
+            "rows": len(dataset),
+            "shards": shards,
+            "bytes": dataset.nbytes,
+            "columns": {column.name: column.encoding for column in dataset.schema},
+        }
+        write_json(found)
+        return
+    rows, cast = counted(len(dataset), "row"), f"--dtype {dtype} " if dtype else ""
+    click.echo(
+        f"{dataset.url}: {rows} in {counted(shards, 'shard')}, {human_bytes(dataset.nbytes)}. "
+        f"Compare with: mdstorm verify {cast}--against {shlex.quote(source)} {shlex.quote(url)}"
+    )
+
+
+def _session() -> SparkSession:
+    require("pyspark")
+    from pyspark.sql import SparkSession
+
+    return SparkSession.builder.appName("mdstorm convert").getOrCreate()

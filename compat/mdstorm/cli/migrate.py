@@ -1,0 +1,7 @@
+"""``mdstorm migrate``: the one place at which mdstorm knows of the migration tool."""
+
+from __future__ import annotations
+
+from mdstorm_migrate.cli import migrate
+
+__all__ = ["migrate"]

@@ -1,0 +1,86 @@
+"""``mdstorm run``."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import runpy
+import sys
+import zipfile
+from types import TracebackType
+
+import click
+
+from mdstorm._drop_in.install import install_as_petastorm
+
+__all__ = ["run"]
+
+_CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+
+#: What Python itself returns after an uncaught exception, and a shell after Ctrl-C.
+_FAILED = 1
+_INTERRUPTED = 130
+
+
+@click.command(context_settings=_CONTEXT)
+@click.option("-m", "is_module", is_flag=True, help="TARGET is a module, as in python -m.")
+@click.argument("target")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def run(target: str, arguments: tuple[str, ...], is_module: bool) -> None:
+    """Run a program written for Petastorm on mdstorm, without editing it.
+
+    Everything after TARGET belongs to the program, which runs as `python TARGET` would run it; its
+    exit code is that of the command. Every `import petastorm`, in its processes and in Spark's
+    workers, means mdstorm.
+    """
+    sys.argv = [target, *arguments]
+    _set_first_path(os.getcwd() if is_module else _folder_of_script(target))
+    install_as_petastorm()
+    try:
+        if is_module:
+            _run_module(target)
+        else:
+            runpy.run_path(target, run_name="__main__")
+    except SystemExit:
+        raise
+    except BaseException as error:
+        # The command line's own handling of errors is not the program's.
+        error.__traceback__ = _without_our_frames(error.__traceback__)
+        sys.excepthook(type(error), error, error.__traceback__)
+        code = _INTERRUPTED if isinstance(error, KeyboardInterrupt) else _FAILED
+        raise SystemExit(code) from None
+
+
+def _folder_of_script(path: str) -> str:
+    """Folder from which a script imports its neighbours; a folder or archive is its own."""
+    if not os.path.exists(path):
+        raise click.UsageError(f"can't open {path!r}: there is no such file")
+    real = os.path.realpath(path)
+    return real if os.path.isdir(real) or zipfile.is_zipfile(real) else os.path.dirname(real)
+
+
+def _set_first_path(folder: str) -> None:
+    """Let the first entry of the search path be that of the program, as Python does."""
+    if not getattr(sys.flags, "safe_path", False):  # new in Python 3.11
+        sys.path[0] = folder
+
+
+def _run_module(name: str) -> None:
+    try:
+        found = importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError as error:
+        # A parent that is missing. One that misses something else has an error to show.
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        found = False
+    if not found:
+        click.echo(f"{sys.executable}: No module named {name}", err=True)
+        raise SystemExit(_FAILED)
+    runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+
+def _without_our_frames(trace: TracebackType | None) -> TracebackType | None:
+    """Leave out the frames above the program: this module's and runpy's."""
+    while trace is not None and trace.tb_frame.f_globals.get("__name__") in (__name__, "runpy"):
+        trace = trace.tb_next
+    return trace

@@ -1,0 +1,247 @@
+"""Writing datasets with a Unischema, and finding the Unischema of those that are there.
+
+The names are those of ``petastorm.etl.dataset_metadata``. What ``materialize_dataset`` leaves
+behind is a dataset of MDS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from mdstorm._datasets.common_metadata import common_metadata_of
+from mdstorm._datasets.hadoop_conf import parquet_settings
+from mdstorm._datasets.inferred_schema import infer_unischema
+from mdstorm._datasets.metadata_keys import ROW_GROUPS_PER_FILE_KEY, UNISCHEMA_KEY
+from mdstorm._datasets.petastorm_source import stored_unischema
+from mdstorm._datasets.written_parquet import WrittenParquet
+from mdstorm._pickles.restricted_unpickler import load_unischema
+from mdstorm._readers.sources import check_urls
+from mdstorm.errors import (
+    ArgumentTypeError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    MetadataNotFoundError,
+    PetastormMetadataError,
+    PetastormMetadataGenerationError,
+    UnsafePickleError,
+)
+from mdstorm.unischema import Unischema
+from mdstorm_backend.dataset import Dataset, open_dataset
+from mdstorm_backend.index import INDEX_NAME
+from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.storage import Location
+from mdstorm_backend.user_warnings import warn_user
+
+__all__ = [
+    "ROW_GROUPS_PER_FILE_KEY",
+    "UNISCHEMA_KEY",
+    "PetastormMetadataError",
+    "PetastormMetadataGenerationError",
+    "get_schema",
+    "get_schema_from_dataset_url",
+    "infer_or_load_unischema",
+    "load_row_groups",
+    "materialize_dataset",
+]
+
+_MIB = 1 << 20
+
+
+@contextmanager
+def materialize_dataset(
+    spark: Any,
+    dataset_url: str,
+    schema: Unischema,
+    row_group_size_mb: int | None = None,
+    use_summary_metadata: bool = False,
+    filesystem_factory: Callable[[], Any] | None = None,
+) -> Iterator[None]:
+    """Turn the Parquet files that a ``with`` block writes into an MDS dataset of the same rows.
+
+    ::
+
+        with materialize_dataset(spark, url, HelloWorld, row_group_size_mb=64):
+            rows = spark.sparkContext.parallelize(range(100)).map(make_row)
+            rows = rows.map(lambda row: dict_to_spark_row(HelloWorld, row))
+            frame = spark.createDataFrame(rows, HelloWorld.as_spark_schema())
+            frame.write.mode("overwrite").parquet(url)
+
+    At the end of the block all Parquet files below `dataset_url` are converted, by threads of this
+    process and in bounded memory: arrays to arrays of MDS, image files as they are, scalars by
+    type, columns of Hive partitions like any other. Then the files that the block wrote are
+    removed; files that were there before stay. The schema is kept in the index. `make_reader`,
+    `make_batch_reader` and `get_schema_from_dataset_url` read the dataset as they would have read
+    the Parquet files. If the block raises, nothing is converted and nothing removed.
+
+    Parameters
+    ----------
+    spark : pyspark.sql.SparkSession or None
+        The session whose settings are made for the time of the block, and taken back at its end;
+        nothing is set on Spark Connect.
+    dataset_url : str
+        Directory of the dataset. This process must see what the executors write there.
+    schema : Unischema
+        What the rows are encoded by.
+    row_group_size_mb : int, optional
+        Largest size of a shard, and of the row groups on the way, in MiB.
+    use_summary_metadata : bool
+        Has no effect, since MDS has no summary.
+    filesystem_factory : callable, optional
+        Returns the file system, of fsspec or pyarrow, by which this process sees `dataset_url`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the URL has no scheme, or a size is none.
+    DatasetNotFoundError
+        If no Parquet files are there at the end of the block; also OSError.
+    DatasetExistsError
+        If an MDS dataset was there before and was not replaced; also OSError.
+    PetastormMetadataGenerationError
+        If the files are not what the schema says.
+    """
+    if not isinstance(schema, Unischema):
+        raise ArgumentTypeError(f"schema must be a Unischema, found {type(schema).__name__}")
+    if row_group_size_mb is not None and not row_group_size_mb > 0:
+        raise InvalidArgumentError(
+            f"row_group_size_mb must be a positive number, found {row_group_size_mb!r}"
+        )
+    if use_summary_metadata:
+        warn_user("use_summary_metadata has no effect: MDS datasets have an index and no summary")
+    check_urls(dataset_url)
+    filesystem = None if filesystem_factory is None else filesystem_factory()
+    written = WrittenParquet(Location.of(dataset_url, filesystem=filesystem))
+    with parquet_settings(spark, row_group_size_mb):
+        yield
+    written.convert(schema, None if row_group_size_mb is None else int(row_group_size_mb * _MIB))
+
+
+def get_schema(dataset: Any) -> Unischema:
+    """Return the Unischema that a dataset was written with.
+
+    Parameters
+    ----------
+    dataset : pyarrow.parquet.ParquetDataset, ParquetDataset or Dataset
+        Parquet files of Petastorm, opened by pyarrow or by us, or an MDS dataset.
+
+    Raises
+    ------
+    PetastormMetadataError
+        If it has none.
+    """
+    if isinstance(dataset, Dataset):
+        found = stored_unischema(dataset)
+        if found is None:
+            raise _no_unischema(dataset.url)
+        return found
+    metadata = common_metadata_of(dataset)
+    url = getattr(dataset, "url", None) or str(getattr(dataset, "files", ["the dataset"])[0])
+    if not metadata:
+        raise PetastormMetadataError(
+            f"Could not find _common_metadata file of {url}. Use materialize_dataset(…) to write a "
+            "dataset with its schema, generate_petastorm_metadata(…) to add the schema to Parquet "
+            "files that are there, or make_batch_reader(…), which needs none"
+        )
+    if UNISCHEMA_KEY not in metadata:
+        raise _no_unischema(url)
+    return load_unischema(metadata[UNISCHEMA_KEY])
+
+
+def get_schema_from_dataset_url(
+    dataset_url_or_urls: str | list[str],
+    hdfs_driver: str = "libhdfs3",
+    storage_options: dict[str, Any] | None = None,
+    filesystem: Any = None,
+) -> Unischema:
+    """Return the Unischema that the dataset behind a URL was written with.
+
+    Parameters
+    ----------
+    dataset_url_or_urls : str or list of str
+        Directory of a dataset of Petastorm or of MDS.
+    hdfs_driver : str
+        Not used.
+    storage_options : dict, optional
+        Arguments of the fsspec file system.
+    filesystem : fsspec or pyarrow file system, optional
+        Where to read, whatever the URL says.
+
+    Raises
+    ------
+    PetastormMetadataError
+        If it has none.
+    MetadataNotFoundError
+        If there is no dataset; also OSError.
+    InvalidArgumentError
+        If the URL has no scheme; also ValueError.
+    """
+    check_urls(dataset_url_or_urls)
+    urls = [dataset_url_or_urls] if isinstance(dataset_url_or_urls, str) else dataset_url_or_urls
+    location = Location.of(urls[0], storage_options, filesystem)
+    if len(urls) == 1 and filesystem is None and location.exists(INDEX_NAME):
+        return get_schema(open_dataset(urls[0], storage_options=storage_options))
+    try:
+        files = open_parquet(
+            dataset_url_or_urls, storage_options=storage_options, filesystem=filesystem
+        )
+    except DatasetNotFoundError as error:
+        raise MetadataNotFoundError(
+            f"Could not find _common_metadata file: {error}", url=error.url
+        ) from error
+    return get_schema(files)
+
+
+def infer_or_load_unischema(dataset: Any) -> Unischema:
+    """Return the Unischema of a dataset: the one that is stored, or what its columns imply.
+
+    Parameters
+    ----------
+    dataset : pyarrow.parquet.ParquetDataset, ParquetDataset or Dataset
+        The dataset.
+
+    Raises
+    ------
+    UnsafePickleError
+        If what is stored is no schema, but a program.
+    """
+    try:
+        return get_schema(dataset)
+    except UnsafePickleError:
+        raise
+    except PetastormMetadataError:
+        if isinstance(dataset, (Dataset, ParquetDataset)):
+            return infer_unischema(dataset.schema)
+        return Unischema.from_arrow_schema(dataset)
+
+
+def load_row_groups(dataset: Any) -> Sequence[Any]:
+    """Return the row groups of a Parquet dataset, in the order of the paths of its files.
+
+    Parameters
+    ----------
+    dataset : pyarrow.parquet.ParquetDataset or ParquetDataset
+        The dataset. Its footers say how many row groups there are, whatever its metadata say.
+
+    Returns
+    -------
+    list
+        Our `RowGroup`, or for a dataset of pyarrow its fragments of one row group each.
+    """
+    if isinstance(dataset, ParquetDataset):
+        return list(dataset.row_groups)
+    if not hasattr(dataset, "fragments"):
+        raise ArgumentTypeError(
+            f"load_row_groups takes a dataset of Parquet files, found {type(dataset).__name__}"
+        )
+    fragments = sorted(dataset.fragments, key=lambda fragment: str(fragment.path))
+    return [piece for fragment in fragments for piece in fragment.split_by_row_group()]
+
+
+def _no_unischema(url: str) -> PetastormMetadataError:
+    return PetastormMetadataError(
+        f"Could not find the unischema in the metadata of {url}. Use materialize_dataset(…) to "
+        "write a dataset with its schema, generate_petastorm_metadata(…) to add it to one that is "
+        "there, or make_batch_reader(…), which needs none"
+    )

@@ -1,0 +1,173 @@
+"""Indexes of row groups: built once, for `mdstorm.selectors` to choose by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mdstorm._readers.rows import cells
+from mdstorm._readers.sources import open_source
+from mdstorm._selection.distinct import distinct_cells
+from mdstorm._selection.row_group_index import (
+    ROWGROUPS_INDEX_KEY,
+    Indexer,
+    load_row_group_index,
+    save_indexers,
+)
+from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm.etl.rowgroup_indexers import (
+    FieldNotNullIndexer,
+    RowGroupIndexerBase,
+    SingleFieldIndexer,
+)
+from mdstorm_backend.batch import Batch, Values
+from mdstorm_backend.dataset import Dataset
+from mdstorm_backend.parquet import ParquetDataset
+from mdstorm_backend.read.parallel import default_workers, map_in_threads
+from mdstorm_backend.read.source import SampleSource
+from mdstorm_backend.schema import Column
+
+__all__ = ["ROWGROUPS_INDEX_KEY", "build_rowgroup_index", "get_row_group_indexes"]
+
+
+def build_rowgroup_index(
+    dataset_url: str,
+    spark_context: Any,
+    indexers: Sequence[RowGroupIndexerBase],
+    hdfs_driver: str = "libhdfs3",
+) -> None:
+    """Index the row groups of a Parquet dataset, or the shards of an MDS dataset.
+
+    The indexes are written beside the data, to a file ``_rowgroup_index``, in the place of those
+    that were there.
+
+    Parameters
+    ----------
+    dataset_url : str
+        Directory of the dataset.
+    spark_context : pyspark.SparkContext or None
+        Not used: threads of this process read the indexed fields, and nothing else.
+    indexers : sequence of SingleFieldIndexer or FieldNotNullIndexer
+        What to index; their names are those by which selectors know the indexes.
+    hdfs_driver : str
+        Not used.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If an indexer is something else.
+    InvalidArgumentError
+        If there is no indexer, two have one name, or one is of a field that there is not.
+    """
+    found = _checked(indexers)
+    opened = open_source(dataset_url, decode=False).source
+    source = open_source(dataset_url, decode=True).source
+    assert isinstance(opened, (Dataset, ParquetDataset))
+    fields = sorted({name for indexer in indexers for name in indexer.column_names})
+    unknown = [name for name in fields if name not in source.schema]
+    if unknown:
+        raise InvalidArgumentError(
+            f"fields {unknown} cannot be indexed: {dataset_url} has {list(source.schema.names)}"
+        )
+    numbers = [number for number, size in enumerate(source.shard_sizes) if size]
+    indexed = map_in_threads(
+        lambda number: _indexed(source, number, fields, indexers), numbers, default_workers()
+    )
+    for number, values in zip(numbers, indexed, strict=True):
+        for indexer, each in zip(indexers, values, strict=True):
+            _add(indexer, each, number)
+    save_indexers(opened, found)
+
+
+def get_row_group_indexes(dataset: Any) -> dict[str, Indexer]:
+    """Return the indexes of a dataset by name.
+
+    Parameters
+    ----------
+    dataset : str, Dataset or ParquetDataset
+        The dataset, or its URL.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it has none; also ValueError.
+    """
+    if isinstance(dataset, str):
+        dataset = open_source(dataset, decode=False).source
+    if not isinstance(dataset, (Dataset, ParquetDataset)):
+        raise ArgumentTypeError(
+            f"get_row_group_indexes takes the URL of a dataset, found {dataset!r}"
+        )
+    return load_row_group_index(dataset)
+
+
+def _checked(indexers: Sequence[Any]) -> dict[str, Indexer]:
+    found: dict[str, Indexer] = {}
+    for indexer in indexers:
+        if not isinstance(indexer, (SingleFieldIndexer, FieldNotNullIndexer)):
+            raise ArgumentTypeError(
+                f"indexers are of SingleFieldIndexer, FieldNotNullIndexer, or classes derived from "
+                f"them, whose indexes can be stored; found {indexer!r}"
+            )
+        if indexer.index_name in found:
+            raise InvalidArgumentError(
+                f"two indexers have the name {indexer.index_name!r}: give each one of its own"
+            )
+        found[indexer.index_name] = indexer
+    if not found:
+        raise InvalidArgumentError("indexers are empty: give one for each field to index")
+    return found
+
+
+def _indexed(
+    source: SampleSource, number: int, fields: list[str], indexers: Sequence[Any]
+) -> list[Any]:
+    """Return for each indexer what it needs to know of one row group: values, or rows."""
+    rows = np.arange(source.shard_sizes[number])
+    batch = source.shard(number).read(rows, fields, exact_nulls=True)
+    return [
+        _elements(batch[indexer.column_names[0]], source.schema.get(indexer.column_names[0]))
+        if _takes_values(indexer)
+        else _rows(batch, source, indexer.column_names)
+        for indexer in indexers
+    ]
+
+
+def _takes_values(indexer: Any) -> bool:
+    """Whether it is an indexer as it stands here, and none whose user builds it otherwise."""
+    return type(indexer).build_index in (
+        SingleFieldIndexer.build_index,
+        FieldNotNullIndexer.build_index,
+    )
+
+
+def _add(indexer: Any, found: Any, number: int) -> None:
+    if _takes_values(indexer):
+        indexer._add(found, number)
+    else:
+        indexer.build_index(found, number)
+
+
+def _elements(values: Values, column: Column | None) -> Iterable[Any]:
+    """Return the different values of a column that are not null, those of arrays one by one."""
+    if isinstance(values, np.ndarray):
+        if values.dtype == object:
+            return [
+                element
+                for value in values
+                for element in (value.reshape(-1) if isinstance(value, np.ndarray) else (value,))
+            ]
+        values = values.reshape(-1)
+    else:
+        if pa.types.is_list(values.type):
+            values, column = values.flatten(), None
+        values = values.drop_null()
+    return distinct_cells(values, column)[0]
+
+
+def _rows(batch: Batch, source: SampleSource, names: list[str]) -> list[dict[str, Any]]:
+    columns = [cells(batch[name], source.schema.get(name)) for name in names]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]

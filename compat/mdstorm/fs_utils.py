@@ -1,0 +1,136 @@
+"""File systems behind URLs, under the names of ``petastorm.fs_utils``.
+
+The file systems are those of fsspec; HDFS has one way in, so that ``hdfs_driver`` has no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+from urllib.parse import ParseResult, urlparse
+
+from mdstorm._readers.sources import check_urls
+from mdstorm.errors import InvalidArgumentError
+from mdstorm_backend.storage.filesystems import open_filesystem
+from mdstorm_backend.storage.urls import normalize_url
+
+__all__ = [
+    "FilesystemResolver",
+    "get_dataset_path",
+    "get_filesystem_and_path_or_paths",
+    "normalize_dir_url",
+]
+
+#: Schemes whose first part after the slashes is the host, and no part of a path.
+_WITH_HOST = frozenset({"file", "hdfs", ""})
+
+
+class FilesystemResolver:
+    """Finds the file system of a URL.
+
+    Parameters
+    ----------
+    dataset_url : str
+        The URL.
+    hadoop_configuration, connector, hdfs_driver, user : object
+        Not used.
+    storage_options : dict, optional
+        Arguments of the fsspec file system.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the URL has no scheme; also ValueError.
+    UnsupportedURLError
+        If its scheme is unknown; also ValueError.
+    """
+
+    def __init__(
+        self,
+        dataset_url: str,
+        hadoop_configuration: Any = None,
+        connector: Any = None,
+        hdfs_driver: str = "libhdfs3",
+        user: str | None = None,
+        storage_options: dict[str, Any] | None = None,
+    ) -> None:
+        check_urls(dataset_url)
+        self._dataset_url = dataset_url.rstrip("/")
+        self._storage_options = dict(storage_options or {})
+        self._filesystem, self._path = _open(self._dataset_url, self._storage_options)
+
+    def parsed_dataset_url(self) -> ParseResult:
+        """Return the parts of the URL."""
+        return urlparse(self._dataset_url)
+
+    def get_dataset_path(self) -> str:
+        """Return the path of the dataset in its file system."""
+        return self._path
+
+    def filesystem(self) -> Any:
+        """Return the file system, one of fsspec."""
+        return self._filesystem
+
+    def filesystem_factory(self) -> Callable[[], Any]:
+        """Return a function that makes the file system, also in another process."""
+        return partial(_filesystem, self._dataset_url, self._storage_options)
+
+
+def get_dataset_path(parsed_url: ParseResult) -> str:
+    """Return the path that a parsed URL names: of an object store with the bucket."""
+    if parsed_url.scheme.lower() in _WITH_HOST:
+        return parsed_url.path
+    return parsed_url.netloc + parsed_url.path
+
+
+def get_filesystem_and_path_or_paths(
+    url_or_urls: str | list[str],
+    hdfs_driver: str = "libhdfs3",
+    storage_options: dict[str, Any] | None = None,
+    filesystem: Any = None,
+) -> tuple[Any, str | list[str]]:
+    """Return the file system of URLs, and their path or paths in it.
+
+    Parameters
+    ----------
+    url_or_urls : str or list of str
+        One URL, or several in one storage.
+    hdfs_driver : str
+        Not used.
+    storage_options : dict, optional
+        Arguments of the fsspec file system.
+    filesystem : object, optional
+        Returned as it is.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a URL has no scheme, or they are in several storages; also ValueError.
+    """
+    check_urls(url_or_urls)
+    urls = [url_or_urls] if isinstance(url_or_urls, str) else url_or_urls
+    paths = [get_dataset_path(urlparse(url)) for url in urls]
+    found = filesystem if filesystem is not None else _filesystem(urls[0], storage_options or {})
+    return found, paths[0] if isinstance(url_or_urls, str) else paths
+
+
+def normalize_dir_url(dataset_url: str) -> str:
+    """Return a URL without slashes at its end.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is no text; also ValueError.
+    """
+    if not isinstance(dataset_url, str):
+        raise InvalidArgumentError(f"directory url must be a string, found {dataset_url!r}")
+    return dataset_url.rstrip("/")
+
+
+def _filesystem(url: str, storage_options: dict[str, Any]) -> Any:
+    return _open(url, storage_options)[0]
+
+
+def _open(url: str, storage_options: dict[str, Any]) -> tuple[Any, str]:
+    return open_filesystem(normalize_url(url), storage_options)

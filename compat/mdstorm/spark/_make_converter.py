@@ -1,0 +1,147 @@
+"""`make_spark_converter`: a DataFrame is converted, or a copy of it found."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from mdstorm.spark._cache_dir import parent_cache_dir
+from mdstorm.spark._codec import mds_compression
+from mdstorm.spark._conversions import find_or_convert
+from mdstorm.spark._deletion import delete_at_exit, keep_after_exit
+from mdstorm.spark._given_data import databricks_path, open_given
+from mdstorm.spark._identity import identify
+from mdstorm.spark._session import check_driver, directory_name, session_of
+from mdstorm.spark._staging import staging_dir
+from mdstorm_backend.dataset import Dataset, open_dataset
+from mdstorm_backend.parquet import ParquetDataset
+from mdstorm_backend.spark.materialize import checked_shard_size, materialize
+from mdstorm_backend.spark.staging import materialize_staged
+from mdstorm_backend.spark.type_plan import check_float_dtype, plan_types
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from mdstorm.spark.spark_dataset_converter import SparkDatasetConverter
+
+__all__ = ["DEFAULT_ROW_GROUP_SIZE_BYTES", "make_spark_converter"]
+
+#: 32 MiB, Petastorm's default, here the largest size of a shard.
+DEFAULT_ROW_GROUP_SIZE_BYTES = 32 << 20
+
+_logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
+
+
+def make_spark_converter(
+    df: DataFrame | str,
+    parquet_row_group_size_bytes: int | None = DEFAULT_ROW_GROUP_SIZE_BYTES,
+    compression_codec: str | None = None,
+    dtype: str | None = "float32",
+    *,
+    parent_cache_dir_url: str | None = None,
+    cache_key: str | None = None,
+    keep: bool | None = None,
+    staging: bool | None = None,
+    staging_dir_url: str | None = None,
+) -> SparkDatasetConverter:
+    """Write a DataFrame as MDS shards below the parent cache directory.
+
+    A frame that has been converted in this process is not written again, as long as its plan, its
+    column names and types, the files it reads and the options are the same, and the copy is there.
+
+    Parameters
+    ----------
+    df : pyspark.sql.DataFrame or str
+        The frame, of a classic or a Spark Connect session. Or the path or URL of Parquet files or
+        of an MDS dataset: they are read where they are, whatever the other arguments say, and
+        `SparkDatasetConverter.delete` leaves them alone. On Databricks it is one on DBFS.
+    parquet_row_group_size_bytes : int, optional
+        Largest size of an uncompressed shard in bytes, 32 MiB by default; None or 0: 64 MiB.
+    compression_codec : str, optional
+        ``uncompressed``, ``snappy``, ``gzip``, ``bzip2``, ``lz4`` or ``deflate``.
+    dtype : {"float32", "float64", None}
+        What floating-point scalars, arrays and vectors become; None keeps them.
+    parent_cache_dir_url : str, optional
+        Directory for converted copies, before any configuration: see `parent_cache_dir`.
+    cache_key : str, optional
+        Name under which other processes find the copy: it is reused if it was written with the same
+        options from a frame with the same columns and source files. The plan is not compared.
+    keep : bool, optional
+        Whether the copy outlives this process; by default only if it has a `cache_key`.
+    staging : bool, optional
+        Whether Spark writes Parquet, which the driver converts and removes. By default it does
+        where executors cannot write below the parent cache directory. Conf
+        ``mdstorm.spark.converter.staging``, environment variable ``MDSTORM_STAGING``.
+    staging_dir_url : str, optional
+        Where that Parquet goes, by default below the parent cache directory. Conf
+        ``mdstorm.spark.converter.stagingDirUrl``, environment variable ``MDSTORM_STAGING_DIR_URL``.
+
+    Returns
+    -------
+    SparkDatasetConverter
+        The handle of the copy.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If no parent cache directory is configured, or `dtype` is unknown.
+    CompressionCodecError
+        If `compression_codec` is unknown.
+    UnsupportedTypeError
+        If columns cannot be stored; nothing has been written then.
+    NotADataFrameError
+        If `df` is something else.
+    DatasetNotFoundError
+        If `df` is a path, and nothing is there.
+    UnsupportedURLError
+        If `df` is a path that is not on DBFS, and this is Databricks.
+
+    Notes
+    -----
+    The first four parameters are those of ``petastorm.spark.make_spark_converter``.
+    """
+    check_driver()
+    session = session_of(df)
+    parent = parent_cache_dir(session, parent_cache_dir_url)
+    if isinstance(df, str):
+        return _converter_of_path(df)
+    compression = mds_compression(compression_codec)
+    check_float_dtype(dtype)
+    plan_types(df.schema.jsonValue()["fields"], dtype)
+    options: dict[str, Any] = {
+        "shard_size": checked_shard_size(parquet_row_group_size_bytes),
+        "compression": compression,
+        "dtype": dtype,
+    }
+
+    def convert() -> str:
+        if dtype is not None:
+            _logger.warning("Converting floating-point columns to %s", dtype)
+        dir_url = f"{parent}/{directory_name(session)}"
+        staged_in = staging_dir(session, parent, staging, staging_dir_url)
+        if staged_in is None:
+            materialize(df, dir_url, **options)
+        else:
+            materialize_staged(df, dir_url, staged_in, **options)
+        delete_at_exit(dir_url)
+        return dir_url
+
+    identity = identify(df, {**options, "parent": parent})
+    dataset = open_dataset(find_or_convert(df, identity, parent, options, convert, cache_key))
+    if cache_key if keep is None else keep:
+        keep_after_exit(dataset.url)
+    return _converter(dataset.url, dataset)
+
+
+def _converter_of_path(path: str) -> SparkDatasetConverter:
+    """Return a converter over data that are there already."""
+    url = databricks_path(path)
+    converter = _converter(url, open_given(url))
+    converter._is_given = True
+    return converter
+
+
+def _converter(url: str, dataset: Dataset | ParquetDataset) -> SparkDatasetConverter:
+    from mdstorm.spark.spark_dataset_converter import SparkDatasetConverter  # which imports this
+
+    return SparkDatasetConverter(url, dataset.file_urls, len(dataset))

@@ -1,0 +1,126 @@
+"""MosaicML Streaming's own loader as ``data_loader_fn``: it gets a genuine dataset of its own."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from mdstorm._readers.arguments import ReaderArguments
+from mdstorm.errors import NullValueError, UnsupportedArgumentError
+from mdstorm_backend.dataset import Dataset
+from mdstorm_backend.frameworks.elastic_share import ElasticShare
+from mdstorm_backend.read.source import SampleSource
+from mdstorm_backend.storage import Location
+
+__all__ = ["is_mosaic_loader", "make_mosaic_loader"]
+
+_MODULE = "streaming"
+#: What a genuine dataset cannot do, with the values that ask for nothing.
+_IMPOSSIBLE: dict[str, tuple[Any, ...]] = {
+    "cache_type": (None, "null"),
+    "fill_nulls": (None, {}),
+    "filesystem": (None,),
+    "filters": (None, []),
+    "null_masks": (None, (), []),
+    "order": (None, "elastic"),
+    "predicate": (None,),
+    "rowgroup_selector": (None,),
+    "schema_fields": (None, []),
+    "shuffle_row_drop_partitions": (1,),
+    "storage_options": (None, {}),
+    "transform_spec": (None,),
+}
+
+
+def is_mosaic_loader(function: Callable[..., Any]) -> bool:
+    """Whether it is MosaicML's ``StreamingDataLoader``, a subclass, or a partial of one.
+
+    MosaicML Streaming is not imported for that: whoever has its class has imported it.
+    """
+    while isinstance(function, functools.partial):
+        function = function.func
+    class_ = getattr(sys.modules.get(_MODULE), "StreamingDataLoader", None)
+    return class_ is not None and isinstance(function, type) and issubclass(function, class_)
+
+
+def make_mosaic_loader(
+    function: Callable[..., Any], dataset: SampleSource, arguments: ReaderArguments, batch_size: int
+) -> Any:
+    """Call `function` with a ``streaming.StreamingDataset`` over the shards of a converter.
+
+    The samples are those that MosaicML Streaming makes of them: each iteration is one epoch, the
+    rank comes from the launcher's environment, and ``shuffle_row_groups``, ``shuffle_rows`` or a
+    queue capacity shuffle them.
+
+    Raises
+    ------
+    UnsupportedArgumentError
+        If something is asked for that a genuine dataset cannot do; also NotImplementedError.
+    NullValueError
+        If a column holds nulls other than NaN, of which it does not know.
+    """
+    if not isinstance(dataset, Dataset):
+        raise _refused(
+            f"the data at {dataset.url} are Parquet files: convert them, mdstorm convert"
+        )
+    _check_arguments(arguments)
+    _check_nulls(dataset)
+    elastic = replace(arguments, others={**arguments.others, "order": "elastic"}).order()
+    assert isinstance(elastic, ElasticShare)
+    settings: dict[str, Any] = {
+        "shuffle": elastic.order.shuffle,
+        "shuffle_block_size": elastic.order.shuffle_block_size,
+    }
+    if arguments.others.get("seed"):  # all ranks need one seed: without it MosaicML's own
+        settings["shuffle_seed"] = elastic.order.shuffle_seed
+    location = Location.of(dataset.url)
+    if location.is_local_disk:
+        settings["local"] = location.path
+    else:
+        settings["remote"] = dataset.url
+    streaming = importlib.import_module(_MODULE)
+    samples = streaming.StreamingDataset(batch_size=batch_size, **settings)
+    return function(samples, batch_size=batch_size)
+
+
+def _check_arguments(arguments: ReaderArguments) -> None:
+    if arguments.num_epochs not in (None, 1):
+        raise _refused(
+            f"num_epochs={arguments.num_epochs}: each iteration over it is one epoch, iterate it "
+            "as often as you want"
+        )
+    for name, nothing in _IMPOSSIBLE.items():
+        value = arguments.others.get(name, nothing[0])
+        if not any(type(value) is type(other) and value == other for other in nothing):
+            raise _refused(f"{name}={value!r}: it reads every sample as it is stored")
+    if arguments.shard_count is not None:
+        world = importlib.import_module(f"{_MODULE}.base.world").World.detect()
+        if (arguments.cur_shard, arguments.shard_count) != (world.rank, world.num_ranks):
+            raise _refused(
+                f"cur_shard={arguments.cur_shard} of shard_count={arguments.shard_count}: it takes "
+                f"its rank from the launcher's environment, which says {world.rank} of "
+                f"{world.num_ranks}. Leave both out, or start it with torchrun"
+            )
+
+
+def _check_nulls(dataset: Dataset) -> None:
+    for column in dataset.schema:
+        if column.has_nulls and not column.is_floating:
+            raise NullValueError(
+                f"column {column.name!r} holds {column.null_count + column.element_null_count} "
+                "nulls, and MosaicML Streaming does not know of nulls: it would deliver arbitrary "
+                "values. Fill them before converting, or use another loader",
+                column=column.name,
+                null_count=column.null_count,
+            )
+
+
+def _refused(reason: str) -> UnsupportedArgumentError:
+    return UnsupportedArgumentError(
+        f"MosaicML Streaming's StreamingDataLoader cannot do this: {reason}. Or use the default "
+        "loader, or data_loader_fn=mdstorm.pytorch.DataLoader"
+    )

@@ -1,0 +1,111 @@
+"""Whether a conversion goes by way of staged Parquet, and where that lies."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from mdstorm.errors import InvalidArgumentError, UnsupportedURLError
+from mdstorm_backend.spark.probe import why_not_writable
+from mdstorm_backend.storage import Location, has_scheme, normalize_url
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = [
+    "DIRECTORY_CONF",
+    "DIRECTORY_VARIABLE",
+    "STAGING_CONF",
+    "STAGING_VARIABLE",
+    "staging_dir",
+]
+
+STAGING_CONF = "mdstorm.spark.converter.staging"
+STAGING_VARIABLE = "MDSTORM_STAGING"
+DIRECTORY_CONF = "mdstorm.spark.converter.stagingDirUrl"
+DIRECTORY_VARIABLE = "MDSTORM_STAGING_DIR_URL"
+
+_MODES = ("true", "false", "auto")
+
+#: Directories in which executors were seen to write, each with the application.
+_writable: set[tuple[str | None, str]] = set()
+
+_logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
+
+
+def staging_dir(
+    session: SparkSession, parent: str, staging: bool | None, staging_dir_url: str | None
+) -> str | None:
+    """Return the URL of the directory to stage Parquet in; None if executors write the copy.
+
+    Parameters
+    ----------
+    session : pyspark.sql.SparkSession
+        Of either kind; its confs, and after them the environment, are asked for what is not given.
+    parent : str
+        The parent cache directory, in which Parquet is staged if no other directory is given.
+    staging : bool or None
+        Whether to stage; None finds out whether executors can write below `parent`. Local ones can,
+        unless the conf or the variable is ``auto``, which has them asked as well.
+    staging_dir_url : str or None
+        Where to stage.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the conf or the variable is none of ``true``, ``false`` and ``auto``.
+    UnsupportedURLError
+        If the directory has no scheme and is not on a Databricks mount.
+    """
+    if staging is None:
+        mode = _configured(session)
+        staging = mode == "true" or (
+            mode != "false" and _is_refused(session, parent, ask_local=mode == "auto")
+        )
+    if not staging:
+        return None
+    url = (
+        staging_dir_url
+        or session.conf.get(DIRECTORY_CONF, None)
+        or os.environ.get(DIRECTORY_VARIABLE)
+        or parent
+    )
+    if not has_scheme(url):
+        raise UnsupportedURLError(
+            f"ERROR! A scheme-less staging directory url ({url}) is not supported. Please prepend "
+            '"file://" for local filesystem.'
+        )
+    return normalize_url(url)
+
+
+def _configured(session: SparkSession) -> str:
+    """Return what the conf, or else the variable, says; empty if neither is set."""
+    mode = (session.conf.get(STAGING_CONF, None) or os.environ.get(STAGING_VARIABLE) or "").lower()
+    if mode and mode not in _MODES:
+        raise InvalidArgumentError(
+            f"the conf {STAGING_CONF} or the environment variable {STAGING_VARIABLE} is {mode!r}: "
+            f"set it to one of {', '.join(_MODES)}"
+        )
+    return mode
+
+
+def _is_refused(session: SparkSession, parent: str, *, ask_local: bool) -> bool:
+    """Find out, with a job of one task, whether executors cannot write below a directory."""
+    location = Location.of(parent)
+    known = (session.conf.get("spark.app.id", None), parent)
+    local = (session.conf.get("spark.master", None) or "").lower().startswith("local")
+    # Local executors are children of the driver, on the same disk.
+    if known in _writable or (local and location.is_local_disk and not ask_local):
+        return False
+    reason = why_not_writable(session, location)
+    if not reason:
+        _writable.add(known)
+        return False
+    _logger.warning(
+        "Spark's executors cannot write below %s (%s). Spark writes Parquet instead, and the "
+        "driver converts it",
+        parent,
+        reason,
+    )
+    return True

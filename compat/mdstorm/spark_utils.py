@@ -1,0 +1,73 @@
+"""Datasets as RDDs of decoded rows: ``petastorm.spark_utils``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from mdstorm._readers.rows import rows_of
+from mdstorm._readers.sources import open_source
+from mdstorm.errors import UnsupportedArgumentError
+from mdstorm.unischema import Unischema, UnischemaField
+
+__all__ = ["dataset_as_rdd"]
+
+
+def dataset_as_rdd(
+    dataset_url: str,
+    spark_session: Any,
+    schema_fields: Sequence[UnischemaField | str] | None = None,
+    hdfs_driver: str = "libhdfs3",
+) -> Any:
+    """Return the rows of a dataset of Petastorm, or of MDS, as an RDD of namedtuples.
+
+    The executors read the dataset themselves, a partition per row group or shard. They need
+    mdstorm, and have to see the storage.
+
+    Parameters
+    ----------
+    dataset_url : str
+        Directory of the dataset.
+    spark_session : pyspark.sql.SparkSession
+        A classic session.
+    schema_fields : sequence of UnischemaField or str, optional
+        Fields to read, and regular expressions that match whole names; all by default.
+    hdfs_driver : str
+        Not used.
+
+    Returns
+    -------
+    pyspark.RDD
+        Rows as `make_reader` delivers them.
+
+    Raises
+    ------
+    UnsupportedArgumentError
+        With a session of Spark Connect, which has no RDDs; also NotImplementedError.
+    """
+    try:
+        context = spark_session.sparkContext
+    except Exception as error:  # Spark Connect raises an error of its own
+        raise UnsupportedArgumentError(
+            "dataset_as_rdd needs a classic Spark session: Spark Connect has no RDDs. Read the "
+            "dataset with make_reader, or the Parquet files with spark.read.parquet(…)"
+        ) from error
+    opened = open_source(dataset_url)
+    schema = opened.unischema
+    if schema_fields is not None:
+        schema = schema.create_schema_view(schema_fields)
+    numbers = range(len(opened.source.shard_sizes))
+    read = partial(_rows, dataset_url, schema)
+    return context.parallelize(numbers, max(len(numbers), 1)).mapPartitions(read)
+
+
+def _rows(url: str, schema: Unischema, numbers: Iterator[int]) -> Iterator[Any]:
+    source = open_source(url).source
+    names = tuple(schema.fields)
+    for number in numbers:
+        shard = source.shard(number)
+        batch = shard.read(np.arange(shard.num_samples), names)
+        yield from rows_of(batch, schema._get_namedtuple(), source.schema.get)

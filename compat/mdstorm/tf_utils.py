@@ -1,0 +1,160 @@
+"""Readers as TensorFlow datasets and tensors: the mirror of ``petastorm.tf_utils``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from mdstorm._tensorflow.datasets import dataset_of_ngrams, dataset_of_rows, specs_of_ngram
+from mdstorm._tensorflow.fields import specs_of_schema
+from mdstorm._tensorflow.values import column_for_tf, date_to_nsec_from_epoch, value_for_tf
+from mdstorm.errors import InvalidArgumentError
+from mdstorm.unischema import Unischema
+from mdstorm_backend.frameworks.tf_specs import ColumnSpec
+
+__all__ = [
+    "RANDOM_SHUFFLING_QUEUE_SIZE",
+    "date_to_nsec_from_epoch",
+    "make_namedtuple_tf_ngram",
+    "make_petastorm_dataset",
+    "tf_tensors",
+]
+
+#: Name of the operation that tells how many rows the shuffling queue of `tf_tensors` holds.
+RANDOM_SHUFFLING_QUEUE_SIZE = "random_shuffling_queue_size"
+
+
+def make_petastorm_dataset(reader: Any) -> Any:
+    """Return what a reader delivers as a TensorFlow dataset.
+
+    Over a reader by `make_batch_reader` or `make_reader` from which nothing was taken, each
+    iteration is a pass of its own, complete and with new permutations: ``repeat``, a second ``for``
+    and one after a ``break`` work. Over other readers the items are taken one after the other; an
+    iteration goes on where the last one stopped, and resets a reader that is at its end.
+
+    Rows are handed over in blocks. ``dataset.batch(n)``, and ``dataset.unbatch().batch(n)`` for a
+    reader that delivers batches, cut the batches out of them, which is much faster than row by row.
+
+    Parameters
+    ----------
+    reader : Reader
+        What is read, and for how many epochs.
+
+    Returns
+    -------
+    tf.compat.v1.data.Dataset
+        For eager and for graph mode. Its elements are namedtuples of tensors: rows, or batches of
+        one shard each; of n-grams dicts from offset to namedtuple. Types and static shapes are
+        those of the reader's schema: decimals are text, uint16 is int32 and uint32 int64. Dates
+        and timestamps are int64 since 1970 UTC: nanoseconds in batches, in rows days and
+        microseconds, as Petastorm has it.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If TensorFlow has no type for a field; also ValueError.
+    NullValueError
+        If a column of batches holds nulls for which TensorFlow has no value.
+
+    Notes
+    -----
+    What goes wrong in an iteration comes out as an error of ``tf.errors`` with the text of ours:
+    None in a row, arrays of several lengths in a batch, a reader that was stopped.
+    """
+    return dataset_of_ngrams(reader) if reader.ngram else dataset_of_rows(reader)
+
+
+def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue: int = 0) -> Any:
+    """Return tensors that stand for the next item of a reader, for ``tf.compat.v1.Session.run``.
+
+    At the end of the reader a run raises ``tf.errors.OutOfRangeError``.
+
+    Parameters
+    ----------
+    reader : Reader
+        What is read.
+    shuffling_queue_capacity : int
+        Rows of a ``RandomShuffleQueue`` through which they pass; 0 for none. Its runner is added to
+        the graph: start it with ``tf.compat.v1.train.start_queue_runners``.
+    min_after_dequeue : int
+        Rows that stay in the queue.
+
+    Returns
+    -------
+    namedtuple of tf.Tensor, or dict of int to namedtuple
+        A row or a batch; an n-gram.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a queue is asked for and the reader delivers batches, or TensorFlow has no type for a
+        field; also ValueError.
+    """
+    if reader.batched_output and shuffling_queue_capacity > 0:
+        raise InvalidArgumentError(
+            "shuffling_queue_capacity can not be used with a reader that produces batched_output: "
+            "the queue would shuffle whole batches. Give shuffle_rows=True to the reader"
+        )
+    by_offset = specs_of_ngram(reader) if reader.ngram else {0: specs_of_schema(reader.schema)}
+    specs = [spec for offset in sorted(by_offset) for spec in by_offset[offset]]
+
+    def next_values(_: Any) -> list[Any]:
+        item = next(reader)
+        rows = [item[o] for o in sorted(by_offset)] if reader.ngram else [item]
+        values = [value for row in rows for value in row]
+        if reader.batched_output:
+            return [column_for_tf(np.asarray(v), s) for v, s in zip(values, specs, strict=True)]
+        return [value_for_tf(value, spec) for value, spec in zip(values, specs, strict=True)]
+
+    dtypes = [tf.as_dtype(spec.dtype) for spec in specs]
+    tensors = tf.numpy_function(next_values, [tf.constant(1)], dtypes)
+    if shuffling_queue_capacity > 0:
+        tensors = _shuffled(tensors, dtypes, shuffling_queue_capacity, min_after_dequeue)
+    _set_shapes(tensors, specs, is_batch=reader.batched_output)
+    if reader.ngram:
+        return make_namedtuple_tf_ngram(reader.schema, reader.ngram, *tensors)
+    return reader.schema.make_namedtuple_tf(*tensors)
+
+
+def make_namedtuple_tf_ngram(
+    unischema: Unischema, ngram: Any, *args: Any, **kargs: Any
+) -> dict[int, Any]:
+    """Return values as an n-gram: a dict from offset to namedtuple.
+
+    Parameters
+    ----------
+    unischema : Unischema
+        Fields of the rows.
+    ngram : NGram
+        Which fields are at which offset.
+    *args
+        Values in the order of offsets and fields.
+    **kargs
+        Instead: by offset, as text, a dict from field to value.
+    """
+    result: dict[int, Any] = {}
+    values = iter(args)
+    for offset in range(min(ngram.fields), max(ngram.fields) + 1):
+        schema = ngram.get_schema_at_timestep(unischema, offset)
+        given = [value for _, value in zip(schema.fields, values, strict=False)]
+        result[offset] = schema.make_namedtuple_tf(*given, **kargs.get(str(offset), {}))
+    return result
+
+
+def _shuffled(
+    tensors: list[Any], dtypes: list[Any], capacity: int, min_after_dequeue: int
+) -> list[Any]:
+    """Pass tensors through a queue."""
+    queue = tf.queue.RandomShuffleQueue(capacity, min_after_dequeue, dtypes)
+    queue.size(name=RANDOM_SHUFFLING_QUEUE_SIZE)
+    runner = tf.compat.v1.train.QueueRunner(queue, [queue.enqueue(tensors)])
+    tf.compat.v1.train.add_queue_runner(runner)
+    shuffled = queue.dequeue()
+    return list(shuffled) if isinstance(shuffled, (list, tuple)) else [shuffled]
+
+
+def _set_shapes(tensors: list[Any], specs: list[ColumnSpec], *, is_batch: bool) -> None:
+    for tensor, spec in zip(tensors, specs, strict=True):
+        tensor.set_shape((None, *spec.shape) if is_batch else spec.shape)

@@ -1,0 +1,145 @@
+"""`WeightedSamplingReader`: rows of several readers, drawn at random."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from mdstorm.errors import InvalidArgumentError
+
+__all__ = ["WeightedSamplingReader"]
+
+
+class WeightedSamplingReader:
+    """Takes each row, or batch, from one of several readers, drawn with given probabilities.
+
+    It ends with the first reader that ends, until that one is reset. The signature is that of
+    ``petastorm.weighted_sampling_reader``, but for `seed`.
+
+    Parameters
+    ----------
+    readers : sequence of Reader
+        Two readers or more, all in rows or all in batches, with the same fields. Anything with
+        their attributes `batched_output`, `ngram` and `schema` serves.
+    probabilities : sequence of float
+        A number for each reader; their sum need not be 1.
+    seed : int, optional
+        Makes the draw repeatable. Without it NumPy's global generator is used, as in Petastorm.
+
+    Attributes
+    ----------
+    batched_output, is_batched_reader : bool
+        Whether the readers deliver batches.
+    ngram : NGram or None
+        What their rows are put together by.
+    schema : Unischema
+        Their fields.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the readers do not fit together, or probabilities are none.
+    """
+
+    def __init__(
+        self, readers: Sequence[Any], probabilities: Sequence[float], seed: int | None = None
+    ) -> None:
+        if len(readers) < 2:
+            raise InvalidArgumentError(
+                f"Two or more readers must be specified. Got {len(readers)}. Iterate over a single "
+                "reader itself"
+            )
+        if len(readers) != len(probabilities):
+            raise InvalidArgumentError(
+                "readers and probabilities are expected to be lists of the same length, found "
+                f"{len(readers)} and {len(probabilities)}"
+            )
+        _check_alike(readers)
+        self._readers = list(readers)
+        self._cum_prob = _cumulated(probabilities)
+        self._random = np.random if seed is None else np.random.RandomState(seed)
+        self.batched_output = readers[0].batched_output
+        self.is_batched_reader = bool(self.batched_output)
+        self.ngram = readers[0].ngram
+        self.schema = readers[0].schema
+
+    def __len__(self) -> int:
+        return sum(len(reader) for reader in self._readers)
+
+    def __iter__(self) -> WeightedSamplingReader:
+        return self
+
+    def __next__(self) -> Any:
+        if self.last_row_consumed:  # also on the next call, which might draw another reader
+            raise StopIteration
+        drawn = self._random.random_sample()
+        return next(self._readers[int(np.searchsorted(self._cum_prob, drawn, side="right"))])
+
+    def next(self) -> Any:
+        """Return the next row or batch."""
+        return next(self)
+
+    @property
+    def last_row_consumed(self) -> bool:
+        """Whether one of the readers has come to its end."""
+        return any(getattr(reader, "last_row_consumed", False) for reader in self._readers)
+
+    def stop(self) -> None:
+        """Stop all readers."""
+        for reader in self._readers:
+            reader.stop()
+
+    def join(self) -> None:
+        """Wait for the threads of all readers to end."""
+        for reader in self._readers:
+            reader.join()
+
+    def __enter__(self) -> WeightedSamplingReader:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+        self.join()
+
+
+def _check_alike(readers: Sequence[Any]) -> None:
+    first = readers[0]
+    for reader in readers[1:]:
+        if reader.batched_output != first.batched_output:
+            raise InvalidArgumentError(
+                "All readers passed to WeightedSamplingReader should have the same value of "
+                '"batched_output" attribute: make all of them with make_reader, or all with '
+                "make_batch_reader"
+            )
+        if set(reader.schema.fields) != set(first.schema.fields):
+            raise InvalidArgumentError(
+                "All readers passed to WeightedSamplingReader should have the same schema, found "
+                f"the fields {list(first.schema.fields)} and {list(reader.schema.fields)}: choose "
+                "the common ones with schema_fields"
+            )
+        if reader.ngram != first.ngram:
+            raise InvalidArgumentError(
+                "All readers passed to WeightedSamplingReader should have the same ngram spec"
+            )
+
+
+def _cumulated(probabilities: Sequence[float]) -> Any:
+    """Return the upper bound of each reader's part of the numbers from 0 to 1."""
+    weights = np.asarray(probabilities, np.float64)
+    if weights.ndim != 1 or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
+        raise InvalidArgumentError(
+            f"probabilities must be numbers of at least 0 whose sum is positive, found "
+            f"{probabilities!r}"
+        )
+    cumulated = np.cumsum(weights / weights.sum())
+    # Rounding may leave the last one below a number that is drawn.
+    cumulated[np.flatnonzero(weights)[-1] :] = 1.0
+    return cumulated

@@ -1,0 +1,232 @@
+"""``mdstorm convert`` and ``mdstorm verify --against``."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import Result
+from tests.mds_backend.convert.parquet_files import numbers
+
+import mdstorm
+from mdstorm._datasets.common_metadata import add_metadata
+from mdstorm._datasets.metadata_keys import UNISCHEMA_KEY
+from mdstorm._pickles.schema_pickle import dump_unischema
+from mdstorm.errors import DatasetExistsError, InvalidArgumentError
+from mdstorm.unischema import Unischema, UnischemaField
+from mdstorm_backend.dataset import open_dataset
+from mdstorm_backend.mds_writer import MDSWriter
+from mdstorm_backend.parquet import open_parquet
+
+Run = Callable[..., Result]
+
+GOLDEN = Path(__file__).parents[1] / "etl" / "golden"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Parquet of 30 rows in three row groups."""
+    (tmp_path / "source").mkdir()
+    pq.write_table(numbers(30), tmp_path / "source" / "0.parquet", row_group_size=10)
+    return tmp_path / "source"
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "target with a blank"
+
+
+def test_the_result_is_told_with_the_next_command(source: Path, target: Path, run: Run) -> None:
+    result = run("convert", source, target)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith(f"file://{target}: 30 rows in 1 shard, ")
+    command = f"mdstorm verify --against {source} '{target}'\n"
+    assert result.stdout.endswith(f"Compare with: {command}")
+    assert open_dataset(str(target)).to_table().equals(numbers(30))
+    assert run("convert", source, f"{target}2", "-q").stdout == ""
+
+
+def test_every_option_has_its_effect(source: Path, target: Path, run: Run) -> None:
+    options = ["--columns", "text, half", "--dtype", "float32", "--shard-size", "1kb", "-j", 3]
+    result = run(
+        *("convert", source, target, *options, "--compression", "zstd:1", "--format", "json"),
+        *("--hash", "xxh64", "--hash", "sha1"),
+    )
+    found = json.loads(result.stdout)
+    dataset = open_dataset(str(target))
+    assert found == {
+        "url": f"file://{target}",
+        "rows": 30,
+        "shards": len(dataset.index.shards),
+        "bytes": dataset.nbytes,
+        "columns": {"text": "str", "half": "float32"},
+    }
+    assert found["shards"] > 2
+    assert {shard.compression for shard in dataset.index.shards} == {"zstd:1"}
+    assert {shard.hashes for shard in dataset.index.shards} == {("sha1", "xxh64")}
+    against = ["verify", "--against", source, target]
+    assert run(*against, "--dtype", "float32", "--columns", "text,half").exit_code == 0
+    assert run(*against, "--columns", "text").exit_code == 0
+    assert run(*against).exit_code == 1
+
+
+def test_a_dataset_is_replaced_on_request_only(source: Path, target: Path, run: Run) -> None:
+    assert run("convert", source, target).exit_code == 0
+    (target / "mine.txt").write_text("mine")
+    pq.write_table(numbers(5), source / "0.parquet")
+    again = run("convert", source, target)
+    assert again.exit_code == 3
+    assert again.stderr.startswith(f"error: file://{target} already holds a dataset.")
+    assert "--overwrite" in again.stderr
+    assert run("convert", source, target, "--overwrite").exit_code == 0
+    assert len(open_dataset(str(target))) == 5
+    assert (target / "mine.txt").read_text() == "mine"
+
+
+def test_the_dataset_of_another_writer_is_not_replaced(source: Path, target: Path) -> None:
+    with MDSWriter(out=target, columns={"a": "int"}) as writer:
+        writer.write({"a": 1})
+    before = sorted(target.iterdir())
+    with pytest.raises(DatasetExistsError, match="so it is not replaced"):
+        mdstorm.convert(str(source), str(target), overwrite=True)
+    assert sorted(target.iterdir()) == before
+
+
+def test_a_refused_type_does_not_remove_what_was_to_be_replaced(
+    source: Path, target: Path, run: Run
+) -> None:
+    assert run("convert", source, target).exit_code == 0
+    pq.write_table(pa.table({"t": pa.array([1], pa.time64("us"))}), source / "0.parquet")
+    result = run("convert", source, target, "--overwrite")
+    assert result.exit_code == 3
+    assert "'t': type time64[us] has no MDS encoding" in result.stderr
+    assert len(open_dataset(str(target))) == 30
+
+
+def test_an_interrupted_conversion_goes_on_or_starts_anew(
+    source: Path, target: Path, run: Run
+) -> None:
+    def stop(done: int, total: int) -> None:
+        if done >= 20:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        mdstorm.convert(str(source), str(target), shard_size=700, workers=1, progress=stop)
+    assert list(target.glob("*.done"))
+    other = run("convert", source, target)
+    assert other.exit_code == 3
+    assert "--no-resume" in other.stderr
+    assert run("convert", source, target, "--shard-size", 700).exit_code == 0
+    assert not list(target.glob("*.done"))
+    assert open_dataset(str(target)).to_table().equals(numbers(30))
+
+
+@pytest.mark.parametrize("inside", ["", "mds"])
+def test_the_result_does_not_go_into_the_source(source: Path, inside: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="the directory that is converted"):
+        mdstorm.convert(str(source), str(source / inside))
+
+
+def test_what_is_no_parquet_is_an_error_of_one_line(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "0.parquet").write_text("no Parquet")
+    for source in (tmp_path, tmp_path / "nothing"):
+        result = run("convert", source, tmp_path / "mds")
+        assert result.exit_code == 3
+        assert result.stderr.startswith("error: ")
+        assert result.stderr.count("\n") == 1
+    assert run("convert", tmp_path).exit_code == 2
+    assert run("convert", tmp_path, tmp_path / "mds", "--shard-size", "big").exit_code == 3
+
+
+def test_the_fields_of_a_petastorm_dataset_stay_what_they_are(target: Path, run: Run) -> None:
+    source = GOLDEN / "codecs"
+    assert run("convert", source, target).exit_code == 0
+    dataset = open_dataset(str(target))
+    assert dataset.sample(0)["vec"].shape == (3,)
+    assert dataset.schema["png"].encoding == "png"
+    assert run("verify", "--against", source, target).exit_code == 0
+    assert run("verify", target).exit_code == 0
+    chosen = f"{target}-chosen"
+    assert run("convert", source, chosen, "--columns", "png,id").exit_code == 0
+    assert run("verify", "--against", source, chosen, "--columns", "png,id").exit_code == 0
+    assert run("convert", source, f"{target}2", "--dtype", "float32").exit_code == 3
+
+
+def test_partitions_are_texts_where_the_schema_says_so(tmp_path: Path, run: Run) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    for code in ("01", "2"):
+        (source / f"code={code}").mkdir(parents=True)
+        pq.write_table(pa.table({"id": [int(code)]}), source / f"code={code}" / "0.parquet")
+    fields = [UnischemaField("id", np.int64, ()), UnischemaField("code", np.str_, ())]
+    schema = dump_unischema(Unischema("Coded", fields))
+    add_metadata(open_parquet(str(source)), {UNISCHEMA_KEY: schema})
+    assert run("convert", source, target).exit_code == 0
+    assert [row["code"] for row in open_dataset(str(target))] == ["01", "2"]
+    assert run("verify", "--against", source, target).exit_code == 0
+
+
+def test_a_changed_array_of_a_petastorm_dataset_is_found(target: Path, run: Run) -> None:
+    source = GOLDEN / "codecs"
+    run("convert", source, target)
+    (shard,) = target.glob("*.mds")
+    found = open_dataset(str(target))
+    content = shard.read_bytes()
+    vector = found.sample(3, ["vec"])["vec"].tobytes()
+    assert content.count(vector) == 1
+    shard.write_bytes(content.replace(vector, vector[::-1]))
+    result = run("verify", "--against", source, target, "--format", "json")
+    assert result.exit_code == 1
+    value = json.loads(result.stdout)
+    assert value["columns"] == [{"column": "vec", "problem": "has other values"}]
+    (example,) = value["examples"]
+    assert (example["source_row"], example["other_row"]) == (3, 3)
+
+
+def test_differences_are_listed(source: Path, target: Path, run: Run) -> None:
+    run("convert", source, target)
+    table = numbers(30).to_pydict()
+    table["half"][7] = 99.0
+    pq.write_table(pa.table(table), source / "0.parquet")
+    result = run("verify", "--against", source, target)
+    assert result.exit_code == 1
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert ["half", "has", "other", "values"] in lines
+    assert ["7", "7", "half", "99.0", "3.5"] in lines
+    assert result.stdout.endswith(
+        f"file://{target}: does not hold the same rows as file://{source} "
+        "(30 rows, and 30 rows there)\n"
+    )
+
+
+def test_rows_on_one_side_show_some_columns(tmp_path: Path, run: Run) -> None:
+    for name, rows in (("a", 2), ("b", 3)):
+        columns = {f"c{i:02}": list(range(rows)) for i in range(12)}
+        pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
+    result = run("verify", "--against", tmp_path / "a.parquet", tmp_path / "b.parquet")
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert ["2", "c00", "2"] in lines
+    assert ["2", "and", "2", "more"] in lines
+    assert "(3 rows, and 2 rows there)" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "options", [["--quick", "--against", "x"], ["--dtype", "float32"], ["--columns", "a"]]
+)
+def test_options_that_do_not_go_together_are_told(
+    source: Path, run: Run, options: list[str]
+) -> None:
+    assert run("verify", source, *options).exit_code == 2
+
+
+def test_a_process_converts_and_verifies(
+    source: Path, target: Path, run_process: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    done = run_process("convert", source, target)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert run_process("verify", "--against", source, target).returncode == 0

@@ -1,0 +1,93 @@
+"""``mdstorm run``: as ``python program.py``, but for where `petastorm` comes from."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+Finished = subprocess.CompletedProcess[str]
+
+PROGRAM = """
+import multiprocessing, sys
+import neighbour
+from petastorm.errors import NoDataAvailableError
+
+def work(_):
+    return __name__, NoDataAvailableError.__module__
+
+if __name__ == "__main__":
+    print(*sys.argv[1:], sys.path[0])
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(*pool.map(work, [0])[0])
+    neighbour.finish()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a program, in which tests run."""
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "neighbour.py").write_text("import sys\ndef finish(): sys.exit(7)\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*arguments: str, code: int) -> Finished:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "mdstorm", "run", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+@pytest.mark.parametrize("target", [["program.py"], ["-m", "program"]])
+def test_a_program_runs_as_python_runs_it(target: list[str], folder: Path) -> None:
+    done = run(*target, "--help", "-m", "a b", code=7)
+    assert done.stdout.splitlines() == [
+        f"--help -m a b {folder}",
+        "__mp_main__ mdstorm_backend.errors",
+    ]
+    assert done.stderr == ""
+
+
+def test_an_archive_runs_as_python_runs_it(folder: Path) -> None:
+    with zipfile.ZipFile(folder / "program.pyz", "w") as archive:
+        archive.writestr("__main__.py", "import petastorm, beside; print(petastorm.__version__)")
+        archive.writestr("beside.py", "")
+    assert run("program.pyz", code=0).stdout == "0.13.1\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "code", "last"),
+    [
+        ("1 / 0", 1, "ZeroDivisionError: division by zero"),
+        ("raise KeyboardInterrupt", 130, "KeyboardInterrupt"),
+        ("import click; raise click.UsageError('x')", 1, "click.exceptions.UsageError: x"),
+        ("import no_such_module", 1, "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("open('absent')", 1, "FileNotFoundError: [Errno 2] No such file or directory: 'absent'"),
+    ],
+)
+@pytest.mark.parametrize("target", [["failing.py"], ["-m", "failing"]])
+def test_a_traceback_shows_the_program_alone(
+    program: str, code: int, last: str, target: list[str], folder: Path
+) -> None:
+    (folder / "failing.py").write_text(program)
+    lines = run(*target, code=code).stderr.splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[1].endswith('failing.py", line 1, in <module>')
+    assert lines[-1] == last
+    assert sum(line.startswith("  File ") for line in lines) == 1
+
+
+def test_what_is_not_there_is_named(folder: Path) -> None:
+    for module in ("absent", "neighbour.absent"):
+        assert run("-m", module, code=1).stderr.endswith(f": No module named {module}\n")
+    assert "can't open 'absent.py'" in run("absent.py", code=2).stderr

@@ -1,0 +1,143 @@
+"""`install_as_petastorm` in one process."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pickle
+import sys
+import types
+from collections.abc import Iterator
+from unittest import mock
+
+import pytest
+from tests.installed import installed_as_petastorm
+
+import mdstorm
+import mdstorm.errors
+import mdstorm.spark.spark_dataset_converter
+from mdstorm.errors import MissingModuleError, PetastormImportedError
+
+
+@pytest.fixture
+def installed() -> Iterator[None]:
+    with installed_as_petastorm():
+        yield
+
+
+@pytest.mark.usefixtures("installed")
+class TestInstalled:
+    def test_modules_are_those_of_mdstorm(self) -> None:
+        import petastorm.spark as ps
+        from petastorm.spark import spark_dataset_converter
+        from petastorm.spark.spark_dataset_converter import SparkDatasetConverter
+
+        assert ps is mdstorm.spark
+        assert spark_dataset_converter is mdstorm.spark.spark_dataset_converter
+        assert SparkDatasetConverter is mdstorm.spark.SparkDatasetConverter
+
+    def test_names_of_the_package_are_those_of_mdstorm(self) -> None:
+        import petastorm
+        from petastorm import TransformSpec
+
+        assert TransformSpec is mdstorm.TransformSpec
+        assert petastorm.errors is mdstorm.errors
+        with pytest.raises(AttributeError, match="module 'petastorm' has no attribute 'nothing'"):
+            _ = petastorm.nothing
+
+    def test_a_star_brings_the_public_names(self) -> None:
+        names: dict[str, object] = {}
+        exec("from petastorm import *", names)
+        assert names["make_batch_reader"] is mdstorm.make_batch_reader
+        assert {*mdstorm.__all__} <= {*names}
+
+    def test_the_version_is_that_of_the_api(self) -> None:
+        import petastorm
+
+        assert petastorm.__version__ == "0.13.1"
+        assert petastorm.__name__ == "petastorm"
+        assert mdstorm.__version__ != petastorm.__version__
+
+    def test_modules_keep_their_own_identity(self) -> None:
+        alias = importlib.import_module("petastorm.transform")
+        assert alias.__name__ == "mdstorm.transform"
+        assert alias.__spec__ is not None
+        assert alias.__spec__.name == "mdstorm.transform"
+
+    def test_reloading_reloads_the_one_module(self) -> None:
+        import petastorm.cli._errors as ours  # one that no other test keeps classes of
+
+        before = ours.Group
+        assert importlib.reload(ours) is sys.modules["mdstorm.cli._errors"]
+        assert ours.Group is not before
+
+    def test_the_package_can_be_reloaded(self) -> None:
+        import petastorm
+
+        assert importlib.reload(petastorm) is petastorm
+        assert petastorm.TransformSpec is mdstorm.TransformSpec
+
+    def test_patches_reach_mdstorm_and_end(self) -> None:
+        with (
+            mock.patch("petastorm.transform.edit_field", 1),
+            mock.patch("petastorm.TransformSpec", 2),
+        ):
+            assert mdstorm.transform.edit_field == 1
+            assert mdstorm.TransformSpec == 2
+        assert callable(mdstorm.transform.edit_field)
+        assert mdstorm.TransformSpec is mdstorm.transform.TransformSpec
+
+    def test_specs_are_found_without_an_import(self) -> None:
+        assert importlib.util.find_spec("petastorm") is not None
+        assert importlib.util.find_spec("petastorm.spark.spark_dataset_converter") is not None
+        assert importlib.util.find_spec("petastorm.workers_pool") is None
+
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            "import petastorm.workers_pool",
+            "from petastorm.workers_pool.thread_pool import ThreadPool",
+            "import petastorm.workers_pool.thread_pool as pool",
+        ],
+    )
+    def test_what_is_missing_is_named_with_the_page_of_differences(self, statement: str) -> None:
+        with pytest.raises(MissingModuleError, match=r"'petastorm\.workers_pool'") as caught:
+            exec(statement)
+        assert isinstance(caught.value, ModuleNotFoundError)
+        assert caught.value.name == "petastorm.workers_pool"
+        assert "docs/differences.md" in str(caught.value)
+
+    def test_missing_names_are_import_errors(self) -> None:
+        for module in ("petastorm", "petastorm.spark"):
+            with pytest.raises(ImportError, match="cannot import name 'nothing'"):
+                exec(f"from {module} import nothing")
+
+    def test_pickles_that_name_petastorm_load(self) -> None:
+        old = b"cpetastorm.spark.spark_dataset_converter\nSparkDatasetConverter\n."
+        assert pickle.loads(old) is mdstorm.spark.SparkDatasetConverter  # noqa: S301
+        error = b"cpetastorm.errors\nNoDataAvailableError\n(S'none'\ntR."
+        assert isinstance(pickle.loads(error), mdstorm.NoDataAvailableError)  # noqa: S301
+
+    def test_installing_again_changes_nothing(self) -> None:
+        import petastorm
+
+        before = (list(sys.meta_path), list(sys.path))
+        mdstorm.install_as_petastorm()
+        assert (list(sys.meta_path), list(sys.path)) == before
+        assert sys.modules["petastorm"] is petastorm
+
+
+def test_the_real_petastorm_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = types.ModuleType("petastorm")
+    real.__file__ = "/site-packages/petastorm/__init__.py"
+    monkeypatch.setitem(sys.modules, "petastorm", real)
+    finders = list(sys.meta_path)
+    with pytest.raises(PetastormImportedError, match="already imported, from '/site-packages"):
+        mdstorm.install_as_petastorm()
+    assert sys.modules["petastorm"] is real
+    assert sys.meta_path == finders
+    assert issubclass(PetastormImportedError, ImportError)
+
+
+def test_without_it_there_is_no_petastorm() -> None:
+    assert importlib.util.find_spec("petastorm") is None

@@ -1,0 +1,111 @@
+"""`petastorm` in processes that a program starts: it is there before any of our code runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.installed import installed_as_petastorm
+from tests.programs import run_program
+
+#: A module of the program's own, which worker processes import first.
+NEIGHBOUR = """
+from petastorm.transform import TransformSpec
+
+def home(_):
+    import petastorm.transform
+    assert petastorm.transform.TransformSpec is TransformSpec
+    return TransformSpec.__module__
+"""
+
+
+def run(source: str, folder: Path) -> list[str]:
+    (folder / "neighbour.py").write_text(NEIGHBOUR)
+    return run_program(textwrap.dedent(source), cwd=folder).stdout.splitlines()
+
+
+def test_children_of_every_kind_find_it(tmp_path: Path) -> None:
+    program = """
+        import multiprocessing, subprocess, sys
+        import mdstorm
+        mdstorm.install_as_petastorm()
+        import neighbour
+
+        if __name__ == "__main__":
+            assert "pyspark" not in sys.modules
+            for method in ("spawn", "fork"):
+                with multiprocessing.get_context(method).Pool(1) as pool:
+                    print(*pool.map(neighbour.home, [0]))
+            child = "import neighbour; print(neighbour.home(0))"
+            subprocess.run([sys.executable, "-c", child], check=True)
+        """
+    assert run(program, tmp_path) == ["mdstorm.transform"] * 3
+
+
+def test_a_child_without_mdstorm_says_so(tmp_path: Path) -> None:
+    import mdstorm
+
+    shim = Path(mdstorm.__file__).parent / "_drop_in" / "shim"
+    # Without site-packages, where mdstorm is.
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", "import petastorm.spark"],
+        env={**os.environ, "PYTHONPATH": str(shim)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    message = done.stderr.splitlines()[-1]
+    assert message.startswith("ModuleNotFoundError: this program runs with mdstorm in petastorm's")
+    assert sys.executable in message
+
+
+def test_workers_of_a_present_session_find_it(spark: Any) -> None:
+    def homes(batches: Iterator[Any]) -> Iterator[Any]:
+        # A cluster's machines do not share the driver's search path.
+        sys.path[:] = [entry for entry in sys.path if not entry.endswith("shim")]
+        from petastorm.transform import TransformSpec
+
+        for batch in batches:
+            yield batch.from_pydict({"home": [TransformSpec.__module__]})
+
+    with installed_as_petastorm():
+        (row,) = spark.range(1).repartition(1).mapInArrow(homes, "home string").collect()
+    assert row.home == "mdstorm.transform"
+
+
+def test_workers_of_a_later_session_find_it(tmp_path: Path) -> None:
+    program = """
+        import os
+        import mdstorm
+        mdstorm.install_as_petastorm()
+        os.environ["PYSPARK_SUBMIT_ARGS"] = "--conf spark.ui.enabled=false pyspark-shell"
+        del os.environ["PYTHONPATH"]
+        from pyspark import SparkContext
+
+        def home(_):
+            from petastorm.transform import TransformSpec
+            return TransformSpec.__module__
+
+        with SparkContext("local[1]") as context:
+            print(*context.parallelize([0], 1).map(home).collect())
+        """
+    assert run(program, tmp_path) == ["mdstorm.transform"]
+
+
+def test_a_session_that_refuses_the_shim_goes_on(tmp_path: Path) -> None:
+    from mdstorm._drop_in import spark
+
+    class Refuses:
+        def addPyFile(self, path: str) -> None:  # noqa: N802
+            raise PermissionError("not on this cluster")
+
+    with pytest.warns(UserWarning, match=r"will not find petastorm.*not on this cluster"):
+        spark._send(Refuses(), tmp_path / "petastorm.py")

@@ -1,0 +1,182 @@
+"""Finding the schema of a dataset, and adding one to a dataset that is there."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.compat.etl.golden_rows import GOLDEN, golden_url
+
+from mdstorm._pickles.restricted_unpickler import load_indexes
+from mdstorm.codecs import NdarrayCodec
+from mdstorm.errors import (
+    ArgumentTypeError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    MissingColumnError,
+    PetastormMetadataError,
+    UnsafePickleError,
+)
+from mdstorm.etl.dataset_metadata import (
+    ROW_GROUPS_PER_FILE_KEY,
+    UNISCHEMA_KEY,
+    get_schema,
+    get_schema_from_dataset_url,
+    infer_or_load_unischema,
+    load_row_groups,
+)
+from mdstorm.etl.petastorm_generate_metadata import generate_petastorm_metadata, main
+from mdstorm.unischema import Unischema, UnischemaField
+from mdstorm.utils import add_to_dataset_metadata
+from mdstorm_backend.convert import convert_parquet
+from mdstorm_backend.dataset import open_dataset
+from mdstorm_backend.parquet import open_parquet
+
+PARTS = Unischema(
+    "Mine",
+    [
+        UnischemaField("id", np.int32, ()),
+        UnischemaField("vec", np.float32, (2,), NdarrayCodec()),
+        UnischemaField("split", np.str_, ()),
+    ],
+)
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    """A dataset whose metadata are gone."""
+    shutil.copytree(GOLDEN / "partitioned", tmp_path / "plain")
+    (tmp_path / "plain" / "_common_metadata").unlink()
+    return tmp_path / "plain"
+
+
+def metadata(directory: Path) -> dict[bytes, bytes]:
+    return dict(pq.read_metadata(directory / "_common_metadata").metadata)
+
+
+def test_keys_are_those_of_petastorm() -> None:
+    assert UNISCHEMA_KEY == b"dataset-toolkit.unischema.v1"
+    assert ROW_GROUPS_PER_FILE_KEY == b"dataset-toolkit.num_row_groups_per_file.v1"
+
+
+@pytest.mark.parametrize("name", ["codecs", "partitioned", "summary"])
+def test_schemas_of_petastorm_are_found(name: str) -> None:
+    schema = get_schema_from_dataset_url(golden_url(name))
+    assert schema._name == {"codecs": "Codecs"}.get(name, "Parts")
+    for dataset in (open_parquet(golden_url(name)), pq.ParquetDataset(GOLDEN / name)):
+        assert str(get_schema(dataset)) == str(schema)
+        assert str(infer_or_load_unischema(dataset)) == str(schema)
+
+
+def test_files_of_one_partition_belong_to_the_dataset_above(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "partitioned", tmp_path / "data")
+    shutil.rmtree(tmp_path / "data" / "split=train")
+    assert get_schema(pq.ParquetDataset(tmp_path / "data"))._name == "Parts"
+
+
+def test_where_there_is_no_schema_it_is_said(plain: Path) -> None:
+    with pytest.raises(PetastormMetadataError, match="Could not find _common_metadata file"):
+        get_schema_from_dataset_url(f"file://{plain}")
+    pq.write_metadata(pa.schema([("a", pa.int8())]), plain / "_common_metadata")
+    for dataset in (open_parquet(str(plain)), pq.ParquetDataset(plain)):
+        with pytest.raises(PetastormMetadataError, match="Could not find the unischema"):
+            get_schema(dataset)
+    mds = convert_parquet(open_parquet(str(plain)), str(plain / "mds"))
+    with pytest.raises(PetastormMetadataError, match="Could not find the unischema"):
+        get_schema(mds)
+    assert infer_or_load_unischema(mds).fields.keys() == {"id", "vec", "split", "shard"}
+    for wrong in ("url", None):
+        with pytest.raises(ArgumentTypeError, match="a ParquetDataset of mdstorm or pyarrow"):
+            get_schema(wrong)
+    with pytest.raises(InvalidArgumentError, match="scheme-less"):
+        get_schema_from_dataset_url(str(plain))
+    (plain / "empty").mkdir()
+    for without in ("nothing", "empty"):
+        with pytest.raises(PetastormMetadataError, match="Could not find _common_meta") as caught:
+            get_schema_from_dataset_url(f"file://{plain}/{without}")
+        assert isinstance(caught.value, DatasetNotFoundError)
+
+
+def test_hostile_metadata_run_nothing(plain: Path) -> None:
+    schema = pa.schema([("a", pa.int8())]).with_metadata(
+        {UNISCHEMA_KEY: b"cos\nsystem\n(S'touch hacked'\ntR."}
+    )
+    pq.write_metadata(schema, plain / "_common_metadata")
+    with pytest.raises(UnsafePickleError, match=r"global 'os\.system' is forbidden"):
+        get_schema_from_dataset_url(f"file://{plain}")
+    with pytest.raises(UnsafePickleError):  # and nothing is inferred instead
+        infer_or_load_unischema(open_parquet(str(plain)))
+
+
+def test_row_groups_are_in_the_order_of_paths() -> None:
+    ours = load_row_groups(open_parquet(golden_url("partitioned")))
+    theirs = load_row_groups(pq.ParquetDataset(GOLDEN / "partitioned"))
+    assert [group.path for group in ours] == sorted(group.path for group in ours)
+    assert [str(GOLDEN / "partitioned" / group.path) for group in ours] == [
+        piece.path for piece in theirs
+    ]
+    with pytest.raises(ArgumentTypeError, match="load_row_groups takes a dataset of Parquet"):
+        load_row_groups("url")
+
+
+def test_a_schema_is_added_to_parquet_files(plain: Path) -> None:
+    before = {path: path.read_bytes() for path in plain.rglob("*.parquet")}
+    generate_petastorm_metadata(None, f"file://{plain}", f"{__name__}.PARTS")
+    assert str(get_schema_from_dataset_url(f"file://{plain}")) == str(PARTS)
+    assert {path: path.read_bytes() for path in plain.rglob("*.parquet")} == before
+    counts = json.loads(metadata(plain)[ROW_GROUPS_PER_FILE_KEY])
+    assert counts == {str(path.relative_to(plain)): 1 for path in before}
+
+
+def test_the_schema_that_is_there_is_kept(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "codecs", tmp_path / "data")
+    before = metadata(tmp_path / "data")
+    main(
+        ["--dataset_url", f"file://{tmp_path}/data", "--master", "local", "--use-summary-metadata"]
+    )
+    after = metadata(tmp_path / "data")
+    assert after.keys() == before.keys()
+    assert json.loads(after[ROW_GROUPS_PER_FILE_KEY]) == json.loads(before[ROW_GROUPS_PER_FILE_KEY])
+    index = b"dataset-toolkit.rowgroups_index.v1"
+    assert load_indexes(after[index]) == load_indexes(before[index])
+    schema = get_schema_from_dataset_url(f"file://{tmp_path}/data")
+    assert str(schema) == str(get_schema_from_dataset_url(golden_url("codecs")))
+
+
+def test_a_schema_is_added_to_mds(plain: Path, tmp_path: Path) -> None:
+    mds = str(tmp_path / "mds")
+    plan = {"id": "int32", "vec": "bytes", "split": "str"}
+    before = convert_parquet(open_parquet(str(plain)), mds, plan=plan)
+    generate_petastorm_metadata(None, f"file://{mds}", f"{__name__}.PARTS")
+    assert str(get_schema(open_dataset(mds))) == str(PARTS)
+    assert open_dataset(mds).to_table() == before.to_table()
+
+
+@pytest.mark.parametrize("name", ["nothing.at.all", f"{__name__}.UNISCHEMA_KEY"])
+def test_the_path_names_a_schema(plain: Path, name: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="dotted path of a Unischema object"):
+        generate_petastorm_metadata(None, f"file://{plain}", name)
+
+
+OTHER = Unischema("Other", [UnischemaField("other", np.int32, ())])
+
+
+def test_a_schema_of_other_data_is_not_added(plain: Path) -> None:
+    with pytest.raises(PetastormMetadataError, match="Could not find"):
+        generate_petastorm_metadata(None, f"file://{plain}")
+    with pytest.raises(MissingColumnError, match="a field 'other', and no such column"):
+        generate_petastorm_metadata(None, f"file://{plain}", f"{__name__}.OTHER")
+    assert not (plain / "_common_metadata").exists()
+
+
+def test_entries_are_added_to_metadata(plain: Path) -> None:
+    for dataset in (pq.ParquetDataset(plain), open_parquet(str(plain))):
+        add_to_dataset_metadata(dataset, b"key", b"value")
+        add_to_dataset_metadata(dataset, "other", "text")
+        add_to_dataset_metadata(dataset, "key", b"\x00new")
+        found = metadata(plain)
+        assert (found[b"key"], found[b"other"]) == (b"\x00new", b"text")
+        (plain / "_common_metadata").unlink()

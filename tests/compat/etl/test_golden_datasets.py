@@ -1,0 +1,210 @@
+"""Datasets that Petastorm wrote are read as by Petastorm, from Parquet and after conversion."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.compat.etl.golden_rows import (
+    NAMES,
+    assert_rows,
+    assert_same,
+    expected_rows,
+    golden_url,
+    read_rows,
+)
+
+from mdstorm._datasets.petastorm_source import DecodedSource, decoded, stored_unischema
+from mdstorm._datasets.petastorm_to_mds import mds_plan
+from mdstorm._datasets.schema_json import unischema_to_json
+from mdstorm.unischema import Unischema
+from mdstorm_backend.convert import convert_parquet
+from mdstorm_backend.dataset import Dataset, open_dataset
+from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.parquet import open_parquet
+
+
+def opened(name: str) -> tuple[Any, Unischema]:
+    parquet = open_parquet(golden_url(name))
+    schema = stored_unischema(parquet)
+    assert schema is not None
+    return decoded(parquet, schema), schema
+
+
+@pytest.fixture(scope="module")
+def converted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dataset]:
+    datasets = {}
+    for name in NAMES:
+        parquet = open_parquet(golden_url(name))
+        schema = stored_unischema(parquet)
+        assert schema is not None
+        plan = mds_plan(schema, parquet)
+        datasets[name] = convert_parquet(
+            parquet,
+            str(tmp_path_factory.mktemp(name)),
+            plan=plan.schema,
+            recode=plan.recode,
+            extra={"unischema": unischema_to_json(schema)},
+        )
+    return datasets
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_are_those_of_petastorm(name: str) -> None:
+    source, schema = opened(name)
+    assert_rows(read_rows(source, schema), expected_rows(name))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_are_those_of_petastorm_after_conversion(
+    name: str, converted: dict[str, Dataset]
+) -> None:
+    dataset = open_dataset(converted[name].url)
+    schema = stored_unischema(dataset)
+    assert schema is not None
+    assert str(schema) == str(opened(name)[1])
+    assert_rows(read_rows(decoded(dataset, schema), schema), expected_rows(name))
+
+
+def test_fields_have_the_encodings_of_their_types(converted: dict[str, Dataset]) -> None:
+    encodings = {column.name: column.encoding for column in converted["codecs"].schema}
+    assert list(encodings) == list(opened("codecs")[1].fields)
+    assert encodings == {
+        "id": "int64",
+        "name": "str",
+        "flag": "uint8",
+        "tiny": "int8",
+        "u8": "uint8",
+        "u16": "uint16",
+        "f32": "float32",
+        "f64": "float64",
+        "price": "str_decimal",
+        "at": "int64",
+        "day": "int32",
+        "plain": "int32",
+        "vec": "ndarray:float32",
+        "mat": "ndarray:int16",
+        "fort": "ndarray:float64",
+        "big": "ndarray:float32",
+        "mask": "ndarray:uint8",
+        "words": "bytes",
+        "point": "int64",
+        "zipped": "ndarray:uint8:4,4",
+        "png": "png",
+        "jpeg": "jpeg",
+        "grey": "png",
+        "grey16": "png",
+        "rgb16": "png",
+    }
+
+
+def test_image_files_are_stored_as_they_are(converted: dict[str, Dataset]) -> None:
+    files = open_parquet(golden_url("codecs")).to_table(["id", "png", "jpeg"]).sort_by("id")
+    stored = converted["codecs"].to_table(["id", "png", "jpeg"]).sort_by("id")
+    for name in ("png", "jpeg"):
+        assert stored.column(name).to_pylist() == files.column(name).to_pylist()
+
+
+def test_what_needs_no_decoding_is_read_by_the_dataset_itself(
+    converted: dict[str, Dataset],
+) -> None:
+    dataset = converted["partitioned"]
+    schema = stored_unischema(dataset)
+    assert schema is not None
+    assert decoded(dataset, schema) is dataset
+    assert isinstance(decoded(converted["codecs"], opened("codecs")[1]), DecodedSource)
+
+
+@pytest.mark.parametrize("stored", ["parquet", "mds"])
+def test_samples_are_rows(stored: str, converted: dict[str, Dataset]) -> None:
+    source, schema = opened("codecs")
+    if stored == "mds":
+        source = decoded(converted["codecs"], schema)
+    samples = [source.sample(i, ["id", "vec", "mat", "zipped", "name", "words"]) for i in range(12)]
+    expected = {row["id"]: row for row in expected_rows("codecs")}
+    assert len({int(sample["id"]) for sample in samples}) == 12
+    for sample in samples:
+        row = expected[int(sample["id"])]
+        for name in ("vec", "mat", "zipped", "words"):
+            assert_same(sample[name], row[name], name)
+        assert sample["name"] == row["name"]
+    assert list(source[3]) == list(schema.fields)
+
+
+@pytest.mark.parametrize("stored", ["parquet", "mds"])
+def test_batches_in_any_order_hold_every_row(stored: str, converted: dict[str, Dataset]) -> None:
+    source, schema = opened("codecs")
+    if stored == "mds":
+        source = decoded(converted["codecs"], schema)
+    order = ExactOrder(shuffle_shards=True, shuffle_rows=True, seed=3)
+    batches = list(source.batches(5, columns=["id", "vec", "mat", "zipped"], order=order))
+    ids = np.concatenate([batch["id"] for batch in batches])
+    assert sorted(ids.tolist()) == list(range(12))
+    assert ids.tolist() != list(range(12))
+    expected = expected_rows("codecs")
+    for batch in batches:
+        assert batch["vec"].dtype == np.float32
+        for i, vec, mat, zipped in zip(*batch.values(), strict=True):
+            assert_same(vec, expected[i]["vec"])
+            assert_same(mat, expected[i]["mat"])
+            assert_same(zipped, expected[i]["zipped"])
+
+
+def test_what_a_reader_changes_is_its_own() -> None:
+    source, _ = opened("codecs")
+    shard = source.shard(0)
+    rows = np.arange(shard.num_samples)
+    for name in ("vec", "mat", "fort"):
+        first = shard.read(rows, [name])[name]
+        kept = [None if value is None else value.copy() for value in first]
+        for value in first:
+            if value is not None:
+                value[...] = 77
+        for found, wanted in zip(shard.read(rows, [name])[name], kept, strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_view_of_the_schema_reads_only_its_fields() -> None:
+    source, schema = opened("codecs")
+    view = decoded(source.stored, schema.create_schema_view([schema.vec, "id"]))
+    assert view.schema.names == ("vec", "id")
+    assert view.fingerprint != source.fingerprint
+    assert set(view.sample(0)) == {"vec", "id"}
+
+
+def test_row_groups_are_chosen_before_or_after_decoding() -> None:
+    source, schema = opened("codecs")
+    second = source.with_row_groups([1])
+    assert len(second) == 6
+    ids = {row.id for row in read_rows(second, schema)}
+    assert ids == {row.id for row in read_rows(source, schema)} - {
+        row.id for row in read_rows(source.with_row_groups([0]), schema)
+    }
+
+
+def test_sources_go_to_other_processes() -> None:
+    source, schema = opened("codecs")
+    copy = pickle.loads(pickle.dumps(source))  # noqa: S301  # our own
+    assert copy.fingerprint == source.fingerprint
+    assert_rows(read_rows(copy, schema), expected_rows("codecs"))
+
+
+def test_shards_are_opened_once_while_they_are_used() -> None:
+    source, _ = opened("codecs")
+    assert source.find_open(0) is None
+    shard = source.shard(0)
+    assert source.shard(0) is shard is source.find_open(0)
+    assert shard.memory > 0
+    assert not source.is_mapped
+
+
+def test_other_sources_have_no_schema(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
+    parquet = open_parquet(str(tmp_path))
+    assert stored_unischema(parquet) is None
+    assert stored_unischema(convert_parquet(parquet, str(tmp_path / "mds"))) is None
+    assert stored_unischema(object()) is None

@@ -1,0 +1,369 @@
+"""`materialize_dataset`: what a block writes becomes MDS, and nothing else is touched."""
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.compat.etl.golden_rows import assert_rows, read_rows
+
+from mdstorm._datasets.petastorm_source import decoded, stored_unischema
+from mdstorm.codecs import (
+    CompressedImageCodec,
+    CompressedNdarrayCodec,
+    DataframeColumnCodec,
+    NdarrayCodec,
+)
+from mdstorm.errors import (
+    ArgumentTypeError,
+    DatasetExistsError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    PetastormMetadataGenerationError,
+)
+from mdstorm.etl.dataset_metadata import get_schema_from_dataset_url, materialize_dataset
+from mdstorm.unischema import Unischema, UnischemaField, dict_to_spark_row
+from mdstorm_backend.dataset import open_dataset
+
+SCHEMA = Unischema(
+    "Sch",
+    [
+        UnischemaField("id", np.int64, ()),
+        UnischemaField("vec", np.float32, (2,), NdarrayCodec()),
+        UnischemaField("mat", np.int16, (None, 2), NdarrayCodec(), True),
+        UnischemaField("mask", np.bool_, (2, 2), NdarrayCodec()),
+        UnischemaField("zipped", np.float64, (None,), CompressedNdarrayCodec(), True),
+        UnischemaField("image", np.uint16, (2, 2, 3), CompressedImageCodec("png")),
+        UnischemaField("name", np.str_, (), None, True),
+        UnischemaField("split", np.str_, ()),
+    ],
+)
+
+
+def row(i: int) -> dict[str, Any]:
+    return {
+        "id": np.int64(i),
+        "vec": np.array([i, -i], np.float32),
+        "mat": None if i % 3 == 1 else np.full((i % 4, 2), i, np.int16),
+        "mask": np.array([[i % 2 == 0, True], [False, i % 3 == 0]]),
+        "zipped": None if i % 5 == 2 else np.arange(i % 3) / 2,
+        "image": np.full((2, 2, 3), i * 1000, np.uint16),
+        "name": None if i % 4 == 3 else np.str_(f"näme {i}"),
+        "split": np.str_("train" if i % 2 else "test"),
+    }
+
+
+def encoded(numbers: range) -> pa.Table:
+    """Return rows as Spark stores them."""
+    rows = [dict_to_spark_row(SCHEMA, row(i)).asDict() for i in numbers]
+    binary = ["vec", "mat", "mask", "zipped", "image"]
+    types = {name: pa.binary() for name in binary} | {"id": pa.int64()}
+    return pa.table(
+        {
+            name: pa.array(
+                [bytes(r[name]) if isinstance(r[name], bytearray) else r[name] for r in rows],
+                types.get(name, pa.string()),
+            )
+            for name in SCHEMA.fields
+        }
+    )
+
+
+def write(directory: Path, name: str, numbers: range) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    pq.write_table(encoded(numbers), directory / name)
+    return directory / name
+
+
+def assert_holds(directory: Path, numbers: range, schema: Unischema = SCHEMA) -> None:
+    dataset = open_dataset(str(directory))
+    found = stored_unischema(dataset)
+    assert found is not None
+    assert str(found) == str(schema)
+    assert_rows(read_rows(decoded(dataset, found), found), [row(i) for i in numbers])
+
+
+def test_what_the_block_writes_becomes_mds(tmp_path: Path) -> None:
+    target = tmp_path / "data"
+    with materialize_dataset(None, f"file://{target}", SCHEMA, row_group_size_mb=1):
+        write(target, "a.parquet", range(20))
+        write(target, "b.parquet", range(20, 30))
+        (target / "_SUCCESS").touch()
+        (target / ".a.parquet.crc").touch()
+    assert_holds(target, range(30))
+    assert {path.suffix for path in target.iterdir()} == {"", ".json", ".mds"}
+    assert not (target / "_SUCCESS").exists()
+    assert str(get_schema_from_dataset_url(f"file://{target}")) == str(SCHEMA)
+
+
+def test_columns_have_the_encodings_of_their_fields(tmp_path: Path) -> None:
+    with materialize_dataset(None, f"file://{tmp_path}", SCHEMA):
+        write(tmp_path, "a.parquet", range(5))
+    encodings = {column.name: column.encoding for column in open_dataset(str(tmp_path)).schema}
+    assert encodings == {
+        "id": "int64",
+        "vec": "ndarray:float32",
+        "mat": "ndarray:int16",
+        "mask": "ndarray:uint8:2,2",
+        "zipped": "ndarray:float64",
+        "image": "png",
+        "name": "str",
+        "split": "str",
+    }
+
+
+def test_a_block_that_raises_converts_and_removes_nothing(tmp_path: Path) -> None:
+    def fail() -> None:
+        with materialize_dataset(None, f"file://{tmp_path}", SCHEMA):
+            write(tmp_path, "a.parquet", range(5))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert [path.name for path in tmp_path.iterdir()] == ["a.parquet"]
+
+
+def test_files_that_were_there_are_part_of_the_dataset_and_stay(tmp_path: Path) -> None:
+    write(tmp_path, "a.parquet", range(5))
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "_metadata.txt").write_text("mine")
+    changed = write(tmp_path, "changed.parquet", range(1))
+    with materialize_dataset(None, f"file://{tmp_path}/", SCHEMA):
+        write(tmp_path, "b.parquet", range(5, 8))
+        write(tmp_path, changed.name, range(8, 12))
+        (tmp_path / "new.txt").write_text("mine, too")
+        (tmp_path / "notes.txt").unlink()  # no Parquet file, and in the way of reading the others
+        (tmp_path / "new.txt").rename(tmp_path / "_new.txt")
+    assert_holds(tmp_path, range(12))
+    names = {path.name for path in tmp_path.iterdir() if path.suffix != ".mds"}
+    assert names == {"a.parquet", "_metadata.txt", "_new.txt", "index.json", "_mdstorm"}
+
+
+def test_directories_of_partitions_become_columns(tmp_path: Path) -> None:
+    with materialize_dataset(None, f"file://{tmp_path}", SCHEMA):
+        for split in ("train", "test"):
+            table = encoded(range(8)).filter(pa.compute.field("split") == split)
+            (tmp_path / f"split={split}").mkdir()
+            pq.write_table(
+                table.drop_columns(["split"])
+                if hasattr(table, "drop_columns")
+                else table.drop(["split"]),
+                tmp_path / f"split={split}" / "part.parquet",
+            )
+    assert_holds(tmp_path, range(8))
+    assert not [path for path in tmp_path.iterdir() if path.is_dir()]
+
+
+def test_partitions_are_of_the_type_of_their_field(tmp_path: Path) -> None:
+    schema = Unischema(
+        "Parts",
+        [
+            UnischemaField("id", np.int64, ()),
+            UnischemaField("text", np.str_, (), None, True),
+            UnischemaField("number", np.int32, ()),
+        ],
+    )
+    with materialize_dataset(None, f"file://{tmp_path}", schema):
+        for text, number in (("01", "007"), ("1", "8"), ("__HIVE_DEFAULT_PARTITION__", "9")):
+            directory = tmp_path / f"text={text}" / f"number={number}"
+            directory.mkdir(parents=True)
+            pq.write_table(pa.table({"id": [int(number)]}), directory / "a.parquet")
+    rows = [open_dataset(str(tmp_path))[i] for i in range(3)]
+    assert sorted(map(str, rows)) == sorted(
+        str({"id": np.int64(i), "text": text, "number": np.int32(i)})
+        for i, text in ((7, "01"), (8, "1"), (9, None))
+    )
+
+
+def test_a_block_that_writes_nothing_is_told(tmp_path: Path) -> None:
+    target = tmp_path / "nothing"
+    with (
+        pytest.raises(DatasetNotFoundError, match="Passed non-file path") as caught,
+        materialize_dataset(None, f"file://{target}", SCHEMA),
+    ):
+        pass
+    assert isinstance(caught.value, OSError)
+
+
+def test_a_dataset_that_is_there_is_never_mixed_with_another(tmp_path: Path) -> None:
+    with materialize_dataset(None, f"file://{tmp_path}", SCHEMA):
+        write(tmp_path, "a.parquet", range(5))
+    with (
+        pytest.raises(DatasetExistsError, match="overwrite"),
+        materialize_dataset(None, f"file://{tmp_path}", SCHEMA),
+    ):
+        write(tmp_path, "b.parquet", range(5, 8))
+    assert_holds(tmp_path, range(5))
+    assert (tmp_path / "b.parquet").exists()
+
+
+@pytest.mark.parametrize("damage", ["garbage", "missing", "shape", "value"])
+def test_files_that_are_not_what_the_schema_says_stay(tmp_path: Path, damage: str) -> None:
+    table = encoded(range(3))
+    if damage == "missing":
+        table = table.select([name for name in table.column_names if name != "mat"])
+    elif damage == "shape":
+        wrong = pa.array([bytes(NdarrayCodec().encode(SCHEMA.mat, row(3)["mat"]))] * 3)
+        table = table.set_column(1, "vec", wrong)
+    elif damage == "value":
+        table = table.set_column(1, "vec", pa.array([b"\x93NUMPY" * 5] * 3))
+    file = pa.BufferOutputStream()
+    pq.write_table(table, file)
+    content = b"garbage" if damage == "garbage" else file.getvalue().to_pybytes()
+    with (
+        pytest.raises(PetastormMetadataGenerationError, match="left as they are"),
+        materialize_dataset(None, f"file://{tmp_path}", SCHEMA),
+    ):
+        (tmp_path / "a.parquet").write_bytes(content)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.parquet"]
+
+
+def test_the_size_of_shards_is_that_of_row_groups(tmp_path: Path) -> None:
+    schema = Unischema("Big", [UnischemaField("a", np.float64, (50_000,), NdarrayCodec())])
+    value = bytes(NdarrayCodec().encode(schema.a, np.zeros(50_000)))
+    with materialize_dataset(None, f"file://{tmp_path}", schema, row_group_size_mb=1):
+        pq.write_table(pa.table({"a": [value] * 7}), tmp_path / "a.parquet")
+    assert open_dataset(str(tmp_path)).shard_sizes == (2, 2, 2, 1)
+
+
+class TextCodec(DataframeColumnCodec):
+    """A user's own codec."""
+
+    def encode(self, unischema_field: Any, value: Any) -> Any:
+        return ",".join(map(str, value.tolist()))
+
+    def decode(self, unischema_field: Any, value: Any) -> Any:
+        return np.array([float(text) for text in value.split(",")], unischema_field.numpy_dtype)
+
+    def spark_dtype(self) -> Any:
+        raise NotImplementedError
+
+
+def test_values_of_a_users_own_codec_are_stored_decoded(tmp_path: Path) -> None:
+    schema = Unischema(
+        "Own",
+        [
+            UnischemaField("id", np.int64, ()),
+            UnischemaField("a", np.float32, (2,), TextCodec(), True),
+            UnischemaField("b", np.float32, (None,), TextCodec()),
+        ],
+    )
+    with materialize_dataset(None, f"file://{tmp_path}", schema):
+        table = pa.table({"id": [0, 1], "a": ["1,2", None], "b": ["1", "1,2,3"]})
+        pq.write_table(table, tmp_path / "a.parquet")
+    dataset = open_dataset(str(tmp_path))
+    found = stored_unischema(dataset)
+    assert found is not None
+    assert [field.codec for field in found.fields.values()] == [None, None, None]
+    first, second = read_rows(decoded(dataset, found), found)
+    assert first.a.dtype == np.float32
+    assert (first.a.tolist(), first.b.tolist()) == ([1, 2], [1])
+    assert (second.a, second.b.tolist()) == (None, [1, 2, 3])
+
+
+def test_scalars_are_stored_in_the_type_of_their_field(tmp_path: Path) -> None:
+    schema = Unischema(
+        "Scalars",
+        [
+            UnischemaField("u8", np.uint8, ()),
+            UnischemaField("u32", np.uint32, (), None, True),
+            UnischemaField("price", Decimal, ()),
+            UnischemaField("text", np.bytes_, ()),
+        ],
+    )
+    table = pa.table(
+        {
+            "u8": pa.array([0, 255], pa.int16()),
+            "u32": pa.array([None, 2**32 - 1], pa.int64()),
+            "price": ["1.50", "2"],
+            "text": ["a", "ä"],
+            "other": [1.5, 2.5],
+        }
+    )
+    with materialize_dataset(None, f"file://{tmp_path}", schema):
+        pq.write_table(table, tmp_path / "a.parquet")
+    dataset = open_dataset(str(tmp_path))
+    assert dataset.schema.names == ("u8", "u32", "price", "text", "other")
+    assert dataset[0]["u8"].dtype == np.uint8
+    assert [dataset[i]["u32"] for i in (0, 1)] == [None, 2**32 - 1]
+    assert [dataset[i]["price"] for i in (0, 1)] == [Decimal("1.50"), Decimal(2)]
+    assert dataset[1]["text"] == "ä".encode()
+    assert dataset[1]["other"] == 2.5
+
+
+def test_numbers_that_do_not_fit_their_field_are_refused(tmp_path: Path) -> None:
+    schema = Unischema("S", [UnischemaField("u8", np.uint8, ())])
+    with (
+        pytest.raises(PetastormMetadataGenerationError, match="value 300 not in range"),
+        materialize_dataset(None, f"file://{tmp_path}", schema),
+    ):
+        pq.write_table(pa.table({"u8": [1, 300]}), tmp_path / "a.parquet")
+
+
+def test_a_file_system_of_the_callers_own(tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    fs = fsspec.filesystem("memory")
+    url = f"memory://{tmp_path.name}/data"
+    with materialize_dataset(None, url, SCHEMA, filesystem_factory=lambda: fs):
+        file = pa.BufferOutputStream()
+        pq.write_table(encoded(range(6)), file)
+        fs.pipe_file(f"/{tmp_path.name}/data/a.parquet", file.getvalue().to_pybytes())
+    names = [Path(name).name for name in fs.ls(f"/{tmp_path.name}/data", detail=False)]
+    assert sorted(name for name in names if not name.endswith(".mds")) == ["_mdstorm", "index.json"]
+    dataset = open_dataset(url)
+    found = stored_unischema(dataset)
+    assert found is not None
+    assert_rows(read_rows(decoded(dataset, found), found), [row(i) for i in range(6)])
+
+
+def test_arguments_are_checked_before_the_block(tmp_path: Path) -> None:
+    for arguments, error in (
+        ((None, str(tmp_path), SCHEMA), InvalidArgumentError),
+        ((None, f"file://{tmp_path}", "schema"), ArgumentTypeError),
+        ((None, f"file://{tmp_path}", SCHEMA, -1), InvalidArgumentError),
+    ):
+        with pytest.raises(error), materialize_dataset(*arguments):  # type: ignore[arg-type]
+            raise AssertionError
+
+
+def test_summaries_have_no_effect(tmp_path: Path) -> None:
+    with (
+        pytest.warns(UserWarning, match="use_summary_metadata has no effect"),
+        materialize_dataset(None, f"file://{tmp_path}", SCHEMA, use_summary_metadata=True),
+    ):
+        write(tmp_path, "a.parquet", range(2))
+    assert_holds(tmp_path, range(2))
+
+
+def test_spark_writes_datasets(spark: Any, tmp_path: Path) -> None:
+    url = f"file://{tmp_path}/data"
+    for last in (9, 12):
+        with materialize_dataset(spark, url, SCHEMA, row_group_size_mb=8):
+            rows = [dict_to_spark_row(SCHEMA, row(i)) for i in range(last)]
+            frame = spark.createDataFrame(rows, SCHEMA.as_spark_schema())
+            frame.repartition(2).write.mode("overwrite").partitionBy("split").parquet(url)
+        assert_holds(tmp_path / "data", range(last))
+        assert not [path for path in (tmp_path / "data").iterdir() if path.is_dir()]
+
+
+def test_settings_of_hadoop_come_back(classic_spark: Any, tmp_path: Path) -> None:
+    conf = classic_spark.sparkContext._jsc.hadoopConfiguration()
+    keys = ("parquet.block.size", "parquet.summary.metadata.level")
+    conf.set(keys[1], "COMMON_ONLY")
+    within = []
+
+    def fail() -> None:
+        with materialize_dataset(classic_spark, f"file://{tmp_path}", SCHEMA, row_group_size_mb=3):
+            within.extend(conf.get(key) for key in keys)
+            raise ZeroDivisionError
+
+    try:
+        with pytest.raises(ZeroDivisionError):
+            fail()
+        assert within == [str(3 << 20), "NONE"]
+        assert [conf.get(key) for key in keys] == [None, "COMMON_ONLY"]
+    finally:
+        conf.unset(keys[1])

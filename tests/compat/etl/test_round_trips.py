@@ -1,0 +1,123 @@
+"""Rows of any schema come back as they were: from Parquet files, and from the MDS they become."""
+
+import tempfile
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from tests.compat.etl.golden_rows import assert_rows, read_rows
+
+from mdstorm._datasets.common_metadata import add_metadata
+from mdstorm._datasets.metadata_keys import UNISCHEMA_KEY
+from mdstorm._datasets.petastorm_source import decoded, stored_unischema
+from mdstorm._datasets.spark_type_names import NamedSparkType
+from mdstorm._pickles.schema_pickle import dump_unischema
+from mdstorm.codecs import (
+    CompressedImageCodec,
+    CompressedNdarrayCodec,
+    NdarrayCodec,
+    ScalarCodec,
+)
+from mdstorm.etl.dataset_metadata import materialize_dataset
+from mdstorm.unischema import Unischema, UnischemaField
+from mdstorm.utils import decode_row
+from mdstorm_backend.dataset import open_dataset
+from mdstorm_backend.parquet import open_parquet
+
+#: Types of scalars, how Spark stores them, and their values.
+SCALARS: list[tuple[Any, str, pa.DataType, Any]] = [
+    (np.int8, "byte", pa.int8(), st.integers(-128, 127)),
+    (np.uint8, "short", pa.int16(), st.integers(0, 255)),
+    (np.uint32, "long", pa.int64(), st.integers(0, 2**32 - 1)),
+    (np.int64, "long", pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+    (np.float32, "float", pa.float32(), st.floats(width=32, allow_nan=False)),
+    (np.float64, "integer", pa.int32(), st.integers(-1000, 1000)),
+    (np.bool_, "boolean", pa.bool_(), st.booleans()),
+    (
+        np.str_,
+        "string",
+        pa.string(),
+        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")),
+    ),
+    (
+        np.bytes_,
+        "binary",
+        pa.binary(),
+        st.binary(max_size=5).filter(lambda b: not b.endswith(b"\0")),
+    ),
+    (Decimal, "decimal(9,2)", pa.decimal128(9, 2), st.decimals(-99, 99, places=2)),
+    (np.datetime64, "date", pa.date32(), st.dates()),
+]
+ARRAYS = ["int16", "uint64", "float16", "float32", "bool", "<U3", "M8[s]"]
+
+
+@st.composite
+def fields(draw: st.DrawFn, name: str) -> tuple[UnischemaField, pa.DataType, list[Any]]:
+    """Draw a field, its type in Parquet, and encoded values."""
+    nullable = draw(st.booleans())
+    nulls = [nullable and draw(st.integers(0, 3)) == 0 for _ in range(6)]
+    kind = draw(st.sampled_from(["scalar", "scalar", "array", "array", "image"]))
+    if kind == "scalar":
+        dtype, spark, type_, values = draw(st.sampled_from(SCALARS))
+        # A null among floating-point numbers is NaN to a reader.
+        nullable = nullable and not issubclass(dtype, np.floating)
+        field = UnischemaField(name, dtype, (), ScalarCodec(NamedSparkType(spark)), nullable)
+        return field, type_, [None if n and nullable else draw(values) for n in nulls]
+    if kind == "image":
+        codec = CompressedImageCodec("png")
+        shape: tuple[int | None, ...] = draw(st.sampled_from([(2, 3), (None, 3), (2, None, 3)]))
+        dtype = draw(st.sampled_from([np.uint8, np.uint16]))
+    else:
+        codec = draw(st.sampled_from([NdarrayCodec(), CompressedNdarrayCodec()]))
+        shape = tuple(draw(st.lists(st.none() | st.integers(1, 3), min_size=1, max_size=3)))
+        dtype = np.dtype(draw(st.sampled_from(ARRAYS))).type
+    field = UnischemaField(name, dtype, shape, codec, nullable)
+    least = 1 if kind == "image" else 0
+    encoded = []
+    for null in nulls:
+        size = tuple(draw(st.integers(least, 3)) if n is None else n for n in shape)
+        exact = {np.str_: np.dtype("<U3"), np.datetime64: np.dtype("M8[s]")}.get(dtype, dtype)
+        array = draw(hnp.arrays(exact, size))
+        encoded.append(None if null else bytes(codec.encode(field, array)))
+    return field, pa.binary(), encoded
+
+
+@st.composite
+def datasets(draw: st.DrawFn) -> tuple[Unischema, pa.Table]:
+    drawn = [draw(fields(f"f{i}")) for i in range(draw(st.integers(1, 4)))]
+    schema = Unischema("S", [UnischemaField("id", np.int64, ()), *(field for field, _, _ in drawn)])
+    columns = {field.name: pa.array(values, type_) for field, type_, values in drawn}
+    return schema, pa.table({"id": pa.array(range(6)), **columns})
+
+
+@settings(deadline=None, max_examples=20)
+@given(datasets(), st.integers(1, 6))
+def test_rows_of_any_schema_come_back(dataset: tuple[Unischema, pa.Table], per_group: int) -> None:
+    schema, table = dataset
+    expected = [decode_row(row, schema) for row in table.to_pylist()]
+    with tempfile.TemporaryDirectory() as directory:
+        pq.write_table(table, f"{directory}/a.parquet", row_group_size=per_group)
+        add_metadata(open_parquet(directory), {UNISCHEMA_KEY: dump_unischema(schema)})
+        parquet = open_parquet(directory)
+        stored = stored_unischema(parquet)
+        assert stored is not None
+        assert_rows(read_rows(decoded(parquet, stored), stored), expected)
+
+        target = Path(directory) / "data"
+        with materialize_dataset(None, f"file://{target}", schema):
+            target.mkdir()
+            pq.write_table(table, target / "a.parquet", row_group_size=per_group)
+        mds = open_dataset(str(target))
+        stored = stored_unischema(mds)
+        assert stored is not None
+        source = decoded(mds, stored)
+        assert_rows(read_rows(source, stored), expected)
+        for i, wanted in enumerate(expected):
+            for name, value in source.sample(i).items():
+                assert (value is None) == (wanted[name] is None)

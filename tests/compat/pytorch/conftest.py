@@ -1,0 +1,5 @@
+"""Small Parquet files, and readers that end with their test."""
+
+from tests.compat.small_parquet import _no_reader_goes_on, ten, thousand
+
+__all__ = ["_no_reader_goes_on", "ten", "thousand"]

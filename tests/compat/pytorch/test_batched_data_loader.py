@@ -1,0 +1,93 @@
+"""`BatchedDataLoader`: whole columns through a function of the user's."""
+
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.compat.readers import (
+    ItemReader,
+    batch_reader,
+    items,
+    numbers,
+    row_reader,
+    rows,
+    write_parquet,
+)
+
+from mdstorm.errors import NullValueError, UnsupportedTypeError
+from mdstorm.pytorch import BatchedDataLoader
+
+with_either = pytest.mark.parametrize("reader", [batch_reader, row_reader], ids=["batch", "row"])
+
+
+@with_either
+def test_batches_span_epochs(ten: str, reader: Any) -> None:
+    with BatchedDataLoader(reader(ten, num_epochs=2), batch_size=8) as loader:
+        assert numbers(loader) == [[*range(8)], [8, 9, *range(6)], [6, 7, 8, 9]]
+
+
+@with_either
+@pytest.mark.parametrize("capacity", [1, 500])
+def test_every_row_comes_once(thousand: str, reader: Any, capacity: int) -> None:
+    loader = BatchedDataLoader(reader(thousand), 64, shuffling_queue_capacity=capacity)
+    found = rows(loader)
+    assert sorted(found) == list(range(1000)) != found
+
+
+@with_either
+def test_the_function_makes_tensors_of_whole_columns(thousand: str, reader: Any) -> None:
+    seen: list[Any] = []
+
+    def halve(array: Any) -> torch.Tensor:
+        seen.append(array)
+        return torch.as_tensor(array / 2).float()
+
+    loader = BatchedDataLoader(reader(thousand), 10, transform_fn=halve)
+    batches = list(loader)
+    assert loader.transform_fn is halve
+    assert len(batches) == 100 > len(seen)
+    assert all(isinstance(array, np.ndarray) for array in seen)
+    assert batches[1]["number"].tolist() == [5.0, 5.5, 6.0, 6.5, 7.0, 7.5, 8.0, 8.5, 9.0, 9.5]
+    assert batches[1]["number"].dtype == torch.float32
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_the_function_makes_tensors_of_other_readers_too(batched: bool) -> None:
+    values = [np.arange(3), np.arange(3)] if batched else list(np.arange(6))
+    reader = ItemReader(items(number=values), batched=batched)
+    (batch,) = BatchedDataLoader(reader, 6, transform_fn=lambda array: torch.tensor(array) * 10)
+    assert sorted(batch["number"].tolist())[-1] == (20 if batched else 50)
+
+
+def test_it_goes_on_after_a_state(thousand: str) -> None:
+    def make() -> Any:
+        return BatchedDataLoader(batch_reader(thousand, seed=2), 64, shuffling_queue_capacity=200)
+
+    whole, begun, resumed = make(), make(), make()
+    list(islice(iter(begun), 5))
+    resumed.load_state_dict(begun.state_dict())
+    assert numbers(resumed) == numbers(whole)[5:]
+
+
+@with_either
+@pytest.mark.parametrize("values", [["a", "b"], [b"a", b"b"], [[1], [2, 3]]])
+def test_what_has_no_tensor_is_refused(tmp_path: Path, reader: Any, values: Any) -> None:
+    url = write_parquet(tmp_path / "objects", {"c": values})
+    fragment = "not support arrays of string or object classes. Found in field c"
+    with pytest.raises(UnsupportedTypeError, match=fragment) as caught:
+        list(BatchedDataLoader(reader(url), 2))
+    assert list(caught.value.columns) == ["c"]
+    assert isinstance(caught.value, TypeError)
+
+
+def test_nulls_without_a_value_are_refused(tmp_path: Path) -> None:
+    url = write_parquet(tmp_path / "nulls", {"flag": [True, None], "number": [1, None]})
+    with pytest.raises(NullValueError, match="column 'flag'"):
+        list(BatchedDataLoader(batch_reader(url), 2))
+    (batch,) = BatchedDataLoader(batch_reader(url, schema_fields=["number"]), 2)
+    assert batch["number"].dtype == torch.float64
+    with pytest.raises(TypeError, match="Found None in number"):
+        list(BatchedDataLoader(row_reader(url, schema_fields=["number"]), 2))

@@ -1,0 +1,361 @@
+"""`DataLoader` over readers of ours: whole blocks, complete passes, states."""
+
+import datetime
+import logging
+import threading
+from collections.abc import Iterator
+from decimal import Decimal
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from tests.compat.readers import batch_reader, numbers, row_reader, rows, write_parquet
+
+from mdstorm.errors import InvalidArgumentError, NullValueError, StateMismatchError
+from mdstorm.pytorch import DataLoader, decimal_friendly_collate
+from mdstorm.reader import make_batch_reader
+
+with_either = pytest.mark.parametrize("reader", [batch_reader, row_reader], ids=["batch", "row"])
+
+
+class TestBatches:
+    @with_either
+    def test_the_last_one_may_be_shorter(self, ten: str, reader: Any) -> None:
+        with DataLoader(reader(ten), batch_size=4) as loader:
+            assert numbers(loader) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+
+    @with_either
+    def test_they_span_epochs(self, ten: str, reader: Any) -> None:
+        loader = DataLoader(reader(ten, num_epochs=2), 4)
+        assert numbers(loader) == [
+            [0, 1, 2, 3],
+            [4, 5, 6, 7],
+            [8, 9, 0, 1],
+            [2, 3, 4, 5],
+            [6, 7, 8, 9],
+        ]
+
+    def test_a_batch_has_one_row_by_default(self, ten: str) -> None:
+        assert numbers(DataLoader(batch_reader(ten))) == [[n] for n in range(10)]
+
+    @pytest.mark.parametrize("size", [None, 0, -1])
+    def test_without_a_size_all_rows_are_one_batch(self, ten: str, size: int | None) -> None:
+        loader = DataLoader(batch_reader(ten, num_epochs=2), batch_size=size)
+        assert numbers(loader) == [[*range(10), *range(10)]]
+
+    def test_without_a_size_a_reader_has_to_end(self, ten: str) -> None:
+        loader = DataLoader(batch_reader(ten, num_epochs=None), batch_size=None)
+        with pytest.raises(InvalidArgumentError, match="num_epochs=None never ends"):
+            next(iter(loader))
+
+    @pytest.mark.parametrize("name", ["batch_size", "shuffling_queue_capacity"])
+    def test_sizes_are_integers(self, ten: str, name: str) -> None:
+        with pytest.raises(InvalidArgumentError, match=f"{name} must be an integer"):
+            DataLoader(batch_reader(ten), **{name: 2.5})
+
+    def test_attributes_are_those_of_petastorm(self, ten: str) -> None:
+        reader = batch_reader(ten)
+        loader = DataLoader(reader, 4, shuffling_queue_capacity=7)
+        assert loader.reader is reader
+        assert (loader.batch_size, loader.shuffling_queue_capacity) == (4, 7)
+        assert loader.collate_fn is decimal_friendly_collate
+        assert not hasattr(loader, "__len__")
+
+    def test_tensors_can_be_written_to(self, ten: str) -> None:
+        first, second = islice(DataLoader(batch_reader(ten), 4), 2)
+        first["number"] += 100
+        assert second["number"].tolist() == [4, 5, 6, 7]
+
+
+class TestShuffling:
+    @with_either
+    @pytest.mark.parametrize("capacity", [1, 7, 5000])
+    def test_every_row_comes_once(self, thousand: str, reader: Any, capacity: int) -> None:
+        loader = DataLoader(reader(thousand), 64, shuffling_queue_capacity=capacity)
+        first = rows(loader)
+        assert sorted(first) == list(range(1000))
+        assert first != list(range(1000))
+
+    def test_a_large_queue_mixes_row_groups(self, thousand: str) -> None:
+        batches = DataLoader(batch_reader(thousand), 100, shuffling_queue_capacity=1000)
+        assert len({number // 100 for number in next(iter(batches))["number"].tolist()}) > 5
+
+    def test_the_seed_of_the_reader_decides(self, thousand: str) -> None:
+        def read(seed: int) -> list[int]:
+            return rows(
+                DataLoader(batch_reader(thousand, seed=seed), 64, shuffling_queue_capacity=500)
+            )
+
+        assert read(5) == read(5)
+        assert read(5) != read(6)
+
+    def test_the_row_groups_are_shuffled_as_the_reader_says(self, thousand: str) -> None:
+        found = rows(DataLoader(make_batch_reader(thousand, seed=2), 100))
+        groups = [number // 100 for number in found[::100]]
+        assert sorted(groups) == list(range(10))
+        assert groups != sorted(groups)
+
+
+class TestThreads:
+    """Those that read ahead."""
+
+    @pytest.mark.parametrize("keeps", [True, False])
+    def test_they_have_ended_when_the_context_is_left(self, thousand: str, keeps: bool) -> None:
+        before = threading.active_count()
+        with DataLoader(batch_reader(thousand, num_epochs=None), 10) as loader:
+            batches = iter(loader)
+            next(batches)
+            assert threading.active_count() > before
+            if not keeps:
+                del batches
+        assert threading.active_count() == before
+
+    def test_they_have_ended_after_an_error(self, thousand: str) -> None:
+        def fail(_: Any) -> None:
+            raise KeyError("mine")
+
+        before = threading.active_count()
+        with pytest.raises(KeyError, match="mine"):
+            list(DataLoader(batch_reader(thousand, num_epochs=None), 10, fail))
+        assert threading.active_count() == before
+
+
+class TestPasses:
+    """A second ``for`` is a complete pass, whatever became of the first."""
+
+    @with_either
+    def test_again_after_the_end(self, ten: str, reader: Any) -> None:
+        loader = DataLoader(reader(ten), 4)
+        for _ in range(3):
+            assert rows(loader) == list(range(10))
+
+    @with_either
+    def test_again_after_a_break(self, ten: str, reader: Any) -> None:
+        loader = DataLoader(reader(ten), 4)
+        for _ in loader:
+            break
+        assert rows(loader) == list(range(10))
+
+    def test_two_at_once(self, ten: str) -> None:
+        loader = DataLoader(batch_reader(ten), 4)
+        pairs = list(zip(loader, loader, strict=True))
+        assert [one["number"].tolist() for one, _ in pairs] == numbers(two for _, two in pairs)
+        assert len(pairs) == 3
+
+    def test_two_loaders_of_one_reader(self, ten: str) -> None:
+        reader = batch_reader(ten)
+        one, two = DataLoader(reader, 4), DataLoader(reader, 5)
+        assert (rows(one), rows(two)) == (list(range(10)), list(range(10)))
+
+    def test_each_has_permutations_of_its_own(self, thousand: str) -> None:
+        loader = DataLoader(batch_reader(thousand, seed=1, shuffle_rows=True), 50)
+        assert rows(loader) != rows(loader)
+
+    def test_the_reader_knows_that_it_was_read(self, ten: str) -> None:
+        loader = DataLoader(batch_reader(ten), 4)
+        assert loader.reader.last_row_consumed is False
+        rows(loader)
+        assert loader.reader.last_row_consumed is True
+
+    @with_either
+    def test_the_rest_of_a_reader_and_then_everything(self, ten: str, reader: Any) -> None:
+        begun = reader(ten)
+        taken = next(begun).number
+        loader = DataLoader(begun, 4)
+        assert rows(loader) == list(range(10))[np.size(taken) :]
+        assert rows(loader) == list(range(10))
+
+    def test_leaving_the_context_stops_the_reader(self, ten: str) -> None:
+        with DataLoader(batch_reader(ten), 4) as loader:
+            batches = iter(loader)
+            next(batches)
+        assert loader.reader.stopped
+        assert list(batches) == []
+        with pytest.raises(RuntimeError, match="Trying to read a sample after a reader created by"):
+            list(loader)
+
+    def test_a_reader_that_is_stopped_meanwhile(self, ten: str) -> None:
+        loader = DataLoader(batch_reader(ten), 4)
+        batches = iter(loader)
+        next(batches)
+        loader.reader.stop()
+        with pytest.raises(RuntimeError, match="Trying to read a sample after"):
+            next(batches)
+
+    def test_one_line_says_that_epochs_never_end(
+        self, thousand: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        loader = DataLoader(batch_reader(thousand, num_epochs=None), 500)
+        with caplog.at_level(logging.INFO):
+            list(islice(loader, 2))
+            assert not caplog.records
+            list(islice(loader, 9))
+            list(islice(loader, 9))
+        (record,) = caplog.records
+        assert "num_epochs=1" in record.getMessage()
+
+
+class TestStates:
+    def test_another_loader_goes_on(self, thousand: str) -> None:
+        def make() -> Any:
+            reader = batch_reader(thousand, seed=4, shuffle_rows=True, num_epochs=2)
+            return DataLoader(reader, 64, shuffling_queue_capacity=300)
+
+        whole, begun, resumed = make(), make(), make()
+        batches = iter(begun)
+        list(islice(batches, 20))
+        resumed.load_state_dict(begun.state_dict())
+        assert numbers(resumed) == numbers(whole)[20:]
+
+    def test_there_is_none_over_the_rest_of_a_reader(self, ten: str) -> None:
+        reader = batch_reader(ten)
+        next(reader)
+        with pytest.raises(StateMismatchError, match="takes the items of its reader"):
+            DataLoader(reader, 4).state_dict()
+
+
+class TestValues:
+    @pytest.fixture
+    def url(self, tmp_path: Path) -> str:
+        columns = {
+            "flag": [True, False],
+            "u16": pa.array([1, 65535], pa.uint16()),
+            "u32": pa.array([1, 2**32 - 1], pa.uint32()),
+            "i8": pa.array([-1, 1], pa.int8()),
+            "f32": pa.array([0.5, 1.5], pa.float32()),
+            "array": pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float32())),
+            "ragged": [[1], [2, 3]],
+            "text": ["a", "bc"],
+            "raw": [b"\0", b"x"],
+            "price": [Decimal("1.50"), Decimal("2.25")],
+            "day": [datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)],
+            "time": [datetime.datetime(2020, 1, 1), datetime.datetime(2020, 1, 2)],
+        }
+        return write_parquet(tmp_path / "types", columns)
+
+    @pytest.fixture(params=[False, True], ids=["blocks", "items"])
+    def batch(self, request: Any, url: str) -> Iterator[dict[str, Any]]:
+        """The rows as a batch, also where they are taken one after the other."""
+        loader = DataLoader(batch_reader(url), 2)
+        loader._is_over_rows = lambda: not request.param  # type: ignore[method-assign]
+        (batch,) = loader
+        return batch
+
+    def test_of_batches(self, batch: dict[str, Any]) -> None:
+        tensors = {n: (v.dtype, v.tolist()) for n, v in batch.items() if hasattr(v, "dtype")}
+        assert tensors == {
+            "flag": (torch.uint8, [1, 0]),
+            "u16": (torch.int32, [1, 65535]),
+            "u32": (torch.int64, [1, 2**32 - 1]),
+            "i8": (torch.int8, [-1, 1]),
+            "f32": (torch.float32, [0.5, 1.5]),
+            "array": (torch.float32, [[1.0, 2.0], [3.0, 4.0]]),
+            "time": (torch.int64, [1577836800 * 10**9, 1577923200 * 10**9]),
+        }
+        assert batch["text"] == ["a", "bc"]
+        assert batch["raw"] == [b"\0", b"x"]
+        assert batch["price"] == [Decimal("1.50"), Decimal("2.25")]
+        assert [str(day) for day in batch["day"]] == ["2020-01-01", "2020-01-02"]
+        assert [array.tolist() for array in batch["ragged"]] == [[1], [2, 3]]
+
+    def test_rows_give_the_same(self, url: str) -> None:
+        begun = row_reader(url, num_epochs=2)
+        [next(begun), next(begun)]
+        (of_items,) = DataLoader(begun, 2)
+        (of_blocks,) = DataLoader(row_reader(url), 2)
+        (of_batches,) = DataLoader(batch_reader(url), 2)
+        for name, expected in of_batches.items():
+            for found in (of_items[name], of_blocks[name]):
+                assert str(found) == str(expected) or list(found) == list(expected)
+                assert getattr(found, "dtype", None) == getattr(expected, "dtype", None)
+
+
+class TestNulls:
+    @pytest.fixture
+    def url(self, tmp_path: Path) -> str:
+        columns = {
+            "number": [0, 1, None],
+            "real": [0.5, None, 1.5],
+            "text": ["a", None, "b"],
+            "flag": [True, None, False],
+        }
+        return write_parquet(tmp_path / "nulls", columns)
+
+    def test_of_batches_are_nan_or_none(self, url: str) -> None:
+        (batch,) = DataLoader(batch_reader(url, schema_fields=["number", "real", "text"]), 3)
+        assert batch["number"].dtype == torch.float64
+        assert batch["number"].isnan().tolist() == [False, False, True]
+        assert batch["real"].isnan().tolist() == [False, True, False]
+        assert batch["text"] == ["a", None, "b"]
+
+    def test_that_have_no_value_are_refused(self, url: str) -> None:
+        with pytest.raises(NullValueError, match="column 'flag' holds 1 nulls"):
+            next(iter(DataLoader(batch_reader(url, schema_fields=["flag"]), 3)))
+
+    @pytest.mark.parametrize("name", ["number", "text", "flag"])
+    @pytest.mark.parametrize("collate", [decimal_friendly_collate, list], ids=["own", "users"])
+    def test_of_rows_are_refused(self, url: str, name: str, collate: Any) -> None:
+        loader = DataLoader(row_reader(url, schema_fields=[name]), 3, collate)
+        with pytest.raises(TypeError, match=f"not support nullable fields. Found None in {name}"):
+            list(loader)
+
+    def test_of_rows_may_be_nan(self, url: str) -> None:
+        (batch,) = DataLoader(row_reader(url, schema_fields=["real"]), 3)
+        assert batch["real"].isnan().tolist() == [False, True, False]
+
+
+class TestCollation:
+    @with_either
+    def test_it_gets_rows_as_dicts(self, ten: str, reader: Any) -> None:
+        seen: list[Any] = []
+        list(DataLoader(reader(ten), 4, collate_fn=seen.append))
+        assert [[int(row["number"]) for row in batch] for batch in seen] == [
+            [0, 1, 2, 3],
+            [4, 5, 6, 7],
+            [8, 9],
+        ]
+        assert isinstance(seen[0], list)
+        assert type(seen[0][0]) is dict
+        assert isinstance(seen[0][0]["number"], np.int64)
+
+    def test_values_are_promoted(self, tmp_path: Path) -> None:
+        url = write_parquet(tmp_path / "flags", {"flag": [True, False]})
+        for reader in (batch_reader, row_reader):
+            (batch,) = DataLoader(reader(url), 2, list)
+            assert [row["flag"] for row in batch] == [1, 0]
+            assert all(isinstance(row["flag"], np.uint8) for row in batch)
+
+    def test_what_it_returns_is_the_batch(self, ten: str) -> None:
+        assert list(DataLoader(batch_reader(ten), 4, len)) == [4, 4, 2]
+
+
+class TestSubclasses:
+    def test_the_constructor_is_called_as_in_petastorm(self, ten: str) -> None:
+        class Doubled(DataLoader):
+            def __init__(self, reader: Any, size: int) -> None:
+                super().__init__(reader, batch_size=size)
+
+            def __iter__(self) -> Any:
+                for batch in super().__iter__():
+                    yield {"number": batch["number"] * 2}
+
+            def __len__(self) -> int:
+                return 3
+
+        loader = Doubled(batch_reader(ten), 4)
+        assert len(loader) == 3
+        assert rows(loader) == list(range(0, 20, 2))
+
+    def test_what_makes_batches_of_items_is_called(self, ten: str) -> None:
+        class Items(DataLoader):
+            def _iter_impl(self) -> Any:
+                yield from (item.number.tolist() for item in self.reader)
+
+        loader = Items(batch_reader(ten))
+        assert list(loader) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+        next(iter(loader))
+        assert len(list(loader)) == 3

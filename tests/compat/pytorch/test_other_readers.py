@@ -1,0 +1,210 @@
+"""Loaders over readers of another kind, whose items are taken one after the other."""
+
+import logging
+from collections.abc import Iterator
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.compat.readers import (
+    ItemReader,
+    batch_reader,
+    items,
+    numbers,
+    row_reader,
+    rows,
+    write_parquet,
+)
+
+from mdstorm.errors import NullValueError, StateMismatchError
+from mdstorm.ngram import NGram
+from mdstorm.pytorch import BatchedDataLoader, DataLoader, LoaderBase
+from mdstorm.weighted_sampling_reader import WeightedSamplingReader
+
+with_each = pytest.mark.parametrize("class_", [DataLoader, BatchedDataLoader])
+
+
+def batches_of(*sizes: int) -> ItemReader:
+    """Ascending numbers in batches of some sizes."""
+    bounds = np.cumsum([0, *sizes])
+    arrays = [np.arange(start, stop) for start, stop in pairwise(bounds)]
+    return ItemReader(items(number=arrays), batched=True)
+
+
+def rows_up_to(stop: int) -> ItemReader:
+    return ItemReader(items(number=list(np.arange(stop))), batched=False)
+
+
+class TestBatches:
+    @with_each
+    @pytest.mark.parametrize("kind", ["batch", "row"])
+    def test_rows_are_cut_anew_in_each_pass(self, class_: Any, kind: str) -> None:
+        loader = class_(batches_of(3, 1, 6) if kind == "batch" else rows_up_to(10), batch_size=4)
+        for _ in range(3):
+            assert numbers(loader) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+
+    @with_each
+    def test_without_a_size_all_rows_are_one_batch(self, class_: Any) -> None:
+        assert numbers(class_(batches_of(3, 2), batch_size=None)) == [[0, 1, 2, 3, 4]]
+
+    def test_types_are_joined_within_a_batch(self) -> None:
+        arrays = [np.arange(2, dtype=np.int32), np.array([np.nan, 3.0])]
+        reader = ItemReader(items(number=arrays), batched=True)
+        assert [batch["number"].dtype for batch in DataLoader(reader, 2)] == [
+            torch.int32,
+            torch.float64,
+        ]
+        reader = ItemReader(items(number=arrays), batched=True)
+        (batch,) = DataLoader(reader, 4)
+        assert batch["number"].dtype == torch.float64
+
+    def test_arrays_of_several_lengths_are_lists(self) -> None:
+        reader = ItemReader(items(a=[np.ones((2, 1)), np.ones((2, 3))]), batched=True)
+        first, second = DataLoader(reader, 3)
+        assert [array.tolist() for array in first["a"]] == [[1.0], [1.0], [1.0, 1.0, 1.0]]
+        assert second["a"].tolist() == [[1.0, 1.0, 1.0]]
+
+    def test_text_and_decimals_are_lists(self) -> None:
+        values = {"text": ["a", "b"], "price": [Decimal(1), Decimal(2)]}
+        of_rows = ItemReader(items(**values), batched=False)
+        arrays = {name: [np.array(column)] for name, column in values.items()}
+        of_batches = ItemReader(items(**arrays), batched=True)
+        assert list(DataLoader(of_rows, 2)) == list(DataLoader(of_batches, 2)) == [values]
+
+    def test_collation_by_the_user(self) -> None:
+        seen: list[Any] = []
+        list(DataLoader(batches_of(1, 2), 2, collate_fn=seen.append))
+        assert seen == [[{"number": 0}, {"number": 1}], [{"number": 2}]]
+
+    def test_nulls(self) -> None:
+        flags = ItemReader(items(flag=[np.array([True, None])]), batched=True)
+        with pytest.raises(NullValueError, match="column 'flag' holds 1 nulls"):
+            list(DataLoader(flags, 2))
+        with pytest.raises(TypeError, match="Found None in flag"):
+            list(DataLoader(ItemReader(items(flag=[True, None]), batched=False), 2))
+
+
+class TestShuffling:
+    @with_each
+    @pytest.mark.parametrize("capacity", [1, 2, 7, 50, 1000])
+    @pytest.mark.parametrize("kind", ["batch", "row"])
+    def test_every_row_comes_once(self, class_: Any, capacity: int, kind: str) -> None:
+        reader = batches_of(*[10] * 10) if kind == "batch" else rows_up_to(100)
+        loader = class_(reader, 8, shuffling_queue_capacity=capacity)
+        for _ in range(2):
+            batches = list(loader)
+            assert [len(batch["number"]) for batch in batches] == [8] * 12 + [4]
+            assert sorted(rows(batches)) == list(range(100))
+
+    @with_each
+    def test_rows_travel_about_as_far_as_the_queue_is_long(self, class_: Any) -> None:
+        loader = class_(batches_of(*[10] * 100), 1, shuffling_queue_capacity=100)
+        found = np.array(rows(loader))
+        distances = np.abs(found - np.arange(1000))
+        assert 30 < distances.mean() < 200
+
+    @pytest.mark.parametrize(
+        ("class_", "seed"),
+        [(DataLoader, np.random.seed), (BatchedDataLoader, torch.manual_seed)],
+    )
+    @pytest.mark.parametrize("kind", ["batch", "row"])
+    def test_the_seed_is_where_petastorm_has_it(self, class_: Any, seed: Any, kind: str) -> None:
+        def read(value: int) -> list[list[int]]:
+            seed(value)
+            reader = batches_of(50, 50) if kind == "batch" else rows_up_to(100)
+            return numbers(class_(reader, 10, shuffling_queue_capacity=20))
+
+        assert read(1) == read(1) != read(2)
+
+
+class TestPasses:
+    def test_a_second_pass_resets_the_reader(self, caplog: pytest.LogCaptureFixture) -> None:
+        loader = DataLoader(batches_of(5), 4)
+        with caplog.at_level(logging.INFO):
+            list(loader)
+            assert not caplog.records
+            list(loader)
+        assert "Start a new pass of Petastorm DataLoader" in caplog.text
+
+    def test_a_reader_at_its_end_is_reset(self) -> None:
+        reader = batches_of(5)
+        list(reader)
+        assert numbers(DataLoader(reader, 5)) == [[0, 1, 2, 3, 4]]
+
+    def test_after_a_break_the_reader_says_that_it_cannot(self) -> None:
+        loader = DataLoader(batches_of(2, 2), 2)
+        for _ in loader:
+            break
+        with pytest.raises(NotImplementedError, match="in the middle of iteration"):
+            list(loader)
+
+    def test_one_after_the_other(self) -> None:
+        loader = DataLoader(batches_of(2, 2), 2)
+        batches = iter(loader)
+        next(batches)
+        with pytest.raises(RuntimeError, match="You must finish a full pass"):
+            next(iter(loader))
+        assert numbers(batches) == [[2, 3]]
+
+    def test_none_after_an_error(self) -> None:
+        loader = DataLoader(ItemReader(items(flag=[None]), batched=False), 2)
+        with pytest.raises(TypeError):
+            list(loader)
+        with pytest.raises(RuntimeError, match="last time iteration failed with error NullValue"):
+            list(loader)
+
+    @with_each
+    def test_leaving_the_context_stops_and_joins(self, class_: Any) -> None:
+        with class_(batches_of(5), 2) as loader:
+            next(iter(loader))
+        assert (loader.reader.stopped, loader.reader.joined) == (1, 1)
+
+    @with_each
+    def test_there_is_no_state(self, class_: Any) -> None:
+        loader = class_(batches_of(5), 2)
+        with pytest.raises(StateMismatchError, match="one after the other"):
+            loader.state_dict()
+        with pytest.raises(StateMismatchError, match="one after the other"):
+            loader.load_state_dict({})
+
+    def test_a_loader_of_the_users_own(self) -> None:
+        class Lengths(LoaderBase):
+            def __init__(self, reader: Any) -> None:
+                super().__init__()
+                self.reader = reader
+
+            def _iter_impl(self) -> Iterator[int]:
+                yield from (len(item.number) for item in self.reader)
+
+        loader = Lengths(batches_of(3, 2))
+        assert list(loader) == list(loader) == [3, 2]
+
+
+class TestWhatIsMadeOfReaders:
+    def test_several_readers_in_turn(self, ten: str) -> None:
+        readers = [batch_reader(ten, num_epochs=50), batch_reader(ten, num_epochs=50)]
+        loader = DataLoader(WeightedSamplingReader(readers, [0.5, 0.5]), 7)
+        first = next(iter(loader))
+        assert len(first["number"]) == 7
+
+    def test_n_grams(self, tmp_path: Path) -> None:
+        columns = {"time": range(6), "value": np.arange(6) / 2}
+        url = write_parquet(tmp_path / "sequence", columns, 6)
+        ngram = NGram({0: ["time"], 1: ["value"]}, 1, "time")
+        loader = DataLoader(row_reader(url, schema_fields=ngram), 3)
+        for _ in range(2):
+            first, second = loader
+            assert first[0]["time"].tolist() == [0, 1, 2]
+            assert first[1]["value"].tolist() == [0.5, 1.0, 1.5]
+            assert second[0]["time"].tolist() == [3, 4]
+        next(iter(loader))
+        assert len(list(loader)) == 2
+
+    def test_rows_of_ours_that_were_begun(self, ten: str) -> None:
+        reader = row_reader(ten)
+        next(reader)
+        assert numbers(BatchedDataLoader(reader, 5)) == [[1, 2, 3, 4, 5], [6, 7, 8, 9]]

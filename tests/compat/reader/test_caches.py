@@ -1,0 +1,207 @@
+"""``cache_type='local-disk'``, and the cache behind it."""
+
+import os
+import pickle
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.compat.readers import batch_reader, write_parquet
+
+from mdstorm import TransformSpec
+from mdstorm.cache import CacheBase, NullCache
+from mdstorm.local_disk_cache import LocalDiskCache
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return write_parquet(tmp_path / "ten", {"a": range(10), "b": range(10, 20)})
+
+
+def cached(url: str, location: Path, *, cleanup: bool = False, **arguments: Any) -> Any:
+    return batch_reader(
+        url,
+        cache_type="local-disk",
+        cache_location=str(location),
+        cache_size_limit=1 << 20,
+        cache_row_size_estimate=100,
+        cache_extra_settings={"cleanup": cleanup},
+        **arguments,
+    )
+
+
+def read(reader: Any, column: str = "a") -> list[int]:
+    with reader:
+        return [int(i) for batch in reader for i in getattr(batch, column)]
+
+
+class TestReaders:
+    """What a reader keeps."""
+
+    def test_the_function_is_called_once_for_each_row_group(
+        self, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        calls = tmp_path / "calls"
+        calls.mkdir()
+        # By its environment: a list in its closure would be a part of the function.
+        monkeypatch.setenv("MDSTORM_TEST_CALLS", str(calls))
+
+        def note(frame: pd.DataFrame) -> pd.DataFrame:
+            tempfile.mkstemp(dir=os.environ["MDSTORM_TEST_CALLS"])
+            return frame
+
+        for _ in range(2):
+            reader = cached(url, tmp_path / "c", num_epochs=2, transform_spec=TransformSpec(note))
+            assert read(reader) == 2 * list(range(10))
+        assert len(list(calls.iterdir())) == 3
+
+    def test_others_columns_and_functions_are_not_taken_for_ours(
+        self, url: str, tmp_path: Path
+    ) -> None:
+        width = TransformSpec(
+            lambda frame: frame.assign(b=frame.shape[1])[["b"]], selected_fields=["b"]
+        )
+        ways: list[dict[str, Any]] = [
+            {},
+            {"schema_fields": ["b"]},
+            {"filters": [("a", ">", 4)]},
+            {"filters": [("a", ">", 5)]},
+            {"filters": [("a", "in", np.full(2000, 1))]},
+            {"filters": [("a", "in", np.insert(np.full(1999, 1), 1000, 2))]},
+            {"transform_spec": TransformSpec(lambda frame: frame + 1)},
+            {"transform_spec": TransformSpec(lambda frame: frame + 2)},
+            {"cur_shard": 1, "shard_count": 2},
+            {"transform_spec": width},
+            {"transform_spec": width, "schema_fields": ["b"]},
+        ]
+        first = [read(cached(url, tmp_path / "c", **way), "b") for way in ways]
+        assert first == [read(batch_reader(url, **way), "b") for way in ways]
+        assert first == [read(cached(url, tmp_path / "c", **way), "b") for way in ways]
+        assert len({tuple(found) for found in first}) == len(ways) - 2
+
+    def test_shuffling_goes_on(self, url: str, tmp_path: Path) -> None:
+        readers = [cached(url, tmp_path / "c", shuffle_rows=True, seed=s) for s in (1, 2)]
+        first, second = map(read, readers)
+        assert first != second
+        assert sorted(first) == sorted(second) == list(range(10))
+
+    def test_leaving_the_context_removes_what_was_kept(self, url: str, tmp_path: Path) -> None:
+        mine = tmp_path / "c" / "mine"
+        mine.parent.mkdir()
+        mine.touch()
+        read(cached(url, tmp_path / "c", cleanup=True))
+        assert list((tmp_path / "c").iterdir()) == [mine]
+
+    @pytest.mark.parametrize(
+        ("arguments", "error", "message"),
+        [
+            ({"cache_size_limit": None}, TypeError, "cache_size_limit must be a number of bytes"),
+            ({"cache_row_size_estimate": None}, TypeError, "cache_row_size_estimate must be a"),
+            ({"cache_location": None}, TypeError, "cache_location must be a directory"),
+            ({"cache_row_size_estimate": 1 << 20}, ValueError, "Condition 'size_limit_bytes / sh"),
+            ({"order": "elastic"}, RuntimeError, "not supported together with order='elastic'"),
+        ],
+        ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+    )
+    def test_arguments_are_checked(
+        self, url: str, arguments: Any, error: type[Exception], message: str
+    ) -> None:
+        given = {
+            "cache_type": "local-disk",
+            "cache_location": "/nowhere",
+            "cache_size_limit": 1 << 20,
+            "cache_row_size_estimate": 100,
+        }
+        with pytest.raises(error, match=message):
+            batch_reader(url, **{**given, **arguments})
+
+
+def kilobytes(count: int) -> Any:
+    return lambda: np.zeros(count << 10, np.uint8)
+
+
+class TestLocalDiskCache:
+    """The class by itself."""
+
+    def test_a_value_is_made_once(self, tmp_path: Path) -> None:
+        cache = LocalDiskCache(str(tmp_path / "c"), 10_000, 10)
+        assert cache.get("k", lambda: {"a": [1]}) == {"a": [1]}
+        assert LocalDiskCache(str(tmp_path / "c"), 10_000, 10).get("k", list) == {"a": [1]}
+        assert cache.get("other", lambda: None) is None
+
+    @pytest.mark.parametrize("damage", [b"", b"x", None], ids=["empty", "short", "one bit"])
+    def test_a_damaged_file_is_made_again(self, tmp_path: Path, damage: bytes | None) -> None:
+        cache = LocalDiskCache(str(tmp_path), 10_000, 10)
+        cache.get("k", lambda: "value")
+        (path,) = tmp_path.iterdir()
+        content = bytearray(path.read_bytes())
+        content[-3] ^= 1
+        path.write_bytes(content if damage is None else damage)
+        assert cache.get("k", lambda: "again") == "again"
+        assert cache.get("k", lambda: "never") == "again"
+
+    def test_it_keeps_to_its_limit(self, tmp_path: Path) -> None:
+        cache = LocalDiskCache(str(tmp_path), 5 << 10, 1)
+        for key in "abc":
+            cache.get(key, kilobytes(2))
+        assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 5 << 10
+        assert cache.get("c", lambda: None) is not None
+        assert cache.get("a", lambda: None) is None  # the first that was stored had to go
+
+    def test_what_is_larger_than_the_limit_is_not_kept(self, tmp_path: Path) -> None:
+        cache = LocalDiskCache(str(tmp_path), 5 << 10, 1)
+        cache.get("small", kilobytes(1))
+        cache.get("large", kilobytes(6))
+        assert len(list(tmp_path.iterdir())) == 1
+
+    def test_without_eviction_a_full_cache_stays_as_it_is(self, tmp_path: Path) -> None:
+        cache = LocalDiskCache(str(tmp_path), 5 << 10, 1 << 20, eviction_policy="none")
+        for key in "abc":
+            cache.get(key, kilobytes(2))
+        assert cache.get("a", lambda: None) is not None
+        assert cache.get("c", lambda: None) is None
+
+    def test_the_directory_is_for_this_user_alone(self, tmp_path: Path) -> None:
+        LocalDiskCache(str(tmp_path / "c"), 10_000, 10).get("k", list)
+        assert (tmp_path / "c").stat().st_mode & 0o777 == 0o700
+
+    @pytest.mark.skipif(os.getuid() != 0, reason="only root can give files to others")
+    def test_files_of_other_users_are_not_loaded(self, tmp_path: Path) -> None:
+        cache = LocalDiskCache(str(tmp_path), 10_000, 10)
+        cache.get("k", lambda: "theirs")
+        (path,) = tmp_path.iterdir()
+        os.chown(path, 12345, 12345)
+        assert cache.get("k", lambda: "ours") == "ours"
+
+    def test_another_process_may_remove_the_empty_directory(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        make_file, removals = tempfile.mkstemp, iter(["once"])
+
+        def after_a_removal(**options: Any) -> Any:
+            if next(removals, None):
+                options["dir"].rmdir()
+            return make_file(**options)
+
+        monkeypatch.setattr(tempfile, "mkstemp", after_a_removal)
+        cache = LocalDiskCache(str(tmp_path / "c"), 10_000, 10)
+        assert cache.get("k", lambda: 1) == cache.get("k", lambda: 2) == 1
+
+    def test_unknown_policies_are_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(NotImplementedError, match="eviction_policy='random'"):
+            LocalDiskCache(str(tmp_path), 10_000, 10, eviction_policy="random")
+
+    def test_it_pickles(self, tmp_path: Path) -> None:
+        cache = LocalDiskCache(str(tmp_path), 10_000, 10)
+        cache.get("k", lambda: 1)
+        copy = pickle.loads(pickle.dumps(cache))  # noqa: S301
+        assert copy.get("k", lambda: 2) == 1
+
+
+def test_the_cache_that_keeps_nothing() -> None:
+    assert isinstance(NullCache(), CacheBase)
+    assert [NullCache().get("k", lambda: n) for n in (1, 2)] == [1, 2]  # noqa: B023
+    NullCache().cleanup()

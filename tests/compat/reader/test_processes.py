@@ -1,0 +1,194 @@
+"""``reader_pool_type='process'``: functions of the user's own in other processes."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.compat.readers import batch_reader, write_parquet
+
+from mdstorm import TransformSpec
+from mdstorm._transforms.function_pickles import pickle_function
+from mdstorm._transforms.process_transform import ProcessTransform
+from mdstorm._transforms.worker_pool import WorkerPool
+from mdstorm.errors import WorkerDiedError
+from mdstorm.predicates import in_lambda
+
+
+class MineError(Exception):
+    """An error with arguments of its own."""
+
+    def __init__(self, first: int, second: str) -> None:
+        super().__init__(first, second)
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    columns = {"id": range(20), "text": [str(i) for i in range(20)]}
+    return write_parquet(tmp_path_factory.mktemp("twenty"), columns, row_group_size=4)
+
+
+def processes(url: str, function: Any, fields: Any = (), **arguments: Any) -> Any:
+    spec = TransformSpec(function, list(fields))
+    arguments = {"workers_count": 1, **arguments}
+    return batch_reader(url, reader_pool_type="process", transform_spec=spec, **arguments)
+
+
+def test_functions_run_there_and_results_come_in_order(url: str) -> None:
+    def work(frame: pd.DataFrame) -> pd.DataFrame:
+        # A function without a name in any module, with one that it calls.
+        frame["pid"] = os.getpid()
+        frame["image"] = [np.full((2, 3), i) for i in frame["id"]]
+        return frame
+
+    fields = [("pid", np.int64, (), False), ("image", np.int64, (2, 3), False)]
+    predicate = in_lambda(["id"], lambda ids: ids % 2 == 0)
+    with processes(url, work, fields, predicate=predicate, workers_count=2) as reader:
+        batches = list(reader)
+    assert [i for batch in batches for i in batch.id] == list(range(0, 20, 2))
+    assert batches[0].text.tolist() == ["0", "2"]
+    assert batches[1].image[:, 1, 2].tolist() == [4, 6]
+    assert batches[0].image.flags.writeable
+    assert os.getpid() not in {pid for batch in batches for pid in batch.pid}
+    assert reader.diagnostics["items_produced"] == 5
+    assert reader.diagnostics["items_inprocess"] == 0
+
+
+def test_an_error_is_the_one_that_was_raised(url: str) -> None:
+    def fail(frame: pd.DataFrame) -> pd.DataFrame:
+        raise MineError(7, "seven")
+
+    with processes(url, fail) as reader, pytest.raises(MineError) as caught:
+        next(reader)
+    assert caught.value.args == (7, "seven")
+    assert "in fail" in str(caught.value.__cause__)  # where it came from
+
+
+def test_a_process_that_dies_is_an_error(url: str) -> None:
+    with (
+        processes(url, lambda frame: os._exit(3)) as reader,
+        pytest.raises(WorkerDiedError, match="ended with exit code 3"),
+    ):
+        next(reader)
+
+
+class TestWorkerPool:
+    """The pool below it."""
+
+    def test_errors_that_cannot_be_loaded_become_runtime_errors(self) -> None:
+        class OddError(Exception):
+            def __init__(self, first: int, *, second: int) -> None:
+                super().__init__(f"{first} and {second}")
+
+        def fail(argument: int) -> None:
+            raise OddError(1, second=argument)
+
+        pool = WorkerPool(pickle_function(fail), 1)
+        with pytest.raises(RuntimeError, match="OddError: 1 and 2"):
+            pool(2)
+        pool.close()
+
+    def test_one_process_after_another(self) -> None:
+        def work(argument: int) -> int:
+            return argument + 1 if argument >= 0 else os._exit(1)
+
+        pool = WorkerPool(pickle_function(work), 1)
+        with pytest.raises(WorkerDiedError):
+            pool(-1)
+        assert pool(1) == 2  # by another process, in the place of the one that died
+        (worker,) = pool._workers.alive
+        pool.close()
+        assert worker.process.returncode == -signal.SIGKILL
+        with pytest.raises(WorkerDiedError, match="ended by its stop"):
+            pool(1)
+
+    def test_closing_does_not_wait_for_a_function(self) -> None:
+        pool = WorkerPool(pickle_function(lambda pipe: os.read(os.pipe()[0], 1)), 1)
+        failures: list[Exception] = []
+
+        def call() -> None:
+            try:
+                pool(0)
+            except WorkerDiedError as error:
+                failures.append(error)
+
+        thread = threading.Thread(target=call)
+        thread.start()
+        while not pool._workers.alive:
+            pass
+        pool.close()
+        thread.join()
+        assert "ended by its stop" in str(failures[0])
+
+    def test_processes_end_when_nobody_has_the_pool(self) -> None:
+        pool = WorkerPool(pickle_function(abs), 1)
+        assert pool(-2) == 2
+        (worker,) = pool._workers.alive
+        del pool
+        assert worker.process.returncode is not None
+
+    def test_they_end_when_this_process_is_killed(self) -> None:
+        program = (
+            "import time\n"
+            "from mdstorm._transforms.worker_pool import WorkerPool\n"
+            "from mdstorm._transforms.function_pickles import pickle_function\n"
+            "work = lambda _: (print('begun', flush=True), time.sleep(1000))\n"
+            "WorkerPool(pickle_function(work), 1)(0)\n"
+        )
+        with subprocess.Popen(
+            [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
+        ) as parent:
+            assert parent.stdout is not None
+            assert parent.stdout.readline() == "begun\n"
+            parent.kill()
+            # The worker has the other end of the pipe, too.
+            assert parent.stdout.read() == ""
+
+    def test_a_fork_has_processes_of_its_own(self) -> None:
+        pool = WorkerPool(pickle_function(lambda _: os.getpid()), 1)
+        ours = pool(0)
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.write(write, str(pool(0)).encode())
+            pool.close()
+            os._exit(0)
+        os.close(write)
+        os.waitpid(child, 0)
+        with os.fdopen(read) as pipe:
+            assert int(pipe.read()) != ours
+        assert pool(0) == ours
+        pool.close()
+
+
+def test_a_transform_in_processes_pickles(url: str) -> None:
+    class Negated:
+        columns = ("x",)
+
+        def __call__(self, batch: Any) -> Any:
+            return {"x": -batch["x"]}
+
+    transform = ProcessTransform(Negated(), 1)
+    copy = pickle.loads(pickle.dumps(transform))  # noqa: S301
+    assert copy.columns == ("x",)
+    assert copy({"x": np.arange(2)})["x"].tolist() == [0, -1]
+    copy.close()
+
+
+def test_a_function_that_cannot_be_loaded_there(tmp_path: Path) -> None:
+    class Unloadable:
+        def __reduce__(self) -> Any:
+            return int, ("no number",)
+
+    pool = WorkerPool(pickle_function(Unloadable()), 1)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no number"):
+            pool(0)
+    pool.close()

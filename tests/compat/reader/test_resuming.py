@@ -1,0 +1,115 @@
+"""Readers that go on where another one stood."""
+
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.compat.readers import write_parquet
+
+from mdstorm import TransformSpec
+from mdstorm.errors import StateMismatchError
+from mdstorm.ngram import NGram
+from mdstorm.predicates import in_lambda
+from mdstorm.reader import make_batch_reader, make_reader
+
+pytestmark = pytest.mark.filterwarnings("ignore:Currently make_reader")
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_parquet(tmp_path_factory.mktemp("thirty"), {"id": range(30)}, row_group_size=7)
+
+
+def described(item: Any) -> Any:
+    if isinstance(item, dict):
+        return {offset: described(row) for offset, row in item.items()}
+    return np.asarray(item.id).tolist()
+
+
+WAYS: dict[str, Callable[[str], Any]] = {
+    "batches": lambda url: make_batch_reader(url, num_epochs=2, seed=3),
+    "rows": lambda url: make_reader(url, num_epochs=2, seed=3, shuffle_rows=True),
+    "rows of a predicate": lambda url: make_reader(
+        url, num_epochs=2, seed=3, predicate=in_lambda(["id"], lambda i: i % 3 == 0)
+    ),
+    "rows of a transform": lambda url: make_reader(
+        url, num_epochs=2, seed=3, transform_spec=TransformSpec(lambda row: {"id": -row["id"]})
+    ),
+    "n-grams": lambda url: make_reader(url, NGram({0: ["id"], 1: ["id"]}, 1, "id"), seed=3),
+    "elastic": lambda url: make_batch_reader(url, num_epochs=2, seed=3, order="elastic"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("taken", [1, 3, 5, 7, 8])
+def test_the_rest_is_what_would_have_come(url: str, way: str, taken: int) -> None:
+    with WAYS[way](url) as reader:
+        whole = [described(item) for item in reader]
+    with WAYS[way](url) as reader:
+        begun = [described(item) for item in islice(reader, taken)]
+        state = reader.state_dict()
+    with WAYS[way](url) as reader:
+        reader.load_state_dict(state)
+        assert begun + [described(item) for item in reader] == whole
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_state_from_before_the_beginning(url: str, way: str) -> None:
+    with WAYS[way](url) as reader:
+        state = reader.state_dict()
+        whole = [described(item) for item in reader]
+    with WAYS[way](url) as reader:
+        reader.load_state_dict(state)
+        assert [described(item) for item in reader] == whole
+
+
+def test_a_state_after_the_end_begins_the_next_pass(url: str) -> None:
+    with make_reader(url, seed=3, shuffle_rows=True) as reader:
+        first = [described(row) for row in reader]
+        state = reader.state_dict()
+        reader.reset()
+        second = [described(row) for row in reader]
+    with make_reader(url, seed=3, shuffle_rows=True) as reader:
+        reader.load_state_dict(state)
+        assert [described(row) for row in reader] == second != first
+
+
+def test_a_state_can_be_loaded_in_the_middle(url: str) -> None:
+    with make_batch_reader(url, seed=3) as reader:
+        state = reader.state_dict()
+        first = described(next(reader))
+        next(reader)
+        reader.load_state_dict(state)
+        assert described(next(reader)) == first
+
+
+def test_a_seed_of_the_system_is_in_the_state(url: str) -> None:
+    with make_batch_reader(url, shuffle_rows=True) as reader:
+        state = reader.state_dict()
+        expected = [described(item) for item in reader]
+    with make_batch_reader(url, shuffle_rows=True) as other:
+        other.load_state_dict(state)
+        assert [described(item) for item in other] == expected
+
+
+@pytest.mark.parametrize("items", [-1, "two", None])
+def test_a_damaged_state_is_refused(url: str, items: Any) -> None:
+    with make_reader(url, seed=3) as reader:
+        list(islice(reader, 2))
+        state = reader.state_dict()
+        state["mdstorm"]["items"] = items
+        with pytest.raises(StateMismatchError, match="'items' has to be an integer"):
+            reader.load_state_dict(state)
+
+
+def test_a_state_of_another_dataset_is_refused(url: str, tmp_path: Path) -> None:
+    other = write_parquet(tmp_path, {"id": range(30)}, row_group_size=8)
+    with (
+        make_batch_reader(other, seed=3) as reader,
+        make_batch_reader(url, seed=3) as here,
+        pytest.raises(StateMismatchError),
+    ):
+        here.load_state_dict(reader.state_dict())

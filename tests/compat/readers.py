@@ -1,0 +1,95 @@
+"""Readers for tests of loaders: ours over small Parquet files, and of another kind."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mdstorm.reader import make_batch_reader, make_reader
+
+#: In stored order.
+IN_ORDER = {"shuffle_row_groups": False}
+
+_MADE: list[Any] = []
+
+
+def write_parquet(directory: Path, columns: dict[str, Any], row_group_size: int = 4) -> str:
+    """Write a Parquet file and return the URL of its directory."""
+    directory.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns), directory / "part.parquet", row_group_size=row_group_size)
+    return f"file://{directory}"
+
+
+def batch_reader(url: str, **arguments: Any) -> Any:
+    _MADE.append(make_batch_reader(url, **{**IN_ORDER, **arguments}))
+    return _MADE[-1]
+
+
+def row_reader(url: str, **arguments: Any) -> Any:
+    with pytest.warns(UserWarning, match="reading only Petastorm datasets"):
+        _MADE.append(make_reader(url, **{**IN_ORDER, **arguments}))
+    return _MADE[-1]
+
+
+def stop_readers() -> None:
+    """End the threads of all readers: TensorFlow never lets go of a generator."""
+    while _MADE:
+        _MADE.pop().stop()
+
+
+class ItemReader:
+    """What loaders may ask of any reader, over items that are there already."""
+
+    ngram = None
+    num_epochs = 1
+
+    def __init__(self, items: Sequence[Any], *, batched: bool) -> None:
+        self.batched_output = batched
+        self.last_row_consumed = False
+        self.stopped = 0
+        self.joined = 0
+        self._items = items
+        self._rest = iter(items)
+
+    def __iter__(self) -> ItemReader:
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            return next(self._rest)
+        except StopIteration:
+            self.last_row_consumed = True
+            raise
+
+    def reset(self) -> None:
+        if not self.last_row_consumed:
+            raise NotImplementedError("resetting a reader while in the middle of iteration")
+        self._rest, self.last_row_consumed = iter(self._items), False
+
+    def stop(self) -> None:
+        self.stopped += 1
+
+    def join(self) -> None:
+        self.joined += 1
+
+
+def items(**columns: Sequence[Any]) -> list[Any]:
+    """Items of some columns: rows of values, or batches of arrays."""
+    type_ = namedtuple("item", list(columns))  # type: ignore[misc]
+    return [type_(*values) for values in zip(*columns.values(), strict=True)]
+
+
+def numbers(batches: Iterable[Any]) -> list[list[int]]:
+    """The column ``number`` of some batches of tensors."""
+    return [batch["number"].tolist() for batch in batches]
+
+
+def rows(batches: Iterable[Any]) -> list[int]:
+    """The column ``number`` of all rows."""
+    return [number for batch in numbers(batches) for number in batch]

@@ -1,0 +1,63 @@
+"""Pickles of schemas as old versions of Petastorm wrote them, instruction by instruction."""
+
+import pickle
+from typing import Any
+
+
+def protocol_0(*, root: str = "petastorm", restored: bool = False) -> bytes:
+    """Return a schema of two fields as Python 2 pickled it.
+
+    `root` is what Petastorm was called. With `restored` the fields are as in the datasets of 0.4.0
+    to 0.7.0, whose namedtuples Spark had pickled in its own way.
+    """
+    make = _restored_field if restored else _reconstructed_field
+    long_ = _reconstructed("pyspark.sql.types", "LongType")
+    scalar = _with_state(_reconstructed(f"{root}.codecs", "ScalarCodec"), ("_spark_type", long_))
+    image = _with_state(
+        _reconstructed(f"{root}.codecs", "CompressedImageCodec"),
+        ("_image_codec", "S'.png'\n"),
+        ("_quality", "I80\n"),
+    )
+    fields = {
+        "id": make(root, "S'id'\ncnumpy\nint64\n(t" + scalar + "I00\n"),
+        "im": make(root, "Vim\ncnumpy\nuint8\n(I32\nNI3\nt" + image + "I01\n"),
+    }
+    pairs = "".join(f"(lS'{name}'\na{field}aa" for name, field in fields.items())
+    ordered = f"ccollections\nOrderedDict\n((l{pairs}tR"
+    state = [("_name", "S'Old'\n"), ("_fields", ordered), *fields.items()]
+    text = _with_state(_reconstructed(f"{root}.unischema", "Unischema"), *state) + "."
+    return text.encode("ascii")
+
+
+def _reconstructed(module: str, name: str) -> str:
+    return f"ccopy_reg\n_reconstructor\n(c{module}\n{name}\nc__builtin__\nobject\nNtR"
+
+
+def _with_state(text: str, *state: tuple[str, str]) -> str:
+    return text + "(d" + "".join(f"S'{key}'\n{value}s" for key, value in state) + "b"
+
+
+def _reconstructed_field(root: str, values: str) -> str:
+    return (
+        f"ccopy_reg\n_reconstructor\n(c{root}.unischema\nUnischemaField\nc__builtin__\ntuple\n"
+        f"({values}ttR"
+    )
+
+
+def _restored_field(root: str, values: str) -> str:
+    names = "".join(f"S'{n}'\n" for n in ("name", "numpy_dtype", "shape", "codec", "nullable"))
+    return f"cpyspark.serializers\n_restore\n(S'UnischemaField'\n({names}t({values}ttR"
+
+
+class Calls:
+    """Pickles to a call of `function`."""
+
+    def __init__(self, function: Any, *arguments: Any) -> None:
+        self.call = (function, arguments)
+
+    def __reduce__(self) -> Any:
+        return self.call
+
+
+def calling(function: Any, *arguments: Any, protocol: int = 2) -> bytes:
+    return pickle.dumps(Calls(function, *arguments), protocol)

@@ -1,0 +1,247 @@
+"""Codecs: what they take, the bytes they make, and what comes back."""
+
+import io
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mdstorm.codecs import (
+    CompressedImageCodec,
+    CompressedNdarrayCodec,
+    DataframeColumnCodec,
+    NdarrayCodec,
+    ScalarCodec,
+)
+from mdstorm.errors import EncodingError, EncodingTypeError, InvalidArgumentError
+from mdstorm.unischema import UnischemaField
+
+types = pytest.importorskip("pyspark.sql.types")
+
+PIXELS = np.random.default_rng(0).integers(0, 255, (4, 5, 3), np.uint8)
+
+
+def field(dtype: Any, shape: tuple[int | None, ...], codec: Any) -> UnischemaField:
+    return UnischemaField("f", dtype, shape, codec)
+
+
+@pytest.mark.parametrize(
+    ("spark_type", "value", "encoded"),
+    [
+        (types.ByteType(), 1.9, 1),
+        (types.LongType(), np.float32(3.9), 3),
+        (types.LongType(), "3", 3),
+        (types.IntegerType(), np.array(3), 3),
+        (types.ShortType(), True, 1),
+        (types.FloatType(), 1, 1.0),
+        (types.DoubleType(), "2.5", 2.5),
+        (types.BooleanType(), np.bool_(True), True),
+        (types.StringType(), np.str_("b"), "b"),
+        (types.StringType, "class", "class"),
+        (types.DecimalType(10, 2), Decimal("1.5"), Decimal("1.5")),
+        (types.TimestampType(), datetime(2020, 1, 1), datetime(2020, 1, 1)),
+        (types.BinaryType(), b"ab", b"ab"),
+    ],
+)
+def test_scalars_become_what_spark_takes(spark_type: Any, value: Any, encoded: Any) -> None:
+    codec = ScalarCodec(spark_type)
+    found = codec.encode(field(np.int64, (), codec), value)
+    assert found == encoded
+    assert type(found) is type(encoded)
+    assert codec.spark_dtype() is spark_type
+
+
+@pytest.mark.parametrize(
+    ("spark_type", "value", "message", "error"),
+    [
+        (types.LongType(), [1], "Expected a scalar as a value for field 'f'", TypeError),
+        (types.LongType(), np.arange(2), "Expected a scalar as a value for field 'f'", TypeError),
+        (types.StringType(), b"x", "Expected a scalar as a value for field 'f'", TypeError),
+        (types.StringType(), 3, "Expected a string value for field f. Got type", ValueError),
+        (types.LongType(), None, "Field 'f' of Spark type LongType cannot hold None", TypeError),
+        (types.LongType(), "x", "Field 'f' of Spark type LongType cannot hold 'x'", ValueError),
+        (types.LongType(), np.inf, "Field 'f' of Spark type LongType cannot hold inf", ValueError),
+    ],
+)
+def test_other_scalars_are_refused(
+    spark_type: Any, value: Any, message: str, error: type[Exception]
+) -> None:
+    codec = ScalarCodec(spark_type)
+    with pytest.raises(EncodingError, match=message) as caught:
+        codec.encode(field(np.int64, (), codec), value)
+    assert isinstance(caught.value, error)
+    assert caught.value.column == "f"
+
+
+def test_a_scalar_has_no_shape() -> None:
+    with pytest.raises(InvalidArgumentError, match="must be an empty tuple"):
+        ScalarCodec(types.LongType()).encode(field(np.int64, (2,), None), 1)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "decoded"),
+    [
+        (np.int64, 3, np.int64(3)),
+        (np.dtype("int16"), 3, np.int16(3)),
+        (np.str_, "a", np.str_("a")),
+        (Decimal, "1.50", Decimal("1.50")),
+        (np.datetime64, datetime(2020, 1, 1, 3), np.datetime64("2020-01-01T03:00:00.000000")),
+    ],
+)
+def test_scalars_come_back_in_the_type_of_the_field(dtype: Any, value: Any, decoded: Any) -> None:
+    found = ScalarCodec(types.StringType()).decode(field(dtype, (), None), value)
+    assert found == decoded
+    assert type(found) is type(decoded)
+
+
+@pytest.mark.parametrize("codec", [NdarrayCodec(), CompressedNdarrayCodec()])
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(6, dtype=np.float32).reshape(2, 3),
+        np.asfortranarray(np.arange(6, dtype=np.int16).reshape(2, 3)),
+        np.zeros((2, 0), np.uint8),
+        np.array(5, np.int64),
+        np.array(["a", "äöü"]),
+        np.array([b"x", b"yz"]),
+        np.array(["2020-01-01"], "M8[D]"),
+        np.array([True, False]),
+        np.arange(3, dtype=">f4"),
+    ],
+)
+def test_arrays_come_back_as_they_were(codec: DataframeColumnCodec, array: Any) -> None:
+    free: tuple[int | None, ...] = tuple(None for _ in array.shape)
+    declared = field(array.dtype.type, free, codec)
+    encoded = codec.encode(declared, array)
+    assert type(encoded) is bytearray
+    found = codec.decode(declared, bytes(encoded))
+    np.testing.assert_array_equal(found, array)
+    assert found.dtype == array.dtype
+    assert found.flags.writeable
+
+
+def test_the_bytes_are_those_of_numpy() -> None:
+    array = np.arange(4, dtype=np.float64)
+    encoded = NdarrayCodec().encode(field(np.float64, (4,), None), array)
+    assert np.load(io.BytesIO(encoded)).tolist() == [0, 1, 2, 3]
+    zipped = CompressedNdarrayCodec().encode(field(np.float64, (4,), None), array)
+    assert zipped[:4] == b"PK\x03\x04"
+    assert np.load(io.BytesIO(zipped))["arr"].tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "codec", [NdarrayCodec(), CompressedNdarrayCodec(), CompressedImageCodec()]
+)
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.zeros((2, 3)), "Unexpected type of f feature. Expected .*float32.*. Got float64"),
+        (np.zeros((3, 3), np.float32), r"Unexpected dimensions of f feature. Expected \(2, None\)"),
+        (np.zeros(2, np.float32), r"Got \(2,\)"),
+        ([[1, 2]], "Unexpected type of f feature. Expected ndarray of .* Got <class 'list'>"),
+        (None, "Got <class 'NoneType'>"),
+    ],
+)
+def test_arrays_of_another_type_or_shape_are_refused(codec: Any, value: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        codec.encode(field(np.float32, (2, None), codec), value)
+
+
+def test_objects_are_never_pickled() -> None:
+    for codec in (NdarrayCodec(), CompressedNdarrayCodec()):
+        with pytest.raises(EncodingTypeError, match="which no reader loads"):
+            codec.encode(field(np.object_, (None,), codec), np.array([None, 1]))
+    file = io.BytesIO()
+    np.save(file, np.array([None]), allow_pickle=True)
+    with pytest.raises(ValueError, match="Object arrays cannot be loaded"):
+        NdarrayCodec().decode(field(np.object_, (None,), None), file.getvalue())
+
+
+@pytest.mark.parametrize(
+    "codec", [NdarrayCodec(), CompressedNdarrayCodec(), CompressedImageCodec()]
+)
+@pytest.mark.parametrize("data", [b"", b"garbage", b"PK\x03\x04", b"\x93NUMPY\x01\x00"])
+def test_other_bytes_are_refused(codec: Any, data: bytes) -> None:
+    with pytest.raises((ValueError, EOFError)):
+        codec.decode(field(np.uint8, (None,), codec), data)
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        PIXELS,
+        PIXELS[..., 0],
+        PIXELS[:, ::2],
+        PIXELS.astype(np.uint16) * 257,
+        PIXELS[..., 0].astype(np.uint16) * 200,
+        np.full((1, 1, 3), 65535, np.uint16),
+    ],
+)
+def test_png_images_come_back_as_they_were(image: Any) -> None:
+    codec = CompressedImageCodec("png")
+    free: tuple[int | None, ...] = tuple(None for _ in image.shape)
+    declared = field(image.dtype.type, free, codec)
+    encoded = codec.encode(declared, image)
+    assert encoded.startswith(b"\x89PNG")
+    found = codec.decode(declared, encoded)
+    np.testing.assert_array_equal(found, image)
+    assert found.dtype == image.dtype
+    assert found.flags.c_contiguous
+    assert found.flags.writeable
+
+
+@pytest.mark.parametrize("name", ["jpeg", "jpg"])
+def test_jpeg_images_come_back_nearly_as_they_were(name: str) -> None:
+    smooth = np.linspace(0, 250, 16 * 16).reshape(16, 16).astype(np.uint8)
+    image = np.stack([smooth, smooth[::-1], smooth.T], axis=-1)
+    codec = CompressedImageCodec(name, 95)
+    declared = field(np.uint8, (16, 16, 3), codec)
+    encoded = codec.encode(declared, image)
+    assert encoded.startswith(b"\xff\xd8")
+    assert np.abs(codec.decode(declared, encoded).astype(int) - image).mean() < 4
+    coarse = CompressedImageCodec(name, 5).encode(declared, image)
+    assert len(coarse) < len(encoded)
+
+
+@pytest.mark.parametrize(
+    ("image_codec", "image", "message"),
+    [
+        ("png", np.zeros((4, 5, 4), np.uint8), "Unexpected image dimensions. Supported dimensions"),
+        ("png", np.zeros((2,), np.uint8), "Unexpected image dimensions."),
+        ("png", np.zeros((2, 2), np.float32), "float32 .* cannot be written as png"),
+        ("jpeg", np.zeros((2, 2), np.uint16), "uint16 .* cannot be written as jpeg"),
+        ("nothing", np.zeros((2, 2), np.uint8), "cannot be written as nothing"),
+    ],
+)
+def test_what_is_no_image_is_refused(image_codec: str, image: Any, message: str) -> None:
+    codec = CompressedImageCodec(image_codec)
+    with pytest.raises(EncodingError, match=message):
+        codec.encode(field(image.dtype.type, image.shape, codec), image)
+
+
+def test_files_with_transparency_are_refused() -> None:
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.new("RGBA", (2, 2)).save(file, "PNG")
+    with pytest.raises(EncodingError, match="Unexpected image dimensions"):
+        CompressedImageCodec().decode(field(np.uint8, (2, 2, 3), None), file.getvalue())
+
+
+def test_codecs_show_themselves_as_petastorms_do() -> None:
+    assert str(ScalarCodec(types.DecimalType(10, 2))) == "ScalarCodec(DecimalType())"
+    assert str(ScalarCodec(types.LongType)) == "ScalarCodec(LongType())"
+    assert str(NdarrayCodec()) == "NdarrayCodec()"
+    assert str(CompressedNdarrayCodec()) == "CompressedNdarrayCodec()"
+    image = CompressedImageCodec("jpeg", 50)
+    assert str(image) == "CompressedImageCodec('jpeg', 50)"
+    assert (image.image_codec, image.quality) == ("jpeg", 50)
+    assert image.spark_dtype() == types.BinaryType()
+    assert NdarrayCodec().spark_dtype() == types.BinaryType()
+
+
+def test_codecs_of_a_users_own_derive_from_the_base() -> None:
+    with pytest.raises(TypeError, match="abstract"):
+        DataframeColumnCodec()  # type: ignore[abstract]

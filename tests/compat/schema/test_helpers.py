@@ -1,0 +1,143 @@
+"""The helpers around schemas: rows decoded one by one, random rows, processes, file systems."""
+
+import os
+import pickle
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+import numpy as np
+import pytest
+from tests.compat.schema.schemas import EVERYTHING
+
+from mdstorm.codecs import NdarrayCodec
+from mdstorm.errors import DecodeFieldError, InvalidArgumentError, UnsupportedURLError
+from mdstorm.fs_utils import (
+    FilesystemResolver,
+    get_dataset_path,
+    get_filesystem_and_path_or_paths,
+    normalize_dir_url,
+)
+from mdstorm.generator import generate_datapoint
+from mdstorm.unischema import Unischema, UnischemaField, dict_to_spark_row
+from mdstorm.utils import decode_row, run_in_subprocess
+
+SCHEMA = Unischema(
+    "S",
+    [
+        UnischemaField("id", np.int16, ()),
+        UnischemaField("vec", np.float32, (2,), NdarrayCodec(), True),
+        UnischemaField("list", np.int32, (None,), None, True),
+        UnischemaField("price", Decimal, (), None, True),
+        UnischemaField("python", int, (), None, True),
+    ],
+)
+
+
+def test_rows_are_decoded() -> None:
+    vec = np.array([1, 2], np.float32)
+    stored = {
+        "id": 5,
+        "vec": NdarrayCodec().encode(SCHEMA.vec, vec),
+        "list": [1, 2],
+        "price": "1.50",
+        "python": 3,
+        "other": 4,
+    }
+    row = decode_row(stored, SCHEMA)
+    assert list(row) == ["id", "vec", "list", "price", "python"]
+    assert (row["id"], type(row["id"])) == (5, np.int16)
+    assert row["vec"].tolist() == [1, 2]
+    assert (row["list"].tolist(), row["list"].dtype) == ([1, 2], np.int32)
+    assert (row["price"], row["python"]) == (Decimal("1.50"), 3)
+    assert decode_row({"vec": None, "id": None}, SCHEMA) == {"vec": None, "id": None}
+
+
+@pytest.mark.parametrize("row", [{"vec": b"xx"}, {"id": "zz"}, {"price": "zz"}])
+def test_values_that_cannot_be_decoded_are_named(row: dict[str, Any]) -> None:
+    (name,) = row
+    with pytest.raises(DecodeFieldError, match=f'Decoding field "{name}" failed') as caught:
+        decode_row(row, SCHEMA)
+    assert isinstance(caught.value, RuntimeError)
+
+
+def test_random_rows_fit_their_schema() -> None:
+    pytest.importorskip("pyspark")
+    schema = EVERYTHING.create_schema_view(["id", "name", "price", "flag", "vec", "mat", "png"])
+    for _ in range(20):
+        row = generate_datapoint(schema)
+        dict_to_spark_row(schema, row)
+    assert row["vec"].shape == (3,)
+    assert row["mat"].shape[0] == row["png"].shape[0]
+    assert isinstance(row["price"], Decimal)
+    assert type(row["id"]) is np.int64
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.uint64, np.bytes_, np.datetime64, np.bool_])
+def test_random_values_have_the_type_of_their_field(dtype: Any) -> None:
+    schema = Unischema("S", [UnischemaField("a", dtype, ()), UnischemaField("b", dtype, (2, 3))])
+    row = generate_datapoint(schema)
+    assert type(row["a"]) is dtype
+    assert row["b"].dtype.type is dtype
+    assert row["b"].shape == (2, 3)
+
+
+def test_random_decimals_have_a_shape() -> None:
+    schema = Unischema("S", [UnischemaField("a", Decimal, (2, 2))])
+    assert generate_datapoint(schema)["a"].shape == (2, 2)
+
+
+def test_there_are_no_random_objects() -> None:
+    with pytest.raises(InvalidArgumentError, match="field 'a' is of object"):
+        generate_datapoint(Unischema("S", [UnischemaField("a", np.object_, ())]))
+
+
+def test_functions_run_in_a_process_of_their_own() -> None:
+    assert run_in_subprocess(os.getpid) != os.getpid()
+    with pytest.raises(ZeroDivisionError):
+        run_in_subprocess(divmod, 1, 0)
+
+
+def test_directories_lose_their_slashes() -> None:
+    assert normalize_dir_url("file:///a/b//") == "file:///a/b"
+    with pytest.raises(InvalidArgumentError, match="directory url must be a string"):
+        normalize_dir_url(None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("file:///a/b", "/a/b"),
+        ("hdfs://namenode:8020/a", "/a"),
+        ("s3://bucket/a/b", "bucket/a/b"),
+        ("gs://bucket/a", "bucket/a"),
+    ],
+)
+def test_paths_of_object_stores_begin_with_the_bucket(url: str, path: str) -> None:
+    assert get_dataset_path(urlparse(url)) == path
+
+
+def test_file_systems_are_found(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("content")
+    resolver = FilesystemResolver(f"file://{tmp_path}/", hdfs_driver="libhdfs")
+    assert resolver.get_dataset_path() == str(tmp_path)
+    assert resolver.parsed_dataset_url().scheme == "file"
+    assert resolver.filesystem().cat_file(f"{tmp_path}/a") == b"content"
+    made = pickle.loads(pickle.dumps(resolver.filesystem_factory()))()  # noqa: S301  # our own
+    assert made.exists(f"{tmp_path}/a")
+    fs, path = get_filesystem_and_path_or_paths(f"file://{tmp_path}")
+    assert (fs.exists(path), path) == (True, str(tmp_path))
+    _, paths = get_filesystem_and_path_or_paths(["file:///a", "file:///b"])
+    assert paths == ["/a", "/b"]
+    own = object()
+    assert get_filesystem_and_path_or_paths("file:///a", filesystem=own) == (own, "/a")
+
+
+def test_urls_that_name_no_storage_are_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="scheme-less"):
+        FilesystemResolver("/a/b")
+    with pytest.raises(InvalidArgumentError, match="same scheme and netloc"):
+        get_filesystem_and_path_or_paths(["file:///a", "s3://b/c"])
+    with pytest.raises(UnsupportedURLError):
+        FilesystemResolver("zzz://a/b")

@@ -1,0 +1,159 @@
+"""Columns of NumPy's own files, decoded together: equal to what NumPy reads one by one."""
+
+import io
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from mdstorm._datasets.npy_arrays import decode_npy
+from mdstorm._datasets.npz_arrays import inflate_npz
+
+DTYPES = ["int8", "uint16", "int64", "float16", "float32", ">f8", "bool", "<U3", "S2", "M8[s]"]
+
+
+def npy(array: Any) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def npz(array: Any, save: Any = np.savez_compressed) -> bytes:
+    file = io.BytesIO()
+    save(file, arr=array)
+    return file.getvalue()
+
+
+def column(arrays: list[Any], encode: Any = npy) -> pa.Array:
+    return pa.array([None if a is None else encode(a) for a in arrays], pa.binary())
+
+
+def rows(found: Any) -> list[Any]:
+    """Return what was decoded, one array or None per row."""
+    if isinstance(found, np.ndarray):
+        return list(found)
+    dtype = found.type.value_type.to_pandas_dtype()
+    return [None if row is None else np.array(row, dtype) for row in found.to_pylist()]
+
+
+def assert_equal(found: Any, arrays: list[Any], dtype: Any) -> None:
+    assert len(found) == len(arrays)
+    for one, other in zip(rows(found), arrays, strict=True):
+        if other is None:
+            assert one is None
+        else:
+            np.testing.assert_array_equal(one, other)
+            assert one.shape == other.shape
+            if dtype.kind in "biuf":
+                assert one.dtype == dtype.newbyteorder("=")
+
+
+@st.composite
+def columns(draw: st.DrawFn) -> tuple[list[Any], Any, tuple[int | None, ...]]:
+    """Draw arrays of one dtype, of free and fixed dimensions, some null, some in Fortran order."""
+    dtype = np.dtype(draw(st.sampled_from(DTYPES)))
+    shape = tuple(draw(st.lists(st.none() | st.integers(0, 4), max_size=3)))
+    rows: list[Any] = []
+    for _ in range(draw(st.integers(0, 6))):
+        size = tuple(draw(st.integers(0, 4)) if n is None else n for n in shape)
+        array = draw(
+            hnp.arrays(dtype, size, elements={"allow_nan": False} if dtype.kind == "f" else None)
+        )
+        if draw(st.booleans()):
+            array = np.array(array, order="F")
+        rows.append(array if draw(st.integers(0, 5)) else None)
+    return rows, dtype, shape
+
+
+@settings(deadline=None, max_examples=150)
+@given(columns(), st.booleans(), st.sampled_from([npy, npz]))
+def test_all_rows_are_those_that_numpy_reads(
+    drawn: tuple[list[Any], Any, tuple[int | None, ...]], has_nulls: bool, encode: Any
+) -> None:
+    arrays, dtype, shape = drawn
+    values = column(arrays, encode)
+    if encode is npz:
+        values = inflate_npz(values)
+    found = decode_npy(values, dtype.newbyteorder("="), shape, has_nulls=has_nulls)
+    assert_equal(found, arrays, dtype)
+    sliced = decode_npy(values[1:3], dtype.newbyteorder("="), shape)
+    assert_equal(sliced, arrays[1:3], dtype)
+
+
+def test_arrays_of_one_shape_are_one_array() -> None:
+    arrays = [np.full((2, 3), i, np.float32) for i in range(5)]
+    found = decode_npy(column(arrays), np.dtype("f4"), (2, 3))
+    assert isinstance(found, np.ndarray)
+    assert found.shape == (5, 2, 3)
+    assert found.flags.writeable
+    assert found.flags.c_contiguous
+
+
+def test_arrays_of_one_free_dimension_are_lists() -> None:
+    for arrays in ([np.arange(3), np.arange(0)], [np.arange(2), np.arange(2)], []):
+        found = decode_npy(column(arrays), np.dtype("i8"), (None,))
+        assert isinstance(found, pa.ListArray)
+        assert found.to_pylist() == [array.tolist() for array in arrays]
+    found = decode_npy(column([np.arange(2)]), np.dtype("i8"), (2,), has_nulls=True)
+    assert found.to_pylist() == [[0, 1]]
+
+
+def test_headers_of_any_length_and_version_are_read() -> None:
+    file = io.BytesIO()
+    np.lib.format.write_array(file, np.arange(3), version=(2, 0))
+    long_header = npy(np.arange(3)).replace(b"'shape': (3,), }", b"'shape': ( 3,)} ")
+    values = pa.array([file.getvalue(), npy(np.arange(3)), long_header], pa.binary())
+    found = decode_npy(values, np.dtype("i8"), (3,))
+    assert np.array_equal(found, [[0, 1, 2]] * 3)
+
+
+GOOD = npy(np.arange(3, dtype=np.int32))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (b"", "too short"),
+        (b"garbage garbage", "no array that numpy.save wrote"),
+        (GOOD[:-1], "another size than its header says"),
+        (GOOD + b"x", "another size than its header says"),
+        (GOOD[:50], "ends before its array does"),
+        (GOOD[:6] + b"\x09" + GOOD[7:], "unknown version"),
+        (npy(np.arange(3.0)), "an array of float64, and the schema says int32"),
+        (npy(np.zeros((3, 1), np.int32)), r"shape \(3, 1\), and the schema says \(3,\)"),
+        (npy(np.zeros(4, np.int32)), r"shape \(4,\), and the schema says \(3,\)"),
+        (GOOD.replace(b"<i4", b"|O'"), "header cannot be parsed"),
+    ],
+)
+def test_other_values_are_refused(value: bytes, message: str) -> None:
+    for values in ([value], [value, GOOD], [GOOD, None, value]):
+        with pytest.raises(ValueError, match=message):
+            decode_npy(pa.array(values, pa.binary()), np.dtype("i4"), (3,))
+
+
+def test_objects_are_refused() -> None:
+    value = npy(np.array([None, 1]))
+    with pytest.raises(ValueError, match="Object arrays cannot be loaded"):
+        decode_npy(pa.array([value]), np.dtype("O"), (2,))
+
+
+def test_archives_of_other_kinds_are_inflated() -> None:
+    array = np.arange(5)
+    assert inflate_npz(pa.array([npz(array, np.savez), None])).to_pylist() == [npy(array), None]
+
+
+@pytest.mark.parametrize("value", [b"", b"PK\x03\x04", GOOD, npz(np.arange(3))[:60]])
+def test_other_archives_are_refused(value: bytes) -> None:
+    with pytest.raises(ValueError, match="no compressed array"):
+        inflate_npz(pa.array([value]))
+
+
+def test_damage_in_an_archive_is_noticed() -> None:
+    value = bytearray(npz(np.arange(300)))
+    value[120] ^= 0xFF
+    with pytest.raises(ValueError, match="no compressed array"):
+        inflate_npz(pa.array([bytes(value)]))

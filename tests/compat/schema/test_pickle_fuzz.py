@@ -1,0 +1,101 @@
+"""Whatever the bytes are, reading a pickle gives a schema or one kind of error, nothing else."""
+
+import pickle
+import pickletools
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.compat.schema.pickles import protocol_0
+from tests.compat.schema.schemas import EVERYTHING
+
+from mdstorm._pickles.nodes import Call, Global, Mapping, Sequence
+from mdstorm._pickles.reader import read_pickle
+from mdstorm._pickles.restricted_unpickler import load_indexes, load_unischema
+from mdstorm._pickles.schema_pickle import dump_unischema
+from mdstorm.errors import UnsafePickleError
+from mdstorm.unischema import Unischema
+
+METADATA = pq.read_metadata(
+    Path(__file__).parents[1] / "etl" / "golden" / "codecs" / "_common_metadata"
+).metadata
+REAL = [
+    METADATA[b"dataset-toolkit.unischema.v1"],
+    METADATA[b"dataset-toolkit.rowgroups_index.v1"],
+    protocol_0(),
+    protocol_0(restored=True),
+    dump_unischema(EVERYTHING),
+]
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner) | st.lists(inner).map(tuple),
+    max_leaves=20,
+)
+
+
+def load(data: bytes) -> None:
+    for function in (load_unischema, load_indexes):
+        try:
+            found = function(data)
+        except UnsafePickleError:
+            continue
+        assert isinstance(found, (Unischema, dict))
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.binary(max_size=200))
+def test_any_bytes_are_refused_or_read(data: bytes) -> None:
+    load(data)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.sampled_from(REAL), st.integers(0), st.binary(min_size=1, max_size=3))
+def test_damaged_pickles_are_refused_or_read(data: bytes, at: int, bytes_: bytes) -> None:
+    at %= len(data)
+    load(data[:at] + bytes_ + data[at + len(bytes_) :])
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.lists(
+        st.sampled_from([op.code.encode("latin-1") for op in pickletools.opcodes])
+        | st.sampled_from(
+            [b"\x01", b"\x02\x00", b"cnumpy\ndtype\n", b"X\x01\x00\x00\x00a", b"I1\n"]
+        ),
+        max_size=40,
+    )
+)
+def test_any_instructions_are_refused_or_read(instructions: list[bytes]) -> None:
+    load(b"".join([*instructions, b"."]))
+
+
+@settings(deadline=None)
+@given(PLAIN, st.integers(0, pickle.HIGHEST_PROTOCOL))
+def test_plain_values_are_read_as_they_are(value: Any, protocol: int) -> None:
+    found = read_pickle(pickle.dumps(value, protocol), lambda name: False)
+    assert plain(found) == value
+
+
+def plain(node: Any) -> Any:
+    if isinstance(node, Sequence):
+        return [plain(item) for item in node.items]
+    if isinstance(node, Mapping):
+        return {plain(key): plain(value) for key, value in node.items}
+    return tuple(map(plain, node)) if isinstance(node, tuple) else node
+
+
+def test_names_and_calls_are_noted_and_not_done() -> None:
+    node = read_pickle(b"cos\nsystem\n(S'true'\ntR}S'a'\nI1\nsb.", lambda name: True)
+    assert isinstance(node, Call)
+    assert node.function == Global("os", "system")
+    assert node.arguments == ("true",)
+    assert node.state.items == [("a", 1)]
+
+
+def test_large_pickles_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mdstorm._pickles.reader._MAX_BYTES", 10)
+    with pytest.raises(UnsafePickleError, match="of 11 bytes is not loaded"):
+        read_pickle(b"N" * 11, lambda name: True)

@@ -1,0 +1,324 @@
+"""Schemas and indexes in Petastorm's pickles: all its forms are read, nothing else is done."""
+
+import os
+import pickle
+import struct
+import subprocess
+import sys
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from tests.compat.schema.pickles import Calls, calling, protocol_0
+from tests.compat.schema.schemas import EVERYTHING
+
+from mdstorm import codecs, unischema
+from mdstorm._pickles.restricted_unpickler import load_indexes, load_unischema
+from mdstorm._pickles.schema_pickle import dump_unischema
+from mdstorm.errors import PetastormMetadataError, UnsafePickleError
+from mdstorm.unischema import Unischema, UnischemaField
+
+GOLDEN = Path(__file__).parents[1] / "etl" / "golden"
+TYPES = pytest.importorskip("pyspark.sql.types")
+
+
+def real_metadata(name: str = "codecs") -> dict[bytes, bytes]:
+    return dict(pq.read_metadata(GOLDEN / name / "_common_metadata").metadata)
+
+
+def test_a_schema_of_petastorm_itself_is_read() -> None:
+    schema = load_unischema(real_metadata()[b"dataset-toolkit.unischema.v1"])
+    assert schema._name == "Codecs"
+    assert schema.fields["vec"] == UnischemaField("vec", np.float32, (3,))
+    assert schema.fields["price"].numpy_dtype is Decimal
+    assert schema.fields["name"].nullable
+    assert not schema.fields["id"].nullable
+    assert str(schema.fields["jpeg"].codec) == "CompressedImageCodec('jpeg', 90)"
+    assert schema.fields["plain"].codec is None
+    assert schema.as_spark_schema()["price"].dataType == TYPES.DecimalType(10, 2)
+
+
+def test_indexes_of_petastorm_itself_are_read() -> None:
+    indexes = load_indexes(real_metadata()[b"dataset-toolkit.rowgroups_index.v1"])
+    assert set(indexes) == {"by_id", "by_name", "with_mat"}
+    by_id = indexes["by_id"]
+    assert (by_id.kind, by_id.column_name) == ("SingleFieldIndexer", "id")
+    assert by_id.row_groups == {np.int64(i): {i // 6} for i in range(12)}
+    assert isinstance(indexes["by_name"].row_groups, dict)
+    assert indexes["by_name"].row_groups["näme 3"] == {0}
+    assert indexes["with_mat"].row_groups == {0, 1}
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_every_protocol_is_read(protocol: int) -> None:
+    types = {"id": TYPES.LongType(), "name": TYPES.StringType(), "at": TYPES.TimestampType()}
+    types["price"] = TYPES.DecimalType(10, 2)
+    fields = [
+        f._replace(codec=codecs.ScalarCodec(types[name])) if name in types else f
+        for name, f in EVERYTHING.fields.items()
+    ]
+    found = load_unischema(pickle.dumps(Unischema("Everything", fields), protocol))
+    assert str(found) == str(EVERYTHING)
+    assert list(found.fields.values()) == list(EVERYTHING.fields.values())
+
+
+@pytest.mark.parametrize("restored", [False, True])
+@pytest.mark.parametrize(
+    "root", ["petastorm", "av.experimental.deepdrive.dataset_toolkit", "av.ml.dataset_toolkit"]
+)
+def test_schemas_of_python_2_and_of_older_names_are_read(root: str, restored: bool) -> None:
+    schema = load_unischema(protocol_0(root=root, restored=restored))
+    assert str(schema) == (
+        "Unischema(Old, [\n"
+        "  UnischemaField('id', int64, (), ScalarCodec(LongType()), False),\n"
+        "  UnischemaField('im', uint8, (32, None, 3), CompressedImageCodec('png', 80), True),\n"
+        "])"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "type_"),
+    [
+        ("string_", np.bytes_),
+        ("unicode_", np.str_),
+        ("bool8", np.bool_),
+        ("float_", np.float64),
+        ("bool_", np.bool_),
+    ],
+)
+def test_types_that_numpy_no_longer_has_are_known(name: str, type_: type) -> None:
+    data = protocol_0().replace(b"cnumpy\nint64\n", f"cnumpy\n{name}\n".encode())
+    assert load_unischema(data).fields["id"].numpy_dtype is type_
+
+
+def test_arrays_of_spark_are_types_of_scalars() -> None:
+    codec = codecs.ScalarCodec(TYPES.ArrayType(TYPES.LongType(), False))
+    schema = Unischema("A", [UnischemaField("a", np.int64, (), codec)])
+    found = load_unischema(pickle.dumps(schema)).fields["a"].codec.spark_dtype()
+    assert found == TYPES.ArrayType(TYPES.LongType(), False)
+
+
+def test_what_we_write_is_read_again() -> None:
+    assert str(load_unischema(dump_unischema(EVERYTHING))) == str(EVERYTHING)
+
+
+def test_our_pickle_is_one_that_python_reads() -> None:
+    data = dump_unischema(EVERYTHING).replace(b"petastorm.", b"mdstorm.")
+    found = pickle.loads(data)  # noqa: S301  # our own, with our own classes
+    assert isinstance(found, Unischema)
+    assert found.fields == EVERYTHING.fields
+    assert found.price == found.fields["price"]
+    assert found.price.codec.spark_dtype() == TYPES.DecimalType(10, 2)
+
+
+# What a hostile pickle might try: none of it happens, and the error says so.
+
+HOSTILE: dict[str, Any] = {
+    "a command": lambda: calling(os.system, "touch hacked"),
+    "a command of protocol 0": lambda: calling(os.system, "touch hacked", protocol=0),
+    "a command of protocol 4": lambda: calling(os.system, "touch hacked", protocol=4),
+    "eval": lambda: calling(eval, "open('hacked', 'w')"),
+    "exec": lambda: calling(exec, "open('hacked', 'w')"),
+    "a process": lambda: calling(subprocess.Popen, ["touch", "hacked"]),
+    "getattr": lambda: calling(getattr, Calls(__import__, "os"), "system"),
+    "an import": lambda: calling(__import__, "os"),
+    "a chain of names": lambda: b"\x80\x04\x8c\x05numpy\x8c\x10core.numeric.load\x93.",
+    "numpy.load": lambda: calling(np.load, "hacked"),
+    "numpy's tests": lambda: b"cnumpy.testing\nassert_equal\n(I1\nI1\ntR.",
+    "numpy.fromfile": lambda: calling(np.fromfile, "hacked"),
+    "a module of ours": lambda: b"cmdstorm.utils\nrun_in_subprocess\n(I1\ntR.",
+    "a module of Petastorm": lambda: b"cpetastorm.utils\nrun_in_subprocess\n(I1\ntR.",
+    "pickle itself": lambda: calling(pickle.loads, b"N."),
+    "a builtin as a codec": lambda: protocol_0().replace(b"LongType", b"_parse_datatype_string"),
+    "an old instance": lambda: b"(S'touch hacked'\nios\nsystem\n.",
+    "an extension": lambda: b"\x82\x01.",
+    "a persistent object": lambda: b"Phacked\n.",
+    "a call with keywords": lambda: b"\x80\x04cbuiltins\nset\n)}\x92.",
+    "a name off the stack": lambda: b"\x80\x04I1\nI2\n\x93.",
+}
+
+
+@pytest.mark.parametrize("load", [load_unischema, load_indexes])
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_pickles_run_nothing(
+    name: str, load: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = HOSTILE[name]()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UnsafePickleError) as caught:
+        load(data)
+    assert isinstance(caught.value, (pickle.UnpicklingError, PetastormMetadataError))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_forbidden_is_named() -> None:
+    with pytest.raises(UnsafePickleError, match=r"global '(posix|nt)\.system' is forbidden"):
+        load_unischema(calling(os.system, "true"))
+
+
+@pytest.mark.parametrize("place", ["codec", "shape", "numpy_dtype", "name", "_name", "_fields"])
+def test_calls_are_refused_wherever_they_are_nested(place: str, tmp_path: Path) -> None:
+    trap = Calls(os.mkdir, str(tmp_path / "hacked"))
+    values = {"name": "a", "numpy_dtype": np.int64, "shape": (), "codec": None, "nullable": False}
+    if place in values:
+        values[place] = (trap,) if place == "shape" else trap
+    field = tuple.__new__(UnischemaField, values.values())
+    schema = Unischema.__new__(Unischema)
+    schema.__dict__.update({"_name": "x", "_fields": OrderedDict(a=field)})
+    if place.startswith("_"):
+        schema.__dict__[place] = trap
+    with pytest.raises(UnsafePickleError):
+        load_unischema(pickle.dumps(schema))
+    assert not (tmp_path / "hacked").exists()
+
+
+def test_allowed_names_in_places_where_they_do_not_belong_are_refused() -> None:
+    for wrong in (OrderedDict(), set(), [1], (1,), Decimal(1), None, 3, "text", b"bytes"):
+        with pytest.raises(UnsafePickleError):
+            load_unischema(pickle.dumps(wrong, 2))
+    for class_ in (codecs.NdarrayCodec, unischema.Unischema, UnischemaField, np.dtype):
+        with pytest.raises(UnsafePickleError):
+            load_unischema(pickle.dumps(class_))
+    with pytest.raises(UnsafePickleError):
+        load_indexes(pickle.dumps({"a": codecs.NdarrayCodec()}))
+
+
+@pytest.fixture
+def index_pickle(monkeypatch: pytest.MonkeyPatch) -> Callable[..., bytes]:
+    """The function that pickles an index of some content as Petastorm does."""
+    module = ModuleType("petastorm.etl.rowgroup_indexers")
+    class_ = type("SingleFieldIndexer", (), {"__module__": module.__name__})
+    vars(module)["SingleFieldIndexer"] = class_
+
+    def dumped(content: Any, protocol: int = 4) -> bytes:
+        indexer = class_()
+        vars(indexer).update(_index_name="i", _column_name="f", _index_data=content)
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, "petastorm", ModuleType("petastorm"))
+            patch.setitem(sys.modules, module.__name__, module)
+            return pickle.dumps({"i": indexer}, protocol)
+
+    return dumped
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        np.int64(-3),
+        np.uint8(200),
+        np.float32(0.5),
+        np.bool_(True),
+        np.str_("ä"),
+        np.bytes_(b"x\0y"),
+        np.datetime64("2020-01-02", "D"),
+        np.datetime64("2020-01-02T03:04:05", "us"),
+        np.dtype(">i4").type(7),
+        "text",
+        b"bytes",
+        5,
+        2.5,
+        None,
+        Decimal("1.50"),
+    ],
+)
+@pytest.mark.parametrize("protocol", [3, 4, 5])
+def test_scalars_are_keys_of_indexes(
+    key: Any, protocol: int, index_pickle: Callable[..., bytes]
+) -> None:
+    data = index_pickle(defaultdict(set, {key: {0, 5}}), protocol)
+    row_groups = load_indexes(data)["i"].row_groups
+    assert isinstance(row_groups, dict)
+    assert row_groups == {key: {0, 5}}
+    assert type(next(iter(row_groups))) is type(key)
+
+
+@pytest.mark.parametrize(
+    "key", [np.longdouble(1), np.complex64(1j), (1, 2), frozenset({1}), np.timedelta64(1, "s")]
+)
+def test_other_values_are_no_keys_of_indexes(key: Any, index_pickle: Callable[..., bytes]) -> None:
+    with pytest.raises(UnsafePickleError):
+        load_indexes(index_pickle({key: {0}}))
+
+
+def test_numbers_of_row_groups_are_integers(index_pickle: Callable[..., bytes]) -> None:
+    for groups in ({"a"}, {True}, {1.5}, "abc"):
+        with pytest.raises(UnsafePickleError):
+            load_indexes(index_pickle({"x": groups}))
+
+
+# Bombs: nothing grows beyond the pickle itself, or takes long.
+
+
+def test_deep_nesting_neither_crashes_nor_takes_long() -> None:
+    for data in (
+        b"(" * 20_000 + b"t" * 20_000 + b".",
+        b"]" + b"]a" * 20_000 + b".",
+        b"N" + b"\x85" * 20_000 + b".",
+        b"}N" + b"\x85" * 20_000 + b"Ns.",
+    ):
+        with pytest.raises(UnsafePickleError):
+            load_unischema(data)
+
+
+def test_tuples_that_share_their_parts_are_not_followed() -> None:
+    doubled = b"N" + b"2\x86" * 100
+    for data in (doubled + b".", b"}" + doubled + b"Ns.", b"\x8f(" + doubled + b"\x90."):
+        with pytest.raises(UnsafePickleError):
+            load_indexes(data)
+
+
+def test_row_groups_that_values_share_are_not_copied_for_each(
+    index_pickle: Callable[..., bytes],
+) -> None:
+    shared = set(range(300))
+    with pytest.raises(UnsafePickleError, match="values share their row groups"):
+        load_indexes(index_pickle(dict.fromkeys(range(300), shared), 4))
+    apart = index_pickle({value: set(range(300)) for value in range(300)}, 4)
+    assert load_indexes(apart)["i"].row_groups == dict.fromkeys(range(300), shared)
+
+
+def test_numbers_in_the_memo_and_stated_lengths_take_no_memory() -> None:
+    for data in (
+        b"Nr\xff\xff\xff\xff.",
+        b"X\xff\xff\xff\x7f.",
+        b"\x8d" + struct.pack("<Q", 1 << 60) + b".",
+        b"\x8b\xff\xff\xff\x7f.",
+        b"\x80\x04\x95" + struct.pack("<Q", 1 << 60) + b"N.",
+        b"I" + b"9" * 100_000 + b"\n.",
+    ):
+        with pytest.raises(UnsafePickleError):
+            load_unischema(data)
+
+
+def test_an_array_of_spark_in_itself_is_refused() -> None:
+    array = TYPES.ArrayType(TYPES.LongType())
+    array.elementType = array
+    schema = Unischema("A", [UnischemaField("a", np.int64, (), codecs.ScalarCodec(array))])
+    with pytest.raises(UnsafePickleError):
+        load_unischema(pickle.dumps(schema))
+
+
+@pytest.mark.parametrize("length", [0, 1, 10, 100, 500])
+def test_truncated_pickles_are_refused(length: int) -> None:
+    data = real_metadata()[b"dataset-toolkit.unischema.v1"]
+    with pytest.raises(UnsafePickleError):
+        load_unischema(data[:length])
+
+
+def test_loading_imports_neither_petastorm_nor_spark(tmp_path: Path) -> None:
+    (tmp_path / "schema").write_bytes(protocol_0())
+    program = (
+        "import sys, pathlib\n"
+        "from mdstorm._pickles.restricted_unpickler import load_unischema\n"
+        "schema = load_unischema(pathlib.Path(sys.argv[1]).read_bytes())\n"
+        "assert len(schema.fields) == 2, schema\n"
+        "loaded = {name.partition('.')[0] for name in sys.modules}\n"
+        "assert not loaded & {'pyspark', 'petastorm', 'torch', 'tensorflow', 'pandas'}, loaded\n"
+    )
+    subprocess.run([sys.executable, "-c", program, tmp_path / "schema"], check=True)

@@ -1,0 +1,49 @@
+"""Small Parquet datasets, and batches as readers have them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mdstorm_backend.batch import Batch
+from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.read.source import SampleSource
+from mdstorm_backend.schema import Schema
+
+
+def write(
+    directory: str | Path, table: pa.Table, *, rows: int | None = None, by: Sequence[str] = ()
+) -> ParquetDataset:
+    """Write row groups of `rows` rows, into directories of the columns `by`."""
+    if by:
+        pq.write_to_dataset(table, str(directory), partition_cols=list(by))
+    else:
+        Path(directory).mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, f"{directory}/part.parquet", row_group_size=rows or len(table) or 1)
+    return open_parquet(str(directory))
+
+
+def read_all(source: SampleSource) -> list[Batch]:
+    """Return all shards of a source."""
+    return [
+        source.shard(number).read(np.arange(size), source.schema.names)
+        for number, size in enumerate(source.shard_sizes)
+    ]
+
+
+def batch_of(table: pa.Table) -> tuple[Batch, Schema]:
+    """Return a table as a reader has it before any transform."""
+    with tempfile.TemporaryDirectory() as directory:
+        dataset = write(directory, table)
+        return read_all(dataset)[0], dataset.schema
+
+
+def column(source: SampleSource, name: str) -> list[Any]:
+    """Return the values of a column without nulls, of all shards."""
+    return [value for batch in read_all(source) for value in batch[name].tolist()]

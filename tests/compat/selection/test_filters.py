@@ -1,0 +1,213 @@
+"""pyarrow's conditions: which rows stay, and which row groups are not read at all."""
+
+import datetime as dt
+import tempfile
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.compat.selection.parquet_files import batch_of, column, read_all, write
+
+from mdstorm._selection.filters import Filters, RowFilter
+from mdstorm._selection.pruning import prune_by_filters
+from mdstorm_backend.parquet import ParquetDataset, open_parquet
+
+DAY = dt.date(2020, 1, 1)
+TABLE = pa.table(
+    {
+        "year": [2019, 2019, 2020, 2020, 2021, 2021],
+        "id": pa.array(range(6), pa.int64()),
+        "n": pa.array([1, 2, None, 4, 5, 6], pa.int32()),
+        "x": [0.5, None, 1.5, 2.0, 3.0, 4.0],
+        "nan": [0.5, float("nan"), 1.5, 2.0, 3.0, 4.0],
+        "s": ["a", None, "b", "c", "a", "z"],
+        "b": [True, False, None, True, True, False],
+        "day": [DAY + dt.timedelta(days) for days in range(6)],
+        "at": pa.array([dt.datetime(2020, 1, 1 + hour) for hour in range(6)], pa.timestamp("us")),
+        "price": [Decimal("1.50"), None, Decimal("2.00"), Decimal(3), Decimal(4), Decimal(5)],
+        "pair": [[1, 2]] * 6,
+    }
+)
+
+
+def kept(filters: Any, dataset: ParquetDataset) -> list[int]:
+    parsed = Filters.of(filters, dataset.schema, dataset.partition_columns)
+    left, done = prune_by_filters(dataset, parsed)
+    if done:
+        return column(left, "id")
+    row_filter = RowFilter(parsed, left.schema)
+    assert row_filter.columns == left.schema.names
+    return [i for batch in read_all(left) for i in row_filter(batch)["id"].tolist()]
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> ParquetDataset:
+    return write(tmp_path_factory.mktemp("data"), TABLE, by=["year"])
+
+
+@pytest.mark.parametrize(
+    ("filters", "ids"),
+    [
+        ([("id", "=", 2)], [2]),
+        ([("id", "==", 2)], [2]),
+        ([("id", ">", 2), ("id", "<=", 4)], [3, 4]),
+        ([[("id", "<", 1)], [("id", ">=", 5)]], [0, 5]),
+        ([("id", "in", {1, 9})], [1]),
+        ([("id", "in", [])], []),
+        ([("id", "in", [1.0, 2.5])], [1]),
+        ([("id", "in", [1, 2.5, 4])], [1, 4]),
+        ([("n", "!=", 1)], [1, 3, 4, 5]),
+        ([("n", "not in", [1, 2])], [2, 3, 4, 5]),
+        ([("n", "=", None)], [2]),
+        ([("n", "!=", None)], [0, 1, 3, 4, 5]),
+        ([("n", ">", 4.5)], [4, 5]),
+        ([("x", "!=", 2.0)], [0, 2, 4, 5]),
+        ([("nan", "!=", 2.0)], [0, 1, 2, 4, 5]),
+        ([("x", "<", 2)], [0, 2]),
+        ([("s", "=", "a")], [0, 4]),
+        ([("s", "in", ("a", "z", None))], [0, 1, 4, 5]),
+        ([("b", "=", True)], [0, 3, 4]),
+        ([("day", ">=", DAY + dt.timedelta(4))], [4, 5]),
+        ([("at", "<", dt.datetime(2020, 1, 3))], [0, 1]),
+        ([("at", "<", np.datetime64("2020-01-03"))], [0, 1]),
+        ([("at", "<", np.datetime64("2020-01-03", "ns"))], [0, 1]),
+        ([("id", "<", np.int64(2))], [0, 1]),
+        ([("at", "=", dt.datetime(2020, 1, 3, 1, tzinfo=dt.timezone(dt.timedelta(hours=1))))], [2]),
+        ([("at", "in", [DAY, dt.datetime(2020, 1, 3)])], [0, 2]),
+        ([("at", "<=", DAY)], [0]),
+        ([("price", "<=", Decimal(2))], [0, 2]),
+        ([("price", "in", [Decimal("1.5"), 3])], [0, 3]),
+        ([("year", "=", "2020")], [2, 3]),
+        ([("year", "=", 2020)], [2, 3]),
+        ([("year", "in", ["2019", 2021]), ("s", "=", "a")], [0, 4]),
+        ([[("year", "<", 2020)], [("id", "=", 5)]], [0, 1, 5]),
+    ],
+)
+def test_rows_that_stay(filters: Any, ids: list[int], dataset: ParquetDataset) -> None:
+    assert kept(filters, dataset) == ids
+
+
+def test_partitions_are_left_out_unread(dataset: ParquetDataset) -> None:
+    parsed = Filters.of([[("year", "=", "2020")], [("year", "=", 9)]], dataset.schema, ["year"])
+    left, done = prune_by_filters(dataset, parsed)
+    assert (len(left), done) == (2, True)
+    parsed = Filters.of([("year", "!=", 2020), ("id", "=", 5)], dataset.schema, ["year"])
+    left, done = prune_by_filters(dataset, parsed)
+    assert ([group.partition["year"] for group in left.row_groups], done) == ([2021], False)
+
+
+@pytest.mark.parametrize(
+    ("filters", "firsts"),
+    [
+        ([("id", "=", 4)], [3]),
+        ([("id", "<", 3)], [0]),
+        ([("id", "<=", 3)], [0, 3]),
+        ([("id", ">", 2.5)], [3]),
+        ([("id", ">=", 9)], []),
+        ([("id", "in", [1, 2])], [0]),
+        ([("id", "in", [1, 9]), ("s", ">", "y")], []),
+        ([[("id", "=", 0)], [("s", "=", "z")]], [0, 3]),
+        ([("day", "=", DAY)], [0]),
+        ([("at", ">", np.datetime64("2020-01-05", "us"))], [3]),
+        ([("price", ">", Decimal(2))], [3]),
+        ([("nan", ">", 3.5)], [3]),
+        # Where nothing is known, or nothing can be said, row groups are read.
+        ([("id", "!=", 1)], [0, 3]),
+        ([("id", "not in", [0, 1, 2])], [0, 3]),
+        ([("n", "=", None)], [0, 3]),
+        ([("day", "in", [None])], [0, 3]),
+        ([("id", "=", 2.0**60)], [0, 3]),
+        ([("price", "=", 9)], [0, 3]),
+        ([("unknown", "=", 9)], [0, 3]),
+    ],
+)
+def test_statistics_leave_out_row_groups(filters: Any, firsts: list[int], tmp_path: Any) -> None:
+    table = TABLE.append_column("unknown", pa.array(range(6)))
+    known = [name for name in table.schema.names if name != "unknown"]
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=3, write_statistics=known)
+    dataset = open_parquet(str(tmp_path))
+    left, done = prune_by_filters(dataset, Filters.of(filters, dataset.schema))
+    assert not done
+    assert [batch["id"][0] for batch in read_all(left)] == firsts
+
+
+def test_texts_of_partitions_are_compared_as_texts(tmp_path: Any) -> None:
+    table = pa.table({"kind": ["1", "1", "b", None], "id": range(4)})
+    dataset = write(tmp_path, table, by=["kind"])
+    assert kept([("kind", "=", 1)], dataset) == [0, 1]
+    assert kept([("kind", "in", [1, "b"])], dataset) == [0, 1, 2]
+    assert kept([("kind", "=", None)], dataset) == [3]
+
+
+@pytest.mark.parametrize(
+    ("filters", "message"),
+    [
+        (None, "filters=None: filters are a list of tuples"),
+        ([], "filters are a list of tuples"),
+        ("id > 1", "filters are a list of tuples"),
+        ([["id", ">", 2]], "filters hold 'id'"),  # a list of lists is one of alternatives
+        ([("id", "=")], r"filters hold \('id', '='\)"),
+        ([[("id", "=", 1)], 5], "filters are a list of tuples"),
+        ([("id", "~", 1)], "filters hold the operator '~': .* operators are =, =="),
+        ([("z", "=", 1)], "filters name a column 'z' that the dataset has not; it has"),
+        ([("pair", "=", 1)], "column 'pair' of type list<.*use a predicate"),
+        ([("id", "in", 1)], "compare column 'id' by 'in' with 1: give a list"),
+        ([("s", "not in", "ab")], "compare column 's' by 'not in' with 'ab': give a list"),
+        ([("id", "=", "a")], "compare column 'id' of type int64 with 'a'.*of the column's type"),
+        ([("s", ">", 3)], "compare column 's' of type string with 3"),
+        ([("s", "in", [3])], r"compare column 's' of type string with \[3\]"),
+        ([("year", ">", "b")], "compare column 'year' of type int64 with 'b'"),
+    ],
+)
+def test_bad_filters_are_refused(filters: Any, message: str, dataset: ParquetDataset) -> None:
+    with pytest.raises(ValueError, match=message):
+        Filters.of(filters, dataset.schema, dataset.partition_columns)
+
+
+VALUES = st.integers(-2, 3)
+TERMS = st.one_of(
+    st.tuples(st.sampled_from("inf"), st.sampled_from(["=", "!=", "<", ">", "<=", ">="]), VALUES),
+    st.tuples(
+        st.sampled_from("in"), st.sampled_from(["in", "not in"]), st.lists(VALUES, min_size=1)
+    ),
+    st.tuples(st.just("s"), st.sampled_from(["=", "<", ">="]), st.sampled_from(["", "a", "b"])),
+)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> pa.Table:
+    rows = draw(st.integers(1, 10))
+
+    def some(values: st.SearchStrategy[Any], type_: pa.DataType) -> pa.Array:
+        return pa.array(draw(st.lists(values, min_size=rows, max_size=rows)), type_)
+
+    return pa.table(
+        {
+            "id": pa.array(range(rows), pa.int64()),
+            "i": some(VALUES, pa.int64()),
+            "n": some(st.none() | VALUES, pa.int32()),
+            "f": some(VALUES.map(float) | st.just(float("nan")), pa.float64()),
+            "s": some(st.none() | st.sampled_from(["", "a", "ab", "b"]), pa.string()),
+        }
+    )
+
+
+@given(tables(), st.lists(st.lists(TERMS, min_size=1, max_size=3), min_size=1, max_size=3))
+@settings(max_examples=30, deadline=None)
+def test_rows_are_those_of_pyarrow(table: pa.Table, filters: Any) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        dataset = write(directory, table, rows=3)
+        expected = pq.read_table(directory, filters=filters)["id"].to_pylist()
+        assert kept(filters, dataset) == expected
+
+
+def test_columns_of_other_forms_are_compared() -> None:
+    batch, schema = batch_of(pa.table({"id": [0, 1], "s": ["a", "b"]}))
+    batch["s"] = np.array(["a", "b"], object)  # as decoded fields come
+    row_filter = RowFilter(Filters.of([("s", "=", "b")], schema), schema)
+    assert row_filter(batch)["id"].tolist() == [1]

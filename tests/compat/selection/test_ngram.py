@@ -1,0 +1,180 @@
+"""N-grams, formed of dicts and of columns."""
+
+import datetime as dt
+import itertools
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mdstorm._selection.ngram_rows import form
+from mdstorm.errors import InvalidArgumentError
+from mdstorm.ngram import NGram
+from mdstorm.unischema import Unischema, UnischemaField
+
+
+def field(name: str) -> UnischemaField:
+    return UnischemaField(name, np.int64, (), None, False)
+
+
+SCHEMA = Unischema("Sch", [field("z"), field("ts"), field("va"), field("vb")])
+
+
+def rows_at(timestamps: Any) -> list[dict[str, Any]]:
+    return [{"z": -i, "ts": ts, "va": 10 * i, "vb": None} for i, ts in enumerate(timestamps)]
+
+
+def columns_at(timestamps: Any) -> dict[str, list[Any]]:
+    rows = rows_at(timestamps)
+    return {name: [row[name] for row in rows] for name in SCHEMA.fields}
+
+
+def stamps(ngram: NGram, timestamps: Any) -> list[list[Any]]:
+    """Timestamps of the n-grams, formed in both ways."""
+    found = ngram.form_ngram(rows_at(timestamps), SCHEMA)
+    formed = list(form(ngram, SCHEMA, columns_at(timestamps)))
+    assert formed == [ngram.make_namedtuple(SCHEMA, item) for item in found]
+    return [[row["ts"] for row in item.values()] for item in found]
+
+
+def pairs(threshold: Any, overlap: bool = True) -> NGram:
+    return NGram({0: [SCHEMA.ts], 1: [SCHEMA.ts]}, threshold, SCHEMA.ts, overlap)
+
+
+def test_steps_up_to_the_threshold_are_joined() -> None:
+    times = [0, 1, 2, 3, 7, 8]
+    assert stamps(pairs(1), times) == [[0, 1], [1, 2], [2, 3], [7, 8]]
+    assert stamps(pairs(1, overlap=False), times) == [[0, 1], [2, 3], [7, 8]]
+    assert stamps(pairs(4), times) == [[0, 1], [1, 2], [2, 3], [3, 7], [7, 8]]
+    assert stamps(pairs(0.5), times) == []
+    assert stamps(pairs(1), [5]) == stamps(pairs(1), []) == []
+
+
+def test_equal_timestamps() -> None:
+    times = [0, 1, 1, 2, 3, 3, 7, 8]
+    assert stamps(pairs(1), times) == [[0, 1], [1, 1], [1, 2], [2, 3], [3, 3], [7, 8]]
+    assert stamps(pairs(1, overlap=False), times) == [[0, 1], [2, 3], [7, 8]]
+    single = NGram({3: [SCHEMA.ts]}, 1, SCHEMA.ts, timestamp_overlap=False)
+    assert (single.length, stamps(single, [1, 1, 2])) == (1, [[1], [2]])
+
+
+def test_a_row_has_the_fields_of_its_offset_in_the_order_of_the_schema() -> None:
+    ngram = NGram({-1: [SCHEMA.va, SCHEMA.z], 1: [SCHEMA.ts]}, 5, SCHEMA.ts)
+    (item,) = form(ngram, SCHEMA, columns_at([0, 1, 2]))
+    assert {offset: row._asdict() for offset, row in item.items()} == {
+        -1: {"z": 0, "va": 0},
+        0: {},
+        1: {"ts": 2},
+    }
+    assert [type(row).__name__ for row in item.values()] == ["Sch_view_view"] * 3
+    assert ngram.form_ngram(rows_at([0, 1, 2]), SCHEMA) == [
+        {-1: {"z": 0, "va": 0}, 0: {}, 1: {"ts": 2}}
+    ]
+    assert ngram.length == 3
+
+
+@pytest.mark.parametrize(
+    ("times", "threshold", "count"),
+    [
+        (np.array([-128, 127], np.int8), 1000, 0),
+        (np.array([0, 2**64 - 1], np.uint64), 2.0**64, 1),
+        ([np.datetime64(i, "us") for i in (1, 4, 9)], 3, 1),
+        ([dt.timedelta(0)], 1, 0),
+        ([Decimal("0.1"), Decimal("0.3"), Decimal(2)], Decimal("0.2"), 1),
+        ([0.5, 1.25], 0.75, 1),
+    ],
+)
+def test_timestamps_of_other_types(times: Any, threshold: Any, count: int) -> None:
+    assert len(stamps(pairs(threshold), times)) == count
+
+
+@pytest.mark.parametrize("times", [[0, 10, 5], [3, 2], [1.0, float("nan"), 2.0]])
+def test_rows_must_be_sorted(times: Any) -> None:
+    message = "NGram assumes that the data is sorted by ts field which is not the case"
+    with pytest.raises(NotImplementedError, match=message):
+        pairs(1).form_ngram(rows_at(times), SCHEMA)
+    with pytest.raises(NotImplementedError, match=r"comes after.*Sort the rows"):
+        list(form(pairs(1), SCHEMA, columns_at(times)))
+
+
+def test_timestamps_cannot_be_null() -> None:
+    with pytest.raises(TypeError):
+        pairs(1).form_ngram(rows_at([1, None]), SCHEMA)
+
+
+@given(
+    st.lists(st.integers(0, 12), max_size=12).map(sorted),
+    st.integers(1, 4),
+    st.integers(0, 3),
+    st.booleans(),
+)
+def test_n_grams_are_those_found_row_by_row(
+    times: list[int], length: int, threshold: int, overlap: bool
+) -> None:
+    expected: list[list[int]] = []
+    for first in range(len(times) - length + 1):
+        window = times[first : first + length]
+        steps_fit = all(b - a <= threshold for a, b in itertools.pairwise(window))
+        apart = not expected or window[0] > expected[-1][-1]
+        if steps_fit and (overlap or apart):
+            expected.append(window)
+    fields = {offset: [SCHEMA.ts] for offset in range(length)}
+    assert stamps(NGram(fields, threshold, SCHEMA.ts, overlap), times) == expected
+
+
+class TestExpressions:
+    """Regular expressions name fields until a schema is there."""
+
+    def test_they_are_resolved(self) -> None:
+        ngram = NGram({0: [SCHEMA.vb, "v.*"], 2: ["zz"]}, 5, "t.")
+        assert ngram.get_field_names_at_timestep(0) == ["vb", "v.*"]
+        ngram.resolve_regex_field_names(SCHEMA)
+        assert ngram.fields == {0: [SCHEMA.vb, SCHEMA.va], 2: []}
+        assert ngram.timestamp_field == SCHEMA.ts
+        assert ngram.get_field_names_at_timestep(0) == ["vb", "va"]
+        assert ngram.get_field_names_at_timestep(1) == ngram.get_field_names_at_timestep(9) == []
+        assert ngram.get_field_names_at_all_timesteps() == [SCHEMA.vb, SCHEMA.va]
+        assert list(ngram.get_schema_at_timestep(SCHEMA, 0).fields) == ["va", "vb"]
+        assert ngram.convert_fields(SCHEMA, ["z|ts"]) == [SCHEMA.z, SCHEMA.ts]
+
+    @pytest.mark.parametrize(("pattern", "count"), [("v.*", "more than one"), ("t", "no")])
+    def test_one_field_has_the_timestamps(self, pattern: str, count: str) -> None:
+        ngram = NGram({0: ["v.*"]}, 5, pattern)
+        with pytest.raises(
+            ValueError, match=f"timestamp_field was matched to {count} unischema field"
+        ):
+            ngram.resolve_regex_field_names(SCHEMA)
+
+
+def test_n_grams_with_the_same_fields_are_equal() -> None:
+    one = NGram({0: [SCHEMA.ts, SCHEMA.va], 1: [SCHEMA.ts]}, 5, SCHEMA.ts)
+    other = NGram({1: [SCHEMA.ts], 0: [SCHEMA.va, SCHEMA.ts]}, 6, SCHEMA.ts, False)
+    assert one == other
+    assert (one != other) is False
+    assert one != NGram({0: [SCHEMA.ts, SCHEMA.va], 2: [SCHEMA.ts]}, 5, SCHEMA.ts)
+    assert one != 5
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(one)
+    assert (other.delta_threshold, other.timestamp_overlap) == (6, False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((None, 1, "ts"), "Fields must be set and must be a dictionary."),
+        (({}, 1, "ts"), "Fields must be set and must be a dictionary."),
+        (({"a": ["ts"]}, 1, "ts"), "offsets as keys, which are integers"),
+        (({0: ("ts",)}, 1, "ts"), "Each field value must be a list of"),
+        (({0: [5]}, 1, "ts"), "All field values must be of type"),
+        (({0: ["ts"]}, None, "ts"), "delta_threshold must be a number."),
+        (({0: ["ts"]}, "1", "ts"), "delta_threshold must be a number."),
+        (({0: ["ts"]}, 1, None), "timestamp_field must be set"),
+        (({0: ["ts"]}, 1, "ts", None), "timestamp_overlap must be set"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments: Any, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        NGram(*arguments)

@@ -1,0 +1,288 @@
+"""Predicates on batches: what is computed by columns is what each row says for itself."""
+
+import datetime as dt
+import operator
+import pickle
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.compat.selection.parquet_files import batch_of, write
+
+from mdstorm._readers.rows import cells
+from mdstorm._selection.predicate_filter import PredicateFilter
+from mdstorm._selection.pruning import prune_by_predicate
+from mdstorm.predicates import (
+    PredicateBase,
+    in_intersection,
+    in_lambda,
+    in_negate,
+    in_pseudorandom_split,
+    in_reduce,
+    in_set,
+)
+from mdstorm_backend.batch import num_rows
+
+BOTH = pytest.mark.parametrize("batched", [False, True], ids=["rows", "batches"])
+
+
+def included(predicate: PredicateBase, table: pa.Table, batched: bool = False) -> list[int]:
+    batch, schema = batch_of(table)
+    mask = PredicateFilter(predicate, schema, batched).mask(batch)
+    assert mask.dtype == np.bool_
+    return np.flatnonzero(mask).tolist()
+
+
+SMALL = st.integers(-2, 3)
+COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
+    "i": (pa.int64(), SMALL),
+    "u": (pa.uint8(), st.integers(0, 3)),
+    "n": (pa.int32(), st.none() | SMALL),
+    "f": (pa.float32(), st.sampled_from([0.5, 1.0, float("nan")])),
+    "s": (pa.string(), st.none() | st.sampled_from(["a", "b", "1", ""])),
+    "b": (pa.bool_(), st.none() | st.booleans()),
+    "d": (pa.decimal128(4, 1), st.none() | SMALL.map(Decimal)),
+    "t": (pa.timestamp("us"), SMALL.map(lambda day: dt.datetime(2020, 1, 4 + day))),
+    "l": (pa.list_(pa.int64()), st.none() | st.lists(SMALL, max_size=3)),
+    "m": (pa.list_(pa.int16(), 2), st.lists(SMALL, min_size=2, max_size=2)),
+    "w": (pa.list_(pa.string()), st.none() | st.lists(st.sampled_from("ab"), max_size=2)),
+}
+SCALARS, ARRAYS = "iunfsbdt", "lmw"
+VALUES = st.one_of(
+    SMALL,
+    st.sampled_from([1.0, 0.5, True, "a", "", "1", None, Decimal(1), dt.datetime(2020, 1, 5)]),
+    st.sampled_from([2**70, 2**2000, 1e300, 0.1, float("nan"), float("inf")]),
+)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> pa.Table:
+    rows = draw(st.integers(1, 12))
+    return pa.table(
+        {
+            name: pa.array(draw(st.lists(values, min_size=rows, max_size=rows)), type_)
+            for name, (type_, values) in COLUMNS.items()
+        }
+    )
+
+
+LEAVES = st.one_of(
+    st.builds(in_set, st.lists(VALUES, max_size=3), st.sampled_from(SCALARS)),
+    st.builds(in_set, st.lists(SMALL | st.booleans(), max_size=3), st.sampled_from("iuf")),
+    st.builds(in_intersection, st.lists(VALUES, max_size=3), st.sampled_from(ARRAYS)),
+    st.builds(in_intersection, st.lists(SMALL, max_size=3), st.just("m")),
+    st.builds(
+        in_pseudorandom_split, st.just([0.5, 0.4]), st.integers(0, 1), st.sampled_from(SCALARS)
+    ),
+)
+
+
+def not_all(found: list[Any]) -> bool:
+    return bool(found[0]) or not found[-1]
+
+
+PREDICATES = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.builds(in_negate, inner),
+        st.builds(
+            in_reduce,
+            st.lists(inner, min_size=1, max_size=3),
+            st.sampled_from([all, any, not_all]),
+        ),
+    ),
+    max_leaves=4,
+)
+
+
+@given(tables(), PREDICATES)
+@settings(max_examples=50, deadline=None)
+def test_columns_give_what_each_row_gives(table: pa.Table, predicate: PredicateBase) -> None:
+    batch, schema = batch_of(table)
+    columns = {name: cells(batch[name], schema[name]) for name in schema.names}
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    expected = [bool(predicate.do_include(row)) for row in rows]
+    for batched in (False, True):
+        assert PredicateFilter(predicate, schema, batched).mask(batch).tolist() == expected
+
+
+IDS = pa.table(
+    {
+        "id": pa.array(range(6), pa.int64()),
+        "name": ["a", None, "b", "ab", "", "a"],
+        "x": [0.5, None, 2.5, float("nan"), 4.0, 5.0],
+        "pair": [[1, 2], [3], [], [5, 6], None, [1]],
+    }
+)
+
+
+def test_null_arrays_have_no_elements_though_some_lie_behind_them() -> None:
+    _, schema = batch_of(pa.table({"pair": [[1], [2], [1]]}))
+    offsets = pa.array([0, 1, 2, 3], mask=np.array([True, False, False, False]))
+    lists = pa.ListArray.from_arrays(offsets, pa.array([1, 2, 1]))
+    mask = PredicateFilter(in_intersection([1], "pair"), schema, False).mask({"pair": lists})
+    assert mask.tolist() == [False, False, True]
+
+
+@BOTH
+def test_rows_keep_their_order_and_columns_their_types(batched: bool) -> None:
+    batch, schema = batch_of(IDS)
+    filter_ = PredicateFilter(in_set([5, 1], "id"), schema, batched)
+    kept = filter_(batch)
+    assert tuple(kept) == filter_.columns == schema.names
+    assert kept["id"].dtype == np.int64
+    assert kept["id"].tolist() == [1, 5]
+    assert kept["name"].to_pylist() == [None, "a"]
+    assert PredicateFilter(in_set(range(6), "id"), schema, batched)(batch) is batch
+    nothing = PredicateFilter(in_set([], "id"), schema, batched)(batch)
+    assert {name: num_rows({name: values}) for name, values in nothing.items()} == dict.fromkeys(
+        schema.names, 0
+    )
+    assert filter_(nothing)["id"].dtype == np.int64
+
+
+class TestFunctionsOfOneRow:
+    """In the row reader a function takes the values of a row."""
+
+    def test_values_are_those_of_the_row_reader(self) -> None:
+        seen: list[Any] = []
+        in_row = in_lambda(["id", "name", "pair"], lambda *row: seen.append(row))
+        assert included(in_row, IDS) == []
+        assert [type(value) for value in seen[0]] == [np.int64, np.str_, np.ndarray]
+        assert seen[4][1:] == ("", None)
+
+    def test_any_truth_counts(self) -> None:
+        assert included(in_lambda(["name"], lambda name: name), IDS) == [0, 2, 3, 5]
+        assert included(in_lambda(["id"], lambda i, n: i > n, 3), IDS) == [4, 5]
+
+    def test_a_reduction_is_given_what_the_predicates_return(self) -> None:
+        number = in_lambda(["id"], lambda i: i)
+        assert included(in_reduce([number, number], lambda found: sum(found) == 8), IDS) == [4]
+
+    def test_errors_are_those_of_the_function(self) -> None:
+        with pytest.raises(KeyError):
+            included(in_lambda(["id"], {}.__getitem__), IDS)
+
+
+class TestFunctionsOfSeries:
+    """In the batch reader a function takes Series, or is called for each row after all."""
+
+    def test_a_series_comes_back(self) -> None:
+        seen: list[Any] = []
+
+        def starts_with_a(name: Any, i: Any) -> Any:
+            seen.append((name, i))
+            return name.str.startswith("a") & (i > 0)
+
+        assert included(in_lambda(["name", "id"], starts_with_a), IDS, batched=True) == [3, 5]
+        assert [type(value) for value in seen[0]] == [pd.Series] * 2
+        assert (len(seen), seen[0][1].dtype) == (1, np.int64)
+
+    @pytest.mark.parametrize(
+        "function",
+        [
+            lambda i: (i > 3).to_numpy(),
+            lambda i: [value > 3 for value in i],
+            lambda i: (i > 3).astype("boolean").where(i != 0),
+            lambda i: (i > 3).astype(object).where(i != 0),
+            lambda i: (i > 3).sort_values(ascending=False),
+            lambda i: math_greater(i, 3),
+            lambda i: bool(i > 3),
+            lambda i: int(i) in {4, 5},
+            lambda i: "yes" if int(i) > 3 else "",
+        ],
+        ids=["array", "list", "nullable", "object", "sorted", "type", "truth", "int", "text"],
+    )
+    def test_what_a_function_may_return(self, function: Any) -> None:
+        assert included(in_lambda(["id"], function), IDS, batched=True) == [4, 5]
+
+    def test_a_truth_for_all_rows_is_asked_of_each(self) -> None:
+        assert included(in_lambda(["id"], lambda i: True), IDS, batched=True) == list(range(6))
+        # A Series says whether a label is in its index.
+        has_one = in_lambda(["pair"], lambda pair: pair is not None and 1 in pair)
+        assert included(has_one, IDS, batched=True) == [0, 5]
+
+    def test_predicates_of_the_user(self) -> None:
+        class Even(PredicateBase):
+            def get_fields(self) -> set[str]:
+                return {"id"}
+
+            def do_include(self, values: Any) -> Any:
+                return values["id"] % 2 == 0
+
+        class Known(Even):
+            def do_include(self, values: Any) -> Any:
+                return {0: True, 3: True}.get(values["id"], False)
+
+        for batched in (False, True):
+            assert included(Even(), IDS, batched) == [0, 2, 4]
+            assert included(Known(), IDS, batched) == [0, 3]
+            assert included(in_negate(Known()), IDS, batched) == [1, 2, 4, 5]
+
+    def test_a_class_derived_from_ours_answers_itself(self) -> None:
+        class Beyond(in_set):
+            def do_include(self, values: Any) -> bool:
+                return bool(values["id"] > max(self._inclusion_values))
+
+        for batched in (False, True):
+            assert included(Beyond([1, 3], "id"), IDS, batched) == [4, 5]
+
+    def test_a_reduction_takes_series(self) -> None:
+        small, named = in_set([0, 1, 2], "id"), in_set(["a"], "name")
+        for function, expected in [
+            (lambda found: found[0] & found[1], [0]),
+            (lambda found: found[0] | ~found[1], [0, 1, 2, 3, 4]),
+            (lambda found: found[0] or found[1], [0, 1, 2, 5]),
+            (lambda found: found[0] is False, [3, 4, 5]),
+            (operator.itemgetter(1), [0, 5]),
+        ]:
+            assert included(in_reduce([small, named], function), IDS, batched=True) == expected
+
+    def test_an_error_tells_of_both_attempts(self) -> None:
+        with pytest.raises(KeyError) as raised:
+            included(in_lambda(["id"], lambda i: {}[int(i)]), IDS, batched=True)
+        assert isinstance(raised.value.__cause__, TypeError)
+
+
+def math_greater(value: Any, than: int) -> bool:
+    if isinstance(value, pd.Series):
+        raise TypeError("no scalar")
+    return bool(value > than)
+
+
+def test_only_predicates_on_columns_that_are_read_are_taken() -> None:
+    schema = batch_of(IDS)[1].select(["id", "name"])
+    with pytest.raises(ValueError, match=r"\(pair, z\) are not valid schema names: \(id, name\)"):
+        PredicateFilter(in_lambda(["z", "id", "pair"], print), schema, False)
+    with pytest.raises(ValueError, match="At least one field name must be returned"):
+        PredicateFilter(in_lambda([], lambda: True), schema, False)
+
+
+def test_a_filter_pickles() -> None:
+    batch, schema = batch_of(IDS)
+    again = pickle.loads(pickle.dumps(PredicateFilter(in_set([2], "id"), schema, True)))  # noqa: S301
+    assert again(batch)["id"].tolist() == [2]
+
+
+def test_predicates_on_partitions_leave_out_row_groups(tmp_path: Any) -> None:
+    table = pa.table({"year": [1, 1, 2, 3], "name": ["a", "b", "c", "d"], "x": range(4)})
+    dataset = write(tmp_path, table, by=["year", "name"])
+    for predicate, years in [
+        (in_set([1, 3], "year"), [1, 1, 3]),
+        (in_lambda(["year", "name"], lambda y, n: (y == 1) & (n == "b")), [1]),
+        (in_lambda(["year"], lambda y: int(y) == 2), [2]),
+        (in_set([7], "year"), []),
+    ]:
+        for batched in (False, True):
+            left, done = prune_by_predicate(
+                dataset, PredicateFilter(predicate, dataset.schema, batched)
+            )
+            assert done
+            assert [group.partition["year"] for group in left.row_groups] == years
+    mixed = PredicateFilter(in_lambda(["year", "x"], lambda y, x: y == x), dataset.schema, False)
+    assert prune_by_predicate(dataset, mixed) == (dataset, False)

@@ -1,0 +1,119 @@
+"""Predicates asked directly, as user code and its tests do."""
+
+import datetime as dt
+import itertools
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mdstorm.errors import InvalidArgumentError
+from mdstorm.predicates import (
+    PredicateBase,
+    in_intersection,
+    in_lambda,
+    in_negate,
+    in_pseudorandom_split,
+    in_reduce,
+    in_set,
+)
+
+
+def test_a_value_is_in_a_set() -> None:
+    predicate = in_set([1, 2], "a")
+    assert predicate.get_fields() == {"a"}
+    assert predicate.do_include({"a": np.int64(2), "b": 7})
+    assert not predicate.do_include({"a": 3})
+    assert not predicate.do_include({"a": None})
+    assert in_set([None], "a").do_include({"a": None})
+
+
+def test_dates_of_numpy_are_in_a_set_of_dates() -> None:
+    day = dt.date(2020, 1, 2)
+    assert in_set([day], "a").do_include({"a": np.datetime64("2020-01-02")})
+    assert not in_set([day], "a").do_include({"a": np.datetime64("2020-01-03")})
+
+
+def test_an_array_intersects_with_values() -> None:
+    predicate = in_intersection([1, 2], "a")
+    assert predicate.do_include({"a": np.array([[3], [2]])})
+    assert predicate.do_include({"a": [1]})
+    assert not predicate.do_include({"a": np.array([3])})
+    assert not predicate.do_include({"a": np.array([], np.int64)})
+    assert not predicate.do_include({"a": None})
+    assert in_intersection([[1], [2]], "a").do_include({"a": [[2]]})
+    with pytest.raises(ValueError, match=r"Predicate field should have iterable type: 'a'.*in_set"):
+        predicate.do_include({"a": 1})
+
+
+def test_a_function_takes_fields_in_their_order_and_then_the_state() -> None:
+    def pair(*values: Any) -> Any:
+        return values
+
+    assert in_lambda(["b", "a"], pair).do_include({"a": 1, "b": 2}) == (2, 1)
+    assert in_lambda(["a"], pair, 0).do_include({"a": 1}) == (1, 0)
+    assert in_lambda(["a"], pair, None).do_include({"a": 1}) == (1,)
+    with pytest.raises(ValueError, match="Predicate fields should be a list"):
+        in_lambda("a", pair)  # type: ignore[arg-type]
+
+
+def test_predicates_are_negated_and_reduced() -> None:
+    one, two = in_set([1], "a"), in_set([2], "b")
+    assert not in_negate(one).do_include({"a": 1})
+    both = in_reduce([one, two], all)
+    assert both.get_fields() == {"a", "b"}
+    assert both.do_include({"a": 1, "b": 2})
+    assert not both.do_include({"a": 1, "b": 1})
+    assert in_reduce([one, two], any).do_include({"a": 1, "b": 1})
+    assert in_reduce([one, two], lambda found: found).do_include({"a": 1, "b": 1}) == [True, False]
+
+
+@pytest.mark.parametrize("make", [lambda p: in_negate(p), lambda p: in_reduce([p], all)])
+def test_only_predicates_are_negated_and_reduced(make: Callable[[Any], Any]) -> None:
+    with pytest.raises(ValueError, match="Predicate is nor derived from PredicateBase"):
+        make(len)
+
+
+#: Of ids 0 to 19, recorded under Petastorm 0.13.1.
+FIRST = [0, 1, 3, 5, 6, 10, 13]
+
+
+def chosen(fractions: list[float], index: int, values: Any = range(20)) -> list[Any]:
+    predicate = in_pseudorandom_split(fractions, index, "a")
+    return [value for value in values if predicate.do_include({"a": value})]
+
+
+def test_a_split_is_that_of_petastorm() -> None:
+    assert chosen([0.3, 0.7], 0) == FIRST
+    assert chosen([0.3, 0.7], 1) == [i for i in range(20) if i not in FIRST]
+    assert chosen([0.3, 0.7], -2) == FIRST
+    values = ["a", "ü", "", b"x", 1.5, np.float32(0.1), True, np.datetime64("2020-01-01")]
+    assert chosen([0.5, 0.5], 0, values) == ["ü", "", 1.5]
+    assert chosen([0.3, 0.7], 1, [None]) == [None]
+
+
+def test_a_split_gives_each_value_to_one_subset() -> None:
+    parts = [chosen([0.1] * 10, index, range(2000)) for index in range(10)]
+    assert sorted(itertools.chain(*parts)) == list(range(2000))
+    assert all(140 < len(part) < 260 for part in parts)
+
+
+def test_a_split_has_so_many_subsets() -> None:
+    for index in (2, -3, 0.5, None):
+        with pytest.raises(InvalidArgumentError, match="subset_index is out of range"):
+            in_pseudorandom_split([0.3, 0.7], index, "a")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="Tested values does not have split key: a"):
+        in_pseudorandom_split([0.3, 0.7], 0, "a").do_include({"b": 1})
+
+
+def test_predicates_pickle() -> None:
+    predicate = in_reduce([in_negate(in_set([1], "a")), in_intersection([1], "b")], all)
+    again = pickle.loads(pickle.dumps(predicate))  # noqa: S301
+    assert again.do_include({"a": 2, "b": [1]})
+
+
+def test_the_base_is_abstract() -> None:
+    with pytest.raises(TypeError, match="abstract"):
+        PredicateBase()  # type: ignore[abstract]

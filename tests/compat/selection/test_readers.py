@@ -1,0 +1,154 @@
+"""What rows the readers deliver of a whole dataset."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.compat.selection.parquet_files import write
+from tests.mds_backend.datasets import write_dataset
+
+from mdstorm.etl.rowgroup_indexers import SingleFieldIndexer
+from mdstorm.etl.rowgroup_indexing import build_rowgroup_index
+from mdstorm.ngram import NGram
+from mdstorm.predicates import in_lambda, in_negate, in_pseudorandom_split, in_set
+from mdstorm.reader import make_batch_reader, make_reader
+from mdstorm.selectors import SingleIndexSelector
+from mdstorm.weighted_sampling_reader import WeightedSamplingReader
+
+pytestmark = pytest.mark.filterwarnings("ignore:Currently make_reader supports reading only")
+
+ROWS = 40
+TABLE = pa.table(
+    {
+        "year": np.arange(ROWS) // 20,
+        "id": np.arange(ROWS),
+        "name": [f"n{i % 5}" if i % 7 else None for i in range(ROWS)],
+        "at": np.arange(ROWS) // 10 * 5 + np.arange(ROWS),
+    }
+)
+
+
+@pytest.fixture(scope="module", params=["parquet", "mds"])
+def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Forty rows in several shards; Parquet by years."""
+    directory = tmp_path_factory.mktemp(request.param)
+    if request.param == "parquet":
+        write(directory, TABLE, by=["year"])
+    else:
+        types = {"year": "long", "id": "long", "name": "string", "at": "long"}
+        assert len(write_dataset(directory, TABLE, types, shard_size=1600).shard_sizes) > 1
+    build_rowgroup_index(directory.as_uri(), None, [SingleFieldIndexer("ids", "id")])
+    return directory.as_uri()
+
+
+def ids(make: Any, url: str, **options: Any) -> list[int]:
+    """Ids of all rows, and a check that their other values are theirs."""
+    found: list[int] = []
+    with make(url, **options) as reader:
+        for item in reader:
+            names = np.atleast_1d(item.name).tolist() if hasattr(item, "name") else []
+            here = np.atleast_1d(item.id)
+            assert here.dtype == np.int64
+            assert not names or names == [TABLE["name"][i].as_py() for i in here.tolist()]
+            found += here.tolist()
+    return found
+
+
+READERS = pytest.mark.parametrize("make", [make_reader, make_batch_reader], ids=["rows", "batches"])
+
+
+@READERS
+def test_the_predicate_is_kept_with_shuffled_rows(make: Any, url: str) -> None:
+    odd = in_lambda(["id"], lambda i: i % 2 == 1)
+    found = ids(make, url, predicate=odd, shuffle_rows=True, seed=5)
+    assert sorted(found) == list(range(1, ROWS, 2))
+    assert found != sorted(found)
+
+
+@READERS
+def test_a_split_and_its_complement_hold_all_rows(make: Any, url: str) -> None:
+    split = in_pseudorandom_split([0.5, 0.5], 0, "id")
+    one, other = (ids(make, url, predicate=p) for p in (split, in_negate(split)))
+    assert sorted(one + other) == list(range(ROWS))
+    assert one
+    assert other
+
+
+@READERS
+@pytest.mark.filterwarnings("ignore:No matching data is available")  # to one of the ranks
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"filters": [("year", "=", 1)]}, range(20, 40)),
+        ({"filters": [("id", "<", 3)], "schema_fields": ["id"]}, range(3)),
+        ({"filters": [("year", "=", 1)], "schema_fields": ["id"]}, range(20, 40)),
+        ({"predicate": in_set([0], "year")}, range(20)),
+        ({"predicate": in_set([1], "year"), "filters": [("id", "<", 22)]}, [20, 21]),
+        ({"predicate": in_set(["n1"], "name"), "shuffle_row_drop_partitions": 3}, None),
+        ({"shuffle_row_drop_partitions": 7}, range(ROWS)),
+    ],
+)
+def test_rows_that_are_left(make: Any, url: str, options: Any, expected: Any) -> None:
+    if expected is None:
+        expected = [i for i in range(ROWS) if TABLE["name"][i].as_py() == "n1"]
+    for ranks in (1, 2):
+        found = [
+            ids(make, url, shuffle_row_groups=False, cur_shard=rank, shard_count=ranks, **options)
+            for rank in range(ranks)
+        ]
+        assert sum(found, []) == list(expected)  # noqa: RUF017
+
+
+@READERS
+def test_a_selector_chooses_before_all_else(make: Any, url: str) -> None:
+    selector = SingleIndexSelector("ids", [3])
+    found = ids(make, url, rowgroup_selector=selector)
+    assert 3 in found
+    assert 0 < len(found) < ROWS
+    more = ids(make, url, rowgroup_selector=selector, predicate=in_set([3, 39], "id"))
+    assert more == [3]
+
+
+def ngrams(url: str, **options: Any) -> list[tuple[int, int, int]]:
+    spec = NGram({0: ["id", "name"], 2: ["i."], 1: ["id"]}, 1, "at")
+    with make_reader(url, schema_fields=spec, **options) as reader:
+        return [(int(item[0].id), int(item[1].id), int(item[2].id)) for item in reader]
+
+
+def test_every_n_gram_is_delivered_once(url: str) -> None:
+    """Whoever reads, and into however many parts shards are cut."""
+    expected = ngrams(url, shuffle_row_groups=False)
+    assert len(expected) >= 20
+    assert all(c == b + 1 == a + 2 for a, b, c in expected)
+    assert not [first for first, _, last in expected if first // 10 != last // 10]
+    for options in [
+        {"shuffle_row_drop_partitions": 4},
+        {"seed": 3, "workers_count": 3},
+        {"shuffle_row_drop_partitions": 2, "shuffle_row_groups": False},
+    ]:
+        assert sorted(ngrams(url, **options)) == expected
+        for ranks in (2, 5):
+            found = [ngrams(url, cur_shard=r, shard_count=ranks, **options) for r in range(ranks)]
+            assert sorted(sum(found, [])) == expected  # noqa: RUF017
+
+
+def test_readers_are_drawn_from(url: str) -> None:
+    readers = [make_reader(url, schema_fields=["id"], num_epochs=None) for _ in range(2)]
+    with WeightedSamplingReader(readers, [0.9, 0.1], seed=0) as reader:
+        found = [next(reader).id for _ in range(20)]
+    assert len(found) == 20
+    batches = [make_batch_reader(url), make_batch_reader(url, num_epochs=None)]
+    with WeightedSamplingReader(batches, [0.5, 0.5]) as reader:
+        assert sum(len(batch.id) for batch in reader) >= ROWS
+        assert reader.last_row_consumed
+
+
+def test_nothing_may_be_left(url: str) -> None:
+    with pytest.warns(UserWarning, match="No matching data"):
+        assert ids(make_batch_reader, url, predicate=in_set([-1], "id")) == []
+    with pytest.warns(UserWarning, match="No matching data"):
+        assert ids(make_batch_reader, url, filters=[("year", "=", 9)]) == []
+    none = SingleIndexSelector("ids", [-1])
+    with pytest.warns(UserWarning, match="No matching data"):
+        assert ids(make_reader, url, rowgroup_selector=none) == []

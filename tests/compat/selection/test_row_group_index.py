@@ -1,0 +1,272 @@
+"""Indexes of row groups: built, kept beside the data, and chosen by."""
+
+import datetime as dt
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.compat.selection.parquet_files import column, write
+from tests.mds_backend.datasets import array_of, write_dataset
+
+from mdstorm._selection.row_group_index import INDEX_FILE
+from mdstorm._selection.selected import select_row_groups
+from mdstorm.errors import ArgumentTypeError, CorruptDatasetError, InvalidArgumentError
+from mdstorm.etl import RowGroupIndexerBase
+from mdstorm.etl.rowgroup_indexers import FieldNotNullIndexer, SingleFieldIndexer
+from mdstorm.etl.rowgroup_indexing import build_rowgroup_index, get_row_group_indexes
+from mdstorm.selectors import (
+    IntersectIndexSelector,
+    RowGroupSelectorBase,
+    SingleIndexSelector,
+    UnionIndexSelector,
+)
+from mdstorm_backend.dataset import open_dataset
+from mdstorm_backend.parquet import open_parquet
+
+DAY = dt.date(2020, 1, 1)
+TABLE = pa.table(
+    {
+        "id": pa.array(range(6), pa.int64()),
+        "s": ["a", None, "b", "c", "a", "a"],
+        "x": pa.array([1.5, float("nan"), None, None, 2.5, 1.5], pa.float64()),
+        "n": pa.array([1, 2, 2, None, None, None], pa.int32()),
+        "day": pa.array([DAY] * 3 + [None] * 3, pa.date32()),
+        "price": pa.array(
+            [Decimal("1.5"), None, None, None, Decimal(2), None], pa.decimal128(4, 1)
+        ),
+        "raw": [b"\x00", b"", None, None, None, b"\x00"],
+        "flag": [True, True, None, False, None, True],
+        "many": [[1, 2], [], [2, 3], None, [1], [4]],
+    }
+)
+TYPES: dict[str, Any] = {
+    **{"id": "long", "s": "string", "x": "double", "n": "integer", "day": "date"},
+    **{"price": "decimal(4,1)", "raw": "binary", "flag": "boolean", "many": array_of("long")},
+}
+#: What an index of each field knows of row groups of two rows each.
+GROUPS: dict[str, dict[Any, set[int]]] = {
+    "s": {"a": {0, 2}, "b": {1}, "c": {1}},
+    "n": {1: {0}, 2: {0, 1}},
+    "day": {np.datetime64("2020-01-01"): {0, 1}},
+    "price": {Decimal("1.5"): {0}, Decimal(2): {2}},
+    "raw": {b"\x00": {0, 2}, b"": {0}},
+    "flag": {True: {0, 2}, False: {1}},
+    "many": {1: {0, 2}, 2: {0, 1}, 3: {1}, 4: {2}},
+}
+NOT_NULL = {"s": {0, 1, 2}, "x": {0, 2}, "n": {0, 1}, "day": {0, 1}, "many": {0, 1, 2}}
+
+
+def build(url: str, *more: RowGroupIndexerBase) -> None:
+    indexers = [SingleFieldIndexer(f"of {name}", name) for name in GROUPS]
+    not_null = [FieldNotNullIndexer(f"any {name}", name) for name in NOT_NULL]
+    build_rowgroup_index(url, None, [*indexers, *not_null, *more])
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("parquet")
+    write(path, TABLE, rows=2)
+    build(path.as_uri())
+    return path
+
+
+@pytest.fixture(scope="module")
+def mds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("mds")
+    rows = pa.concat_tables([TABLE.slice(at, 1) for at in range(6)])
+    dataset = write_dataset(path, rows, TYPES, batch_rows=1, shard_size=1)
+    assert dataset.shard_sizes == (1,) * 6
+    build(path.as_uri())
+    return path
+
+
+def test_an_index_knows_which_row_groups_hold_a_value(directory: Path) -> None:
+    found = get_row_group_indexes(directory.as_uri())
+    for name, groups in GROUPS.items():
+        index = found[f"of {name}"]
+        assert index.column_names == [name]
+        assert set(index.indexed_values) == set(groups)
+        assert {value: index.get_row_group_indexes(value) for value in groups} == groups
+        assert index.get_row_group_indexes("else") == set()
+    for name, groups_with in NOT_NULL.items():
+        index = found[f"any {name}"]
+        assert index.get_row_group_indexes(None) == groups_with
+        assert index.indexed_values == ["Field is Not Null"]
+
+
+def test_shards_of_mds_are_row_groups(directory: Path, mds: Path) -> None:
+    expected = get_row_group_indexes(open_parquet(str(directory)))
+    found = get_row_group_indexes(open_dataset(str(mds)))
+    assert list(found) == list(expected)
+    for name, groups in GROUPS.items():
+        index = found[f"of {name}"]
+        for value, numbers in groups.items():
+            assert {shard // 2 for shard in index.get_row_group_indexes(value)} == numbers
+    assert found["any x"].get_row_group_indexes("") == {0, 1, 4, 5}  # NaN is a value
+
+
+a_or_c = SingleIndexSelector("of s", ["a", "c"])
+two = SingleIndexSelector("of n", [2])
+
+
+@pytest.mark.parametrize(
+    ("selector", "ids"),
+    [
+        (a_or_c, [0, 1, 2, 3, 4, 5]),
+        (two, [0, 1, 2, 3]),
+        (SingleIndexSelector("any x", [None]), [0, 1, 4, 5]),
+        (SingleIndexSelector("of s", ["zz"]), []),
+        (SingleIndexSelector("of s", []), []),
+        (IntersectIndexSelector([two, SingleIndexSelector("of s", ["b"])]), [2, 3]),
+        (UnionIndexSelector([SingleIndexSelector("of many", [4]), two]), [0, 1, 2, 3, 4, 5]),
+        (IntersectIndexSelector([UnionIndexSelector([two]), a_or_c]), [0, 1, 2, 3]),
+    ],
+)
+def test_selectors_choose_whole_row_groups(
+    selector: RowGroupSelectorBase, ids: list[int], directory: Path
+) -> None:
+    chosen = select_row_groups(selector, open_parquet(str(directory)))
+    assert column(chosen, "id") == ids
+    assert len(chosen) == len(ids)
+
+
+def test_selectors_choose_shards_of_mds(mds: Path) -> None:
+    assert column(select_row_groups(a_or_c, open_dataset(str(mds))), "id") == [0, 3, 4, 5]
+    both = IntersectIndexSelector([two, SingleIndexSelector("of s", ["b"])])
+    assert column(select_row_groups(both, open_dataset(str(mds))), "id") == [2]
+
+
+def test_names_of_all_indexes_are_known() -> None:
+    assert UnionIndexSelector([a_or_c, IntersectIndexSelector([two])]).get_index_names() == [
+        "of s",
+        "of n",
+    ]
+
+
+class TestWhatIsNotThere:
+    """Selectors without their index."""
+
+    def test_no_index_of_that_name(self, directory: Path) -> None:
+        selector = UnionIndexSelector([a_or_c, SingleIndexSelector("of id", [1])])
+        with pytest.raises(ValueError, match=r"Some of required indexes \['of id', 'of s'\]"):
+            select_row_groups(selector, open_parquet(str(directory)))
+
+    def test_no_index_at_all(self, tmp_path: Path) -> None:
+        with pytest.raises(ValueError, match="Row groups index is not available at"):
+            select_row_groups(a_or_c, write(tmp_path, TABLE))
+
+    def test_row_groups_are_others_now(self, tmp_path: Path) -> None:
+        write(tmp_path, TABLE, rows=2)
+        build(tmp_path.as_uri())
+        dataset = write(tmp_path, TABLE, rows=3)
+        with pytest.raises(InvalidArgumentError, match="built for other row groups than there are"):
+            get_row_group_indexes(dataset)
+
+    @pytest.mark.parametrize("text", ["", "[]", "{}", '{"row_groups": 5', "\xff"])
+    def test_the_file_is_damaged(self, text: str, tmp_path: Path) -> None:
+        dataset = write(tmp_path, TABLE)
+        (tmp_path / INDEX_FILE).write_text(text, "latin-1")
+        with pytest.raises(CorruptDatasetError, match=f"{INDEX_FILE} is no index of row groups"):
+            get_row_group_indexes(dataset)
+
+    def test_something_else_is_no_dataset(self) -> None:
+        with pytest.raises(ArgumentTypeError, match="takes the URL of a dataset"):
+            get_row_group_indexes(5)
+
+
+def test_an_index_of_petastorm_is_read() -> None:
+    golden = Path(__file__).parents[1] / "etl/golden/codecs"
+    found = get_row_group_indexes(golden.as_uri())
+    assert {type(index) for index in found.values()} == {SingleFieldIndexer, FieldNotNullIndexer}
+    dataset = open_parquet(str(golden))
+    for name, index in found.items():
+        selector = SingleIndexSelector(name, index.indexed_values[:1])
+        chosen = select_row_groups(selector, dataset)
+        numbers = index.get_row_group_indexes(index.indexed_values[0])
+        assert len(chosen) == sum(dataset.shard_sizes[number] for number in numbers) > 0
+
+
+def test_an_index_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+    write(tmp_path, TABLE, rows=2)
+    build(tmp_path.as_uri())
+    build_rowgroup_index(tmp_path.as_uri(), None, [SingleFieldIndexer("i", "id")])
+    assert list(get_row_group_indexes(tmp_path.as_uri())) == ["i"]
+    assert json.loads((tmp_path / INDEX_FILE).read_text())["version"] == 1
+    assert column(open_parquet(str(tmp_path)), "id") == list(range(6))  # no Parquet file
+
+
+def test_a_derived_indexer_sees_rows(tmp_path: Path) -> None:
+    class Lengths(SingleFieldIndexer):
+        def build_index(self, decoded_rows: Any, piece_index: int) -> Any:
+            return self._add([len(row["s"] or "") for row in decoded_rows], piece_index)
+
+    write(tmp_path, TABLE, rows=2)
+    build(tmp_path.as_uri(), Lengths("lengths", "s"))
+    found = get_row_group_indexes(tmp_path.as_uri())["lengths"]
+    assert {n: found.get_row_group_indexes(n) for n in (0, 1)} == {0: {0}, 1: {0, 1, 2}}
+
+
+@pytest.mark.parametrize(
+    ("indexers", "error", "message"),
+    [
+        ([], ValueError, "indexers are empty"),
+        ([5], TypeError, "indexers are of SingleFieldIndexer.*found 5"),
+        ([SingleFieldIndexer("i", "zz")], ValueError, r"fields \['zz'\] cannot be indexed"),
+        (
+            [SingleFieldIndexer("i", "s"), FieldNotNullIndexer("i", "s")],
+            ValueError,
+            "two indexers have the name 'i'",
+        ),
+    ],
+)
+def test_bad_indexers_are_refused(
+    indexers: Any, error: type[Exception], message: str, directory: Path
+) -> None:
+    with pytest.raises(error, match=message):
+        build_rowgroup_index(directory.as_uri(), None, indexers)
+
+
+class TestIndexersByHand:
+    """Indexers, built row by row as Petastorm's Spark jobs do it."""
+
+    def test_values_and_elements(self) -> None:
+        indexer = SingleFieldIndexer("i", "a")
+        indexer.build_index([{"a": np.int64(1)}, {"a": None}, {"a": np.array([[2, 3]])}], 4)
+        indexer.build_index([{"a": 1}], 5)
+        assert indexer.index_name == "i"
+        assert indexer._index_data == {1: {4, 5}, 2: {4}, 3: {4}}
+
+    def test_nulls(self) -> None:
+        indexer = FieldNotNullIndexer("n", "a")
+        assert indexer.build_index([{"a": None}], 3) == set()
+        assert indexer.build_index([{"a": None}, {"a": 0}], 4) == {4}
+
+    def test_they_are_added(self) -> None:
+        one, other = SingleFieldIndexer("i", "a"), SingleFieldIndexer("i", "a")
+        one.build_index([{"a": 1}], 0)
+        other.build_index([{"a": 1}, {"a": 2}], 1)
+        assert (one + other)._index_data == {1: {0, 1}, 2: {1}}
+        some, more = FieldNotNullIndexer("n", "a"), FieldNotNullIndexer("n", "a")
+        some.build_index([{"a": 1}], 0)
+        more.build_index([{"a": 1}], 1)
+        assert (some + more)._index_data == {0, 1}
+        with pytest.raises(TypeError, match="return the same indexer type"):
+            _ = one + some
+        with pytest.raises(ValueError, match="index the same fields"):
+            _ = one + SingleFieldIndexer("i", "b")
+
+    def test_there_must_be_rows(self) -> None:
+        for indexer in (SingleFieldIndexer("i", "a"), FieldNotNullIndexer("n", "a")):
+            with pytest.raises(ValueError, match="Cannot build index for empty rows, column 'a'"):
+                indexer.build_index([], 0)
+
+
+@pytest.mark.parametrize("class_", [IntersectIndexSelector, UnionIndexSelector])
+@pytest.mark.parametrize("selectors", [[], [5], [a_or_c, "of s"]])
+def test_selectors_are_made_of_selectors(class_: Any, selectors: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="takes a list of one selector or more"):
+        class_(selectors)

@@ -1,0 +1,148 @@
+"""Shards cut into pieces, and some of the shards."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.compat.selection.parquet_files import column, read_all, write
+from tests.mds_backend.datasets import write_dataset
+
+from mdstorm._readers.shard_views import RankShare, SomeShards, SplitShards
+from mdstorm._selection.ngram_windows import window_starts
+from mdstorm.errors import InvalidArgumentError, NoDataAvailableError
+from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.read.batch_reader import BatchReader
+from mdstorm_backend.read.source import SampleSource
+
+TABLE = pa.table({"id": pa.array(range(30), pa.int64()), "s": [f"t{i}" for i in range(30)]})
+
+
+@pytest.fixture(scope="module", params=["parquet", "mds"])
+def source(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Thirty rows in shards of 11, 11 and 8, or of sizes that MDS has chosen."""
+    directory = tmp_path_factory.mktemp(request.param)
+    if request.param == "parquet":
+        return write(directory, TABLE, rows=11)
+    return write_dataset(directory, TABLE, {"id": "long", "s": "string"}, shard_size=1300)
+
+
+#: How Petastorm 0.13.1 cuts a row group of 11 rows.
+CUTS = {2: [6, 5], 3: [4, 4, 3], 5: [3, 2, 2, 2, 2], 7: [2, 2, 1, 2, 1, 2, 1], 20: [1] * 11}
+
+
+@pytest.mark.parametrize("parts", CUTS)
+def test_row_groups_are_cut_as_in_petastorm(parts: int, tmp_path: Path) -> None:
+    split = SplitShards(write(tmp_path, TABLE.slice(0, 11)), parts)
+    assert list(split.shard_sizes) == CUTS[parts]
+    assert column(split, "id") == list(range(11))
+
+
+@pytest.mark.parametrize("parts", [1, 2, 4, 50])
+def test_pieces_hold_every_row_once(source: SampleSource, parts: int) -> None:
+    assert len(source.shard_sizes) > 1
+    split = SplitShards(source, parts)
+    assert len(split) == sum(split.shard_sizes) == 30
+    assert split.bounds.tolist() == [0, *np.cumsum(split.shard_sizes)]
+    assert column(split, "id") == list(range(30))
+    assert [split.sample(i)["s"] for i in range(30)] == TABLE["s"].to_pylist()
+    assert split[-1]["id"] == 29
+    assert sum(split.shard_bytes) <= split.nbytes + len(split.shard_sizes)
+    assert split.schema == source.schema
+    assert split.is_mapped == source.is_mapped
+    assert len({split.fingerprint, source.fingerprint, SplitShards(source, 3).fingerprint}) == 3
+
+
+def test_the_reading_core_shuffles_pieces(source: SampleSource) -> None:
+    split = pickle.loads(pickle.dumps(SplitShards(source, 3)))  # noqa: S301
+    order = ExactOrder(seed=7, shuffle_shards=True, shuffle_rows=True)
+    reader = BatchReader(split, order, batch_size=4, num_epochs=2, columns=["id", "s"])
+    batches = list(reader)
+    ids = np.concatenate([batch["id"] for batch in batches]).tolist()
+    assert sorted(ids[:30]) == sorted(ids[30:]) == list(range(30))
+    assert ids[:30] != sorted(ids[:30])
+    assert [t for batch in batches for t in batch["s"].to_pylist()] == [f"t{i}" for i in ids]
+
+
+def test_a_piece_reads_rows_and_samples_of_its_own(source: SampleSource) -> None:
+    split = SplitShards(source, 2)
+    piece, start = split.shard(1), split.shard_sizes[0]
+    rows = np.array([0, 2])
+    assert piece.read(rows, ["id"])["id"].tolist() == [start, start + 2]
+    assert piece.sample(1, ["id"]) == {"id": start + 1}
+    with pytest.raises(IndexError, match="of"):
+        piece.sample(piece.num_samples)
+    found = split.find_open(1)
+    assert found is not None
+    assert found.num_samples == piece.num_samples
+    piece.will_need()
+    piece.make_ready(["id"])
+    decoded = piece.decoded(["id"])
+    own = list(range(start, start + piece.num_samples))
+    assert decoded is None or decoded["id"].tolist() == own
+
+
+def test_a_shard_that_is_not_open_is_not_found(tmp_path: Path) -> None:
+    assert SplitShards(write(tmp_path, TABLE), 2).find_open(0) is None
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=12), st.integers(1, 6), st.integers(2, 4))
+def test_overlapping_pieces_have_every_n_gram_once(
+    sizes: list[int], parts: int, length: int
+) -> None:
+    split = SplitShards(_Sizes(sizes), parts, overlap=length - 1)  # type: ignore[arg-type]
+    found = [
+        (int(owner), int(start) + first)
+        for owner, start, size in zip(split._owners, split._starts, split.shard_sizes, strict=True)
+        for first in window_starts(range(size), length, 1, overlap=True, name="")
+    ]
+    assert found == [
+        (number, first) for number, size in enumerate(sizes) for first in range(size - length + 1)
+    ]
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.integers(1, 5), st.integers(2, 4))
+def test_ranks_share_the_n_grams(sizes: list[int], ranks: int, length: int) -> None:
+    source: Any = _Sizes(sizes)
+    orders = [ExactOrder(rank=rank, world_size=ranks, shuffle_shards=True) for rank in range(ranks)]
+    if 0 < sum(sizes) < ranks:
+        with pytest.raises(NoDataAvailableError):
+            RankShare(source, orders[0], length - 1)
+        return
+    found = [
+        (int(owner), int(start) + first)
+        for share in (RankShare(source, order, length - 1) for order in orders)
+        for owner, start, size in zip(share._owners, share._starts, share.shard_sizes, strict=True)
+        for first in window_starts(range(size), length, 1, overlap=True, name="")
+    ]
+    assert found == [
+        (number, first) for number, size in enumerate(sizes) for first in range(size - length + 1)
+    ]
+
+
+class _Sizes:
+    fingerprint = ""
+
+    def __init__(self, sizes: list[int]) -> None:
+        self.shard_sizes = tuple(sizes)
+
+
+@pytest.mark.parametrize("parts", [0, -1, 1.5, None, True])
+def test_parts_are_a_positive_integer(parts: Any, source: SampleSource) -> None:
+    with pytest.raises(
+        InvalidArgumentError, match="shuffle_row_drop_partitions must be a positive"
+    ):
+        SplitShards(source, parts)
+
+
+def test_some_shards(source: SampleSource) -> None:
+    batches = read_all(source)
+    some = SomeShards(source, [1, 0])
+    expected = [*batches[1]["id"].tolist(), *batches[0]["id"].tolist()]
+    assert column(some, "id") == expected
+    assert [some.sample(i, ["id"])["id"] for i in range(len(some))] == expected
+    assert len(SomeShards(source, [])) == 0

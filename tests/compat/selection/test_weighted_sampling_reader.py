@@ -1,0 +1,121 @@
+"""Rows drawn from several readers."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mdstorm.errors import InvalidArgumentError
+from mdstorm.ngram import NGram
+from mdstorm.test_util.reader_mock import ReaderMock, schema_data_generator_example
+from mdstorm.unischema import Unischema, UnischemaField
+from mdstorm.weighted_sampling_reader import WeightedSamplingReader
+
+
+def schema(*names: str) -> Unischema:
+    return Unischema("Sch", [UnischemaField(name, np.int64, (), None, False) for name in names])
+
+
+class Rows:
+    """A reader of `count` rows, all of them `value`."""
+
+    def __init__(self, value: Any, count: int = 5, **attributes: Any) -> None:
+        self.batched_output, self.ngram, self.schema = False, None, schema("a")
+        self.last_row_consumed, self.calls = False, []
+        self.value, self.left = value, count
+        vars(self).update(attributes)
+
+    def __len__(self) -> int:
+        return 7
+
+    def __next__(self) -> Any:
+        if not self.left:
+            self.last_row_consumed = True
+            raise StopIteration
+        self.left -= 1
+        return self.value
+
+    def stop(self) -> None:
+        self.calls.append("stop")
+
+    def join(self) -> None:
+        self.calls.append("join")
+
+
+def draw(weights: Any, count: int = 5, **options: Any) -> list[Any]:
+    return list(WeightedSamplingReader([Rows(1, count), Rows(2, count)], weights, **options))
+
+
+def test_the_draw_is_that_of_petastorm() -> None:
+    np.random.seed(1)  # noqa: NPY002  # Petastorm's generator
+    assert draw([1, 3]) == [2, 2, 1, 2, 1, 1, 1, 2, 2]
+    assert draw([1, 3], seed=1) == [2, 2, 1, 2, 1, 1, 1, 2, 2]
+
+
+def test_rows_come_in_proportion() -> None:
+    found = draw([0.2, 0.6], count=6000, seed=3)
+    assert 0.23 < found.count(1) / len(found) < 0.27
+    assert draw([0, 1]) == [2] * 5
+
+
+def test_it_ends_with_the_first_reader_that_ends() -> None:
+    first, second = Rows(1, 1), Rows(2, 100)
+    reader = WeightedSamplingReader([first, second], [1, 1], seed=0)
+    assert not reader.last_row_consumed
+    found = list(reader)
+    assert found.count(1) == 1
+    assert reader.last_row_consumed
+    for _ in range(10):
+        with pytest.raises(StopIteration):
+            reader.next()
+    first.left, first.last_row_consumed = 1, False  # as `reset` does it
+    assert list(reader).count(1) == 1
+
+
+def test_it_has_the_attributes_of_its_readers() -> None:
+    readers = [Rows(1, batched_output=True), Rows(2, batched_output=True)]
+    reader = WeightedSamplingReader(tuple(readers), np.array([1, 1]))
+    assert (reader.batched_output, reader.is_batched_reader, reader.ngram) == (True, True, None)
+    assert reader.schema is readers[0].schema
+    assert len(reader) == 14
+    with reader as entered:
+        assert entered is reader
+    assert [each.calls for each in readers] == [["stop", "join"]] * 2
+
+
+@pytest.mark.parametrize(
+    ("readers", "weights", "message"),
+    [
+        ([Rows(1)], [1], r"Two or more readers must be specified\. Got 1\."),
+        ([], [], r"Two or more readers must be specified\. Got 0\."),
+        ([Rows(1), Rows(2)], [1], "expected to be lists of the same length"),
+        ([Rows(1), Rows(2, batched_output=True)], [1, 1], 'same value of "batched_output"'),
+        ([Rows(1), Rows(2, schema=schema("b"))], [1, 1], "should have the same schema"),
+        ([Rows(1), Rows(2, ngram=NGram({0: ["a"]}, 1, "a"))], [1, 1], "same ngram spec"),
+        ([Rows(1), Rows(2)], [0, 0], "whose sum is positive"),
+        ([Rows(1), Rows(2)], [-1, 2], "at least 0"),
+        ([Rows(1), Rows(2)], [float("nan"), 2], "at least 0"),
+        ([Rows(1), Rows(2)], [float("inf"), 2], "whose sum is positive"),
+    ],
+)
+def test_readers_that_do_not_fit_are_refused(readers: Any, weights: Any, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        WeightedSamplingReader(readers, weights)
+
+
+def test_a_mock_reader_makes_rows() -> None:
+    fields = [
+        UnischemaField("id", np.int64, (), None, False),
+        UnischemaField("image", np.float32, (2, None), None, False),
+        UnischemaField("name", np.str_, (), None, True),
+    ]
+    with ReaderMock(Unischema("Sch", fields), schema_data_generator_example) as mock:
+        row = next(iter(mock))
+        assert type(row).__name__ == "Sch_view"
+        assert (row.id, row.name) == (0, "")
+        assert (row.image.dtype, row.image.shape) == (np.float32, (2, 10))
+        assert type(mock.fetch()) is type(mock.next()) is type(row)
+        found = WeightedSamplingReader([mock, mock], [1, 1])
+        assert next(found).id == 0
+    with pytest.raises(ValueError, match="Sequence argument not supported for ReaderMock"):
+        ReaderMock(mock.schema, schema_data_generator_example, NGram({0: ["id"]}, 1, "id"))

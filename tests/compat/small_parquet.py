@@ -1,0 +1,25 @@
+"""Small Parquet files for tests of loaders, and the end of the readers over them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.compat.readers import stop_readers, write_parquet
+
+
+@pytest.fixture
+def ten(tmp_path: Path) -> str:
+    """The numbers from 0 to 9 in row groups of four."""
+    return write_parquet(tmp_path / "ten", {"number": range(10)})
+
+
+@pytest.fixture
+def thousand(tmp_path: Path) -> str:
+    """The numbers from 0 to 999 in row groups of a hundred."""
+    return write_parquet(tmp_path / "thousand", {"number": range(1000)}, 100)
+
+
+@pytest.fixture(autouse=True)
+def _no_reader_goes_on() -> Iterator[None]:
+    yield
+    stop_readers()

@@ -1,0 +1,33 @@
+"""`convert` by a Spark job has the same rows and columns as without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.mds_backend.convert.parquet_files import numbers, write
+
+import mdstorm
+from mdstorm._datasets.compared import open_compared
+from mdstorm_backend.convert import compare
+
+GOLDEN = Path(__file__).parents[1] / "etl" / "golden"
+
+
+def test_partitions_are_columns_of_the_same_types(spark: Any, tmp_path: Path) -> None:
+    for directory in ("n=1/d=2024-01-01", "n=02/d=2024-01-02", "n=3/d=1.50"):
+        write(tmp_path / "source" / directory, numbers(5))
+    with_spark, without = (
+        mdstorm.convert(
+            str(tmp_path / "source"), str(tmp_path / name), dtype="float32", spark=session
+        )
+        for name, session in (("a", spark), ("b", None))
+    )
+    assert with_spark.schema.names == ("n", "d", "id", "half", "text")
+    assert compare(with_spark, without).is_same
+
+
+def test_the_fields_of_petastorm_are_decoded_by_executors(spark: Any, tmp_path: Path) -> None:
+    source, target = str(GOLDEN / "codecs"), str(tmp_path / "mds")
+    mdstorm.convert(source, target, spark=spark)
+    assert compare(*open_compared(source, target)).is_same

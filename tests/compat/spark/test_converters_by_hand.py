@@ -1,0 +1,74 @@
+"""Converters that are made by hand, over files of Parquet and over MDS."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.compat.spark.converters import IN_ORDER, Read, with_either, with_torch
+from tests.mds_backend.convert.parquet_files import write
+
+from mdstorm.errors import DatasetNotFoundError
+from mdstorm.spark import SparkDatasetConverter
+
+TABLE = pa.table({"id": range(6), "x": [i / 4 for i in range(6)], "s": list("abcdef")})
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Two files of Parquet."""
+    write(tmp_path / "data", TABLE.slice(0, 4), TABLE.slice(4))
+    return tmp_path / "data"
+
+
+@with_either
+def test_any_files_of_parquet_will_do_in_their_order(data: Path, read: Read) -> None:
+    urls = [f"file://{data}/1.parquet", f"file://{data}/0.parquet"]
+    converter = SparkDatasetConverter(f"file://{data}", urls, 6)
+    (batch,) = read(converter, schema_fields=["id"], **IN_ORDER)
+    assert batch["id"] == [4, 5, 0, 1, 2, 3]
+    part = SparkDatasetConverter(f"file://{data}", urls[:1], 2)
+    (batch,) = read(part, schema_fields=["id"], **IN_ORDER)
+    assert batch["id"] == [4, 5]
+
+
+def test_the_urls_that_spark_gives_are_understood(tmp_path: Path) -> None:
+    """They are percent-encoded, where Petastorm could not read a path with a blank."""
+    write(tmp_path / "with a blank", TABLE)
+    url = f"file://{tmp_path}/with%20a%20blank/0.parquet"
+    converter = SparkDatasetConverter("file:///elsewhere", [url], 6)
+    (batch,) = with_torch(converter, schema_fields=["id"], **IN_ORDER)
+    assert batch["id"] == list(range(6))
+
+
+def test_missing_files_are_an_error_when_they_are_read(tmp_path: Path) -> None:
+    for url in ("0.parquet", "100%25.parquet", "part-00000-0.00000.mds"):
+        converter = SparkDatasetConverter(f"file://{tmp_path}", [f"file://{tmp_path}/{url}"], 1)
+        with pytest.raises(DatasetNotFoundError) as caught, converter.make_torch_dataloader():
+            pass
+        assert isinstance(caught.value, RuntimeError)
+
+
+def test_a_pickled_one_works(data: Path) -> None:
+    urls = [f"file://{data}/{n}.parquet" for n in range(2)]
+    converter = pickle.loads(  # noqa: S301
+        pickle.dumps(SparkDatasetConverter(f"file://{data}", urls, 6))
+    )
+    assert vars(converter) == {
+        "cache_dir_url": f"file://{data}",
+        "file_urls": urls,
+        "dataset_size": 6,
+    }
+    assert len(with_torch(converter, batch_size=4, **IN_ORDER)) == 2
+
+
+def test_delete_leaves_parquet_alone(data: Path, caplog: pytest.LogCaptureFixture) -> None:
+    before = sorted(data.iterdir())
+    urls = [f"file://{data}/{n}.parquet" for n in range(2)]
+    with caplog.at_level(logging.WARNING, "mdstorm"):
+        SparkDatasetConverter(f"file://{data}", urls, 6).delete()
+    assert sorted(data.iterdir()) == before
+    assert "that mdstorm did not write" in caplog.text

@@ -1,0 +1,259 @@
+"""Where executors cannot write, Spark writes Parquet and the driver converts it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+from fsspec.implementations.local import LocalFileSystem
+from tests.compat.spark.converters import directories, ids
+
+from mdstorm.errors import InvalidArgumentError, UnsupportedTypeError, UnsupportedURLError
+from mdstorm.spark import SparkDatasetConverter, make_spark_converter
+from mdstorm.spark._staging import (
+    DIRECTORY_CONF,
+    DIRECTORY_VARIABLE,
+    STAGING_CONF,
+    STAGING_VARIABLE,
+    staging_dir,
+)
+from mdstorm_backend.convert import compare
+from mdstorm_backend.dataset import open_dataset
+from mdstorm_backend.spark.probe import why_not_writable
+from mdstorm_backend.spark.staging import materialize_staged
+from mdstorm_backend.storage import Location
+
+#: One column of each kind, with nulls, old dates, and names that Parquet writers refuse.
+COLUMNS = (
+    "id",
+    "id * 0.1D AS double",
+    "CAST(id / 3 AS float) AS `sing.le`",
+    "IF(id % 3 = 0, NULL, id) AS nullable",
+    "CAST(id AS tinyint) AS byte",
+    "CAST(id AS decimal(20, 3)) AS decimal",
+    "id % 2 = 0 AS boolean",
+    "IF(id = 2, NULL, 'a') AS text",
+    "'b' AS TEXT",
+    "CAST('x' AS binary) AS `binary`",
+    "date'1500-01-01' + CAST(id AS int) AS date",
+    "timestamp'0001-01-03 00:00:00.000001' AS instant",
+    "timestamp_ntz'2024-02-29 01:02:03' AS clock",
+    "interval '1 02:03:04.5' day to second AS `interval`",
+    "IF(id = 1, NULL, array(id, NULL)) AS list",
+    "array(1.5D, id) AS pair",
+    "array(true, NULL) AS booleans",
+    "array(date'2020-01-01') AS dates",
+    "array('a', NULL) AS texts",
+    "named_struct('a', id, 'b', array(0.1D)) AS struct",
+    "map('k', timestamp'1800-01-01 00:00:00') AS map",
+)
+
+
+class _DriverOnly(LocalFileSystem):
+    """A disk that this process alone can reach: executors know no such protocol."""
+
+    protocol = "driveronly"
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> str:
+        return str(super()._strip_protocol(str(path).removeprefix("driveronly://")))
+
+
+@pytest.fixture
+def driver_only() -> Iterator[str]:
+    """The protocol of a storage that executors are refused."""
+    fsspec.register_implementation("driveronly", _DriverOnly, clobber=True)
+    yield "driveronly"
+    sys.modules["fsspec.registry"]._registry.pop("driveronly")  # type: ignore[attr-defined]
+
+
+def shards(converter: SparkDatasetConverter) -> list[bytes]:
+    return [Path(url.removeprefix("file://")).read_bytes() for url in converter.file_urls]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", None])
+def test_the_result_is_the_one_that_executors_write(
+    spark: Any, cache_dir: Path, dtype: str | None
+) -> None:
+    df = spark.range(0, 9, 1, 2).selectExpr(*COLUMNS)
+    options = {"dtype": dtype, "compression_codec": "gzip" if dtype is None else None}
+    direct = make_spark_converter(df, staging=False, **options)
+    other = f"file://{cache_dir}/other"
+    staged = make_spark_converter(df, staging=True, parent_cache_dir_url=other, **options)
+    assert shards(direct) == shards(staged)
+    first, second = (open_dataset(c.cache_dir_url) for c in (direct, staged))
+    assert first.schema == second.schema
+    assert compare(first, second).is_same
+
+
+def test_vectors_become_arrays(classic_spark: Any, cache_dir: Path) -> None:
+    from pyspark.ml.linalg import Vectors, VectorUDT
+    from pyspark.sql.types import StructType
+
+    rows = [(Vectors.dense([1.0, 2.0]),), (Vectors.sparse(2, {1: 5.0}),), (None,)]
+    df = classic_spark.createDataFrame(rows, StructType().add("v", VectorUDT())).coalesce(1)
+    converter = make_spark_converter(df, staging=True)
+    assert ids(converter) == [[1.0, 2.0], [0.0, 5.0], None]
+    assert open_dataset(converter.cache_dir_url).schema["v"].encoding == "ndarray:float32"
+
+
+def test_a_storage_that_executors_are_refused_is_found_out(
+    spark: Any, tmp_path: Path, driver_only: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    staging = tmp_path / "staging"
+    with caplog.at_level(logging.WARNING, "mdstorm"):
+        converter = make_spark_converter(
+            spark.range(0, 10, 1, 2),
+            parent_cache_dir_url=f"{driver_only}://{tmp_path}/cache",
+            staging_dir_url=f"file://{staging}",
+            keep=True,
+        )
+    assert "Spark's executors cannot write below driveronly://" in caplog.text
+    assert converter.cache_dir_url.startswith(f"{driver_only}://{tmp_path}/cache/")
+    assert ids(converter) == list(range(10))
+    assert list(staging.iterdir()) == []
+    converter.delete()
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_where_executors_can_write_they_do(spark: Any, cache_dir: Path) -> None:
+    converter = make_spark_converter(spark.range(3))
+    assert ids(converter) == [0, 1, 2]
+    assert why_not_writable(spark, Location.of(str(cache_dir))) == ""
+    assert directories(cache_dir) == len(list(cache_dir.iterdir()))
+
+
+def test_what_executors_write_to_disks_of_their_own_is_not_seen(spark: Any, tmp_path: Path) -> None:
+    class Elsewhere(Location):
+        def child(self, name: str) -> Elsewhere:
+            return Elsewhere(super().child(name).url)
+
+        def exists(self, name: str) -> bool:
+            return False
+
+    reason = why_not_writable(spark, Elsewhere(f"file://{tmp_path}"))
+    assert "cannot be seen from the driver" in reason
+
+
+def without_the_rights_of_root(directory: Path) -> Path:
+    """Make a Python that asks for permissions as anybody has to; root needs none."""
+    setpriv = shutil.which("setpriv")
+    drop = [setpriv, "--bounding-set", "-dac_override"]
+    if not setpriv or subprocess.run([*drop, "true"], check=False).returncode:
+        pytest.skip("needs the command setpriv, and the right to give up rights")
+    python = directory / "python"
+    python.write_text(f'#!/bin/sh\nexec {" ".join(map(str, drop))} {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    return python
+
+
+def test_a_directory_that_executors_may_not_write_to_is_found_out(
+    classic_spark: Any,
+    tmp_path: Path,
+    set_conf: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    """The Python processes of the executors may not; Spark's own writer and the driver may."""
+    context = classic_spark.sparkContext
+    monkeypatch.setattr(context, "pythonExec", str(without_the_rights_of_root(tmp_path)))
+    parent = tmp_path / "cache"
+    parent.mkdir()
+    request.addfinalizer(partial(os.umask, os.umask(0o222)))
+    set_conf("mdstorm.spark.converter.staging", "auto")
+    options: dict[str, Any] = {"parent_cache_dir_url": f"file://{parent}"}
+    df = classic_spark.range(0, 10, 1, 2)
+    with pytest.raises(Exception, match="Permission denied"):
+        make_spark_converter(df, staging=False, **options)
+    assert "Permission denied" in why_not_writable(classic_spark, Location.of(str(parent)))
+    converter = make_spark_converter(df, **options)
+    assert ids(converter) == list(range(10))
+    assert directories(parent) == len(list(parent.iterdir()))
+
+
+def test_a_frame_that_cannot_be_computed_leaves_nothing(
+    spark: Any, cache_dir: Path, set_conf: Any
+) -> None:
+    df = spark.range(3).selectExpr("CAST(raise_error('broken on purpose') AS int) AS x")
+    with pytest.raises(Exception, match="broken on purpose"):
+        make_spark_converter(df, staging=True)
+    assert [path for path in cache_dir.rglob("*") if not path.name.startswith(".")] == []
+
+
+def test_a_refused_type_is_told_before_spark_writes(spark: Any, cache_dir: Path) -> None:
+    with pytest.raises(UnsupportedTypeError, match="'x': type void"):
+        make_spark_converter(spark.sql("SELECT NULL AS x"), staging=True)
+    assert not cache_dir.exists()
+
+
+def test_settings_of_the_session_are_as_before(spark: Any, tmp_path: Path, set_conf: Any) -> None:
+    key, other = (
+        f"spark.sql.parquet.{name}" for name in ("outputTimestampType", "datetimeRebaseModeInWrite")
+    )
+    set_conf(key, "TIMESTAMP_MILLIS")
+    before = spark.conf.get(other, None)
+    df = spark.sql("SELECT timestamp'1700-01-01 00:00:00.000001' AS t")
+    dataset = materialize_staged(df, f"{tmp_path}/mds", f"file://{tmp_path}/staging")
+    assert dataset.to_table().column("t").to_pylist()[0].microsecond == 1
+    assert (spark.conf.get(key), spark.conf.get(other, None)) == ("TIMESTAMP_MILLIS", before)
+
+
+@dataclass
+class Session:
+    """A session that has settings, and runs nothing."""
+
+    settings: dict[str, str]
+
+    @property
+    def conf(self) -> dict[str, str]:
+        return self.settings
+
+
+@pytest.mark.parametrize(
+    ("argument", "conf", "variable", "expected"),
+    [
+        (True, "false", "false", True),
+        (False, "true", "true", False),
+        (None, "true", "false", True),
+        (None, "FALSE", "true", False),
+        (None, None, "True", True),
+        (None, None, None, False),
+    ],
+)
+def test_the_first_that_says_whether_to_stage_counts(
+    monkeypatch: pytest.MonkeyPatch,
+    argument: bool | None,
+    conf: str | None,
+    variable: str | None,
+    expected: bool,
+) -> None:
+    settings = {"spark.master": "local[2]"} | ({STAGING_CONF: conf} if conf else {})
+    if variable:
+        monkeypatch.setenv(STAGING_VARIABLE, variable)
+    session: Any = Session(settings)
+    found = staging_dir(session, "file:///cache", argument, None)
+    assert found == ("file:///cache" if expected else None)
+
+
+def test_the_first_that_says_where_to_stage_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    session: Any = Session({DIRECTORY_CONF: "dbfs:/conf"})
+    monkeypatch.setenv(DIRECTORY_VARIABLE, "/Volumes/a/b/c")
+    assert staging_dir(session, "file:///cache", True, "s3://x/y/") == "s3://x/y"
+    assert staging_dir(session, "file:///cache", True, None) == "file:///dbfs/conf"
+    session.settings.clear()
+    assert staging_dir(session, "file:///cache", True, None) == "file:///Volumes/a/b/c"
+    with pytest.raises(UnsupportedURLError, match="scheme-less staging directory"):
+        staging_dir(session, "file:///cache", True, "/tmp/x")
+    monkeypatch.setenv(STAGING_VARIABLE, "perhaps")
+    with pytest.raises(InvalidArgumentError, match="'perhaps': set it to one of true"):
+        staging_dir(session, "file:///cache", None, None)

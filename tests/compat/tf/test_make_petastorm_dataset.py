@@ -1,0 +1,183 @@
+"""`make_petastorm_dataset`: readers as TensorFlow datasets."""
+
+import logging
+import warnings
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tests.compat.readers import ItemReader, batch_reader, items, row_reader, write_parquet
+
+from mdstorm.ngram import NGram
+from mdstorm.tf_utils import make_petastorm_dataset
+from mdstorm.unischema import Unischema, UnischemaField
+
+with_either = pytest.mark.parametrize("reader", [batch_reader, row_reader], ids=["batch", "row"])
+
+IN_GROUPS = [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+
+
+def taken(dataset: Any) -> list[Any]:
+    """The column ``number`` of each element."""
+    return [element.number.numpy().tolist() for element in dataset]
+
+
+def other_reader(values: list[Any], *, batched: bool) -> ItemReader:
+    """A reader of another kind with the column ``number``."""
+    reader = ItemReader(items(number=values), batched=batched)
+    reader.schema = Unischema("S", [UnischemaField("number", np.int64, ())])  # type: ignore[attr-defined]
+    return reader
+
+
+class TestElements:
+    def test_batches_are_row_groups(self, ten: str) -> None:
+        dataset = make_petastorm_dataset(batch_reader(ten))
+        assert taken(dataset) == IN_GROUPS
+        assert dataset.element_spec.number == tf.TensorSpec((None,), tf.int64)
+
+    def test_rows_are_single(self, ten: str) -> None:
+        dataset = make_petastorm_dataset(row_reader(ten))
+        assert taken(dataset) == list(range(10))
+        assert dataset.element_spec.number == tf.TensorSpec((), tf.int64)
+
+    @with_either
+    def test_they_are_the_namedtuples_of_the_reader(self, ten: str, reader: Any) -> None:
+        opened = reader(ten)
+        element = next(iter(make_petastorm_dataset(opened)))
+        assert type(element) is type(next(opened))
+
+    def test_batches_have_the_epochs_of_the_reader(self, ten: str) -> None:
+        assert taken(make_petastorm_dataset(batch_reader(ten, num_epochs=2))) == IN_GROUPS * 2
+        assert taken(make_petastorm_dataset(row_reader(ten, num_epochs=2))) == [*range(10)] * 2
+
+    def test_batches_of_two_datasets_can_be_joined(self, ten: str) -> None:
+        one, two = (make_petastorm_dataset(batch_reader(ten)) for _ in range(2))
+        assert taken(one.concatenate(two)) == IN_GROUPS * 2
+
+    def test_what_is_sharded_is_not_sharded_again(self, ten: str) -> None:
+        dataset = make_petastorm_dataset(batch_reader(ten, cur_shard=1, shard_count=2))
+        assert taken(dataset) == [[5, 6, 7], [8, 9]]
+        policy = dataset.options().experimental_distribute.auto_shard_policy
+        assert policy == tf.data.experimental.AutoShardPolicy.OFF
+
+
+class TestBatching:
+    """Batches are cut out of blocks, and are those that TensorFlow makes row by row."""
+
+    @pytest.mark.parametrize("drop", [False, True])
+    def test_unbatched_batches(self, thousand: str, drop: bool) -> None:
+        dataset = make_petastorm_dataset(batch_reader(thousand)).unbatch()
+        found = taken(dataset.batch(64, drop_remainder=drop))
+        rows = tf.data.Dataset.range(1000).batch(64, drop)
+        assert found == [batch.numpy().tolist() for batch in rows]
+
+    @with_either
+    def test_neither_rows_nor_values_change(self, ten: str, reader: Any) -> None:
+        dataset = make_petastorm_dataset(reader(ten, num_epochs=2))
+        rows = dataset.unbatch() if reader is batch_reader else dataset
+        assert taken(rows) == [*range(10)] * 2
+        assert taken(rows.batch(8)) == [[*range(8)], [8, 9, *range(6)], [6, 7, 8, 9]]
+        assert taken(rows.shuffle(5).batch(20)) != [[*range(10)] * 2]
+        assert taken(rows.batch(8, num_parallel_calls=2)) == taken(rows.batch(8))
+
+    def test_the_number_of_rows_is_static_where_it_is_known(self, ten: str) -> None:
+        dataset = make_petastorm_dataset(row_reader(ten)).batch(4, drop_remainder=True)
+        assert dataset.element_spec.number.shape == (4,)
+
+    def test_blocks_are_larger_than_row_groups(self, thousand: str) -> None:
+        dataset = make_petastorm_dataset(batch_reader(thousand)).unbatch()
+        (block,) = dataset._parts()
+        assert len(block.number) == 1000
+
+    def test_arrays_of_several_lengths(self, tmp_path: Path) -> None:
+        url = write_parquet(tmp_path / "ragged", {"number": [[], [], [1], [2], [1, 2]]}, 2)
+        assert taken(make_petastorm_dataset(row_reader(url))) == [[], [], [1], [2], [1, 2]]
+        groups = make_petastorm_dataset(batch_reader(url))
+        assert taken(groups) == [[[], []], [[1], [2]], [[1, 2]]]
+        assert taken(groups.unbatch()) == [[], [], [1], [2], [1, 2]]
+        assert taken(groups.unbatch().batch(2)) == [[[], []], [[1], [2]], [[1, 2]]]
+
+
+class TestPasses:
+    @with_either
+    def test_again_and_after_a_break(self, ten: str, reader: Any) -> None:
+        dataset = make_petastorm_dataset(reader(ten))
+        for _ in dataset:
+            break
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            first, second = taken(dataset), taken(dataset)
+        assert first == second
+        assert np.concatenate([np.atleast_1d(part) for part in first]).tolist() == list(range(10))
+
+    def test_repeated(self, ten: str) -> None:
+        assert taken(make_petastorm_dataset(batch_reader(ten)).repeat(3)) == IN_GROUPS * 3
+
+    def test_two_at_once(self, ten: str) -> None:
+        dataset = make_petastorm_dataset(batch_reader(ten))
+        for one, two in zip(dataset, dataset, strict=True):
+            assert one.number.numpy().tolist() == two.number.numpy().tolist()
+
+    def test_each_has_permutations_of_its_own(self, thousand: str) -> None:
+        dataset = make_petastorm_dataset(batch_reader(thousand, shuffle_rows=True, seed=1))
+        assert taken(dataset) != taken(dataset)
+
+    def test_the_rest_of_a_reader_and_then_everything(self, ten: str) -> None:
+        reader = batch_reader(ten)
+        next(reader)
+        dataset = make_petastorm_dataset(reader)
+        assert taken(dataset) == IN_GROUPS[1:]
+        assert taken(dataset) == IN_GROUPS
+
+    def test_a_reader_that_was_stopped(self, ten: str) -> None:
+        with batch_reader(ten) as reader:
+            dataset = make_petastorm_dataset(reader)
+        with pytest.raises(tf.errors.UnknownError, match="Trying to read a sample after a reader"):
+            next(iter(dataset))
+
+    def test_one_line_says_that_epochs_never_end(
+        self, thousand: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        dataset = make_petastorm_dataset(batch_reader(thousand, num_epochs=None))
+        list(islice(dataset, 30))
+        assert [r.name.partition(".")[0] for r in caplog.records] == ["mdstorm_backend"]
+        assert "num_epochs=1" in caplog.text
+        assert caplog.records[0].levelno == logging.WARNING
+
+    def test_readers_of_another_kind_are_reset_at_their_end(self) -> None:
+        batches = other_reader([np.arange(3), np.arange(2)], batched=True)
+        rows = other_reader(list(range(3)), batched=False)
+        for reader, expected in ((batches, [[0, 1, 2], [0, 1]]), (rows, [0, 1, 2])):
+            dataset = make_petastorm_dataset(reader)
+            assert taken(dataset) == taken(dataset) == expected
+
+
+class TestGraphMode:
+    @with_either
+    def test_a_one_shot_iterator_in_a_session(self, ten: str, reader: Any) -> None:
+        with reader(ten) as opened, tf.Graph().as_default():
+            dataset = make_petastorm_dataset(opened)
+            rows = dataset.unbatch() if opened.batched_output else dataset
+            batch = rows.batch(8).make_one_shot_iterator().get_next()
+            assert batch.number.shape.as_list() == [None]
+            with tf.compat.v1.Session() as session:
+                assert session.run(batch).number.tolist() == list(range(8))
+                assert session.run(batch.number).tolist() == [8, 9]
+                with pytest.raises(tf.errors.OutOfRangeError):
+                    session.run(batch)
+
+
+def test_n_grams_are_dicts_of_namedtuples(tmp_path: Path) -> None:
+    url = write_parquet(tmp_path / "sequence", {"time": range(4), "value": np.arange(4) / 2})
+    ngram = NGram({-1: ["time"], 1: ["value"]}, 1, "time")
+    dataset = make_petastorm_dataset(row_reader(url, schema_fields=ngram))
+    for _ in range(2):
+        first, second = dataset
+        assert list(first) == [-1, 0, 1]
+        assert (int(first[-1].time), float(first[1].value)) == (0, 1.0)
+        assert (int(second[-1].time), float(second[1].value)) == (1, 1.5)
+    next(iter(dataset))
+    assert len(list(dataset)) == 2

@@ -1,0 +1,175 @@
+"""Types, shapes and nulls on their way from readers into TensorFlow."""
+
+import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import tensorflow as tf
+from tests.compat.readers import ItemReader, batch_reader, items, row_reader, write_parquet
+
+from mdstorm import TransformSpec
+from mdstorm.errors import InvalidArgumentError, NullValueError
+from mdstorm.tf_utils import date_to_nsec_from_epoch, make_petastorm_dataset
+from mdstorm.unischema import Unischema, UnischemaField
+
+SECONDS = 1577836800  # 2020-01-01
+DAY = datetime.date(2020, 1, 1)
+TIME = datetime.datetime(2020, 1, 1, 0, 0, 1)
+
+with_either = pytest.mark.parametrize("reader", [batch_reader, row_reader], ids=["batch", "row"])
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    columns = {
+        "flag": [True, False],
+        "u16": pa.array([1, 65535], pa.uint16()),
+        "u32": pa.array([1, 2**32 - 1], pa.uint32()),
+        "i8": pa.array([-1, 1], pa.int8()),
+        "f32": pa.array([0.5, 1.5], pa.float32()),
+        "array": pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float32())),
+        "text": ["a", "ü\0"],
+        "raw": [b"\0", b"x\0"],
+        "price": [Decimal("1.50"), Decimal("2.25")],
+        "day": [DAY, DAY],
+        "time": [TIME, TIME],
+        "words": [["a"], ["b"]],
+    }
+    return write_parquet(tmp_path / "types", columns)
+
+
+def first(dataset: Any) -> dict[str, Any]:
+    (element,) = dataset.take(1)
+    return {
+        name: (value.dtype, np.asarray(value).tolist()) for name, value in element._asdict().items()
+    }
+
+
+@pytest.mark.filterwarnings("ignore::UnicodeWarning")
+@pytest.mark.parametrize("skip", [0, 1], ids=["blocks", "items"])
+def test_of_batches(url: str, skip: int) -> None:
+    reader = batch_reader(url, num_epochs=2)
+    for _ in range(skip):  # what is left of a reader is taken item by item
+        next(reader)
+    assert first(make_petastorm_dataset(reader)) == {
+        "flag": (tf.bool, [True, False]),
+        "u16": (tf.int32, [1, 65535]),
+        "u32": (tf.int64, [1, 2**32 - 1]),
+        "i8": (tf.int8, [-1, 1]),
+        "f32": (tf.float32, [0.5, 1.5]),
+        "array": (tf.float32, [[1.0, 2.0], [3.0, 4.0]]),
+        "text": (tf.string, [b"a", "ü\0".encode()]),
+        "raw": (tf.string, [b"\0", b"x\0"]),
+        "price": (tf.string, [b"1.50", b"2.25"]),
+        "day": (tf.int64, [SECONDS * 10**9] * 2),
+        "time": (tf.int64, [(SECONDS + 1) * 10**9] * 2),
+        "words": (tf.string, [[b"a"], [b"b"]]),
+    }
+
+
+@pytest.mark.filterwarnings("ignore::UnicodeWarning")
+@pytest.mark.parametrize("skip", [0, 2], ids=["blocks", "items"])
+def test_of_rows(url: str, skip: int) -> None:
+    reader = row_reader(url, num_epochs=2)
+    for _ in range(skip):
+        next(reader)
+    assert first(make_petastorm_dataset(reader)) == {
+        "flag": (tf.bool, True),
+        "u16": (tf.int32, 1),
+        "u32": (tf.int64, 1),
+        "i8": (tf.int8, -1),
+        "f32": (tf.float32, 0.5),
+        "array": (tf.float32, [1.0, 2.0]),
+        "text": (tf.string, b"a"),
+        "raw": (tf.string, b"\0"),
+        "price": (tf.string, b"1.5"),  # as Petastorm: without zeros at the end
+        "day": (tf.int64, SECONDS // 86400),
+        "time": (tf.int64, (SECONDS + 1) * 10**6),
+        "words": (tf.string, [b"a"]),
+    }
+
+
+@with_either
+def test_shapes_are_those_of_the_schema(url: str, reader: Any) -> None:
+    spec = TransformSpec(edit_fields=[("array", np.float32, (2,), False)])
+    dataset = make_petastorm_dataset(reader(url, schema_fields=["array"], transform_spec=spec))
+    expected = (None, 2) if reader is batch_reader else (2,)
+    assert dataset.element_spec.array == tf.TensorSpec(expected, tf.float32)
+
+
+def test_text_comes_with_a_warning(url: str) -> None:
+    with pytest.warns(UnicodeWarning, match="convert all unicode strings back to bytes"):
+        make_petastorm_dataset(batch_reader(url, schema_fields=["text"]))
+
+
+def test_the_declared_type_wins(url: str) -> None:
+    spec = TransformSpec(lambda frame: frame, edit_fields=[("i8", np.float64, (), False)])
+    reader = batch_reader(url, schema_fields=["i8"], transform_spec=spec)
+    assert first(make_petastorm_dataset(reader)) == {"i8": (tf.float64, [-1.0, 1.0])}
+
+
+@pytest.mark.parametrize("dtype", [np.object_, np.complex64])
+def test_types_without_a_counterpart(dtype: Any) -> None:
+    reader = ItemReader([], batched=False)
+    reader.schema = Unischema("S", [UnischemaField("c", dtype, ())])  # type: ignore[attr-defined]
+    with pytest.raises(InvalidArgumentError, match="Unknown mapping of numpy"):
+        make_petastorm_dataset(reader)
+
+
+class TestNulls:
+    @pytest.fixture
+    def url(self, tmp_path: Path) -> str:
+        columns = {"number": [0, None], "real": [0.5, None], "text": ["a", None]}
+        return write_parquet(tmp_path / "nulls", columns)
+
+    @pytest.mark.filterwarnings("ignore::UnicodeWarning")
+    @pytest.mark.parametrize("name", ["number", "text"])
+    def test_of_batches_are_refused_at_once(self, url: str, name: str) -> None:
+        with pytest.raises(NullValueError, match=f"column '{name}' holds 1 nulls"):
+            make_petastorm_dataset(batch_reader(url, schema_fields=[name]))
+
+    @pytest.mark.filterwarnings("ignore::UnicodeWarning")
+    @pytest.mark.parametrize("name", ["number", "text"])
+    @pytest.mark.parametrize("skip", [0, 2], ids=["blocks", "items"])
+    def test_of_rows_end_the_iteration(self, url: str, name: str, skip: int) -> None:
+        reader = row_reader(url, schema_fields=[name], num_epochs=2)
+        for _ in range(skip):
+            next(reader)
+        with pytest.raises(tf.errors.UnknownError, match=f'Encountered "{name}"=None'):
+            list(make_petastorm_dataset(reader))
+
+    @with_either
+    def test_of_floats_are_nan(self, url: str, reader: Any) -> None:
+        dataset = make_petastorm_dataset(reader(url, schema_fields=["real"]))
+        values = np.concatenate([np.atleast_1d(element.real) for element in dataset])
+        assert np.isnan(values).tolist() == [False, True]
+
+    def test_that_are_filled_are_none(self, url: str) -> None:
+        reader = batch_reader(url, schema_fields=["number"], fill_nulls={"number": 7})
+        assert first(make_petastorm_dataset(reader)) == {"number": (tf.int64, [0, 7])}
+
+    @pytest.mark.filterwarnings("ignore::UnicodeWarning")
+    @pytest.mark.parametrize(
+        ("dtype", "value"), [(np.bool_, True), (np.str_, "a"), (np.datetime64, DAY)]
+    )
+    def test_of_other_readers(self, dtype: Any, value: Any) -> None:
+        reader = ItemReader(items(c=[np.array([value, None], object)]), batched=True)
+        reader.schema = Unischema("S", [UnischemaField("c", dtype, ())])  # type: ignore[attr-defined]
+        with pytest.raises(tf.errors.InvalidArgumentError, match="column 'c' holds 1 nulls"):
+            list(make_petastorm_dataset(reader))
+
+
+def test_arrays_of_several_lengths_in_one_batch(tmp_path: Path) -> None:
+    url = write_parquet(tmp_path / "ragged", {"v": [[1], [1, 2]]})
+    with pytest.raises(tf.errors.UnknownError, match="column 'v' are expected to be the same le"):
+        list(make_petastorm_dataset(batch_reader(url)))
+
+
+def test_dates_as_nanoseconds() -> None:
+    assert date_to_nsec_from_epoch(DAY) == SECONDS * 10**9
+    assert date_to_nsec_from_epoch(TIME) == (SECONDS + 1) * 10**9
+    assert date_to_nsec_from_epoch(datetime.date(1969, 12, 31)) == -86400 * 10**9

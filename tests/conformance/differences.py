@@ -1,0 +1,166 @@
+"""Programs to which mdstorm gives something else than Petastorm, on purpose.
+
+docs/differences.md says the same to users.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+__all__ = ["DIFFERENCES", "Difference"]
+
+
+class Difference(NamedTuple):
+    """Why a program gets something else, and what."""
+
+    reason: str
+    mdstorm: Any
+
+
+_NO_TEXT = "Pytorch does not support arrays of string or object classes. Found in field s."
+_OWN_ERROR = {"raises": ["LookupError"], "says": "my own"}
+_SECOND_PASS = "Running multiple iterations over make_petastorm_dataset is not recommend"
+_WRONG_VALUE = {"raises": ["ValueError"], "says": ""}
+
+_SHARES = "shares are rows in stored order, not row groups"
+_ROWS_LOST = "Petastorm loses and repeats rows, or mixes them up"
+_RAGGED = "arrays of several lengths and nulls among arrays are delivered as objects"
+_TEXT_IN_TORCH = "what PyTorch has no tensor for arrives as a list"
+_AGAIN = "each pass over a loader is complete and new"
+
+DIFFERENCES = {
+    "batch_reader.leaving_the_context_prints_a_line": Difference(
+        "the standard output belongs to the program", ""
+    ),
+    "batch_reader.partition_column_alone": Difference(
+        "partition columns are arrays like all others, not pandas Categoricals",
+        [
+            {"inferred_schema_view_view": {"part": "ndarray <U1 (2,) ['a', 'a']"}},
+            {"inferred_schema_view_view": {"part": "ndarray <U1 (2,) ['b', 'b']"}},
+        ],
+    ),
+    "batch_reader.filters_on_other_columns": Difference(
+        "filters hold for every column, row by row, where Petastorm ignores them",
+        [[7], [8, 9]],
+    ),
+    "batch_reader_shuffling.every_epoch_has_an_order_of_its_own": Difference(
+        "shuffles are drawn anew for each epoch", True
+    ),
+    "batch_reader_shuffling.shards_are_row_groups_in_turn": Difference(
+        _SHARES, [[[0, 1], [2, 3], [4]], [[5], [6, 7], [8, 9]]]
+    ),
+    "batch_reader_shuffling.more_shards_than_row_groups": Difference(
+        _SHARES, {"returns": [[2, 3]]}
+    ),
+    "batch_reader_shuffling.a_shard_that_does_not_exist": Difference(
+        "a shard that does not exist is an error, not an empty stream",
+        [_WRONG_VALUE, _WRONG_VALUE],
+    ),
+    "batch_reader_shuffling.shuffled_rows_of_parts": Difference(
+        _ROWS_LOST, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
+    ),
+    "predicates.types_after_a_predicate_on_columns": Difference(
+        "integers stay integers where a predicate leaves out rows", ["int64", "int64", "int64"]
+    ),
+    "predicates.a_set_on_columns": Difference(
+        "all predicates work in the batch reader", {"returns": [[1], [5]]}
+    ),
+    "predicates.a_predicate_with_shuffled_rows": Difference(_ROWS_LOST, [True]),
+    "row_reader.fields_by_their_schema": Difference(
+        "columns come in stored order", {"tuple": ["id", "price"]}
+    ),
+    "row_reader.a_list_with_a_petastorm_dataset": Difference(
+        "a list may name datasets of Petastorm", {"returns": [0, 1, 2, 3, 4, 5]}
+    ),
+    "row_reader.a_file_of_a_petastorm_dataset_loses_the_schema": Difference(
+        "a file of a dataset of Petastorm is decoded as well",
+        [{"tuple": ["id", "city", "tag", "vector"]}, "str 'Bern'", False],
+    ),
+    "tf_datasets.a_second_iteration_is_warned_about": Difference(
+        "a second iteration is a complete pass, so there is nothing to warn about",
+        {_SECOND_PASS: []},
+    ),
+    "torch_loaders.texts_of_a_batch_reader": Difference(
+        _TEXT_IN_TORCH,
+        [{"returns": [{"s": ["a", "b"]}]}, {"raises": ["TypeError"], "says": _NO_TEXT}],
+    ),
+    "torch_loaders.dates_of_a_batch_reader": Difference(
+        _TEXT_IN_TORCH, {"returns": [{"d": ["datetime.date(2020, 1, 1)"]}]}
+    ),
+    "torch_loaders.iterating_again_after_a_short_batch": Difference(
+        _AGAIN, [[[0, 1, 2, 3], [4]], [[0, 1, 2, 3], [4]]]
+    ),
+    "torch_loaders.iterating_again_after_a_break": Difference(
+        _AGAIN, {"returns": [[0, 1], [2, 3], [4, 5], [6, 7]]}
+    ),
+    "torch_loaders.iterating_after_an_error": Difference(_AGAIN, [_OWN_ERROR, _OWN_ERROR]),
+    "torch_loaders.in_memory_once": Difference(
+        _AGAIN, [[[0, 1], [2, 3]], {"returns": [[0, 1], [2, 3]]}]
+    ),
+    "transforms.a_selection_without_a_function": Difference(
+        "selected_fields select, with and without a function",
+        {"returns": [{"inferred_schema_transformed_view": {"id": "ndarray int64 (2,) [0, 1]"}}]},
+    ),
+    "transforms.a_function_that_returns_nothing": Difference(
+        "the error says what the function has to return", _WRONG_VALUE
+    ),
+    "transforms.a_function_without_a_spec": Difference(
+        "the error says that a TransformSpec is wanted", {"raises": ["TypeError"], "says": ""}
+    ),
+    "types.integers_with_nulls_in_one_row_group": Difference(
+        "integer columns with nulls are float64 throughout the dataset",
+        [
+            "class int32",
+            [],
+            ["ndarray float64 (2,) [1.0, 2.0]", "ndarray float64 (2,) [nan, 4.0]"],
+        ],
+    ),
+    "types.unsigned_integers_are_left_out": Difference(
+        "unsigned integers are delivered",
+        [
+            [
+                {
+                    "inferred_schema_view": {
+                        "id": "ndarray int64 (1,) [1]",
+                        "u": "ndarray uint32 (1,) [1]",
+                    }
+                }
+            ],
+            {"Ignoring...": []},
+        ],
+    ),
+    "types.strings_with_nulls": Difference(
+        "a null is None, not the text 'None'",
+        ["class str", [], ["ndarray object (2,) ['a', None]"]],
+    ),
+    "types.strings_that_end_with_nul": Difference(
+        "texts keep the NULs at their end",
+        ["class str", [], ["ndarray object (2,) ['a\\x00', 'b']"]],
+    ),
+    "types.lists_of_several_lengths": Difference(
+        _RAGGED,
+        {
+            "returns": [
+                {
+                    "inferred_schema_view": {
+                        "c": "ndarray object (3,) [ndarray int64 (2,) [1, 2], "
+                        "ndarray int64 (1,) [3], ndarray int64 (3,) [4, 5, 6]]"
+                    }
+                }
+            ]
+        },
+    ),
+    "types.null_lists": Difference(
+        _RAGGED,
+        {
+            "returns": [
+                {
+                    "inferred_schema_view": {
+                        "c": "ndarray object (3,) [ndarray int64 (2,) [1, 2], None, "
+                        "ndarray int64 (2,) [3, 4]]"
+                    }
+                }
+            ]
+        },
+    ),
+}

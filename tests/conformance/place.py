@@ -1,0 +1,62 @@
+"""Where a program finds datasets and writes its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+__all__ = ["Place"]
+
+#: Datasets that the real Petastorm wrote; see make_data.py.
+DATA = Path(__file__).with_name("data")
+
+
+class Place:
+    """An empty folder for one program, beside the datasets that all share."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def dataset(self, name: str) -> str:
+        """URL of a dataset that the real Petastorm wrote."""
+        return f"file://{DATA / name}"
+
+    def url(self, name: str = "") -> str:
+        """URL of something in the program's own folder."""
+        return f"file://{self.folder / name}"
+
+    def parquet(
+        self, columns: Mapping[str, Any], *, group: int = 1000, name: str = "data/part-0.parquet"
+    ) -> str:
+        """Write a Parquet file with row groups of `group` rows; return the URL of its folder."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table(dict(columns)), path, row_group_size=group, version="2.6")
+        return f"file://{path.parent}"
+
+    def numbers(self, rows: int = 10, *, group: int = 4) -> str:
+        """Write ``id`` = 0, 1, … and ``x`` = id / 2; return the URL of the folder."""
+        ids = np.arange(rows)
+        return self.parquet({"id": ids, "x": ids / 2}, group=group)
+
+    def files(self, sizes: Sequence[int]) -> list[str]:
+        """Write a file for each number of rows, ids ascending; return the URLs of the files."""
+        urls, start = [], 0
+        for number, size in enumerate(sizes):
+            name = f"files/part-{number}.parquet"
+            self.parquet({"id": np.arange(start, start + size)}, name=name)
+            urls.append(self.url(name))
+            start += size
+        return urls
+
+    def partitioned(self, column: str = "part", values: Sequence[str] = ("a", "b")) -> str:
+        """Write a Hive-partitioned dataset, two rows each; return the URL of its root."""
+        for number, value in enumerate(values):
+            ids = np.arange(2 * number, 2 * number + 2)
+            self.parquet({"id": ids}, name=f"hive/{column}={value}/part-0.parquet")
+        return self.url("hive")

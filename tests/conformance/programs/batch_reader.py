@@ -1,0 +1,161 @@
+"""`make_batch_reader`: what comes, in which order, in how large pieces."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+from typing import Any
+
+import numpy as np
+from petastorm import make_batch_reader
+from petastorm.ngram import NGram
+from petastorm.unischema import UnischemaField
+from tests.conformance.place import Place
+from tests.conformance.reading import CALM, batches, ids_of
+
+
+def signature(place: Place) -> Any:
+    """Petastorm's arguments, in its order; others may follow."""
+    found = list(inspect.signature(make_batch_reader).parameters.values())
+    return {p.name: repr(p.default) for p in found[1:27]}
+
+
+def row_groups_are_batches(place: Place) -> Any:
+    return batches(place.numbers())
+
+
+def one_file_by_url(place: Place) -> Any:
+    place.numbers()
+    return batches(place.url("data/part-0.parquet"))
+
+
+def trailing_slash_of_the_url(place: Place) -> Any:
+    return ids_of(batches(place.numbers() + "/"))
+
+
+def files_of_a_directory_come_by_name(place: Place) -> Any:
+    for start, name in enumerate(["b", "a", "part-10", "part-2"]):
+        place.parquet({"id": np.array([start])}, name=f"data/{name}.parquet")
+    return ids_of(batches(place.url("data")))
+
+
+def files_of_a_list_come_in_its_order(place: Place) -> Any:
+    return ids_of(batches(place.files([2, 3, 1])[::-1]))
+
+
+def hidden_files_are_no_data(place: Place) -> Any:
+    url = place.numbers(4)
+    for name in ("_SUCCESS", ".part-0.parquet.crc", "_temporary"):
+        (place.folder / "data" / name).write_bytes(b"no Parquet")
+    return ids_of(batches(url))
+
+
+def columns_come_as_they_are_stored(place: Place) -> Any:
+    url = place.parquet({"b": [1], "a": [2], "B": [3], "count": [4], "é": [5]})
+    return batches(url)
+
+
+def epochs_follow_one_another(place: Place) -> Any:
+    return ids_of(batches(place.numbers(5, group=3), num_epochs=3))
+
+
+def endless_epochs_go_on(place: Place) -> Any:
+    url = place.numbers(5, group=3)
+    with make_batch_reader(url, num_epochs=None, **CALM) as reader:
+        return ids_of([next(reader) for _ in range(5)])
+
+
+def field_names_are_patterns(place: Place) -> Any:
+    url = place.parquet({"id": [1], "id2": [2], "x": [3]})
+    (batch,) = batches(url, schema_fields=["id.*"])
+    return sorted(batch._fields)
+
+
+def field_patterns_match_whole_names(place: Place) -> Any:
+    url = place.parquet({"id": [1], "id2": [2]})
+    return batches(url, schema_fields=["id"])
+
+
+def field_patterns_that_match_nothing_are_skipped(place: Place) -> Any:
+    return batches(place.numbers(2), schema_fields=["x", "no_such.*"])
+
+
+def no_field_patterns_mean_all(place: Place) -> Any:
+    return batches(place.numbers(2), schema_fields=[])
+
+
+def fields_are_found_by_name(place: Place) -> Any:
+    field = UnischemaField("x", np.float64, (), None, True)
+    return batches(place.numbers(2), schema_fields=[field])
+
+
+def pool_of_threads(place: Place) -> Any:
+    url = place.numbers()
+    return ids_of(batches(url, reader_pool_type="thread", workers_count=1, results_queue_size=5))
+
+
+def early_conversion(place: Place) -> Any:
+    return batches(place.numbers(3), convert_early_to_numpy=True)
+
+
+def storage_options_of_a_local_file(place: Place) -> Any:
+    return ids_of(batches(place.numbers(3), storage_options={}))
+
+
+def hdfs_driver_without_hdfs(place: Place) -> Any:
+    return ids_of(batches(place.numbers(3), hdfs_driver="libhdfs"))
+
+
+def two_readers_do_not_disturb_each_other(place: Place) -> Any:
+    url = place.numbers()
+    with make_batch_reader(url, **CALM) as one, make_batch_reader(url, **CALM) as other:
+        first = next(one).id.tolist()
+        return [first, ids_of(list(other)), ids_of(list(one))]
+
+
+def leaving_the_context_prints_a_line(place: Place) -> Any:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        batches(place.numbers(1))
+    return printed.getvalue()
+
+
+def ngrams_are_for_the_row_reader(place: Place) -> Any:
+    from tests.conformance.describing import error_of
+
+    field = UnischemaField("id", np.int64, (), None, False)
+    ngram = NGram({0: [field]}, delta_threshold=1, timestamp_field=field)
+    url = place.numbers()
+    return error_of(lambda: batches(url, schema_fields=ngram), "ngrams are not supported")
+
+
+def partition_columns_come_first(place: Place) -> Any:
+    found = batches(place.partitioned())
+    return [[batch._fields, [str(value) for value in batch.part], batch.id] for batch in found]
+
+
+def partition_columns_of_numbers(place: Place) -> Any:
+    found = batches(place.partitioned(values=["7", "11"]))
+    return [[int(value) for value in batch.part] for batch in found]
+
+
+def partition_column_alone(place: Place) -> Any:
+    return batches(place.partitioned(), schema_fields=["part"])
+
+
+def files_of_a_list_have_no_partitions(place: Place) -> Any:
+    place.partitioned()
+    return batches([place.url("hive/part=b/part-0.parquet")])
+
+
+def filters_on_partitions(place: Place) -> Any:
+    url = place.partitioned(values=["7", "11"])
+    return [
+        ids_of(batches(url, filters=filters))
+        for filters in ([("part", "=", "7")], [("part", "=", 11)], [("part", ">", 7)])
+    ]
+
+
+def filters_on_other_columns(place: Place) -> Any:
+    return ids_of(batches(place.numbers(), filters=[("id", ">", 6)]))

@@ -1,0 +1,169 @@
+"""`make_batch_reader`: shuffling and sharding, as far as they do not depend on chance."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+from petastorm import make_batch_reader
+from tests.conformance.describing import error_of
+from tests.conformance.place import Place
+from tests.conformance.reading import batches, ids_of
+
+
+def _sorted_ids(found: list[Any]) -> list[int]:
+    return sorted(chain.from_iterable(ids_of(found)))
+
+
+def shuffled_row_groups_stay_whole(place: Place) -> Any:
+    found = ids_of(batches(place.numbers(20, group=5), shuffle_row_groups=True, seed=3))
+    return sorted(found)
+
+
+def shuffled_row_groups_change_places(place: Place) -> Any:
+    found = ids_of(batches(place.numbers(60, group=2), shuffle_row_groups=True, seed=3))
+    return found != sorted(found)
+
+
+def row_groups_are_shuffled_unless_told_otherwise(place: Place) -> Any:
+    url = place.numbers(60, group=2)
+    with make_batch_reader(url, reader_pool_type="dummy", seed=5) as reader:
+        found = ids_of(list(reader))
+    return [found != sorted(found), sorted(found) == ids_of(batches(url))]
+
+
+def a_seed_repeats_row_groups(place: Place) -> Any:
+    url = place.numbers(20, group=2)
+    once, again, other = (
+        ids_of(batches(url, shuffle_row_groups=True, seed=seed)) for seed in (7, 7, 8)
+    )
+    return [once == again, once == other]
+
+
+def seed_zero_repeats_nothing(place: Place) -> Any:
+    url = place.numbers(200, group=2)
+    once, again = (ids_of(batches(url, shuffle_row_groups=True, seed=0)) for _ in range(2))
+    return once == again
+
+
+def shuffled_rows_stay_in_their_group(place: Place) -> Any:
+    found = ids_of(batches(place.numbers(100, group=50), shuffle_rows=True, seed=3))
+    return [
+        [sorted(ids) == list(range(50 * n, 50 * n + 50)), ids != sorted(ids)]
+        for n, ids in enumerate(found)
+    ]
+
+
+def shuffled_rows_stay_together(place: Place) -> Any:
+    found = batches(place.numbers(100, group=50), shuffle_rows=True, seed=3)
+    return [bool((batch.x == batch.id / 2).all()) for batch in found]
+
+
+def a_seed_repeats_rows(place: Place) -> Any:
+    url = place.numbers(40, group=20)
+    once, again, other = (ids_of(batches(url, shuffle_rows=True, seed=seed)) for seed in (7, 7, 8))
+    return [once == again, once == other]
+
+
+def all_epochs_have_all_rows(place: Place) -> Any:
+    url = place.numbers(10, group=3)
+    return _sorted_ids(
+        batches(url, shuffle_row_groups=True, shuffle_rows=True, seed=2, num_epochs=2)
+    )
+
+
+def every_epoch_has_an_order_of_its_own(place: Place) -> Any:
+    url = place.numbers(60, group=2)
+    found = ids_of(batches(url, shuffle_row_groups=True, seed=3, num_epochs=2))
+    return found[:30] != found[30:]
+
+
+def shards_share_the_rows(place: Place) -> Any:
+    url = place.numbers(23, group=5)
+    shards = [batches(url, cur_shard=shard, shard_count=3) for shard in range(3)]
+    return _sorted_ids([*chain.from_iterable(shards)])
+
+
+def shards_have_no_row_twice_when_shuffled(place: Place) -> Any:
+    url = place.numbers(24, group=4)
+    arguments = {"shuffle_row_groups": True, "seed": 4, "shard_count": 3}
+    shards = (batches(url, cur_shard=shard, **arguments) for shard in range(3))
+    return _sorted_ids([*chain.from_iterable(shards)])
+
+
+def shards_of_even_data(place: Place) -> Any:
+    """Four row groups of four rows: half of the rows each, whichever these are."""
+    url = place.numbers(16, group=4)
+    return [
+        sum(len(batch.id) for batch in batches(url, cur_shard=shard, shard_count=2))
+        for shard in range(2)
+    ]
+
+
+def shards_are_row_groups_in_turn(place: Place) -> Any:
+    url = place.numbers(10, group=2)
+    return [ids_of(batches(url, cur_shard=shard, shard_count=2)) for shard in range(2)]
+
+
+def one_shard_is_everything(place: Place) -> Any:
+    return ids_of(batches(place.numbers(), cur_shard=0, shard_count=1))
+
+
+def more_shards_than_rows(place: Place) -> Any:
+    url = place.numbers(10, group=4)
+    return error_of(lambda: batches(url, cur_shard=0, shard_count=11))
+
+
+def more_shards_than_row_groups(place: Place) -> Any:
+    url = place.numbers(8, group=4)
+    return error_of(
+        lambda: ids_of(batches(url, cur_shard=1, shard_count=4)),
+        "Number of row-groups in the dataset must be greater or equal to the number of",
+    )
+
+
+def shard_arguments_belong_together(place: Place) -> Any:
+    url = place.numbers()
+    wrong: list[dict[str, Any]] = [
+        {"cur_shard": 0},
+        {"shard_count": 2},
+        {"cur_shard": 0, "shard_count": 0},
+        {"cur_shard": 0.0, "shard_count": 2},
+        {"cur_shard": 0, "shard_count": 2.0},
+        {"cur_shard": "0", "shard_count": 2},
+    ]
+    return [error_of(lambda: batches(url, **arguments)) for arguments in wrong]  # noqa: B023
+
+
+def a_shard_that_does_not_exist(place: Place) -> Any:
+    url = place.numbers()
+    return [
+        error_of(lambda: batches(url, cur_shard=shard, shard_count=2))  # noqa: B023
+        for shard in (2, -1)
+    ]
+
+
+def shard_seed_is_deprecated(place: Place) -> Any:
+    from tests.conformance.describing import warnings_of
+
+    url = place.numbers()
+    arguments = {"cur_shard": 0, "shard_count": 1, "shard_seed": 5}
+    return warnings_of(lambda: batches(url, **arguments), "shard_seed was deprecated")
+
+
+def parts_of_row_groups(place: Place) -> Any:
+    return ids_of(batches(place.numbers(10, group=6), shuffle_row_drop_partitions=2))
+
+
+def more_parts_than_rows(place: Place) -> Any:
+    return ids_of(batches(place.numbers(5, group=3), shuffle_row_drop_partitions=4))
+
+
+def shuffled_parts_have_all_rows(place: Place) -> Any:
+    url = place.numbers(12, group=6)
+    return _sorted_ids(batches(url, shuffle_row_drop_partitions=3, shuffle_row_groups=True, seed=1))
+
+
+def shuffled_rows_of_parts(place: Place) -> Any:
+    url = place.numbers(12, group=6)
+    return _sorted_ids(batches(url, shuffle_row_drop_partitions=3, shuffle_rows=True, seed=1))

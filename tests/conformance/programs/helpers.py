@@ -1,0 +1,214 @@
+"""The smaller modules: file systems, caches, mocks, several readers at once."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+from unittest import mock
+from urllib.parse import urlparse
+
+import numpy as np
+import pyarrow as pa
+from petastorm import NoDataAvailableError, make_batch_reader, make_reader
+from petastorm import errors as errors_module
+from petastorm.cache import CacheBase, NullCache
+from petastorm.etl.dataset_metadata import get_schema_from_dataset_url, infer_or_load_unischema
+from petastorm.etl.rowgroup_indexers import FieldNotNullIndexer, SingleFieldIndexer
+from petastorm.fs_utils import (
+    FilesystemResolver,
+    get_dataset_path,
+    get_filesystem_and_path_or_paths,
+    normalize_dir_url,
+)
+from petastorm.local_disk_cache import LocalDiskCache
+from petastorm.reader import normalize_dataset_url_or_urls
+from petastorm.test_util.reader_mock import ReaderMock, schema_data_generator_example
+from petastorm.unischema import Unischema, UnischemaField
+from petastorm.utils import run_in_subprocess
+from petastorm.weighted_sampling_reader import WeightedSamplingReader
+from tests.conformance.describing import error_of
+from tests.conformance.place import Place
+from tests.conformance.reading import CALM
+
+_SCHEMA = Unischema("Sch", [UnischemaField("id", np.int64, (), None, False)])
+
+
+def errors_are_plain(place: Place) -> Any:
+    return [
+        [cls.__name__ for cls in (errors_module.NoDataAvailableError, NoDataAvailableError)],
+        issubclass(NoDataAvailableError, Exception),
+        issubclass(NoDataAvailableError, (ValueError, RuntimeError)),
+    ]
+
+
+def urls_lose_a_slash(place: Place) -> Any:
+    return [
+        normalize_dir_url("file:///a/b/"),
+        normalize_dataset_url_or_urls("file:///a/"),
+        normalize_dataset_url_or_urls(["file:///a/", "file:///b"]),
+        error_of(lambda: normalize_dir_url(None), "must be a string"),
+    ]
+
+
+def paths_of_urls(place: Place) -> Any:
+    return [get_dataset_path(urlparse(url)) for url in ("file:///a/b", "hdfs://node:9000/a/b")]
+
+
+def file_systems_of_urls(place: Place) -> Any:
+    url = place.numbers()
+    system, path = get_filesystem_and_path_or_paths(url)
+    systems, paths = get_filesystem_and_path_or_paths([url, url])
+    resolver = FilesystemResolver(url)
+    return [
+        f"file://{path}" == url,
+        [f"file://{found}" == url for found in paths],
+        f"file://{resolver.get_dataset_path()}" == url,
+        [found is not None for found in (system, systems, resolver.filesystem())],
+    ]
+
+
+def urls_without_a_scheme(place: Place) -> Any:
+    return [
+        error_of(lambda: FilesystemResolver("/a/b"), "ERROR! A scheme-less dataset url ("),
+        error_of(lambda: get_filesystem_and_path_or_paths("/a/b")),
+    ]
+
+
+def a_cache_that_keeps_nothing(place: Place) -> Any:
+    cache, made = NullCache(), []
+    found = [cache.get("key", lambda: made.append(1) or len(made)) for _ in range(2)]
+    return [found, issubclass(NullCache, CacheBase)]
+
+
+def a_cache_on_disk(place: Place) -> Any:
+    made: list[int] = []
+    cache = LocalDiskCache(str(place.folder / "cache"), 10**6, 100)
+    found = [cache.get("key", lambda: made.append(1) or len(made)) for _ in range(2)]
+    found.append(cache.get("other", lambda: {"a": np.arange(2)}))
+    return [found, isinstance(cache, CacheBase), (place.folder / "cache").exists()]
+
+
+def a_cache_on_disk_that_cleans_up(place: Place) -> Any:
+    cache = LocalDiskCache(str(place.folder / "cache"), 10**6, 100, cleanup=True)
+    cache.get("key", lambda: 1)
+    cache.cleanup()
+    return (place.folder / "cache").exists()
+
+
+def a_cache_that_is_too_small(place: Place) -> Any:
+    return error_of(
+        lambda: LocalDiskCache(str(place.folder), 1000, 1000),
+        "Condition 'size_limit_bytes / shards < 5 *",
+    )
+
+
+def indexers_know_their_names(place: Place) -> Any:
+    found = [SingleFieldIndexer("one", "id"), FieldNotNullIndexer("two", "id")]
+    return [[indexer.index_name, sorted(indexer.column_names)] for indexer in found]
+
+
+def indexers_can_be_built_by_hand(place: Place) -> Any:
+    single, filled = SingleFieldIndexer("one", "id"), FieldNotNullIndexer("two", "id")
+    for ordinal, ids in enumerate([[1, 2], [2, None]]):
+        rows = [{"id": id_} for id_ in ids]
+        single.build_index(rows, ordinal)
+        filled.build_index(rows, ordinal)
+    return [
+        sorted(single.indexed_values),
+        [sorted(single.get_row_group_indexes(value)) for value in (1, 2)],
+        sorted(filled.get_row_group_indexes()),
+    ]
+
+
+def a_reader_that_is_a_mock(place: Place) -> Any:
+    mock = ReaderMock(_SCHEMA, lambda schema: {"id": np.int64(5)})
+    row = next(mock)
+    return [row, mock.batched_output, mock.ngram, list(mock.schema.fields)]
+
+
+def a_mock_with_generated_rows(place: Place) -> Any:
+    with ReaderMock(_SCHEMA, schema_data_generator_example) as mock:
+        return [type(next(mock)).__name__, next(mock)._fields]
+
+
+def functions_run_in_processes(place: Place) -> Any:
+    return [run_in_subprocess(max, 3, 5), error_of(lambda: run_in_subprocess(int, "x"))]
+
+
+def inferred_schemas(place: Place) -> Any:
+    columns = {
+        "id": pa.array([1], pa.int32()),
+        "s": ["a"],
+        "v": pa.array([[1.0]], pa.list_(pa.float32())),
+        "d": pa.array([1], pa.date32()),
+    }
+    with make_batch_reader(place.parquet(columns), **CALM) as reader:
+        return [tuple(field) for field in reader.schema.fields.values()]
+
+
+def stored_and_inferred_schemas(place: Place) -> Any:
+    schema = get_schema_from_dataset_url(place.dataset("places"))
+    return [schema._name, list(schema.fields), callable(infer_or_load_unischema)]
+
+
+def _weighted(readers: list[Any], weights: list[float]) -> WeightedSamplingReader:
+    # Petastorm 0.13.1 asks NumPy for a name that it no longer has.
+    with mock.patch.object(np, "float", float, create=True):
+        return WeightedSamplingReader(readers, weights)
+
+
+def one_of_two_readers_is_certain(place: Place) -> Any:
+    one = make_batch_reader(place.numbers(4), **CALM)
+    other = make_batch_reader(place.numbers(4), **CALM)
+    with _weighted([one, other], [1.0, 0.0]) as reader:
+        found = [batch.id.tolist() for batch in reader]
+        return [found, reader.batched_output, list(reader.schema.fields), reader.last_row_consumed]
+
+
+def two_readers_by_chance(place: Place) -> Any:
+    def make() -> Any:
+        return make_reader(place.dataset("places"), num_epochs=None, schema_fields=["id"], **CALM)
+
+    with _weighted([make(), make()], [0.5, 0.5]) as reader:
+        return [type(next(reader)).__name__ for _ in range(3)]
+
+
+def weights_that_do_not_fit(place: Place) -> Any:
+    url = place.numbers()
+    with (
+        make_batch_reader(url, **CALM) as one,
+        make_batch_reader(url, schema_fields=["x"], **CALM) as other,
+        make_reader(place.dataset("places"), **CALM) as rows,
+    ):
+        cases: list[tuple[list[Any], list[float], str]] = [
+            ([one], [1.0], "Two or more readers must be"),
+            ([one, one], [1.0], "lists of the same length"),
+            ([one, other], [1, 1], "should have the same schema"),
+            ([one, rows], [1, 1], 'should have the same value of "batched_output"'),
+        ]
+        return [
+            error_of(lambda: _weighted(readers, weights), says)  # noqa: B023
+            for readers, weights, says in cases
+        ]
+
+
+def signatures(place: Place) -> Any:
+    from petastorm.etl.dataset_metadata import materialize_dataset
+    from petastorm.etl.petastorm_generate_metadata import generate_petastorm_metadata
+    from petastorm.etl.rowgroup_indexing import build_rowgroup_index
+    from petastorm.spark_utils import dataset_as_rdd
+
+    functions = [
+        materialize_dataset,
+        generate_petastorm_metadata,
+        build_rowgroup_index,
+        dataset_as_rdd,
+        get_schema_from_dataset_url,
+    ]
+    return {
+        function.__name__: [
+            [p.name, None if p.default is p.empty else repr(p.default)]
+            for p in inspect.signature(function).parameters.values()
+        ]
+        for function in functions
+    }

@@ -1,0 +1,173 @@
+"""`Reader`: its attributes, and what happens between opening and the end."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from petastorm import make_batch_reader, make_reader
+from petastorm.reader import LOCAL_DISK_CACHE, NULL_CACHE, Reader
+from tests.conformance.describing import error_of
+from tests.conformance.place import Place
+from tests.conformance.reading import CALM, batches, ids_of, rows
+
+
+def constants(place: Place) -> Any:
+    return [LOCAL_DISK_CACHE, NULL_CACHE]
+
+
+def attributes_of_a_batch_reader(place: Place) -> Any:
+    with make_batch_reader(place.numbers(), **CALM) as reader:
+        return [
+            isinstance(reader, Reader),
+            reader.batched_output,
+            reader.is_batched_reader,
+            reader.ngram,
+            reader.last_row_consumed,
+            reader.stopped,
+            reader.num_epochs,
+            reader.diagnostics,
+        ]
+
+
+def attributes_of_a_row_reader(place: Place) -> Any:
+    with make_reader(place.dataset("codecs"), **CALM) as reader:
+        return [reader.batched_output, reader.is_batched_reader, reader.ngram]
+
+
+def a_reader_is_its_own_iterator(place: Place) -> Any:
+    with make_batch_reader(place.numbers(), **CALM) as reader:
+        first = [batch.id.tolist() for batch in islice(reader, 1)]
+        return [iter(reader) is reader, first, ids_of([next(reader)]), ids_of([reader.next()])]
+
+
+def the_end_is_the_end(place: Place) -> Any:
+    with make_batch_reader(place.numbers(4), **CALM) as reader:
+        seen = [reader.last_row_consumed]
+        next(reader)
+        seen.append(reader.last_row_consumed)
+        ends = [next(reader, "end"), next(reader, "end")]
+        return [seen, ends, reader.last_row_consumed]
+
+
+def reset_reads_again(place: Place) -> Any:
+    with make_batch_reader(place.numbers(6, group=3), num_epochs=2, **CALM) as reader:
+        first = ids_of(list(reader))
+        reader.reset()
+        return [first, reader.last_row_consumed, ids_of(list(reader))]
+
+
+def reset_in_the_middle(place: Place) -> Any:
+    with make_batch_reader(place.numbers(), **CALM) as reader:
+        next(reader)
+        return error_of(reader.reset, "do not support resetting a reader while in the middle")
+
+
+def reset_of_a_row_reader(place: Place) -> Any:
+    with make_reader(place.dataset("codecs"), schema_fields=["id"], **CALM) as reader:
+        first = [int(row.id) for row in reader]
+        reader.reset()
+        return [first, [int(row.id) for row in reader]]
+
+
+def reading_after_stop(place: Place) -> Any:
+    reader = make_batch_reader(place.numbers(), **CALM)
+    reader.stop()
+    reader.join()
+    return error_of(lambda: next(reader), "Trying to read a sample after a reader created by")
+
+
+def reading_after_the_context(place: Place) -> Any:
+    with make_batch_reader(place.numbers(), **CALM) as reader:
+        next(reader)
+    return error_of(lambda: next(reader), "Trying to read a sample after a reader created by")
+
+
+def stopping_twice(place: Place) -> Any:
+    reader = make_batch_reader(place.numbers(), **CALM)
+    found = [reader.stop(), reader.join(), reader.stop(), reader.join()]
+    return [found, reader.stopped]
+
+
+def a_reader_has_no_length(place: Place) -> Any:
+    with make_batch_reader(place.numbers(), **CALM) as reader:
+        return error_of(lambda: len(reader), "has no len()")
+
+
+def the_schema_of_a_batch_reader(place: Place) -> Any:
+    with make_batch_reader(place.numbers(), **CALM) as reader:
+        fields = reader.schema.fields.values()
+        return [reader.schema._name, [tuple(field) for field in fields]]
+
+
+def the_schema_of_chosen_fields(place: Place) -> Any:
+    with make_batch_reader(place.numbers(), schema_fields=["x"], **CALM) as reader:
+        return [reader.schema._name, list(reader.schema.fields)]
+
+
+def the_schema_of_a_row_reader(place: Place) -> Any:
+    with make_reader(place.dataset("codecs"), **CALM) as reader:
+        fields = reader.schema.fields.values()
+        return [reader.schema._name, [tuple(field)[:3] + tuple(field)[4:] for field in fields]]
+
+
+def equal_schemas_share_a_class(place: Place) -> Any:
+    (one,), (other,) = batches(place.numbers(1)), batches(place.numbers(1))
+    return [type(one) is type(other), type(one).__name__]
+
+
+def an_empty_dataset(place: Place) -> Any:
+    url = place.parquet({"id": np.array([], np.int64)})
+    return batches(url)
+
+
+def empty_files_between_others(place: Place) -> Any:
+    return ids_of(batches(place.files([2, 0, 1])))
+
+
+def local_disk_cache(place: Place) -> Any:
+    url = place.numbers()
+    arguments = {
+        "cache_type": "local-disk",
+        "cache_location": str(place.folder / "cache"),
+        "cache_size_limit": 10**7,
+        "cache_row_size_estimate": 100,
+    }
+    return [ids_of(batches(url, **arguments)) for _ in range(2)]
+
+
+def local_disk_cache_of_rows(place: Place) -> Any:
+    arguments = {
+        "cache_type": "local-disk",
+        "cache_location": str(place.folder / "cache"),
+        "cache_size_limit": 10**7,
+        "cache_row_size_estimate": 100,
+        "cache_extra_settings": {"shards": 2, "cleanup": True},
+    }
+    found = rows(place.dataset("places"), num_epochs=2, schema_fields=["id"], **arguments)
+    return [int(row.id) for row in found]
+
+
+def local_disk_cache_without_sizes(place: Place) -> Any:
+    url, location = place.numbers(), str(place.folder / "cache")
+    return error_of(lambda: batches(url, cache_type="local-disk", cache_location=location))
+
+
+def local_disk_cache_that_is_too_small(place: Place) -> Any:
+    url, location = place.numbers(), str(place.folder / "cache")
+    return error_of(
+        lambda: batches(
+            url,
+            cache_type="local-disk",
+            cache_location=location,
+            cache_size_limit=1000,
+            cache_row_size_estimate=1000,
+        ),
+        "Condition 'size_limit_bytes / shards < 5 *",
+    )
+
+
+def cleanup_cache_can_be_called(place: Place) -> Any:
+    with make_batch_reader(place.numbers(), **CALM) as reader:
+        return reader.cleanup_cache()

@@ -1,0 +1,241 @@
+"""`petastorm.tf_utils`: datasets of both readers, in eager and in graph mode."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import tensorflow as tf
+from petastorm import TransformSpec, make_batch_reader, make_reader
+from petastorm.ngram import NGram
+from petastorm.tf_utils import (
+    RANDOM_SHUFFLING_QUEUE_SIZE,
+    date_to_nsec_from_epoch,
+    make_petastorm_dataset,
+    tf_tensors,
+)
+from tests.conformance.describing import describe, error_of, warnings_of
+from tests.conformance.place import Place
+from tests.conformance.reading import CALM
+
+
+def _elements(url: str, **arguments: Any) -> Any:
+    with make_batch_reader(url, **{**CALM, **arguments}) as reader:
+        return list(make_petastorm_dataset(reader))
+
+
+def row_groups_are_elements(place: Place) -> Any:
+    return _elements(place.numbers())
+
+
+def rows_are_elements(place: Place) -> Any:
+    with make_reader(place.dataset("places"), schema_fields=["id"], **CALM) as reader:
+        return list(make_petastorm_dataset(reader))
+
+
+def specs_of_a_batch_reader(place: Place) -> Any:
+    url = place.parquet({"id": [1], "v": pa.array([[1.0]]), "flag": [True]})
+    with make_batch_reader(url, **CALM) as reader:
+        spec = make_petastorm_dataset(reader).element_spec
+        return {name: str(getattr(spec, name)) for name in spec._fields}
+
+
+def specs_of_a_row_reader(place: Place) -> Any:
+    fields = ["id", "matrix", "ragged", "grey", "price"]
+    with make_reader(place.dataset("codecs"), schema_fields=fields, **CALM) as reader:
+        spec = make_petastorm_dataset(reader).element_spec
+        return {name: str(getattr(spec, name)) for name in sorted(spec._fields)}
+
+
+def unknown_cardinality(place: Place) -> Any:
+    with make_batch_reader(place.numbers(), **CALM) as reader:
+        return int(tf.data.experimental.cardinality(make_petastorm_dataset(reader)))
+
+
+def types_of_numbers(place: Place) -> Any:
+    types = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.float32(), pa.float64()]
+    columns = {f"c{i}": pa.array([0, 1], type_) for i, type_ in enumerate(types)}
+    return _elements(place.parquet({**columns, "flag": pa.array([True, False])}))
+
+
+def texts_and_bytes(place: Place) -> Any:
+    return _elements(place.parquet({"s": ["a", "näme"], "b": [b"\0x", b""]}))
+
+
+def dates_and_times(place: Place) -> Any:
+    columns = {
+        "d": pa.array([datetime.date(2020, 1, 1), datetime.date(1969, 12, 31)]),
+        "t": pa.array([datetime.datetime(2020, 1, 1, 12), datetime.datetime(1970, 1, 1)]),
+    }
+    return _elements(place.parquet(columns))
+
+
+def arrays_of_numbers(place: Place) -> Any:
+    return _elements(place.parquet({"v": pa.array([[1, 2], [3, 4]], pa.list_(pa.float32()))}))
+
+
+def floats_with_nulls(place: Place) -> Any:
+    return _elements(place.parquet({"x": pa.array([1.5, None], pa.float32())}))
+
+
+def values_of_a_row_reader(place: Place) -> Any:
+    fields = ["name", "price", "matrix", "grey", "flag"]
+    with make_reader(place.dataset("codecs"), schema_fields=fields, **CALM) as reader:
+        row = next(iter(make_petastorm_dataset(reader)))
+        return {name: getattr(row, name) for name in sorted(row._fields)}
+
+
+def dates_and_times_of_a_row_reader(place: Place) -> Any:
+    with make_reader(place.dataset("codecs"), schema_fields=["day", "time"], **CALM) as reader:
+        row = next(iter(make_petastorm_dataset(reader)))
+        return [row.day, row.time]
+
+
+def none_of_a_row_reader(place: Place) -> Any:
+    with make_reader(place.dataset("codecs"), schema_fields=["maybe"], **CALM) as reader:
+        return error_of(
+            lambda: list(make_petastorm_dataset(reader)),
+            "Tensorflow does not support None values as a tensor",
+        )
+
+
+def texts_are_warned_about(place: Place) -> Any:
+    with make_batch_reader(place.parquet({"s": ["a"]}), **CALM) as reader:
+        return warnings_of(
+            lambda: make_petastorm_dataset(reader),
+            "Tensorflow will convert all unicode strings back to bytes type",
+        )
+
+
+def mapping_gets_one_argument(place: Place) -> Any:
+    with make_batch_reader(place.numbers(3), **CALM) as reader:
+        return list(make_petastorm_dataset(reader).map(lambda row: row.id * 2))
+
+
+def unbatching_and_batching(place: Place) -> Any:
+    with make_batch_reader(place.numbers(5, group=3), **CALM) as reader:
+        dataset = make_petastorm_dataset(reader).unbatch().batch(2)
+        return [batch.id for batch in dataset]
+
+
+def a_second_iteration_reads_again(place: Place) -> Any:
+    with make_batch_reader(place.numbers(5, group=3), **CALM) as reader:
+        dataset = make_petastorm_dataset(reader).map(lambda row: row.id)
+        return [list(dataset), list(dataset)]
+
+
+def a_second_iteration_is_warned_about(place: Place) -> Any:
+    with make_batch_reader(place.numbers(2), **CALM) as reader:
+        dataset = make_petastorm_dataset(reader)
+        list(dataset)
+        return warnings_of(
+            lambda: list(dataset),
+            "Running multiple iterations over make_petastorm_dataset is not recommend",
+        )
+
+
+def repeating(place: Place) -> Any:
+    with make_batch_reader(place.numbers(3), **CALM) as reader:
+        return [element.id for element in make_petastorm_dataset(reader).repeat(2)]
+
+
+def epochs_of_the_reader(place: Place) -> Any:
+    found = _elements(place.numbers(5, group=3), num_epochs=2)
+    return [element.id for element in found]
+
+
+def a_transform_gives_shapes(place: Place) -> Any:
+    def image(frame: Any) -> Any:
+        frame["m"] = [np.full((2, 2), i, np.float32) for i in frame["id"]]
+        return frame
+
+    fields = [("m", np.float32, (2, 2), False)]
+    spec = TransformSpec(image, edit_fields=fields, removed_fields=["x"])
+    with make_batch_reader(place.numbers(2), transform_spec=spec, **CALM) as reader:
+        dataset = make_petastorm_dataset(reader)
+        return [str(dataset.element_spec.m), list(dataset)]
+
+
+def declared_types_win(place: Place) -> Any:
+    def widen(frame: Any) -> Any:
+        frame["x"] = frame["x"].astype(np.float64) + 0.5
+        return frame
+
+    spec = TransformSpec(widen, edit_fields=[("x", np.float32, (), False)])
+    return _elements(place.numbers(2), transform_spec=spec)
+
+
+def a_reader_that_was_stopped(place: Place) -> Any:
+    with make_batch_reader(place.numbers(), **CALM) as reader:
+        dataset = make_petastorm_dataset(reader)
+    return error_of(lambda: list(dataset), "Trying to read a sample after a reader created by")
+
+
+def errors_of_a_transform(place: Place) -> Any:
+    def fail(frame: Any) -> Any:
+        raise LookupError("my own")
+
+    url, spec = place.numbers(), TransformSpec(fail)
+    return error_of(lambda: _elements(url, transform_spec=spec), "my own")
+
+
+def ngrams(place: Place) -> Any:
+    ngram = NGram({0: ["time", "value"], 1: ["time"]}, 1, "time")
+    with make_reader(place.dataset("series"), schema_fields=ngram, **CALM) as reader:
+        return [
+            {
+                offset: {name: describe(getattr(row, name)) for name in sorted(row._fields)}
+                for offset, row in element.items()
+            }
+            for element in make_petastorm_dataset(reader)
+        ]
+
+
+def a_graph_and_a_session(place: Place) -> Any:
+    with (
+        tf.Graph().as_default(),
+        make_batch_reader(place.numbers(5, group=3), **CALM) as reader,
+        tf.compat.v1.Session() as session,
+    ):
+        row = make_petastorm_dataset(reader).make_one_shot_iterator().get_next()
+        found = [session.run(row) for _ in range(2)]
+        return [found, error_of(lambda: session.run(row))]
+
+
+def tensors_of_rows(place: Place) -> Any:
+    with (
+        tf.Graph().as_default(),
+        make_reader(place.dataset("places"), schema_fields=["id"], **CALM) as reader,
+        tf.compat.v1.Session() as session,
+    ):
+        tensors = tf_tensors(reader)
+        found = [session.run(tensors) for _ in range(6)]
+        return [tensors.id.shape.as_list(), found, error_of(lambda: session.run(tensors))]
+
+
+def tensors_of_batches(place: Place) -> Any:
+    with (
+        tf.Graph().as_default(),
+        make_batch_reader(place.numbers(4, group=2), **CALM) as reader,
+        tf.compat.v1.Session() as session,
+    ):
+        tensors = tf_tensors(reader)
+        return [session.run(tensors) for _ in range(2)]
+
+
+def tensors_of_batches_are_not_shuffled(place: Place) -> Any:
+    with tf.Graph().as_default(), make_batch_reader(place.numbers(), **CALM) as reader:
+        return error_of(
+            lambda: tf_tensors(reader, shuffling_queue_capacity=10, min_after_dequeue=5),
+            "shuffling_queue_capacity can not be used with a reader that produces batched_output",
+        )
+
+
+def helpers(place: Place) -> Any:
+    return [
+        RANDOM_SHUFFLING_QUEUE_SIZE,
+        int(date_to_nsec_from_epoch(datetime.date(2020, 1, 1))),
+        int(date_to_nsec_from_epoch(datetime.date(1969, 12, 31))),
+    ]

@@ -1,0 +1,100 @@
+"""Datasets that a program writes with Spark, and reads again."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from petastorm import make_reader
+from petastorm.codecs import (
+    CompressedImageCodec,
+    CompressedNdarrayCodec,
+    NdarrayCodec,
+    ScalarCodec,
+)
+from petastorm.etl.dataset_metadata import get_schema_from_dataset_url, materialize_dataset
+from petastorm.spark_utils import dataset_as_rdd
+from petastorm.unischema import Unischema, UnischemaField, dict_to_spark_row
+from pyspark.sql import types as T  # noqa: N812
+from tests.conformance.describing import error_of
+from tests.conformance.place import Place
+from tests.conformance.reading import CALM, rows
+
+_SCHEMA = Unischema(
+    "Written",
+    [
+        UnischemaField("id", np.int32, (), ScalarCodec(T.IntegerType()), False),
+        UnischemaField("name", np.str_, (), ScalarCodec(T.StringType()), True),
+        UnischemaField("price", Decimal, (), ScalarCodec(T.DecimalType(10, 2)), False),
+        UnischemaField("matrix", np.float32, (2, 2), NdarrayCodec(), False),
+        UnischemaField("ragged", np.int16, (None,), CompressedNdarrayCodec(), True),
+        UnischemaField("image", np.uint8, (2, 2, 3), CompressedImageCodec("png"), False),
+    ],
+)
+
+
+def _row(i: int) -> dict[str, Any]:
+    return {
+        "id": i,
+        "name": None if i == 1 else f"row {i}",
+        "price": Decimal(i) / 2,
+        "matrix": np.full((2, 2), i, np.float32),
+        "ragged": None if i == 2 else np.arange(i, dtype=np.int16),
+        "image": np.full((2, 2, 3), 10 * i, np.uint8),
+    }
+
+
+def _write(place: Place, spark: Any, count: int = 4) -> str:
+    url = place.url("written")
+    with materialize_dataset(spark, url, _SCHEMA, 1):
+        found = [dict_to_spark_row(_SCHEMA, _row(i)) for i in range(count)]
+        frame = spark.createDataFrame(found, _SCHEMA.as_spark_schema())
+        frame.coalesce(1).write.mode("overwrite").parquet(url)
+    return url
+
+
+def what_was_written_is_read(place: Place, spark: Any) -> Any:
+    return rows(_write(place, spark))
+
+
+def the_schema_is_stored(place: Place, spark: Any) -> Any:
+    schema = get_schema_from_dataset_url(_write(place, spark))
+    fields = schema.fields.values()
+    return [schema._name, [[f.name, f.numpy_dtype, f.shape, str(f.codec)] for f in fields]]
+
+
+def chosen_fields_are_read(place: Place, spark: Any) -> Any:
+    with make_reader(_write(place, spark), schema_fields=["id", "matrix"], **CALM) as reader:
+        return [[int(row.id), row.matrix] for row in reader]
+
+
+def torch_batches_of_what_was_written(place: Place, spark: Any) -> Any:
+    from petastorm.pytorch import DataLoader
+
+    reader = make_reader(_write(place, spark), schema_fields=["id", "image"], **CALM)
+    with DataLoader(reader, batch_size=3) as loader:
+        return [{name: batch[name] for name in ("id", "image")} for batch in loader]
+
+
+def rows_of_a_dataset_in_spark(place: Place, spark: Any) -> Any:
+    url = place.dataset("places")
+    schema = get_schema_from_dataset_url(url)
+    found = dataset_as_rdd(url, spark, schema_fields=[schema.id, schema.city]).collect()
+    return sorted([int(row.id), str(row.city)] for row in found)
+
+
+def nothing_written(place: Place, spark: Any) -> Any:
+    def write() -> None:
+        with materialize_dataset(spark, place.url("nothing"), _SCHEMA):
+            pass
+
+    return error_of(write)
+
+
+def errors_of_the_block_come_through(place: Place, spark: Any) -> Any:
+    def write() -> None:
+        with materialize_dataset(spark, place.url("failed"), _SCHEMA):
+            raise LookupError("my own")
+
+    return error_of(write, "my own")

@@ -1,0 +1,27 @@
+"""Short forms of reading, in which nothing depends on chance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from petastorm import make_batch_reader, make_reader
+
+__all__ = ["CALM", "batches", "ids_of", "rows"]
+
+#: Without shuffling, and without Petastorm's thread pool, which may end before it begins.
+CALM = {"reader_pool_type": "dummy", "shuffle_row_groups": False}
+
+
+def batches(url: Any, **arguments: Any) -> list[Any]:
+    with make_batch_reader(url, **{**CALM, **arguments}) as reader:
+        return list(reader)
+
+
+def rows(url: str, **arguments: Any) -> list[Any]:
+    with make_reader(url, **{**CALM, **arguments}) as reader:
+        return list(reader)
+
+
+def ids_of(batches: list[Any]) -> list[list[int]]:
+    """The ids of each batch."""
+    return [batch.id.tolist() for batch in batches]

@@ -1,0 +1,68 @@
+"""Records what the programs get from the real Petastorm.
+
+::
+
+    benchmarks/.environments/petastorm/bin/python -m tests.conformance.record [NAME…]
+
+With names, of modules or of programs, only these are recorded anew.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import petastorm
+from tests.conformance.running import RECORDED, load_programs, needs_spark, run
+
+#: A program that hangs ends the recording, with a traceback.
+_LONGEST_SECONDS = 60
+
+
+def make_session(folder: str) -> Any:
+    from pyspark.sql import SparkSession
+
+    conf = "petastorm.spark.converter.parentCacheDirUrl"
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    return builder.config(conf, Path(folder).as_uri()).getOrCreate()
+
+
+def save(results: dict[str, Any]) -> None:
+    """Write a line for each program."""
+    lines = (
+        f"{json.dumps(name)}: {json.dumps(result, ensure_ascii=False)}"
+        for name, result in results.items()
+    )
+    RECORDED.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
+
+
+def main(wanted: list[str]) -> None:
+    programs = load_programs()
+    results = json.loads(RECORDED.read_text("utf-8")) if wanted and RECORDED.exists() else {}
+    spark = None
+    with tempfile.TemporaryDirectory() as cache:
+        for name, program in programs.items():
+            if wanted and name not in wanted and name.partition(".")[0] not in wanted:
+                continue
+            if needs_spark(program) and spark is None:
+                spark = make_session(cache)
+            faulthandler.dump_traceback_later(_LONGEST_SECONDS, exit=True)
+            with tempfile.TemporaryDirectory() as folder:
+                try:
+                    results[name] = run(program, Path(folder), spark)
+                except Exception as error:  # a mistake in the program: see them all
+                    print(f"{name}: {error!r}", file=sys.stderr)
+    kept = {name: results[name] for name in programs if name in results}
+    save(kept)
+    print(f"Petastorm {petastorm.__version__}: {len(kept)} programs", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    main(sys.argv[1:])
