@@ -1,0 +1,142 @@
+"""The tool as a function."""
+
+from __future__ import annotations
+
+import difflib
+import io
+import tokenize
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from mdstorm_migrate.edits import Edit, Finding
+from mdstorm_migrate.engine import Outcome, Problem, migrate_bytes
+from mdstorm_migrate.rules import Target
+from mdstorm_migrate.settings import Settings
+from mdstorm_migrate.sources import find_source
+from mdstorm_migrate.sources.python import SOURCE as PYTHON
+
+__all__ = ["Result", "migrate", "unified_diff"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one text.
+
+    Attributes
+    ----------
+    source, output : str
+        The text as it was, and as it is now; the same if nothing changes.
+    edits : tuple of Edit
+        What leads from one to the other, in the order of the text.
+    findings : tuple of Finding
+        What a person should know. The class ``review`` stands for edits that only ``unsafe=True``
+        applies.
+    errors : tuple of Problem
+        Reasons why the text could not be parsed or changed; then `output` is `source`.
+    path : str
+        The name under which it was read.
+    """
+
+    source: str
+    output: str
+    edits: tuple[Edit, ...]
+    findings: tuple[Finding, ...]
+    errors: tuple[Problem, ...]
+    path: str
+
+    @property
+    def changed(self) -> bool:
+        """Whether `output` differs from `source`."""
+        return self.source != self.output
+
+    def diff(self) -> str:
+        """Return a unified diff; empty if nothing changes."""
+        return unified_diff(self.source, self.output, self.path)
+
+
+def migrate(
+    source: str | bytes,
+    *,
+    path: str | PurePath | None = None,
+    target: Target = "compat",
+    unsafe: bool = False,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    todo: bool = True,
+) -> Result:
+    """Rewrite one text that uses Petastorm, so that it uses mdstorm. No file is touched.
+
+    Parameters
+    ----------
+    source : str or bytes
+        The text; bytes are decoded as the kind of file has it.
+    path : str or path, optional
+        Name of the file, which says what kind it is, such as ``notebook.ipynb``; a Python file if
+        not given. Its neighbours are looked at: a ``petastorm.py`` beside it shadows the library.
+    target : {"compat", "streaming"}
+        Petastorm's API from mdstorm, or MosaicML Streaming's own.
+    unsafe : bool
+        Whether to apply edits that may change behaviour, too.
+    select, ignore : sequence of str
+        Codes of rules, or how they begin.
+    todo : bool
+        Whether to insert comments where a person must look.
+
+    Raises
+    ------
+    ValueError
+        If no kind of file has the name `path`, or `target` is unknown.
+    """
+    settings = Settings(target, unsafe, tuple(select), tuple(ignore), todo)
+    name = PurePath("<string>" if path is None else path)
+    data = _encoded(source) if isinstance(source, str) else source
+    kind = PYTHON if path is None else find_source(name, data[:256])
+    if kind is None:
+        raise ValueError(f"{path} is of no kind that can be migrated; see `mdstorm migrate --help`")
+    outcome = migrate_bytes(data, None if path is None else name, kind, settings)
+    before, after = _texts(outcome)
+    return Result(
+        before,
+        after,
+        tuple(outcome.edits),
+        tuple(outcome.findings),
+        tuple(outcome.problems),
+        str(name),
+    )
+
+
+def _encoded(source: str) -> bytes:
+    """Return the bytes of a text, in the encoding that its first lines declare."""
+    data = source.encode("utf-8", "surrogatepass")
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        return data if encoding.startswith("utf-8") else source.encode(encoding)
+    except (SyntaxError, UnicodeEncodeError):
+        return data  # reading it says what is wrong
+
+
+def _texts(outcome: Outcome) -> tuple[str, str]:
+    before, after = outcome.before, outcome.after
+    return (
+        before.decode(outcome.encoding, "surrogateescape"),
+        after.decode(outcome.encoding, "surrogateescape"),
+    )
+
+
+def unified_diff(before: str, after: str, path: str) -> str:
+    """Return a unified diff, with paths as git writes them; empty if the texts are equal."""
+    name = path.lstrip("/")
+    lines = difflib.unified_diff(
+        _lines(before), _lines(after), f"a/{name}", f"b/{name}", lineterm="\n"
+    )
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    )
+
+
+def _lines(text: str) -> list[str]:
+    """Split at line feeds alone, so that a carriage return is part of its line."""
+    return [line + "\n" for line in text.split("\n")[:-1]] + [text.rpartition("\n")[2]] * bool(
+        text.rpartition("\n")[2]
+    )

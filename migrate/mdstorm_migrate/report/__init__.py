@@ -1,0 +1,1 @@
+"""What the command says: on the terminal, and in files for people and machines."""

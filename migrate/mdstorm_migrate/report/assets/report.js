@@ -1,0 +1,120 @@
+
+"use strict";
+(() => {
+  const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+  const one = (id) => document.getElementById(id);
+  document.documentElement.classList.add("js");
+
+  // The filter: what is shown has a class and a rule that are ticked, in a file of that name.
+  const boxes = all("#filters input[type=checkbox]");
+  const files = all("details.file").map((element) => ({
+    element,
+    path: element.dataset.path.toLowerCase(),
+    items: all(".item", element).map((item) => ({
+      element: item, tags: [`${item.dataset.class}:${item.dataset.rule}`],
+    })),
+    hunks: all(".hunk", element).map((hunk) => ({
+      element: hunk, tags: hunk.dataset.tags.split(" "),
+    })),
+  }));
+  const ticked = (name) =>
+    new Set(boxes.filter((box) => box.name === name && box.checked).map((box) => box.value));
+
+  function filter() {
+    const classes = ticked("class");
+    const rules = ticked("rule");
+    const wanted = one("search").value.trim().toLowerCase();
+    const matches = (tag) => {
+      const [cls, rule] = tag.split(":");
+      return classes.has(cls) && (rule === "" || rules.has(rule));
+    };
+    let shown = 0;
+    let count = 0;
+    for (const file of files) {
+      let items = 0;
+      for (const item of file.items) {
+        const visible = item.tags.some(matches);
+        item.element.hidden = !visible;
+        items += visible;
+      }
+      for (const hunk of file.hunks) hunk.element.hidden = !hunk.tags.some(matches);
+      const visible = items > 0 && file.path.includes(wanted);
+      file.element.hidden = !visible;
+      shown += visible;
+      count += visible ? items : 0;
+    }
+    one("shown").textContent =
+      `${shown.toLocaleString("en")} of ${files.length.toLocaleString("en")} files, ` +
+      `${count.toLocaleString("en")} places`;
+  }
+
+  if (one("filters")) {
+    one("filters").addEventListener("input", filter);
+    one("filters").addEventListener("submit", (event) => event.preventDefault());
+    all("#filters button[data-tick]").forEach((button) =>
+      button.addEventListener("click", () => {
+        boxes.filter((box) => box.name === button.dataset.tick)
+          .forEach((box) => { box.checked = button.dataset.to === "all"; });
+        filter();
+      }));
+    const fold = (open) => files.forEach((file) => {
+      if (!file.element.hidden) file.element.open = open;
+    });
+    one("expand").addEventListener("click", () => fold(true));
+    one("collapse").addEventListener("click", () => fold(false));
+    filter();
+  }
+
+  // The checklist: what is done stays ticked in this browser, also on the page of the next run.
+  const KEY = "mdstorm-migrate-checklist";
+  const ticks = all(".todo input");
+  function load() {
+    try {
+      return new Set(JSON.parse(localStorage.getItem(KEY) || "[]"));
+    } catch {
+      return new Set(); // a browser may refuse, and then the list works until it is closed
+    }
+  }
+  function save() {
+    const done = load();
+    for (const tick of ticks) done[tick.checked ? "add" : "delete"](tick.value);
+    try {
+      localStorage.setItem(KEY, JSON.stringify([...done]));
+    } catch { /* as above */ }
+    progress();
+  }
+  function progress() {
+    const done = ticks.filter((tick) => tick.checked).length;
+    one("done").value = done;
+    one("done-text").textContent = `${done} of ${ticks.length} done`;
+  }
+  function markdown() {
+    const lines = ["# Left to do by hand", ""];
+    for (const tick of ticks) {
+      const item = tick.closest("li");
+      lines.push(`- [${tick.checked ? "x" : " "}] ${item.dataset.place} ${item.dataset.text}`);
+    }
+    return lines.join("\n") + "\n";
+  }
+  if (ticks.length) {
+    const done = load();
+    ticks.forEach((tick) => { tick.checked = done.has(tick.value); });
+    ticks.forEach((tick) => tick.addEventListener("change", save));
+    progress();
+    const page = document.body.classList;
+    one("print").addEventListener("click", () => { page.add("list-only"); window.print(); });
+    window.addEventListener("afterprint", () => page.remove("list-only"));
+    one("export").addEventListener("click", () => {
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(new Blob([markdown()], { type: "text/markdown" }));
+      link.download = "migration-checklist.md";
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    });
+  }
+  // A link to a rule opens what it leads to.
+  window.addEventListener("hashchange", () => {
+    const target = one(location.hash.slice(1));
+    if (target && target.tagName === "DETAILS") target.open = true;
+  });
+})();

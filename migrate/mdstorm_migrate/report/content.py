@@ -1,0 +1,186 @@
+"""What reports are made of: the files of a run, and each thing that is to be said of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import metadata
+from typing import Literal, TypeAlias
+
+from mdstorm_migrate.discover import Skipped
+from mdstorm_migrate.edits import Edit, Finding, Lines
+from mdstorm_migrate.engine import Problem
+from mdstorm_migrate.run import FileOutcome, Totals
+from mdstorm_migrate.settings import Settings
+
+__all__ = ["FileReport", "Item", "Level", "Region", "Report", "level", "tool_version"]
+
+_MARK = "\ufeff"
+
+#: How loud a tool that knows three degrees is to speak.
+Level: TypeAlias = Literal["error", "warning", "note"]
+
+
+@dataclass(frozen=True)
+class Region:
+    """A span of a file: lines and columns from 1, columns in characters, the end not included."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+@dataclass(frozen=True)
+class Item:
+    """An edit, or a finding: one thing to say of a file.
+
+    Attributes
+    ----------
+    found : Edit or Finding
+    region : Region
+        Where it is in the file; of a notebook, too, where `found` counts lines within the cell.
+    fingerprint : str
+        The same in the next run, even if lines above have come or gone.
+    """
+
+    found: Edit | Finding
+    region: Region
+    fingerprint: str
+
+    @property
+    def replacement(self) -> str | None:
+        """What an edit writes; None for a finding."""
+        return self.found.replacement if isinstance(self.found, Edit) else None
+
+    @property
+    def remedy(self) -> str | None:
+        """What a person should do, in one line; None if there is nothing."""
+        return self.found.remedy if isinstance(self.found, Finding) else None
+
+    @property
+    def text(self) -> str:
+        """What it is, and what a person should do."""
+        message = self.found.message
+        if self.remedy is None or self.remedy.startswith(message):
+            return self.remedy or message
+        return f"{message}; {self.remedy}"
+
+    @property
+    def place(self) -> str:
+        """``cell 3:1:5``, or ``1:5``: line and column as a person counts them."""
+        cell = "" if self.found.cell is None else f"cell {self.found.cell}:"
+        return f"{cell}{self.found.line}:{self.found.column}"
+
+
+def level(item: Item) -> Level:
+    """Return how loud to be: files that could not be read are the only errors."""
+    return "note" if item.found.cls == "note" else "warning"
+
+
+@dataclass(frozen=True)
+class FileReport:
+    """A file of which there is something to say."""
+
+    outcome: FileOutcome
+
+    @property
+    def path(self) -> str:
+        """Its path as it was found, with slashes."""
+        return self.outcome.path.as_posix()
+
+    @property
+    def problems(self) -> Sequence[Problem]:
+        """Reasons why it was left alone, wholly."""
+        return self.outcome.outcome.problems
+
+    @property
+    def edits(self) -> Sequence[Edit]:
+        """What changes, comments for a person included; nothing if the file was left alone."""
+        return self.outcome.outcome.edits if self.outcome.changed else ()
+
+    @cached_property
+    def before(self) -> str:
+        """The text as it was, in whose characters spans count."""
+        outcome = self.outcome.outcome
+        return outcome.before.decode(outcome.encoding, "surrogateescape").removeprefix(_MARK)
+
+    @cached_property
+    def after(self) -> str:
+        """The text as it is, or would be, now."""
+        outcome = self.outcome.outcome
+        return outcome.after.decode(outcome.encoding, "surrogateescape").removeprefix(_MARK)
+
+    @cached_property
+    def lines(self) -> Lines:
+        """Lines of `before`."""
+        return Lines(self.before)
+
+    @cached_property
+    def items(self) -> Sequence[Item]:
+        """Edits and findings in the order of the file.
+
+        A comment that is inserted for a finding is not told apart from the finding.
+        """
+        findings = self.outcome.outcome.findings
+        found: list[Edit | Finding] = [edit for edit in self.edits if edit.cls != "manual"]
+        found += findings
+        found.sort(key=lambda one: (one.start, one.stop, one.rule))
+        seen: Counter[tuple[str, str, str]] = Counter()
+        return [self._item(one, seen) for one in found]
+
+    def _item(self, found: Edit | Finding, seen: Counter[tuple[str, str, str]]) -> Item:
+        line, column = self.lines.place(found.start)
+        region = Region(line, column, *self.lines.place(found.stop))
+        start = self.lines.starts[line - 1]
+        key = (found.rule, found.message, self.before[start:].partition("\n")[0][:1000].strip())
+        seen[key] += 1
+        return Item(found, region, _hash(self.path, *key, str(seen[key])))
+
+
+def _hash(*parts: str) -> str:
+    data = "\0".join(parts).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+@dataclass
+class Report:
+    """A run, as reports describe it.
+
+    Attributes
+    ----------
+    settings : Settings
+    write : bool
+        Whether files were written.
+    files : list of FileReport
+        In the order in which they were looked at.
+    skipped : list of Skipped
+        What was not looked at, and why.
+    totals : Totals
+    """
+
+    settings: Settings
+    write: bool
+    files: list[FileReport] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    totals: Totals = field(default_factory=Totals)
+
+    def items(self) -> list[tuple[FileReport, Item]]:
+        """Return all items with their files."""
+        return [(file, item) for file in self.files for item in file.items]
+
+    def rules(self) -> Counter[str]:
+        """Return how many items each rule has, for those that have some, by code."""
+        counts = Counter(item.found.rule for _, item in self.items())
+        return Counter(dict(sorted(counts.items())))
+
+
+def tool_version() -> str:
+    """Return the version of this tool, or ``"unknown"`` if it is not installed."""
+    try:
+        return metadata.version("mdstorm")
+    except metadata.PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,111 @@
+"""The formats of reports: which one a file gets, and writing it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path, PurePath
+
+import click
+
+from mdstorm_migrate.report.content import Report
+from mdstorm_migrate.report.github import to_github
+from mdstorm_migrate.report.html import to_html
+from mdstorm_migrate.report.json import to_json
+from mdstorm_migrate.report.sarif import to_sarif
+from mdstorm_migrate.report.text import to_text
+
+__all__ = ["FORMATS", "check_reports", "deliver", "find_format", "render"]
+
+_RENDERERS: dict[str, Callable[[Report], str]] = {
+    "text": to_text,
+    "json": to_json,
+    "html": to_html,
+    "sarif": to_sarif,
+    "github": to_github,
+}
+
+FORMATS = tuple(_RENDERERS)
+
+#: How names of files end, longer ones first.
+_SUFFIXES = {
+    ".sarif.json": "sarif",
+    ".sarif": "sarif",
+    ".json": "json",
+    ".html": "html",
+    ".htm": "html",
+    ".txt": "text",
+    ".diff": "text",
+    ".patch": "text",
+}
+
+
+def render(report: Report, format_: str) -> str:
+    """Return a report in one of `FORMATS`."""
+    return _RENDERERS[format_](report)
+
+
+def find_format(path: PurePath, asked: str | None, offered: Sequence[str] = FORMATS) -> str:
+    """Return the format of a report: the one asked for, or the one that its name ends in.
+
+    Raises
+    ------
+    ValueError
+        If neither says it.
+    """
+    endings = (name for end, name in _SUFFIXES.items() if path.name.lower().endswith(end))
+    format_ = asked or next(endings, None)
+    if format_ is None or format_ not in offered:
+        raise ValueError(f"{path} does not say which format: add --format {'|'.join(offered)}")
+    return format_
+
+
+def check_reports(
+    paths: Sequence[Path], asked: str | None, offered: Sequence[str] = FORMATS
+) -> None:
+    """Raise a usage error where reports could not be written, before any work is done."""
+    if asked is not None and len(paths) > 1:
+        raise click.UsageError("--format is for one --report; the names of several say theirs")
+    for path in paths:
+        try:
+            find_format(path, asked, offered)
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="--report") from None
+        if path.is_dir() or not path.absolute().parent.is_dir():
+            reason = "is a directory" if path.is_dir() else "is in no directory that exists"
+            raise click.BadParameter(f"{path} {reason}", param_hint="--report")
+
+
+def deliver(
+    paths: Sequence[Path],
+    asked: str | None,
+    render_as: Callable[[str], str],
+    offered: Sequence[str] = FORMATS,
+) -> bool:
+    """Write reports to files, or one to the standard output; return whether that went well.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        The files; with none, the format that was asked for goes to the standard output.
+    asked : str, optional
+        The format, if it was given.
+    render_as : callable
+        Gives the report in a format.
+    offered : sequence of str
+        Formats that there are.
+    """
+    if not paths and asked is not None:
+        click.echo(_encoded(render_as(asked)), nl=False)
+    for path in paths:
+        data = _encoded(render_as(find_format(path, asked, offered)))
+        try:
+            path.write_bytes(data)
+        except OSError as error:
+            click.echo(f"{path}: error: not written: {error.strerror or error}", err=True)
+            return False
+    return True
+
+
+def _encoded(text: str) -> bytes:
+    r"""Return UTF-8; bytes of a name that are no UTF-8 are spelt ``\udcff``, in JSON's way, too."""
+    return text.encode("utf-8", "backslashreplace")

@@ -1,0 +1,89 @@
+"""Reports for programs: JSON, as ``report/assets/report.schema.json`` describes it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from importlib import resources
+from typing import Any
+
+from mdstorm_migrate.api import unified_diff
+from mdstorm_migrate.edits import Edit, Finding
+from mdstorm_migrate.report.content import FileReport, Item, Report, tool_version
+from mdstorm_migrate.rules import all_rules
+
+__all__ = ["VERSION", "schema", "to_json", "write_json"]
+
+#: Counts up when something that is in a report changes its name or its meaning.
+VERSION = 1
+
+
+def to_json(report: Report) -> str:
+    """Return a run as JSON."""
+    counts = report.rules()
+    return write_json(
+        {
+            "version": VERSION,
+            "tool": {"name": "mdstorm migrate", "version": tool_version()},
+            "settings": asdict(report.settings),
+            "write": report.write,
+            "totals": asdict(report.totals),
+            "rules": [
+                {
+                    "code": rule.code,
+                    "title": rule.title,
+                    "class": rule.cls,
+                    "items": counts[rule.code],
+                }
+                for rule in all_rules()
+                if rule.code in counts
+            ],
+            "files": [_file(file) for file in report.files],
+            "skipped": [
+                {"path": one.path.as_posix(), "reason": one.reason, "error": one.is_error}
+                for one in report.skipped
+            ],
+        }
+    )
+
+
+def write_json(value: object) -> str:
+    """Return JSON that people can read as well."""
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def schema(name: str = "report") -> dict[str, Any]:
+    """Return the JSON schema of a report, or of an ``"audit"``."""
+    file = resources.files(__package__ or "") / "assets" / f"{name}.schema.json"
+    found: dict[str, Any] = json.loads(file.read_text("utf-8"))
+    return found
+
+
+def _file(file: FileReport) -> dict[str, Any]:
+    items = file.items
+    return {
+        "path": file.path,
+        "changed": file.outcome.changed,
+        "written": file.outcome.written,
+        "edits": [_item(one) for one in items if isinstance(one.found, Edit)],
+        "findings": [_item(one) for one in items if isinstance(one.found, Finding)],
+        "problems": [asdict(problem) for problem in file.problems],
+        "diff": unified_diff(file.before, file.after, file.path),
+    }
+
+
+def _item(item: Item) -> dict[str, Any]:
+    found = item.found
+    one: dict[str, Any] = {
+        "rule": found.rule,
+        "class": found.cls,
+        "message": found.message,
+        "cell": found.cell,
+        "line": found.line,
+        "column": found.column,
+        "region": asdict(item.region),
+        "fingerprint": item.fingerprint,
+    }
+    if isinstance(found, Edit):
+        return {**one, "start": found.start, "stop": found.stop, "replacement": found.replacement}
+    return {**one, "remedy": found.remedy}

@@ -1,0 +1,77 @@
+"""One HTML page that needs nothing else: no network, no other file."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import re
+from importlib import resources
+from string import Template
+
+__all__ = ["badge", "page", "tag", "text"]
+
+#: What is invisible, or changes the direction of what stands behind it.
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]"
+)
+
+
+def text(value: object) -> str:
+    """Return HTML that shows a value, with characters made visible that are not."""
+    shown = _HIDDEN.sub(lambda match: rf"\u{ord(match.group()):04x}", str(value))
+    return html.escape(shown)
+
+
+def tag(name: str, content: str = "", **attributes: object) -> str:
+    """Return an element around `content`, which is HTML; values of attributes are escaped.
+
+    An underscore in the name of an attribute stands for a hyphen, one behind it for nothing. `True`
+    is an attribute without a value, and one that is `False` or None is left out.
+    """
+    given = "".join(
+        f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{text(value)}"')
+        for key, value in attributes.items()
+        if value is not None and value is not False
+    )
+    return f"<{name}{given}>{content}</{name}>"
+
+
+def badge(cls: str, content: object) -> str:
+    """Return a small label in the colour of a class."""
+    return tag("span", text(content), class_=f"badge {cls}")
+
+
+def page(title: str, body: str, script: str = "") -> str:
+    """Return a page.
+
+    Its policy allows no address at all, and no style or script but those of this package, so that
+    content that was not escaped would do nothing.
+
+    Parameters
+    ----------
+    title : str
+    body : str
+        HTML.
+    script : str
+        Name of a script in the folder ``assets``.
+    """
+    style = _asset("page.css")
+    code = _asset(script) if script else ""
+    return Template(_asset("page.html")).substitute(
+        title=text(title),
+        body=body,
+        style=style,
+        script=tag("script", code) if code else "",
+        style_hash=_hash(style),
+        script_hash=_hash(code),
+    )
+
+
+def _asset(name: str) -> str:
+    return (resources.files(__package__ or "") / "assets" / name).read_text("utf-8")
+
+
+def _hash(code: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+    return f"'sha256-{digest}'"

@@ -1,0 +1,133 @@
+"""What the command says on the terminal: diffs to the standard output, the rest to the error."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import IO
+
+import click
+
+from mdstorm_migrate.api import unified_diff
+from mdstorm_migrate.discover import Skipped
+from mdstorm_migrate.edits import Edit, Finding
+from mdstorm_migrate.report.content import Report
+from mdstorm_migrate.report.paths import relative_path
+from mdstorm_migrate.run import FileOutcome, Totals
+from mdstorm_migrate.settings import Settings
+
+__all__ = ["Printer", "to_text"]
+
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+
+
+@dataclass
+class Printer:
+    """Says what becomes of each file, and at the end of all.
+
+    Attributes
+    ----------
+    diff : bool
+        Whether diffs are shown.
+    quiet, verbose : bool
+    write : bool
+        Whether files are written.
+    stream : text file, optional
+        Where all of it goes, diffs and messages.
+    """
+
+    diff: bool = True
+    quiet: bool = False
+    verbose: bool = False
+    write: bool = False
+    stream: IO[str] | None = None
+
+    def skipped(self, one: Skipped) -> None:
+        """Say what was not looked at."""
+        if one.is_error or not self.quiet:
+            what = "error" if one.is_error else "skipped"
+            click.echo(f"{one.path}: {what}: {one.reason}", file=self.stream, err=True)
+
+    def file(self, one: FileOutcome) -> None:
+        """Say what becomes of a file."""
+        for problem in one.outcome.problems:
+            click.echo(f"{one.path}: error: {problem}", file=self.stream, err=True)
+        if one.changed and self.diff:
+            self._diff(one)
+        if not self.quiet:
+            edits = one.outcome.edits if self.verbose else ()
+            places: list[Edit | Finding] = [*one.outcome.findings, *edits]
+            self._places(one, sorted(places, key=lambda place: place.start))
+
+    def _diff(self, one: FileOutcome) -> None:
+        encoding = one.outcome.encoding
+        before = one.outcome.before.decode(encoding, "surrogateescape")
+        after = one.outcome.after.decode(encoding, "surrogateescape")
+        text = unified_diff(before, after, relative_path(one.path))
+        if self.stream is None and sys.stdout.isatty():
+            lines = text.splitlines(keepends=True)
+            text = "".join(click.style(line, _COLOURS.get(line[0])) for line in lines)
+        click.echo(text, nl=False, file=self.stream)
+
+    def _places(self, one: FileOutcome, found: Iterable[Edit | Finding]) -> None:
+        for place in found:
+            if place.cls == "note" and not self.verbose:
+                continue
+            cell = "" if place.cell is None else f"cell {place.cell}:"
+            where = f"{one.path}:{cell}{place.line}:{place.column}"
+            click.echo(
+                f"{where}: {place.rule} {place.cls}: {place.message}", file=self.stream, err=True
+            )
+
+    def summary(self, totals: Totals, settings: Settings) -> None:
+        """Say how much there is of what, and which command comes next."""
+        if self.quiet:
+            return
+        changed = totals.written if self.write else totals.changed
+        lines = [f"{_files(changed)} {'changed' if self.write else 'would change'}"]
+        lines += [
+            f"{count:>7,}  {what}"
+            for count, what in (
+                (totals.exact, "exact edits"),
+                (totals.review, "edits to review"),
+                (totals.pending, "edits to review that --unsafe makes"),
+                (totals.manual, "places for a person"),
+                (totals.note, "notes, which -v shows"),
+                (totals.failed, "files that could not be migrated"),
+                (totals.kept, "files that go on importing petastorm: it has to stay installed"),
+            )
+            if count
+        ]
+        click.echo(
+            "\n".join([*lines, _next(totals, settings, self.write)]), file=self.stream, err=True
+        )
+
+
+def to_text(report: Report) -> str:
+    """Return all that the command says of a run, with its notes, in one text."""
+    stream = io.StringIO()
+    printer = Printer(verbose=True, write=report.write, stream=stream)
+    for skipped in report.skipped:
+        printer.skipped(skipped)
+    for file in report.files:
+        printer.file(file.outcome)
+    printer.summary(report.totals, report.settings)
+    return stream.getvalue()
+
+
+def _files(count: int) -> str:
+    return f"{count:,} file" if count == 1 else f"{count:,} files"
+
+
+def _next(totals: Totals, settings: Settings, write: bool) -> str:
+    if totals.changed and not write:
+        return "nothing was written; `mdstorm migrate -w` writes"
+    if totals.pending and not settings.unsafe:
+        return "next: look at `mdstorm migrate --unsafe`"
+    if totals.manual and not settings.todo:
+        return "next: do by hand what is named above"
+    if totals.manual:
+        return 'next: `grep -rn "TODO(mdstorm)"` lists what a person must do'
+    return "nothing is left to do" if not totals.failed else "the other files are done"

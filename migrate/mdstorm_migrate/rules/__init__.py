@@ -1,0 +1,92 @@
+"""The rules, one module each, found by name.
+
+To add a rule:
+
+1. Write ``rules/pm123_what_it_does.py`` with
+
+   - ``CODE = "PM123"``, ``TITLE`` (one line), ``CLASS`` (the class of its edits, or of its findings
+     if it makes no edits; see `mdstorm_migrate.edits`);
+   - ``KIND``: the kind of `Document` it looks at (or a tuple of kinds);
+   - optionally ``TARGETS = ("compat", "streaming")``: for which ``--target`` it runs, both if not
+     given;
+   - ``check(module) -> Iterable[Edit | Finding]``, where `module` is a
+     `mdstorm_migrate.module.PythonModule` if the kind is ``"python"`` and a
+     `mdstorm_migrate.sources.document.Document` otherwise. It must not change its argument, and it
+     must find nothing in what it has rewritten itself.
+
+2. Describe it in ``rules/docs/PM123.md``: the heading ``# PM123 <title>``, ``Class: `exact`.``, a
+   paragraph, then a fenced block whose info string ends in ``before`` and one that ends in
+   ``after``, each with the path of the file behind it if it is no Python file
+   (``text before requirements.txt``); without the second one, nothing changes. ``--explain PM123``
+   prints this page, and the tests run its blocks.
+
+3. Write ``tests/migrate/rules/test_pm123.py``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, Literal, TypeAlias
+
+from mdstorm_migrate.edits import Class, Edit, Finding
+from mdstorm_migrate.sources.document import Kind
+
+__all__ = ["TARGETS", "Rule", "Target", "all_rules", "find_rule"]
+
+Target: TypeAlias = Literal["compat", "streaming"]
+TARGETS: tuple[Target, ...] = ("compat", "streaming")
+
+_MODULE_NAME = re.compile(r"pm\d{3}_\w+")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule, as its module describes it.
+
+    Attributes
+    ----------
+    code : str
+    title : str
+    cls : Class
+    kinds : tuple of Kind
+    targets : tuple of Target
+    check : callable
+    """
+
+    code: str
+    title: str
+    cls: Class
+    kinds: tuple[Kind, ...]
+    targets: tuple[Target, ...]
+    check: Callable[[Any], Iterable[Edit | Finding]]
+
+    def explain(self) -> str:
+        """Return the page of the manual about this rule, as Markdown."""
+        page = resources.files(__name__) / "docs" / f"{self.code}.md"
+        return page.read_text("utf-8")
+
+
+@cache
+def all_rules() -> Sequence[Rule]:
+    """Return all rules, ordered by code."""
+    names = [module.name for module in pkgutil.iter_modules(__path__)]
+    found = [_load(name) for name in names if _MODULE_NAME.fullmatch(name)]
+    return sorted(found, key=lambda rule: rule.code)
+
+
+def find_rule(code: str) -> Rule | None:
+    """Return the rule of a code, in capitals or not."""
+    return next((rule for rule in all_rules() if rule.code == code.upper()), None)
+
+
+def _load(name: str) -> Rule:
+    module = importlib.import_module(f"{__name__}.{name}")
+    kinds = module.KIND if isinstance(module.KIND, tuple) else (module.KIND,)
+    targets = getattr(module, "TARGETS", TARGETS)
+    return Rule(module.CODE, module.TITLE, module.CLASS, kinds, targets, module.check)

@@ -1,0 +1,22 @@
+"""PM100: cells in other languages that mention Petastorm."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from mdstorm_migrate.edits import Class, Finding
+from mdstorm_migrate.sources.document import Document
+
+CODE = "PM100"
+TITLE = "Not Python: not looked at"
+CLASS: Class = "note"
+KIND = "other"
+
+
+def check(document: Document) -> Iterable[Finding]:
+    """Yield a note where a cell in another language mentions Petastorm."""
+    match = re.search("petastorm", document.text, re.IGNORECASE)
+    if match is not None:
+        what = "this cell, which a magic hands on, mentions Petastorm; it was not looked at"
+        yield Finding(CODE, CLASS, *match.span(), what)

@@ -1,0 +1,104 @@
+"""PM101: imports from Petastorm become imports from mdstorm."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+
+from mdstorm_migrate.edits import Class, Edit
+from mdstorm_migrate.import_statements import Part, split_from_import
+from mdstorm_migrate.imports import Fate, ImportedName, imported_names, moved
+from mdstorm_migrate.module import PythonModule
+from mdstorm_migrate.names import NEW_ROOT, OLD_ROOT, is_module, renamed
+from mdstorm_migrate.scopes import Binding
+
+CODE = "PM101"
+TITLE = "Import from mdstorm"
+CLASS: Class = "exact"
+KIND = "python"
+TARGETS = ("compat",)
+
+_FROM = re.compile(r"from[\s\\]+([\w.]+)")
+
+
+def check(module: PythonModule) -> Iterable[Edit]:
+    """Yield the edits of import statements."""
+    from_imports: dict[ast.ImportFrom, dict[ast.AST, tuple[Binding, Fate]]] = {}
+    for name in imported_names(module):
+        for binding in name.imports:
+            if isinstance(binding.statement, ast.ImportFrom):
+                fates = from_imports.setdefault(binding.statement, {})
+                fates[binding.node] = binding, name.fate
+            elif name.fate != "keep":
+                yield from _import(module, name, binding)
+    for statement, fates in from_imports.items():
+        yield from _from_import(module, statement, fates)
+
+
+def _import(module: PythonModule, name: ImportedName, binding: Binding) -> Iterator[Edit]:
+    """Yield the edit of one name of ``import a, b as c``."""
+    alias, statement = binding.node, binding.statement
+    assert isinstance(alias, ast.alias)
+    assert statement is not None
+    if not is_module(alias.name) and name.fate != "both":
+        return
+    start, stop = module.span(alias)
+    if alias.asname is None:
+        new = _plain_import(module, name.fate, alias, statement)
+    else:
+        new = re.sub(r"^[\w.]+", renamed(alias.name), module.text[start:stop])
+    message = f"`import {alias.name}` becomes `import {' '.join(new.split())}`"
+    yield Edit(CODE, CLASS, start, stop, new, message, name.group)
+
+
+def _plain_import(module: PythonModule, fate: Fate, alias: ast.alias, statement: ast.stmt) -> str:
+    """Return what stands for ``petastorm`` or ``petastorm.spark`` in an import statement."""
+    new = renamed(alias.name) if is_module(alias.name) else NEW_ROOT
+    if fate == "alias":
+        under_old_name = f"{NEW_ROOT} as {OLD_ROOT}"
+        return under_old_name if alias.name == OLD_ROOT else f"{new}, {under_old_name}"
+    if fate == "both":
+        alone = isinstance(statement, ast.Import) and len(statement.names) == 1
+        between = f"{module.separator(statement)}import " if alone else ", "
+        return f"{alias.name}{between}{new}"
+    return new
+
+
+def _from_import(
+    module: PythonModule, statement: ast.ImportFrom, fates: dict[ast.AST, tuple[Binding, Fate]]
+) -> Iterator[Edit]:
+    """Yield the edit of ``from a import b, c as d``: all of it moves, or it is split."""
+    old = statement.module or ""
+    parts: dict[str, dict[int, str]] = {}
+    is_renamed = False
+    for number, alias in enumerate(statement.names):
+        source, name = _source(module, *fates[alias])
+        parts.setdefault(source, {})[number] = name
+        is_renamed |= name != alias.name
+    if list(parts) == [old]:
+        return
+    start, stop = module.span(statement)
+    new = " and ".join(sorted(parts, key=lambda source: source != old))
+    message = f"`from {old} import …` becomes `from {new} import …`"
+    head = _FROM.match(module.text, start)
+    if len(parts) == 1 and not is_renamed and head is not None and head[1] == old:
+        yield Edit(CODE, CLASS, head.start(1), head.end(1), new, message)
+        return
+    # What stays comes first: a comment above says why.
+    ordered = sorted(parts.items(), key=lambda part: part[0] != old)
+    texts = split_from_import(module.text[start:stop], [Part(*part) for part in ordered])
+    cls: Class = "review" if is_renamed else CLASS
+    yield Edit(CODE, cls, start, stop, module.separator(statement).join(texts), message)
+
+
+def _source(module: PythonModule, binding: Binding, fate: Fate) -> tuple[str, str]:
+    """Return where a name is imported from, and what it is called there."""
+    assert isinstance(binding.statement, ast.ImportFrom)
+    assert isinstance(binding.node, ast.alias)
+    old = binding.statement.module or ""
+    if fate == "keep":
+        return old, binding.node.name
+    if binding.name == "*":
+        return renamed(old), "*"
+    return moved(module, binding) or (old, binding.node.name)

@@ -1,0 +1,28 @@
+"""PM102: ``petastorm.spark.x`` becomes ``mdstorm.spark.x`` where ``import petastorm`` was moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mdstorm_migrate.edits import Class, Edit
+from mdstorm_migrate.imports import imported_names
+from mdstorm_migrate.module import PythonModule
+from mdstorm_migrate.names import NEW_ROOT, renamed
+
+CODE = "PM102"
+TITLE = "Name mdstorm where petastorm was named"
+CLASS: Class = "exact"
+KIND = "python"
+TARGETS = ("compat",)
+
+
+def check(module: PythonModule) -> Iterable[Edit]:
+    """Yield an edit for each use of the name ``petastorm`` that mdstorm can serve."""
+    for name in imported_names(module):
+        if not name.is_root or name.fate not in ("move", "both"):
+            continue
+        for use in name.uses:
+            if use.missing is None:
+                start, stop = module.span(use.name)
+                message = f"`{use.path}` becomes `{renamed(use.path)}`"
+                yield Edit(CODE, CLASS, start, stop, NEW_ROOT, message, name.group)

@@ -1,0 +1,158 @@
+"""PM103: strings that name a module of Petastorm to Python name that of mdstorm."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+
+from mdstorm_migrate.edits import Class, Edit, Finding
+from mdstorm_migrate.literals import inner_span, string_value
+from mdstorm_migrate.module import PythonModule
+from mdstorm_migrate.names import NEW_ROOT, OLD_ROOT, is_module, missing, renamed
+from mdstorm_migrate.textual import is_annotation
+
+CODE = "PM103"
+TITLE = "Name mdstorm in strings that Python reads as names"
+CLASS: Class = "exact"
+KIND = "python"
+TARGETS = ("compat",)
+
+_PATH = re.compile(rf"{OLD_ROOT}(?:\.[^\W\d]\w*)*")
+
+#: Functions whose first argument is a dotted path; the last part of their own name.
+_TAKES_PATH = frozenset(
+    [
+        "patch",
+        "setattr",
+        "delattr",
+        "multiple",
+        "import_module",
+        "__import__",
+        "find_spec",
+        "importorskip",
+        "resolve_name",
+        "locate",
+        "run_module",
+    ]
+)
+_TAKES_LOGGER = frozenset({"getLogger", "get_logger"})
+_OF_SYS_MODULES = frozenset({"get", "pop", "setdefault"})
+#: Methods whose first argument is a mapping, and the second a key of it: those of ``monkeypatch``.
+_ITEM_SETTERS = frozenset({"delitem", "setitem"})
+#: Functions that look a distribution up; the last part of their own name.
+_TAKES_DISTRIBUTION = frozenset(
+    ["distribution", "get_distribution", "get_version", "require", "requires", "version"]
+)
+#: Names of people's own functions that try an import, such as ``_module_available``.
+_LOOKS_UP = re.compile(
+    r"import|(?:module|package|lib|library)_?(?:is_)?(?:available|exists)|lazy", re.I
+)
+
+
+def check(module: PythonModule) -> Iterable[Edit | Finding]:
+    """Yield an edit for each such string; a finding where mdstorm has nothing of that name."""
+    for string in module.scopes.strings:
+        value = str(string.value)
+        if _is_module_pattern(module, string):
+            yield from _rewrite(module, string, value, None)
+        elif _PATH.fullmatch(value):
+            if _is_logger(module, string):
+                yield from _rewrite(module, string, value, None if is_module(value) else value)
+            elif _is_path(module, string):
+                yield from _rewrite(module, string, value, missing(value))
+            elif what := _looked_up(module, string):
+                message = f'{what} is given "{value}"'
+                remedy = f"{message}: give it the name that is meant after the migration"
+                yield Finding(CODE, "manual", *module.span(string), message, remedy)
+            elif value != OLD_ROOT and missing(value) is None and not is_annotation(module, string):
+                yield Finding(
+                    CODE,
+                    "note",
+                    *module.span(string),
+                    f'the string "{value}" names a part of Petastorm; it was left, since nothing '
+                    "says what reads it",
+                )
+
+
+def _rewrite(
+    module: PythonModule, string: ast.Constant, value: str, lacking: str | None
+) -> Iterator[Edit | Finding]:
+    inner = inner_span(module, string)
+    if lacking is None and inner is not None:
+        start = inner[0]
+        message = f'"{value}" becomes "{renamed(value)}"'
+        yield Edit(CODE, CLASS, start, start + len(OLD_ROOT), NEW_ROOT, message)
+        return
+    what = f'"{value}" names a part of Petastorm'
+    why = f"`{lacking}` is not in mdstorm" if lacking else "it could not be changed in place"
+    yield Finding(
+        CODE, "manual", *module.span(string), f"{what}; {why}", f"{what}; {why}: change it by hand"
+    )
+
+
+def _call_with_first(module: PythonModule, string: ast.Constant) -> ast.Call | None:
+    """Return the call whose first argument `string` is."""
+    parent = module.scopes.parents.get(string)
+    if isinstance(parent, ast.keyword) and parent.arg in ("target", "name"):
+        string, parent = parent, module.scopes.parents.get(parent)  # type: ignore[assignment]
+        return parent if isinstance(parent, ast.Call) else None
+    is_first = isinstance(parent, ast.Call) and bool(parent.args) and parent.args[0] is string
+    return parent if is_first and isinstance(parent, ast.Call) else None
+
+
+def _called(call: ast.Call | None) -> str:
+    """Return the last part of the name of what is called."""
+    return "" if call is None else ast.unparse(call.func).rpartition(".")[2]
+
+
+def _is_logger(module: PythonModule, string: ast.Constant) -> bool:
+    return _called(_call_with_first(module, string)) in _TAKES_LOGGER
+
+
+def _is_path(module: PythonModule, string: ast.Constant) -> bool:
+    call = _call_with_first(module, string)
+    if _called(call) in _TAKES_PATH:
+        return True
+    if call is not None and _called(call) in _OF_SYS_MODULES:
+        return isinstance(call.func, ast.Attribute) and _is_sys_modules(call.func.value)
+    parent = module.scopes.parents.get(string)
+    if isinstance(parent, ast.Call) and _called(parent) in _ITEM_SETTERS:
+        return parent.args[1:2] == [string] and _is_sys_modules(parent.args[0])
+    if isinstance(parent, ast.Subscript):
+        return parent.slice is string and _is_sys_modules(parent.value)
+    if isinstance(parent, ast.Compare):
+        return parent.left is string and any(map(_is_sys_modules, parent.comparators))
+    if isinstance(parent, ast.Dict) and string in parent.keys:
+        around = module.scopes.parents.get(parent)
+        if isinstance(around, ast.Call) and _called(around) == "dict" and around.args:
+            first = around.args[0]  # patch.dict("sys.modules", {…})
+            return string_value(first) == "sys.modules" or _is_sys_modules(first)
+    return False
+
+
+def _looked_up(module: PythonModule, string: ast.Constant) -> str | None:
+    """Return the function that looks a module or a distribution up by the string, if one does."""
+    call = module.scopes.parents.get(string)
+    if isinstance(call, ast.keyword):
+        call = module.scopes.parents.get(call)
+    if not isinstance(call, ast.Call):
+        return None
+    name = _called(call)
+    if _LOOKS_UP.search(name) or (name in _TAKES_DISTRIBUTION and string in call.args):
+        return f"{name}()"
+    return None
+
+
+def _is_sys_modules(node: ast.AST) -> bool:
+    return ast.unparse(node) in ("sys.modules", "modules")
+
+
+def _is_module_pattern(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether it is the `module` of a warnings filter, such as ``petastorm.*``."""
+    parent = module.scopes.parents.get(string)
+    if not isinstance(parent, ast.keyword) or parent.arg != "module":
+        return False
+    call = module.scopes.parents.get(parent)
+    is_filter = isinstance(call, ast.Call) and _called(call) == "filterwarnings"
+    return is_filter and re.fullmatch(rf"{OLD_ROOT}(?:\\?\..*)?", str(string.value)) is not None

@@ -1,0 +1,27 @@
+"""PM104: annotations that are strings, and type comments, name mdstorm as the code does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mdstorm_migrate.edits import Class, Edit
+from mdstorm_migrate.imports import imported_names
+from mdstorm_migrate.module import PythonModule
+from mdstorm_migrate.names import NEW_ROOT, renamed
+
+CODE = "PM104"
+TITLE = "Name mdstorm in string annotations and type comments"
+CLASS: Class = "exact"
+KIND = "python"
+TARGETS = ("compat",)
+
+
+def check(module: PythonModule) -> Iterable[Edit]:
+    """Yield an edit for each use of the name ``petastorm`` in text that type checkers read."""
+    for name in imported_names(module):
+        if name.fate not in ("move", "both"):
+            continue
+        for use in name.texts:
+            if use.missing is None:
+                message = f"`{use.path}` becomes `{renamed(use.path)}`"
+                yield Edit(CODE, CLASS, use.start, use.stop, NEW_ROOT, message, name.group)

@@ -1,0 +1,46 @@
+"""PM108: a file that assigns to attributes of Petastorm's modules is left as it is."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from mdstorm_migrate.edits import Class, Finding
+from mdstorm_migrate.imports import Use, imported_names
+from mdstorm_migrate.module import PythonModule
+
+CODE = "PM108"
+TITLE = "Changes Petastorm itself: the file is left as it is"
+CLASS: Class = "manual"
+KIND = "python"
+TARGETS = ("compat",)
+
+
+def check(module: PythonModule) -> Iterable[Finding]:
+    """Yield a finding for each assignment to an attribute of what is imported from Petastorm."""
+    for name in imported_names(module):
+        for use in name.uses:
+            if _is_changed(module, use):
+                yield Finding(
+                    CODE,
+                    CLASS,
+                    *module.span(use.node),
+                    f"`{use.path}` is replaced at run time, so nothing in this file was changed",
+                    f"this patches Petastorm (`{use.path}`); whether mdstorm needs the patch, and "
+                    "where, is for you to decide: nothing else in this file was changed",
+                    blocks=True,
+                )
+
+
+def _is_changed(module: PythonModule, use: Use) -> bool:
+    """Whether an attribute of it is assigned, deleted, or set by ``setattr``."""
+    if isinstance(use.node, ast.Attribute) and not isinstance(use.node.ctx, ast.Load):
+        return True
+    parent = module.scopes.parents.get(use.node)
+    return (
+        isinstance(parent, ast.Call)
+        and isinstance(parent.func, ast.Name)
+        and parent.func.id in ("setattr", "delattr")
+        and bool(parent.args)
+        and parent.args[0] is use.node
+    )

@@ -1,0 +1,25 @@
+"""PM110: arguments that mean something for Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mdstorm_migrate.edits import Class, Finding
+from mdstorm_migrate.module import PythonModule
+from mdstorm_migrate.signatures import PARQUET
+
+CODE = "PM110"
+TITLE = "Arguments about Parquet, and what they mean with mdstorm"
+CLASS: Class = "note"
+KIND = "python"
+TARGETS = ("compat",)
+
+
+def check(module: PythonModule) -> Iterable[Finding]:
+    """Yield a note for each such argument of a call."""
+    for call, path in module.calls:
+        for keyword in call.keywords:
+            meaning = PARQUET.get(keyword.arg or "")
+            if meaning is not None:
+                what = f"`{keyword.arg}` of {path.rpartition('.')[2]}(): {meaning}"
+                yield Finding(CODE, CLASS, *module.span(keyword), what)

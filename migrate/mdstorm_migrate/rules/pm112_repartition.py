@@ -1,0 +1,27 @@
+"""PM112: repartitioning before the conversion, which Petastorm needed to shard."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from mdstorm_migrate.edits import Class, Finding
+from mdstorm_migrate.module import PythonModule
+
+CODE = "PM112"
+TITLE = "Repartitioning is no longer needed to shard"
+CLASS: Class = "note"
+KIND = "python"
+TARGETS = ("compat",)
+
+
+def check(module: PythonModule) -> Iterable[Finding]:
+    """Yield a note for each frame that is repartitioned where it is converted."""
+    for call, path in module.calls:
+        if path.rpartition(".")[2] != "make_spark_converter" or not call.args:
+            continue
+        frame = call.args[0]
+        method = frame.func if isinstance(frame, ast.Call) else None
+        if isinstance(method, ast.Attribute) and method.attr in ("coalesce", "repartition"):
+            what = f".{method.attr}() may go: mdstorm shards by rows, however they are partitioned"
+            yield Finding(CODE, CLASS, *module.span(frame), what)

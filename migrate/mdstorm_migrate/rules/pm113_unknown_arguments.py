@@ -1,0 +1,42 @@
+"""PM113: arguments that Petastorm does not have."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from mdstorm_migrate.edits import Class, Finding
+from mdstorm_migrate.module import PythonModule, dotted
+from mdstorm_migrate.names import is_petastorm
+from mdstorm_migrate.signatures import REMOVED_KEYWORDS, keywords_of
+
+CODE = "PM113"
+TITLE = "Arguments that neither Petastorm nor mdstorm has"
+CLASS: Class = "manual"
+KIND = "python"
+TARGETS = ("compat",)
+
+
+def check(module: PythonModule) -> Iterable[Finding]:
+    """Yield a finding for each; PM106 speaks of those that older versions had."""
+    for call, path in module.calls:
+        function = path.rpartition(".")[2]
+        accepted = keywords_of(path)
+        if accepted is None or _may_be_another(module, call):
+            continue
+        for keyword in call.keywords:
+            if keyword.arg in (None, *accepted, *REMOVED_KEYWORDS.get(function, ())):
+                continue
+            what = f"{function}() has no argument `{keyword.arg}`, in Petastorm either"
+            remedy = f"{what}: remove it, or say in another way what was meant"
+            yield Finding(CODE, CLASS, *module.span(keyword), what, remedy)
+
+
+def _may_be_another(module: PythonModule, call: ast.Call) -> bool:
+    """Whether the function may be imported from elsewhere, too, such as torch's `DataLoader`."""
+    found = dotted(call.func)
+    bindings = module.bindings(found[0].id, module.scopes.scopes[call]) if found else ()
+    return any(
+        isinstance(binding.node, ast.alias) and not is_petastorm(binding.target)
+        for binding in bindings
+    )

@@ -1,0 +1,30 @@
+"""PM115: a neighbouring ``petastorm.py`` hides the library from a script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mdstorm_migrate.edits import Class, Finding
+from mdstorm_migrate.imports import imported_names, shadowed
+from mdstorm_migrate.module import PythonModule
+
+CODE = "PM115"
+TITLE = "A neighbouring file of that name hides the library"
+CLASS: Class = "manual"
+KIND = "python"
+
+
+def check(module: PythonModule) -> Iterable[Finding]:
+    """Yield a finding for each import that may mean the neighbour."""
+    for name in imported_names(module):
+        for binding in name.imports:
+            neighbour = shadowed(module, binding)
+            if neighbour is not None:
+                yield Finding(
+                    CODE,
+                    CLASS,
+                    *module.span(binding.node),
+                    f"this may import `{neighbour}` beside the file, not the library",
+                    f"`{neighbour}` beside this file hides the library petastorm; rename it, or "
+                    "change this import by hand",
+                )

@@ -1,0 +1,87 @@
+"""PM201: the parent cache directory as an argument, where the conf of Spark cannot be set."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+
+from mdstorm_migrate.conf_writes import ConfWrite, conf_writes
+from mdstorm_migrate.edits import Class, Edit, Finding
+from mdstorm_migrate.module import PythonModule
+from mdstorm_migrate.statements import replaced_statement
+
+CODE = "PM201"
+TITLE = "Pass the parent cache directory where the conf of Spark cannot be set"
+CLASS: Class = "review"
+KIND = "python"
+TARGETS = ("compat",)
+
+_ARGUMENT = "parent_cache_dir_url"
+
+#: What code for Spark Connect or serverless compute says.
+_NO_CONF = re.compile(
+    r"\bDatabricksSession\b|\bdatabricks\.connect\b|\.remote\(|\bSPARK_REMOTE\b|\bserverless\b"
+)
+
+
+def check(module: PythonModule) -> Iterable[Edit | Finding]:
+    """Yield edits where the code is for such compute, or the rule is asked for by its code."""
+    if not (module.is_asked_for(CODE) or _NO_CONF.search(module.text)):
+        return
+    if not module.applies("PM101", "exact"):
+        return  # Petastorm has no such argument
+    writes = list(conf_writes(module))
+    converters = [
+        call
+        for call, path in module.calls
+        if path.rpartition(".")[2] == "make_spark_converter"
+        and not any(keyword.arg == _ARGUMENT for keyword in call.keywords)
+    ]
+    if not writes:
+        return
+    if len(writes) > 1 or not _reaches(module, writes[0], converters):
+        for write in writes:
+            what = f"serverless compute and Spark Connect may refuse this conf; give {_ARGUMENT}"
+            remedy = f"{what} to make_spark_converter() instead"
+            yield Finding(CODE, "manual", *module.span(write.call), what, remedy)
+        return
+    yield from _pass_argument(module, writes[0], converters)
+
+
+def _reaches(module: PythonModule, write: ConfWrite, converters: list[ast.Call]) -> bool:
+    """Whether what the statement names is seen at all calls, and there are some."""
+    scopes = module.scopes.scopes
+    home = scopes[write.call]
+    for call in converters:
+        scope = scopes[call]
+        while scope is not home and scope.parent is not None:
+            scope = scope.parent
+        if scope is not home:
+            return False
+    return bool(converters)
+
+
+def _pass_argument(
+    module: PythonModule, write: ConfWrite, converters: list[ast.Call]
+) -> Iterator[Edit]:
+    value = module.source_of(write.value)
+    is_plain = isinstance(write.value, ast.Constant | ast.Name)
+    argument = value if is_plain else _ARGUMENT
+    message = f"the directory is given to make_spark_converter(): {_ARGUMENT}={argument}"
+    statement = module.statement(write.call)
+    if isinstance(statement, ast.Expr) and statement.value is write.call:
+        new = "" if is_plain else f"{_ARGUMENT} = {value}"
+        yield Edit(CODE, CLASS, *replaced_statement(module, statement, new), message, CODE)
+    elif is_plain:
+        # One link of a chain, as in SparkSession.builder.config(key, value).getOrCreate().
+        assert isinstance(write.call.func, ast.Attribute)
+        start = module.span(write.call.func.value)[1]
+        yield Edit(CODE, CLASS, start, module.span(write.call)[1], "", message, CODE)
+    else:
+        return
+    for call in converters:
+        last = [*call.args, *call.keywords]
+        place = module.span(last[-1])[1] if last else module.span(call)[1] - 1
+        text = f"{', ' if last else ''}{_ARGUMENT}={argument}"
+        yield Edit(CODE, CLASS, place, place, text, message, CODE)

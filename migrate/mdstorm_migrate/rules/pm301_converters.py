@@ -1,0 +1,20 @@
+"""PM301: converters become MDS datasets of MosaicML Streaming, for ``--target streaming``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mdstorm_migrate.edits import Class, Edit, Finding
+from mdstorm_migrate.module import PythonModule
+from mdstorm_migrate.streaming.plan import found_by
+
+CODE = "PM301"
+TITLE = "Converters become MDS datasets of MosaicML Streaming"
+CLASS: Class = "review"
+KIND = "python"
+TARGETS = ("streaming",)
+
+
+def check(module: PythonModule) -> Iterable[Edit | Finding]:
+    """Yield what the plan for the module has under this code."""
+    return found_by(module, CODE)

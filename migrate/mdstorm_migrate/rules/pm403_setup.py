@@ -1,0 +1,129 @@
+"""``setup.py``, ``setup.cfg`` and other INI files."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from mdstorm_migrate.commands import rewrite_commands
+from mdstorm_migrate.edits import Class, Edit, Finding
+from mdstorm_migrate.module import PythonModule
+from mdstorm_migrate.requirement import edit_requirement, find_requirements, is_requirement
+from mdstorm_migrate.sources.document import Document
+
+CODE = "PM403"
+TITLE = "setup.py and setup.cfg name mdstorm"
+CLASS: Class = "exact"
+KIND = ("python", "setup_cfg")
+TARGETS = ("compat",)
+
+#: A line of an INI file that begins with the requirement, or has it behind its key.
+_INI_LINE = re.compile(
+    r"^(?:[ \t]+|(?:install_requires|setup_requires|tests_require|deps|requires)[ \t]*=[ \t]*)"
+    r"(?:[\w,{}!-]+:[ \t]*)?(?P<requirement>petastorm\b[^\r\n]*)",
+    re.MULTILINE | re.IGNORECASE,
+)
+#: A line of a section whose keys are names of extras, and their values requirements.
+_EXTRAS = re.compile(
+    r"^\[options\.extras_require\][^\n]*\n(?P<body>(?:(?!\[)[^\n]*\n?)*?)(?=^\[|\Z)", re.MULTILINE
+)
+_EXTRA = re.compile(r"^[\w.-]+[ \t]*=[ \t]*(?P<requirement>petastorm\b[^\r\n]*)", re.M | re.I)
+#: Arguments of ``setup()`` that hold no requirements; names of variables that are given to them.
+_OTHER_ARGUMENTS = frozenset(
+    [
+        "classifiers",
+        "data_files",
+        "exclude",
+        "include",
+        "keywords",
+        "namespace_packages",
+        "package_data",
+        "package_dir",
+        "packages",
+        "platforms",
+        "provides",
+        "py_modules",
+        "scripts",
+    ]
+)
+#: The module of a warnings filter: ``ignore::FutureWarning:petastorm.*``.
+WARNING_FILTER = re.compile(
+    r"^[ \t]*(?:filterwarnings[ \t]*=[ \t]*)?\w+:[^:\r\n]*:[^:\r\n]*:(?P<module>petastorm)\b", re.M
+)
+#: Settings of mypy and isort.
+_SETTING = re.compile(
+    r"^(?P<setting>\[mypy-petastorm\b[^\]\n]*\]|known_\w+[ \t]*=[^\n]*\bpetastorm\b)", re.MULTILINE
+)
+
+
+def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
+    """Yield the edits of a ``setup.py`` or of an INI file."""
+    if isinstance(module, PythonModule):
+        is_setup = module.document.path is not None and module.document.path.name == "setup.py"
+        yield from _strings(module) if is_setup else _installs(module)
+        return
+    text = module.text
+    for line in _requirement_lines(text):
+        if is_requirement(line["requirement"]):
+            for found in find_requirements(text, *line.span("requirement")):
+                yield edit_requirement(found, CODE)
+    yield from rewrite_commands(text, CODE)
+    for match in _SETTING.finditer(text):
+        what = "a setting of a tool for the package `petastorm`"
+        yield Finding(CODE, "note", *match.span("setting"), what)
+    for match in WARNING_FILTER.finditer(text):
+        start, stop = match.span("module")
+        yield Edit(CODE, "exact", start, stop, "mdstorm", "filter the warnings of mdstorm")
+
+
+def _requirement_lines(text: str) -> Iterator[re.Match[str]]:
+    yield from _INI_LINE.finditer(text)
+    for section in _EXTRAS.finditer(text):
+        yield from _EXTRA.finditer(text, *section.span("body"))
+
+
+def _strings(module: PythonModule) -> Iterator[Edit | Finding]:
+    """Yield the edits of requirements among the strings of a ``setup.py``.
+
+    They may be put together in any way, so a string counts that is one by its form: in a list, or
+    with a version or an extra.
+    """
+    for node in ast.walk(module.tree):
+        if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
+            continue
+        if not is_requirement(node.value) or "\n" in node.value:
+            continue
+        if _is_in_list(module, node) or re.search(r"[\[=<>~!]", node.value):
+            for found in find_requirements(module.text, *module.span(node)):
+                yield edit_requirement(found, CODE)
+
+
+def _installs(module: PythonModule) -> Iterator[Finding]:
+    """Yield a finding for each string that requires or installs Petastorm, but for docstrings."""
+    for string in module.scopes.strings:
+        value = str(string.value)
+        parent = module.scopes.parents.get(string)
+        if isinstance(parent, ast.Expr):
+            continue
+        pinned = is_requirement(value) and re.search(r"[\[=<>~!]", value)
+        name = ast.unparse(parent.func) if isinstance(parent, ast.Call) else ""
+        installs = value == "petastorm" and re.search(r"install\w*$", name, re.IGNORECASE)
+        if pinned or installs or any(rewrite_commands(value, CODE)):
+            what = "this string installs Petastorm"
+            remedy = f"{what}: name mdstorm, which has versions of its own"
+            yield Finding(CODE, "manual", *module.span(string), what, remedy)
+
+
+def _is_in_list(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string stands in a list that may hold requirements."""
+    if not isinstance(module.scopes.parents.get(string), ast.List | ast.Tuple | ast.Set):
+        return False
+    for parent in module.ancestors(string):
+        if isinstance(parent, ast.keyword) and parent.arg in _OTHER_ARGUMENTS:
+            return False
+        if isinstance(parent, ast.Assign | ast.AnnAssign):
+            targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
+            names = {one.id.lower() for one in targets if isinstance(one, ast.Name)}
+            return not names & _OTHER_ARGUMENTS
+    return True

@@ -1,0 +1,48 @@
+"""Conda's environment files and recipes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from mdstorm_migrate.edits import Class, Edit, Finding
+from mdstorm_migrate.requirement import edit_requirement, find_requirements, other_origins
+from mdstorm_migrate.sources.document import Document
+
+CODE = "PM404"
+TITLE = "Conda environments install mdstorm by pip"
+CLASS: Class = "exact"
+KIND = "conda"
+TARGETS = ("compat",)
+
+_ITEM = re.compile(r"""^(?P<indent>[ \t]*)-[ \t]+(?P<value>[^#\r\n]*)""", re.MULTILINE)
+_REQUIREMENT = re.compile(r"""["']?([\w-]+::)?petastorm\b""", re.IGNORECASE)
+_PIP = re.compile(r"pip[ \t]*:[ \t]*")
+
+
+def check(document: Document) -> Iterator[Edit | Finding]:
+    """Yield the edits below ``pip:``; what conda itself would install has to move there."""
+    text = document.text
+    pip_indent: int | None = None
+    for item in _ITEM.finditer(text):
+        indent = len(item["indent"].expandtabs())
+        if pip_indent is not None and indent <= pip_indent:
+            pip_indent = None
+        if _PIP.fullmatch(item["value"]):
+            pip_indent = indent
+            continue
+        if not _REQUIREMENT.match(item["value"]):
+            continue
+        for found in find_requirements(text, item.start("value"), item.end("value")):
+            if pip_indent is not None:
+                yield edit_requirement(found, CODE)
+                continue
+            yield Finding(
+                CODE,
+                "manual",
+                found.start,
+                found.stop,
+                "mdstorm is installed by pip: conda has no package of it",
+                "take petastorm out here, and add mdstorm to the list below `- pip:`",
+            )
+    yield from other_origins(text, CODE)

@@ -1,0 +1,27 @@
+"""``Pipfile``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mdstorm_migrate.edits import Class, Edit, Finding
+from mdstorm_migrate.poetry import rewrite_dependency
+from mdstorm_migrate.requirement import other_origins
+from mdstorm_migrate.sources.document import Document
+from mdstorm_migrate.toml_text import toml_keys
+
+CODE = "PM405"
+TITLE = "Pipfile names mdstorm"
+CLASS: Class = "exact"
+KIND = "pipfile"
+TARGETS = ("compat",)
+
+_NO_PACKAGES = frozenset({"", "source", "requires", "scripts", "pipenv"})
+
+
+def check(document: Document) -> Iterator[Edit | Finding]:
+    """Yield the edits of a Pipfile."""
+    for key in toml_keys(document.text):
+        if key.table not in _NO_PACKAGES and key.name.lower() == "petastorm":
+            yield from rewrite_dependency(document.text, key, CODE)
+    yield from other_origins(document.text, CODE)

@@ -1,0 +1,21 @@
+"""``%pip install`` and ``!pip install`` in notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mdstorm_migrate.commands import report_runs, rewrite_commands
+from mdstorm_migrate.edits import Class, Edit, Finding
+from mdstorm_migrate.sources.document import Document
+
+CODE = "PM407"
+TITLE = "Magics of notebooks install mdstorm"
+CLASS: Class = "exact"
+KIND = "magic"
+TARGETS = ("compat",)
+
+
+def check(document: Document) -> Iterator[Edit | Finding]:
+    """Yield the edits of one magic."""
+    yield from rewrite_commands(document.text, CODE)
+    yield from report_runs(document.text, CODE)

@@ -1,0 +1,30 @@
+"""Spark's configuration files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from mdstorm_migrate.edits import Class, Edit
+from mdstorm_migrate.names import CONF_KEY, NEW_CONF_KEY
+from mdstorm_migrate.sources.document import Document
+
+CODE = "PM408"
+TITLE = "Spark's configuration files use mdstorm's key"
+CLASS: Class = "review"
+KIND = "spark_conf"
+TARGETS = ("compat",)
+
+_KEY = re.compile(rf"^[ \t]*(?P<key>{re.escape(CONF_KEY)})(?=[ \t]*[=: \t])", re.MULTILINE)
+
+
+def check(document: Document) -> Iterator[Edit]:
+    """Yield the edits of keys; comments stay.
+
+    mdstorm reads its own key first, so what stands here would win over a program that sets
+    Petastorm's key, as `SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF` does.
+    """
+    for match in _KEY.finditer(document.text):
+        start, stop = match.span("key")
+        message = "name mdstorm's key, which wins over Petastorm's where a program sets that"
+        yield Edit(CODE, "review", start, stop, NEW_CONF_KEY, message)

@@ -1,0 +1,70 @@
+"""Definitions of clusters, jobs and workflows in JSON and YAML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from mdstorm_migrate.commands import report_runs, rewrite_commands
+from mdstorm_migrate.edits import Class, Edit, Finding
+from mdstorm_migrate.names import CONF_KEY, NEW_CONF_KEY
+from mdstorm_migrate.requirement import edit_requirement, find_requirements, is_requirement
+from mdstorm_migrate.sources.document import Document
+
+CODE = "PM409"
+TITLE = "Definitions of clusters and jobs use mdstorm"
+CLASS: Class = "exact"
+KIND = "cluster"
+TARGETS = ("compat",)
+
+#: As a key, quoted or not.
+_CONF = re.compile(rf"""(?<![\w.])(?P<key>{re.escape(CONF_KEY)})(?=["']?[ \t]*:)""")
+#: The one place where a job names a library, and lists whose entries are requirements.
+_PACKAGE = re.compile(
+    r"""["']?\bpackage["']?[ \t]*:[ \t]*
+    (?: "(?P<double>[^"\r\n]*)" | '(?P<single>[^'\r\n]*)' | (?P<plain>[^"'\s,}\#]+) )""",
+    re.VERBOSE,
+)
+#: How many characters before a package ``pypi`` stands.
+_NEAR = 200
+_LISTS = re.compile(
+    r"""["']?\b(?:(?:additional_)?dependencies|requirements|pip|pip_packages|pypi|install_requires)["']?
+    [ \t]*:[ \t]*
+    (?P<items> \[ (?: "[^"]*" | '[^']*' | [^\]"'] )* \]
+             | (?: \r?\n[ \t]*-[ \t][^\r\n]* )+ )""",
+    re.VERBOSE,
+)
+_ITEM = re.compile(
+    r""""(?P<double>[^"\n]*)"|'(?P<single>[^'\n]*)'|-[ \t]+(?P<plain>[^"'\s][^\r\n#]*)"""
+    r"""|[\[,]\s*(?P<flow>[^"'\s\[\],][^\r\n,\]]*)"""
+)
+
+
+def check(document: Document) -> Iterator[Edit | Finding]:
+    """Yield the edits of Spark's settings, of libraries, and of install commands."""
+    text = document.text
+    for match in _CONF.finditer(text):
+        start, stop = match.span("key")
+        # A program that sets Petastorm's key would no longer have its way.
+        message = "name mdstorm's key, which wins over Petastorm's where a program sets that"
+        yield Edit(CODE, "review", start, stop, NEW_CONF_KEY, message)
+    places = [
+        match.span(match.lastgroup or 0)
+        for match in _PACKAGE.finditer(text)
+        if _is_library(text, match)
+    ]
+    for items in _LISTS.finditer(text):
+        for item in _ITEM.finditer(text, *items.span("items")):
+            places.append(item.span(item.lastgroup or 0))
+    for start, stop in places:
+        if is_requirement(text[start:stop]):
+            for found in find_requirements(text, start, stop):
+                yield edit_requirement(found, CODE)
+    yield from rewrite_commands(text, CODE)
+    yield from report_runs(text, CODE)
+
+
+def _is_library(text: str, package: re.Match[str]) -> bool:
+    """Whether a package is one that pip installs: it has a version, an extra, or ``pypi`` above."""
+    above = text[max(package.start() - _NEAR, 0) : package.start()]
+    return "pypi" in above or re.search(r"[\[=<>~!]", package[package.lastgroup or 0]) is not None

@@ -1,0 +1,39 @@
+"""Code in Markdown and reStructuredText: reported, never changed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from mdstorm_migrate.edits import Class, Finding
+from mdstorm_migrate.sources.document import Document
+
+CODE = "PM410"
+TITLE = "Documentation shows code that uses Petastorm"
+CLASS: Class = "note"
+KIND = "markdown"
+
+_FENCE = re.compile(
+    r"^[ \t]*(?P<fence>`{3,}|~{3,})[^\n]*\n(?P<code>.*?)^[ \t]*(?P=fence)", re.M | re.S
+)
+_DIRECTIVE = re.compile(
+    r"""^(?P<indent>[ \t]*) (?: \.\.[ ]code(?:-block)?::[^\n]* | .*:: ) \n
+    (?P<code> (?: \n | (?P=indent)[ \t]+[^\n]*\n? )+ )""",
+    re.MULTILINE | re.VERBOSE,
+)
+_USE = re.compile(
+    r"""^[ \t>]*(?:from|import)[ \t]+petastorm\b | \bpetastorm\.\w
+    | \bpip[\d.]*[ \t]+install\b[^\n]*\bpetastorm\b""",
+    re.MULTILINE | re.VERBOSE,
+)
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """Yield one finding for each block of code."""
+    for blocks in (_FENCE, _DIRECTIVE):
+        for block in blocks.finditer(document.text):
+            use = _USE.search(block["code"])
+            if use is not None:
+                start = block.start("code") + use.start()
+                stop = block.start("code") + use.end()
+                yield Finding(CODE, "note", start, stop, "this code uses Petastorm")

@@ -1,0 +1,46 @@
+"""Files that a tool has written from others, with hashes: never edited by hand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from mdstorm_migrate.edits import Class, Finding
+from mdstorm_migrate.rules.pm401_requirements import is_generated
+from mdstorm_migrate.sources.document import Document
+
+CODE = "PM411"
+TITLE = "Lock files are locked anew"
+CLASS: Class = "manual"
+KIND = ("lock", "requirements")
+
+_ENTRY = re.compile(
+    r"""^[ \t]* (?:-[ \t]+)? (?:name[ \t]*[=:][ \t]*)? ["']? petastorm ["']?
+    (?= [ \t]* (?: [=:\[<>~!@] | \r?$ ) )""",
+    re.MULTILINE | re.IGNORECASE | re.VERBOSE,
+)
+_COMMANDS = {
+    "poetry.lock": "poetry lock",
+    "pdm.lock": "pdm lock",
+    "uv.lock": "uv lock",
+    "pipfile.lock": "pipenv lock",
+    "pixi.lock": "pixi lock",
+}
+
+
+def check(document: Document) -> Iterator[Finding]:
+    """Yield one finding for a file that locks Petastorm."""
+    if document.kind == "requirements" and not is_generated(document.text):
+        return
+    entry = _ENTRY.search(document.text)
+    if entry is not None:
+        name = document.path.name if document.path is not None else ""
+        command = _COMMANDS.get(name.lower(), "the tool that wrote it")
+        yield Finding(
+            CODE,
+            "manual",
+            entry.start(),
+            entry.end(),
+            "a tool has written this file, and its hashes are those of Petastorm",
+            f"lock again with {command} once its source names mdstorm",
+        )

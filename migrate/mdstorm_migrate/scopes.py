@@ -1,0 +1,115 @@
+"""Which name means what: scopes, bindings and references of a Python module."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+__all__ = ["Analysis", "Binding", "Reference", "Scope"]
+
+
+@dataclass(eq=False)
+class Binding:
+    """One place that gives a name its meaning.
+
+    Attributes
+    ----------
+    name : str
+        The name that is bound; ``"*"`` for a star import.
+    scope : Scope
+    node : ast.AST
+        The `ast.alias` of an import, else the node that binds.
+    statement : ast.Import or ast.ImportFrom or None
+        The import statement; None if it is not an absolute import.
+    target : str or None
+        The dotted path that the name stands for: ``"petastorm"`` for ``import petastorm.spark``,
+        ``"petastorm.spark"`` for ``import petastorm.spark as ps``. None if not an absolute import.
+    """
+
+    name: str
+    scope: Scope
+    node: ast.AST
+    statement: ast.Import | ast.ImportFrom | None = None
+    target: str | None = None
+
+
+@dataclass(eq=False)
+class Reference:
+    """A name that is read or deleted, and the scope in which it stands."""
+
+    node: ast.Name
+    scope: Scope
+
+
+@dataclass(eq=False)
+class Scope:
+    """A scope: its own bindings, and the names that it hands to others."""
+
+    node: ast.AST
+    parent: Scope | None
+    bindings: dict[str, list[Binding]] = field(default_factory=dict)
+    global_names: set[str] = field(default_factory=set)
+    nonlocal_names: set[str] = field(default_factory=set)
+
+    @property
+    def is_class(self) -> bool:
+        """Whether functions within do not see its names."""
+        return isinstance(self.node, ast.ClassDef)
+
+    @property
+    def is_comprehension(self) -> bool:
+        """Whether ``:=`` within binds outside."""
+        return isinstance(self.node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp)
+
+    @property
+    def module(self) -> Scope:
+        """The scope of the module."""
+        scope = self
+        while scope.parent is not None:
+            scope = scope.parent
+        return scope
+
+    def home(self, name: str) -> Scope | None:
+        """Return the scope that binds `name` as it is seen from here; None if none does."""
+        if name in self.global_names:
+            return self.module if name in self.module.bindings else None
+        if name in self.bindings:
+            return self
+        scope = self.parent
+        while scope is not None:
+            if name in scope.bindings and not scope.is_class:
+                return scope
+            scope = scope.parent
+        return None
+
+
+@dataclass
+class Analysis:
+    """All scopes of a module.
+
+    Attributes
+    ----------
+    module : Scope
+    bindings : list of Binding
+        Those of imports, in the order of the text.
+    references : dict of str to list of Reference
+        By name, in the order of the text.
+    calls : list of ast.Call
+        In the order of the text.
+    strings : list of ast.Constant
+        Those that contain the word petastorm, in the order of the text.
+    declared : set of str
+        Names in `global` and `nonlocal` statements.
+    parents : dict of ast.AST to ast.AST
+    scopes : dict of ast.AST to Scope
+        Of calls and strings: the scope in which they stand.
+    """
+
+    module: Scope
+    bindings: list[Binding] = field(default_factory=list)
+    references: dict[str, list[Reference]] = field(default_factory=dict)
+    calls: list[ast.Call] = field(default_factory=list)
+    strings: list[ast.Constant] = field(default_factory=list)
+    declared: set[str] = field(default_factory=set)
+    parents: dict[ast.AST, ast.AST] = field(default_factory=dict)
+    scopes: dict[ast.AST, Scope] = field(default_factory=dict)

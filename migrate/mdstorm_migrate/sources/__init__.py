@@ -1,0 +1,40 @@
+"""Kinds of files, one module each, found by name.
+
+To add a source, write a module here whose ``SOURCE`` is an object of the protocol
+`mdstorm_migrate.sources.document.Source`:
+
+- ``claims(path, head)``: whether it reads a file, by name and first bytes. No two may claim one
+  file; a file that none claims is never opened further.
+- ``read(data, path) -> Reading``: the text of the file and the `Document` objects in it, each with
+  the ``kind`` that rules are written for. A document that is a piece of the file has a `Segment`
+  with ``Shift(where it begins)``; one that is spelt differently in the file has a `Placement` of
+  its own. Raise `SourceError` with the reason where the file cannot be read.
+
+Python documents are parsed by the engine, not by the source. What was written is read once more
+before it is kept, by the same source: if that fails, the file stays as it was.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Sequence
+from functools import cache
+from pathlib import PurePath
+
+from mdstorm_migrate.sources.document import Source
+
+__all__ = ["all_sources", "find_source"]
+
+
+@cache
+def all_sources() -> Sequence[Source]:
+    """Return the sources of all kinds of files."""
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
+    return [module.SOURCE for module in modules if hasattr(module, "SOURCE")]
+
+
+def find_source(path: PurePath, head: bytes = b"") -> Source | None:
+    """Return the source that reads a file; None if none does."""
+    return next((source for source in all_sources() if source.claims(path, head)), None)

@@ -1,0 +1,49 @@
+"""From bytes to text and back, without losing any."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import tokenize
+
+from mdstorm_migrate.sources.document import SourceError
+
+__all__ = ["decode", "decode_python"]
+
+
+def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, bytes]:
+    """Return a text, and the byte order mark before it.
+
+    Raises
+    ------
+    SourceError
+        If the bytes are not of that encoding, or hold null characters.
+    """
+    mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
+    if b"\0" in data:
+        raise SourceError("a binary file: it holds null bytes")
+    try:
+        text = data[len(mark) :].decode(encoding)
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise SourceError(f"not valid {encoding}: byte {data[error.start]:#04x}", line) from None
+    if text.encode(encoding) != data[len(mark) :]:
+        raise SourceError(f"{encoding} does not give back the bytes that were read")
+    return text, mark
+
+
+def decode_python(data: bytes) -> tuple[str, bytes, str]:
+    """Return the text of a Python file, its byte order mark and its encoding, as PEP 263 has it.
+
+    Raises
+    ------
+    SourceError
+        If the encoding is unknown, or the bytes are not of it.
+    """
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    except SyntaxError as error:
+        decode(data)  # without a declaration, it is UTF-8 that is asked for
+        raise SourceError(str(error.msg)) from None
+    encoding = "utf-8" if encoding == "utf-8-sig" else encoding
+    return (*decode(data, encoding), encoding)

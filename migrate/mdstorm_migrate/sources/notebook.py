@@ -1,0 +1,94 @@
+"""Jupyter notebooks: only the source of code cells is looked at, and only that changes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import Any
+
+from mdstorm_migrate.sources.cells import Cell, documents_of
+from mdstorm_migrate.sources.decoding import decode
+from mdstorm_migrate.sources.document import Document, Reading, SourceError
+from mdstorm_migrate.sources.json_strings import JsonStrings, Path, strings_of
+
+__all__ = ["SOURCE", "NotebookSource"]
+
+_WORD = "petastorm"
+#: What kernels call Python; those of sparkmagic call it ``pyspark``.
+_PYTHON = re.compile("i?python|pyspark|torchspark|tensorflowonspark")
+
+
+class NotebookSource:
+    """A notebook of nbformat 3 or 4."""
+
+    def claims(self, path: PurePath, head: bytes) -> bool:
+        """Whether it is a notebook."""
+        return path.suffix == ".ipynb"
+
+    def read(self, data: bytes, path: PurePath | None) -> Reading:
+        """Return the cells. A notebook with no word of Petastorm in its code has none."""
+        text, mark = decode(data)
+        try:
+            notebook = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise SourceError(f"broken JSON: {error.msg}", error.lineno) from None
+        except RecursionError:
+            raise SourceError("broken JSON: nested too deeply") from None
+        cells = list(_code_cells(notebook, text))
+        documents: list[Document] = []
+        if any(_WORD in cell.text.lower() for cell in cells):
+            documents = _documents(notebook, cells, path)
+        return Reading(text, documents, prefix=mark)
+
+
+def _documents(notebook: Any, cells: list[Cell], path: PurePath | None) -> list[Document]:
+    if _PYTHON.match(_language(notebook)):
+        return documents_of(cells, path)
+    return [Document("other", [cell.segment(0, len(cell.text))], path) for cell in cells]
+
+
+def _language(notebook: Any) -> str:
+    """Return the language of the kernel, in small letters; Python if it is not said."""
+    try:
+        metadata = notebook.get("metadata", {})
+        info = metadata.get("language_info", {}).get("name")
+        return str(info or metadata.get("kernelspec", {}).get("language") or "python").lower()
+    except AttributeError:
+        raise SourceError("no notebook: its metadata are no objects") from None
+
+
+def _code_cells(notebook: Any, text: str) -> Iterator[Cell]:
+    """Yield the code cells, numbered among all cells as notebooks show them."""
+    spans: dict[Path, list[tuple[int, int]]] = {}
+    for at, start, stop in strings_of(text):
+        for key in ("source", "input"):
+            if key in at:
+                spans.setdefault(at[: at.index(key) + 1], []).append((start, stop))
+    for number, (path, cell) in enumerate(_cells(notebook), 1):
+        key = "source" if "source" in cell else "input"
+        found = spans.get((*path, key))
+        if cell.get("cell_type") == "code" and found is not None:
+            strings = JsonStrings(text, found, isinstance(cell[key], list))
+            yield Cell(number, strings.text, strings)
+
+
+def _cells(notebook: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield all cells with their paths."""
+    try:
+        sheets: list[tuple[Path, Any]] = [((), notebook)]
+        if "worksheets" in notebook:  # nbformat 3
+            sheets = [
+                (("worksheets", number), sheet)
+                for number, sheet in enumerate(notebook["worksheets"])
+            ]
+        for path, sheet in sheets:
+            for number, cell in enumerate(sheet.get("cells", ())):
+                cell.get("cell_type")
+                yield (*path, "cells", number), cell
+    except (AttributeError, TypeError):
+        raise SourceError("no notebook: it has no list of cells") from None
+
+
+SOURCE = NotebookSource()

@@ -1,0 +1,102 @@
+"""Write ``docs/migrate/automatic.md``: which share of the corpus is migrated without a person.
+
+A file counts for each pattern that it shows, and needs no hand if nothing is left to a person in
+it, and nothing of Petastorm is imported any more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TypeAlias
+
+from mdstorm_migrate.engine import Outcome, migrate_bytes
+from mdstorm_migrate.features import features_of
+from mdstorm_migrate.settings import Settings
+from mdstorm_migrate.sources import find_source
+
+ROOT = Path(__file__).parents[1]
+TARGET = ROOT / "docs" / "migrate" / "automatic.md"
+CORPUS = ROOT / "tests" / "migrate"
+FOLDERS = ("programs", "programs_streaming", "corpus/before")
+
+#: Columns of the table: what the command is given.
+WAYS = {
+    "`-w`": Settings(),
+    "`-w --unsafe`": Settings(unsafe=True),
+    "`-w --unsafe --target streaming`": Settings("streaming", unsafe=True),
+}
+ALL = "all files"
+#: Nobody imports there.
+NOT_PYTHON = "Cells in other languages"
+#: Known by the names of methods, which stay the same.
+METHODS = {"Spark converter: PyTorch loaders", "Spark converter: TensorFlow datasets"}
+
+Counts: TypeAlias = Counter[tuple[str, str]]
+
+_HEAD = """\
+# How much is migrated without a person
+
+Written by `scripts/count_automatic.py`, which migrates the {files} files of the project's own
+corpus (`tests/migrate/programs`, `programs_streaming` and `corpus`). It has one file or two for
+each way in which people use Petastorm, common or rare, and some that nobody can migrate, such as
+imports of Petastorm's internals: the shares say what the tool can do, not how much of a repository
+it will do; `mdstorm audit` says that. Every rewrite of the class `exact` is checked by tests:
+programs compute the same before and after, other files become what is expected to the byte.
+
+A file counts for each pattern that it shows. It needs no hand if no TODO is left in it, nothing
+awaits `--unsafe`, and nothing is imported from Petastorm any more.
+
+| pattern | files | {ways} |
+|---|--:|{lines}
+"""
+
+
+def page() -> str:
+    """Return the page."""
+    paths = sorted(path for name in FOLDERS for path in _files(CORPUS / name))
+    files: Counter[str] = Counter()
+    done: Counts = Counter()
+    for path in paths:
+        data = path.read_bytes()
+        patterns = patterns_of(data, path) | {ALL}
+        files.update(patterns)
+        for way, settings in WAYS.items():
+            if _needs_no_hand(migrated(path, data, settings), path):
+                done.update((pattern, way) for pattern in patterns)
+    head = _HEAD.format(files=len(paths), ways=" | ".join(WAYS), lines="--:|" * len(WAYS))
+    patterns_in_order = sorted(
+        files, key=lambda pattern: (pattern != ALL, -files[pattern], pattern)
+    )
+    return head + "".join(_row(pattern, files[pattern], done) for pattern in patterns_in_order)
+
+
+def patterns_of(data: bytes, path: Path) -> set[str]:
+    """Return what of Petastorm a file uses."""
+    return {feature for feature, _ in features_of(data, path)} - {NOT_PYTHON}
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*.*") if path.suffix in (".py", ".ipynb")]
+
+
+def migrated(path: Path, data: bytes, settings: Settings) -> Outcome:
+    """Migrate a file of the corpus."""
+    source = find_source(path, data[:256])
+    assert source is not None
+    return migrate_bytes(data, path, source, settings)
+
+
+def _needs_no_hand(outcome: Outcome, path: Path) -> bool:
+    left = any(found.cls in ("manual", "review") for found in outcome.findings)
+    uses = patterns_of(outcome.after, path) - METHODS
+    return not (left or outcome.problems or uses)
+
+
+def _row(pattern: str, files: int, done: Counts) -> str:
+    shares = (f"{done[pattern, way] / files:.0%}" for way in WAYS)
+    return f"| {pattern} | {files} | {' | '.join(shares)} |\n"
+
+
+if __name__ == "__main__":
+    TARGET.write_text(page(), "utf-8", newline="\n")

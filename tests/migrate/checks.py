@@ -1,0 +1,41 @@
+"""What tests of rules say: this text becomes that, this one stays, this one is spoken of."""
+
+from __future__ import annotations
+
+import inspect
+
+import click
+import click.testing
+from click.testing import CliRunner
+
+from mdstorm_migrate.api import Result, migrate
+
+
+def check_rewrite(before: str, after: str, path: str | None = None, **options: object) -> Result:
+    """Assert that a text becomes another, which stays as it is when it is migrated again."""
+    result = migrate(before, path=path, **options)  # type: ignore[arg-type]
+    assert result.errors == ()
+    assert result.output == after
+    again = migrate(after, path=path, **options)  # type: ignore[arg-type]
+    assert again.output == after
+    return result
+
+
+def check_noop(text: str, path: str | None = None, **options: object) -> Result:
+    """Assert that a text stays as it is, but for the comments that tell a person what to do."""
+    return check_rewrite(text, text, path, todo=False, **options)
+
+
+def check_finding(text: str, code: str, fragment: str, path: str | None = None) -> None:
+    """Assert that a rule says something of a text, and of `fragment` in it."""
+    result = migrate(text, path=path, todo=False)
+    spans = [text[found.start : found.stop] for found in result.findings if found.rule == code]
+    assert fragment in spans
+
+
+def invoke(command: click.Command, *arguments: object) -> click.testing.Result:
+    """Run a command; what it says on the two outputs is kept apart."""
+    # Click 8.1 mixes the two unless it is told not to.
+    separate = "mix_stderr" in inspect.signature(CliRunner).parameters
+    runner = CliRunner(**{"mix_stderr": False} if separate else {})  # type: ignore[arg-type]
+    return runner.invoke(command, [str(one) for one in arguments])

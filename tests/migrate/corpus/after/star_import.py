@@ -1,0 +1,10 @@
+"""A star import, with names that it gives and one that it does not."""
+# TODO(mdstorm): PM107: `from petastorm.predicates import *` is what gives this file `np`; import that from where it comes from, then migrate the file again
+from petastorm.predicates import *
+# TODO(mdstorm): PM107: `from petastorm.unischema import *` is what gives this file `np`; import that from where it comes from, then migrate the file again
+from petastorm.unischema import *
+
+schema = Unischema("Oaks", [UnischemaField("id", int, (), None, False)])
+even = in_lambda(["id"], lambda values: values["id"] % 2 == 0)
+odd = in_negate(even)
+print(np)

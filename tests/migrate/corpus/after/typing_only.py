@@ -1,0 +1,11 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mdstorm.reader import Reader
+    from mdstorm.spark import SparkDatasetConverter
+
+
+def rows(converter: SparkDatasetConverter, reader: "Reader") -> int:
+    return len(converter)

@@ -1,0 +1,17 @@
+"""Imports by name."""
+import importlib
+import importlib.util
+import logging
+import sys
+from unittest import mock
+
+tf_utils = importlib.import_module("petastorm.tf_utils")
+HAS_LIBRARY = importlib.util.find_spec("petastorm") is not None
+LOADED = "petastorm.spark" in sys.modules
+logging.getLogger("petastorm").setLevel(logging.ERROR)
+STORAGE = "petastorm"  # a format among others
+
+
+@mock.patch("petastorm.spark.make_spark_converter")
+def test_training(make_converter):
+    make_converter.return_value.__len__.return_value = 3

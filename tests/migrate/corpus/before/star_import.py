@@ -1,0 +1,8 @@
+"""A star import, with names that it gives and one that it does not."""
+from petastorm.predicates import *
+from petastorm.unischema import *
+
+schema = Unischema("Oaks", [UnischemaField("id", int, (), None, False)])
+even = in_lambda(["id"], lambda values: values["id"] % 2 == 0)
+odd = in_negate(even)
+print(np)

@@ -1,0 +1,76 @@
+"""What reports are made of."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.migrate.report.making import MIXED, report_of, report_of_text
+
+from mdstorm_migrate.report.content import FileReport, Region, tool_version
+
+
+def items_of(file: FileReport) -> list[tuple[str, str, str]]:
+    return [(one.found.rule, one.found.cls, one.place) for one in file.items]
+
+
+def test_a_comment_for_a_person_counts_as_the_finding_that_it_is_for(tmp_path: Path) -> None:
+    (file,) = report_of_text(tmp_path, MIXED).files
+    assert [edit.cls for edit in file.edits].count("manual") == 1
+    assert items_of(file) == [
+        ("PM101", "exact", "1:6"),
+        ("PM106", "review", "2:31"),
+        ("PM107", "manual", "3:30"),
+        ("PM109", "note", "5:1"),
+    ]
+
+
+def test_an_item_says_what_to_do_once(tmp_path: Path) -> None:
+    (file,) = report_of_text(tmp_path, MIXED).files
+    manual = next(one for one in file.items if one.found.cls == "manual")
+    assert manual.text == manual.remedy
+    assert manual.text.count("is not in mdstorm") == 1
+
+
+def test_places_of_a_notebook_are_those_of_its_file_and_of_its_cell(tmp_path: Path) -> None:
+    cell = {"cell_type": "code", "source": ["x = 1\n", "import petastorm"], "metadata": {}}
+    notebook = json.dumps({"cells": [cell], "nbformat": 4}, indent=1)
+    (file,) = report_of_text(tmp_path, notebook, "n.ipynb").files
+    (item,) = file.items
+    assert item.place == "cell 1:2:8"
+    line = notebook.splitlines()[item.region.line - 1]
+    assert line[item.region.column - 1 : item.region.end_column - 1] == "petastorm"
+
+
+def test_a_byte_order_mark_is_no_column(tmp_path: Path) -> None:
+    (file,) = report_of_text(tmp_path, b"\xef\xbb\xbfimport petastorm as p\n").files
+    assert file.items[0].region == Region(1, 8, 1, 22)
+    assert file.before.startswith("import")
+    assert file.after.startswith("import mdstorm")
+
+
+def test_fingerprints_stay_when_lines_come_and_differ_between_places(tmp_path: Path) -> None:
+    twice = "from petastorm import make_reader\n" * 2
+    first = report_of_text(tmp_path, twice).files[0].items
+    moved = report_of_text(tmp_path, f"import os\n\n{twice}").files[0].items
+    assert [one.fingerprint for one in first] == [one.fingerprint for one in moved]
+    assert len({one.fingerprint for one in first}) == 2
+
+
+def test_a_file_that_was_not_written_shows_no_edits(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    path.write_text("import petastorm as p\n")
+    path.chmod(0o444)
+    (file,) = report_of(tmp_path, write=True).files
+    assert not file.edits
+    assert not file.items
+    assert "read-only" in str(file.problems[0])
+
+
+def test_rules_are_counted_in_the_order_of_their_codes(tmp_path: Path) -> None:
+    rules = report_of_text(tmp_path, MIXED).rules()
+    assert list(rules.items()) == [("PM101", 1), ("PM106", 1), ("PM107", 1), ("PM109", 1)]
+
+
+def test_the_tool_knows_its_version() -> None:
+    assert tool_version()[0].isdigit()

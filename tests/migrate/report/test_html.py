@@ -1,0 +1,194 @@
+"""The HTML page."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from tests.migrate.report.making import HOSTILE, MIXED, report_of, report_of_text
+
+from mdstorm_migrate.report.html import to_html
+from mdstorm_migrate.report.page import page, tag, text
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+VOID = {"col", "input", "meta"}
+
+
+class Checker(HTMLParser):
+    """Elements of a page, each of which must be closed."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.seen if name == tag]
+
+
+def checked(html: str) -> Checker:
+    found = Checker(html)
+    assert not found.open
+    return found
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> str:
+    (tmp_path / "broken.py").write_text("import petastorm\nprint 'x'\n")
+    (tmp_path / "hostile.py").write_text(HOSTILE)
+    return to_html(report_of_text(tmp_path, MIXED, '<img src=x onerror="f()">&.py'))
+
+
+def test_the_page_is_well_formed_and_fetches_nothing(mixed: str) -> None:
+    found = checked(mixed)
+    assert len(found.all("script")) == 1
+    for _, attributes in found.seen:
+        assert not {"src", "style", "onclick", "onerror"} & set(attributes)
+        assert attributes.get("href", "#") == "#" or str(attributes.get("href")).startswith("#PM")
+    assert "http:" not in mixed
+    assert "https:" not in mixed
+    policy = found.all("meta")[1]["content"] or ""
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+
+
+def test_every_item_says_its_class_and_rule(mixed: str) -> None:
+    items = [one for one in checked(mixed).all("li") if one.get("class") == "item"]
+    assert [(one["data-class"], one["data-rule"]) for one in items] == [
+        ("exact", "PM101"),
+        ("review", "PM106"),
+        ("manual", "PM107"),
+        ("note", "PM109"),
+        ("problem", ""),
+        ("exact", "PM101"),
+    ]
+    first, _ = [one for one in checked(mixed).all("table") if "hunk" in str(one["class"])]
+    assert first["data-tags"] == "exact:PM101 manual:PM107"
+
+
+def test_the_checklist_has_what_a_person_must_do(mixed: str) -> None:
+    found = checked(mixed)
+    todo = [one["data-text"] or "" for one in found.all("li") if "data-text" in one]
+    assert [one.partition(":")[0] for one in todo] == ["PM107", "error"]
+    values = [one["value"] for one in found.all("input") if "name" not in one and "value" in one]
+    assert len(set(values)) == 2
+
+
+def test_controls_have_names_and_columns_have_heads(mixed: str) -> None:
+    found = checked(mixed)
+    for control in found.all("progress") + [
+        one for one in found.all("input") if one["type"] == "search"
+    ]:
+        assert control["aria-label"]
+    assert mixed.count('<input type="checkbox"') == mixed.count("<label")
+    assert all(head["scope"] == "col" for head in found.all("th"))
+
+
+def test_many_files_are_folded_at_first(tmp_path: Path) -> None:
+    for number in range(21):
+        (tmp_path / f"m{number:02}.py").write_text("import petastorm as p\n")
+    html = to_html(report_of(tmp_path))
+    files = [one for one in checked(html).all("details") if one["class"] == "file"]
+    assert len(files) == 21
+    assert not any("open" in one for one in files)
+    (tmp_path / "m00.py").unlink()
+    files = checked(to_html(report_of(tmp_path))).all("details")
+    assert sum("open" in one for one in files) == 20
+
+
+def test_without_a_file_the_page_says_so(tmp_path: Path) -> None:
+    html = to_html(report_of(tmp_path))
+    checked(html)
+    assert "No file that was looked at uses Petastorm" in html
+
+
+def test_what_is_invisible_is_made_visible() -> None:
+    assert text("a\u202eb\x00<\ud800") == r"a\u202eb\u0000&lt;\ud800"
+    assert (
+        tag("a", "", href='"x"', hidden=True, title=None) == '<a href="&quot;x&quot;" hidden></a>'
+    )
+    page("x", "\ud800".encode("utf-8", "backslashreplace").decode())
+
+
+DRIVER = """
+<script>
+const box = (value) => document.querySelector(`#filters input[value="${value}"]`);
+const shown = () => document.getElementById("shown").textContent;
+const items = "details.file:not([hidden]) .item:not([hidden])";
+const visible = () => [...document.querySelectorAll(items)]
+  .map((item) => item.dataset.rule || "error").join();
+const told = [document.title, shown()];
+const change = (act) => {
+  act();
+  document.getElementById("filters").dispatchEvent(new Event("input"));
+  told.push(visible());
+};
+change(() => { box("exact").checked = false; });
+change(() => { box("PM107").checked = false; });
+change(() => { box("problem").checked = false; box("exact").checked = true; });
+change(() => { document.getElementById("search").value = "HOSTILE"; });
+document.getElementById("collapse").click();
+told.push(document.querySelectorAll("details.file[open]:not([hidden])").length);
+document.querySelector(".todo input").click();
+told.push(document.getElementById("done-text").textContent);
+told.push(JSON.parse(localStorage.getItem("mdstorm-migrate-checklist")).length);
+document.body.innerHTML = `<pre>${told.join("|")}</pre>`;
+</script>
+"""
+
+
+def dom(path: Path, html: str) -> str:
+    path.write_text(html)
+    options = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--user-data-dir={path.parent / 'u'}",
+    ]
+    done = subprocess.run(
+        [str(CHROMIUM), *options, "--dump-dom", path.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    return done.stdout
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+def test_the_script_runs_under_the_policy_of_the_page(tmp_path: Path, mixed: str) -> None:
+    found = dom(tmp_path / "r.html", mixed)
+    assert '<html lang="en" class="js">' in found
+    assert "3 of 3 files, 6 places" in found
+    assert "0 of 2 done" in found
+    # a script that is not of the package does nothing
+    assert "<pre>Migration" not in dom(tmp_path / "r.html", mixed.replace("</body>", DRIVER))
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+def test_the_filter_and_the_checklist_work_from_a_file(tmp_path: Path, mixed: str) -> None:
+    html = mixed.replace("script-src", "script-src 'unsafe-inline'; x").replace("</body>", DRIVER)
+    told = dom(tmp_path / "r.html", html).partition("<pre>")[2].partition("</pre>")[0].split("|")
+    assert told == [
+        "Migration to mdstorm",
+        "3 of 3 files, 6 places",
+        "PM106,PM107,PM109,error",
+        "PM106,PM109,error",
+        "PM101,PM106,PM109,PM101",
+        "PM101",
+        "0",
+        "1 of 2 done",
+        "1",
+    ]

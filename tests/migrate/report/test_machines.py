@@ -1,0 +1,143 @@
+"""Reports for programs: JSON, SARIF, annotations of GitHub."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from tests.migrate.report.making import MIXED, report_of, report_of_text
+
+from mdstorm_migrate import migrate
+from mdstorm_migrate.edits import Lines
+from mdstorm_migrate.report.github import to_github
+from mdstorm_migrate.report.json import schema, to_json
+from mdstorm_migrate.report.sarif import to_sarif
+from mdstorm_migrate.report.text import to_text
+from mdstorm_migrate.rules import find_rule
+
+BROKEN = "import petastorm\nprint 'x'\n"
+
+
+@pytest.fixture
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mixed, with: blanks %.py").write_text(MIXED)
+    (tmp_path / "broken.py").write_text(BROKEN)
+    (tmp_path / "gone.py").symlink_to("nowhere.py")
+    return tmp_path
+
+
+def test_json_is_as_its_schema_says(in_folder: Path) -> None:
+    jsonschema.Draft202012Validator.check_schema(schema())
+    found = json.loads(to_json(report_of(in_folder)))
+    jsonschema.validate(found, schema())
+    broken, mixed = found["files"]
+    assert broken["problems"][0]["line"] == 2
+    assert not broken["edits"]
+    assert [one["class"] for one in mixed["edits"]] == ["exact"]
+    assert [one["class"] for one in mixed["findings"]] == ["review", "manual", "note"]
+    assert mixed["diff"].startswith("--- a/")
+    assert found["totals"]["failed"] == 1
+    assert found["skipped"][0]["error"] is True
+    assert [rule["code"] for rule in found["rules"]] == ["PM101", "PM106", "PM107", "PM109"]
+
+
+def test_edits_in_json_lead_to_the_new_text(in_folder: Path) -> None:
+    text = "é = 'petastorm'\nimport petastorm as p\nfrom petastorm import make_reader\n"
+    found = json.loads(to_json(report_of_text(in_folder, text, "x.py")))
+    file = next(one for one in found["files"] if one["path"].endswith("x.py"))
+    for edit in reversed(file["edits"]):
+        text = text[: edit["start"]] + edit["replacement"] + text[edit["stop"] :]
+    assert text.count("mdstorm") == 2
+
+
+def test_a_report_in_a_repository_is_not_migrated_itself(in_folder: Path) -> None:
+    for name, render in (("r.json", to_json), ("r.sarif", to_sarif)):
+        text = render(report_of(in_folder))
+        if name.endswith(".json"):
+            assert migrate(text, path=name).output == text
+
+
+def run_of(text: str) -> dict[str, Any]:
+    log = json.loads(text)
+    assert log["version"] == "2.1.0"
+    (run,) = log["runs"]
+    assert isinstance(run, dict)
+    return run
+
+
+def test_sarif_has_rules_results_and_failures(in_folder: Path) -> None:
+    run = run_of(to_sarif(report_of(in_folder)))
+    rules = run["tool"]["driver"]["rules"]
+    assert [rule["id"] for rule in rules] == ["PM101", "PM106", "PM107", "PM109"]
+    for rule in rules:
+        explained = find_rule(rule["id"])
+        assert explained is not None
+        assert rule["help"]["markdown"] == explained.explain()
+        assert rule["name"].isidentifier()
+        assert not rule["fullDescription"]["text"].startswith("Class:")
+    for result in run["results"]:
+        assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
+        assert result["level"] in ("note", "warning")
+        assert result["message"]["text"]
+        assert len(result["partialFingerprints"]["mdstormMigrate/v1"]) == 16
+        place = result["locations"][0]["physicalLocation"]
+        assert place["artifactLocation"] == {
+            "uri": "mixed%2C%20with%3A%20blanks%20%25.py",
+            "uriBaseId": "SRCROOT",
+        }
+    (invocation,) = run["invocations"]
+    assert invocation["executionSuccessful"] is False
+    assert len(invocation["toolExecutionNotifications"]) == 2
+
+
+def test_fixes_in_sarif_lead_to_the_new_text(in_folder: Path) -> None:
+    path = next(in_folder.glob("mixed*"))
+    text = path.read_text()
+    lines = Lines(text)
+    for result in reversed(run_of(to_sarif(report_of(in_folder)))["results"]):
+        for fix in result.get("fixes", ()):
+            (change,) = fix["artifactChanges"][0]["replacements"]
+            where = change["deletedRegion"]
+            start = lines.starts[where["startLine"] - 1] + where["startColumn"] - 1
+            stop = lines.starts[where["endLine"] - 1] + where["endColumn"] - 1
+            text = text[:start] + change["insertedContent"]["text"] + text[stop:]
+    assert text == migrate(path.read_text(), todo=False).output
+
+
+def test_files_elsewhere_have_whole_addresses_in_sarif(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    (result,) = run_of(to_sarif(report_of_text(tmp_path, "import petastorm as p\n")))["results"]
+    address = result["locations"][0]["physicalLocation"]["artifactLocation"]
+    assert address == {"uri": (tmp_path / "a.py").as_uri()}
+
+
+def test_annotations_are_one_line_each_and_escaped(in_folder: Path) -> None:
+    lines = to_github(report_of(in_folder)).splitlines()
+    assert len(lines) == 6
+    assert lines[0] == "::error title=mdstorm migrate,file=gone.py::a link that leads nowhere"
+    assert lines[1].startswith("::error title=mdstorm migrate,file=broken.py,line=2::line 2: not ")
+    name = "mixed%2C with%3A blanks %25.py"
+    place = f"file={name},line=1,col=6,endColumn=15"
+    assert lines[2].startswith(f"::warning title=PM101 (exact),{place}::`from petastorm import …`")
+    assert lines[-1].startswith("::notice title=PM109 (note),")
+
+
+def test_content_begins_no_command(tmp_path: Path) -> None:
+    name = "a\n::error::x.py"
+    text = to_github(report_of_text(tmp_path, "import petastorm as p\n", name))
+    assert text.count("\n") == 1
+    assert text.startswith("::warning ")
+
+
+def test_the_text_has_all_that_the_command_says(in_folder: Path) -> None:
+    text = to_text(report_of(in_folder))
+    for part in ("gone.py: error:", "broken.py: error: line 2", "--- a/", "PM109 note", "1 file "):
+        assert part in text
+    assert "\x1b" not in text

@@ -1,0 +1,235 @@
+"""Imports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.migrate.checks import check_noop, check_rewrite
+
+from mdstorm_migrate import reexports
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("from petastorm import make_reader\n", "from mdstorm import make_reader\n"),
+        (
+            "from petastorm.pytorch import DataLoader as PetastormDataLoader  # noqa\n",
+            "from mdstorm.pytorch import DataLoader as PetastormDataLoader  # noqa\n",
+        ),
+        (
+            "from petastorm.spark import (SparkDatasetConverter,\n\n   make_spark_converter , )",
+            "from mdstorm.spark import (SparkDatasetConverter,\n\n   make_spark_converter , )",
+        ),
+        (
+            "from petastorm.spark import SparkDatasetConverter, \\\r\n\tmake_spark_converter\r\n",
+            "from mdstorm.spark import SparkDatasetConverter, \\\r\n\tmake_spark_converter\r\n",
+        ),
+        (
+            "from petastorm . spark import make_spark_converter\n",
+            "from mdstorm.spark import make_spark_converter\n",
+        ),
+        (
+            "from petastorm import spark, predicates as p\n",
+            "from mdstorm import spark, predicates as p\n",
+        ),
+        ("import petastorm.spark as ps\n", "import mdstorm.spark as ps\n"),
+        ("import os, petastorm.spark as ps, sys\n", "import os, mdstorm.spark as ps, sys\n"),
+        (
+            "x = 1; from petastorm import make_reader; y = 2\n",
+            "x = 1; from mdstorm import make_reader; y = 2\n",
+        ),
+        (
+            "from petastorm import *\nmake_reader(url)\n",
+            "from mdstorm import *\nmake_reader(url)\n",
+        ),
+        (
+            "def f():\n    if True:\n        from petastorm import make_reader\n",
+            "def f():\n    if True:\n        from mdstorm import make_reader\n",
+        ),
+        (
+            "try:\n    from petastorm import make_reader\n"
+            "except ImportError:\n    make_reader = None\n",
+            "try:\n    from mdstorm import make_reader\n"
+            "except ImportError:\n    make_reader = None\n",
+        ),
+        (
+            "if TYPE_CHECKING:\n    from petastorm.reader import Reader\n",
+            "if TYPE_CHECKING:\n    from mdstorm.reader import Reader\n",
+        ),
+    ],
+)
+def test_an_import_moves_with_its_layout(before: str, after: str) -> None:
+    check_rewrite(before, after)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        # of several names one is internal
+        (
+            "from petastorm.reader import Reader, ThreadPool as Pool, make_reader\n",
+            "from petastorm.reader import ThreadPool as Pool\n"
+            "from mdstorm.reader import Reader, make_reader\n",
+        ),
+        (
+            "if x: \\\n    from petastorm.reader import Reader, ThreadPool\n",
+            "if x: \\\n    from petastorm.reader import ThreadPool; "
+            "from mdstorm.reader import Reader\n",
+        ),
+        # a name comes from where it belongs
+        ("from petastorm.reader import NullCache\n", "from mdstorm.cache import NullCache\n"),
+        (
+            "    if x: from petastorm.reader import Reader, ThreadPool; y\n".strip() + "\n",
+            "if x: from petastorm.reader import ThreadPool; from mdstorm.reader import Reader; y\n",
+        ),
+        (
+            "def f():\n\tfrom petastorm.reader import (Reader,  # a\n\t\tThreadPool)  # b\n",
+            "def f():\n\tfrom petastorm.reader import (ThreadPool)\n"
+            "\tfrom mdstorm.reader import (Reader  # a\n)  # b\n",
+        ),
+        (
+            "from petastorm.reader import (  # a\n    Reader,  # b\n    ThreadPool,  # c\n)  # d\n",
+            "from petastorm.reader import (  # a\n    ThreadPool,  # c\n)\n"
+            "from mdstorm.reader import (  # a\n    Reader,  # b\n)  # d\n",
+        ),
+    ],
+)
+def test_a_statement_is_split_where_only_a_part_can_move(before: str, after: str) -> None:
+    check_rewrite(before, after, todo=False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from .petastorm import make_reader\n",
+        "from petastorm_tools import make_reader\n",
+        "import petastorm_tools\n",
+        "from project.petastorm import make_reader\n",
+        "from petastorm.workers_pool import EmptyResultError\n",
+        "import petastorm.workers_pool.thread_pool as pool\n",
+        "import petastorm.spark as ps\nps.make_spark_converter(df)\nps._private(df)\n",
+        "from petastorm.hdfs import *\n",
+        "from petastorm.reader import *\nNullCache()\n",  # given by accident
+        "import torch\n# from petastorm import make_reader\n",
+    ],
+)
+def test_what_is_not_ours_or_has_no_counterpart_stays(text: str) -> None:
+    check_noop(text)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "except ImportError:\n    petastorm = None\nprint(petastorm)\n",
+        "except ImportError:\n    import stand_in as petastorm\npetastorm.make_reader(url)\n",
+    ],
+)
+def test_a_name_that_is_bound_twice_keeps_its_name(rest: str) -> None:
+    check_rewrite(
+        f"try:\n    import petastorm\n{rest}", f"try:\n    import mdstorm as petastorm\n{rest}"
+    )
+
+
+def test_a_name_that_others_may_import_keeps_its_name() -> None:
+    both = 'import petastorm.spark\n__all__ = ["petastorm"]\npetastorm.spark\n'
+    check_rewrite(both, both.replace("petastorm.spark", "mdstorm.spark, mdstorm as petastorm", 1))
+    check_rewrite("import petastorm\n", "import mdstorm as petastorm\n")
+    used = "import petastorm\npetastorm.make_reader\n"
+    check_rewrite(used, used.replace("petastorm\n", "mdstorm as petastorm\n", 1), "a/__init__.py")
+
+
+@pytest.mark.parametrize(
+    ("importer", "text"),
+    [
+        ("package/other.py", "from .helper import petastorm\n"),
+        ("package/deep/other.py", "from package.helper import (x,\n  petastorm as p)\n"),
+        ("script.py", "def f():\n    from package.helper import x, petastorm\n"),
+        ("script.py", "import package.helper\npackage.helper.petastorm.make_reader(url)\n"),
+        ("package/other.py", "from . import x, helper as h\nh.petastorm.make_reader(url)\n"),
+        ("package/other.py", "from .helper import *\npetastorm.make_reader(url)\n"),
+        ("test_helper.py", "mock.patch('package.helper.petastorm.make_reader')\n"),
+    ],
+)
+def test_a_name_that_others_do_import_keeps_its_name(
+    tmp_path: Path, importer: str, text: str
+) -> None:
+    (tmp_path / "package" / "deep").mkdir(parents=True)
+    for folder in ("package", "package/deep"):
+        (tmp_path / folder / "__init__.py").touch()
+    path = str(tmp_path / "package" / "helper.py")
+    used = "import petastorm\npetastorm.make_reader\n"
+    check_rewrite(used, used.replace("petastorm", "mdstorm"), path)
+    reexports._imported_from.cache_clear()
+    (tmp_path / importer).write_text(text)
+    check_rewrite(used, used.replace("petastorm\n", "mdstorm as petastorm\n", 1), path)
+    reexports._imported_from.cache_clear()
+    (tmp_path / importer).write_text(text.replace("helper", "helpers"))
+    check_rewrite(used, used.replace("petastorm", "mdstorm"), path)
+
+
+def test_an_import_only_to_see_whether_it_is_there_is_no_export() -> None:
+    check_rewrite(
+        "try:\n    import petastorm\n    found = True\nexcept ImportError:\n    found = False\n",
+        "try:\n    import mdstorm\n    found = True\nexcept ImportError:\n    found = False\n",
+    )
+
+
+def test_the_new_name_may_be_taken() -> None:
+    rest = "def f(mdstorm):\n    return petastorm.make_reader(mdstorm)\n"
+    check_rewrite(f"import petastorm\n{rest}", f"import mdstorm as petastorm\n{rest}")
+
+
+def test_files_of_mdstorm_are_left_as_they_are() -> None:
+    check_noop("import mdstorm.spark as petastorm\npetastorm.make_spark_converter(df)\n")
+
+
+@pytest.mark.parametrize("name", ["module.py", "stubs.pyi", "window.pyw"])
+def test_python_files_of_all_kinds_are_read(name: str) -> None:
+    check_rewrite("from petastorm import make_reader", "from mdstorm import make_reader", name)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        'eval("petastorm.make_reader(url)")',
+        'timeit.timeit("petastorm.spark", globals=globals())',
+        'globals()["petastorm"]',
+        '"petastorm" in dir()',
+        'hasattr(module, "petastorm")',
+        'def f():\n    """Read.\n\n    >>> petastorm.make_reader(url)\n    """',
+    ],
+)
+def test_a_name_that_is_looked_up_at_run_time_keeps_its_name(use: str) -> None:
+    text = f"import petastorm\npetastorm.make_reader\n{use}\n"
+    check_rewrite(text, text.replace("import petastorm", "import mdstorm as petastorm"))
+
+
+def test_tests_beside_the_source_folder_count_as_others(tmp_path: Path) -> None:
+    source, tests = tmp_path / "src" / "package", tmp_path / "tests"
+    source.mkdir(parents=True)
+    tests.mkdir()
+    for file in (tmp_path / "pyproject.toml", source / "__init__.py"):
+        file.touch()
+    (tests / "test_io.py").write_text("mock.patch('package.io.petastorm.make_reader')\n")
+    used = "import petastorm\npetastorm.make_reader\n"
+    path = str(source / "io.py")
+    check_rewrite(used, used.replace("petastorm\n", "mdstorm as petastorm\n", 1), path)
+
+
+def test_a_star_import_that_gives_numpy_by_accident_stays() -> None:
+    text = (
+        "from petastorm.unischema import *\nUnischema('x', [UnischemaField('a', np.int32, ())])\n"
+    )
+    check_noop(text)
+    check_rewrite(
+        f"import numpy as np\n{text}",
+        f"import numpy as np\n{text}".replace("petastorm", "mdstorm"),
+    )
+
+
+def test_a_patched_module_is_named_by_its_new_name() -> None:
+    text = "import petastorm.reader\nmonkeypatch.setattr(petastorm.reader, 'Reader', None)\n"
+    patched = "monkeypatch.setattr('petastorm.reader.make_reader', None)\n"
+    check_rewrite(text + patched, (text + patched).replace("petastorm", "mdstorm"))

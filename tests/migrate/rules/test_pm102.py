@@ -1,0 +1,84 @@
+"""Uses of the name `petastorm`."""
+
+from __future__ import annotations
+
+import pytest
+from tests.migrate.checks import check_rewrite
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import petastorm\nreader = petastorm.make_reader(url)\nprint(petastorm.__version__)\n",
+        "import petastorm.spark.spark_dataset_converter\n"
+        "petastorm.spark.spark_dataset_converter.make_spark_converter(df)\n",
+        "import petastorm\nimport petastorm.spark, petastorm.pytorch\n"
+        "petastorm.spark.make_spark_converter\npetastorm.pytorch.DataLoader\n",
+        "def f():\n    import petastorm\n"
+        "    return lambda: [petastorm.make_reader(x) for x in y]\n",
+        "import petastorm\nclass Loader(petastorm.pytorch.DataLoader):\n"
+        "    spec = petastorm.TransformSpec()\n",
+        "import petastorm\n@petastorm.make_reader\ndef f(x=petastorm.TransformSpec): ...\n",
+        'import petastorm\nx = f"{petastorm.make_reader!r} {petastorm.reader}"\n',
+        "import petastorm\nwith petastorm.make_reader(u) as a, \\\n"
+        "     petastorm.make_reader(v) as b:\n  pass\n",
+        "import petastorm\ndel petastorm\n",
+        "import petastorm\nx = (petastorm\n     .spark\n     .make_spark_converter(df))\n",
+        "# é\nimport petastorm\n"
+        "ä = 'ü'; petastorm.make_reader('😀'); petastorm.make_batch_reader\n",
+    ],
+)
+def test_every_use_follows_the_import(text: str) -> None:
+    check_rewrite(text, text.replace("petastorm", "mdstorm"))
+
+
+def test_other_things_of_that_name_stay() -> None:
+    rest = (
+        "def f(petastorm, a='petastorm'):\n"
+        "    return petastorm.make_reader, self.petastorm.x, [petastorm for petastorm in a]\n"
+        "class A:\n"
+        "    petastorm = 3\n"
+        "    def m(self): return self.petastorm\n"
+    )
+    text = f"import petastorm\npetastorm.make_reader\n{rest}"
+    check_rewrite(text, f"import mdstorm\nmdstorm.make_reader\n{rest}")
+
+
+def test_a_global_name_keeps_its_name() -> None:
+    text = (
+        "def f():\n    global petastorm\n    import petastorm\n"
+        "def g():\n    petastorm.make_reader\n"
+    )
+    check_rewrite(text, text.replace("import petastorm", "import mdstorm as petastorm"))
+
+
+def test_a_class_sees_the_outer_name_until_it_binds_its_own() -> None:
+    text = (
+        "petastorm = None\nclass A:\n    petastorm.reader\n"
+        "    import petastorm\n    petastorm.spark\n"
+    )
+    check_rewrite(text, text.replace("import petastorm", "import mdstorm as petastorm"))
+
+
+def test_uses_that_cannot_move_keep_an_import_for_them() -> None:
+    check_rewrite(
+        "import petastorm\npetastorm.make_reader(url)\npetastorm.workers_pool.thread_pool\n",
+        "import petastorm\nimport mdstorm\nmdstorm.make_reader(url)\n"
+        "petastorm.workers_pool.thread_pool\n",
+        todo=False,
+    )
+    check_rewrite(
+        "if x: import os, petastorm\npetastorm.make_reader(url), petastorm._private\n",
+        "if x: import os, petastorm, mdstorm\nmdstorm.make_reader(url), petastorm._private\n",
+        todo=False,
+    )
+
+
+def test_a_suppressed_use_keeps_all_of_them() -> None:
+    text = "import petastorm\npetastorm.make_reader  # mdstorm: ignore[PM102]\npetastorm.spark\n"
+    check_rewrite(text, text)
+    check_rewrite(
+        "import petastorm\npetastorm.spark\n",
+        "import petastorm\npetastorm.spark\n",
+        ignore=["PM102"],
+    )

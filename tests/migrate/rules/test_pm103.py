@@ -1,0 +1,87 @@
+"""Strings that are names."""
+
+from __future__ import annotations
+
+import pytest
+from tests.migrate.checks import check_finding, check_noop, check_rewrite
+
+from mdstorm_migrate.api import migrate
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mock.patch('petastorm.spark.make_spark_converter')",
+        '@patch("petastorm.reader.Reader", autospec=True)\ndef test(reader): ...',
+        'mocker.patch(target="petastorm.pytorch.DataLoader")',
+        'monkeypatch.setattr("petastorm.reader.make_reader", fake)',
+        'importlib.import_module(r"petastorm.spark")',
+        'importlib.import_module(name="petastorm")',
+        'importlib.util.find_spec("petastorm")',
+        '__import__("petastorm")',
+        'pytest.importorskip("petastorm")',
+        'sys.modules["petastorm.spark"] = None',
+        'sys.modules.pop("petastorm", None)',
+        'monkeypatch.setitem(sys.modules, "petastorm", None)',
+        "monkeypatch.delitem(sys.modules, 'petastorm.reader', raising=False)",
+        '"petastorm" in sys.modules',
+        'mock.patch.dict("sys.modules", {"petastorm": None, "petastorm.spark": None})',
+        'logging.getLogger("petastorm.spark.spark_dataset_converter")',
+        'warnings.filterwarnings("ignore", module="petastorm")',
+        'warnings.filterwarnings("ignore", module=r"petastorm\\..*")',
+    ],
+)
+def test_names_for_python_follow(text: str) -> None:
+    check_rewrite(text, text.replace("petastorm", "mdstorm"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'engine = "petastorm" if cheap else "arrow"',
+        'path = "/mnt/petastorm_cache"',
+        'table = "petastorm.events"',
+        'print("from petastorm import make_reader")',
+        'load("petastorm")',
+        'options["petastorm"]',
+        'warnings.filterwarnings("ignore", message="petastorm")',
+        'def f():\n    """Save frames from petastorm.reader"""',
+    ],
+)
+def test_data_stays(text: str) -> None:
+    check_noop(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ('mock.patch("petastorm.reader.ThreadPool")', '"petastorm.reader.ThreadPool"'),
+        ('import_module("petastorm." "spark")', '"petastorm." "spark"'),
+        ('import_module("petastorm\\x2espark")', '"petastorm\\x2espark"'),
+        ('registry.add("petastorm.reader.Reader")', '"petastorm.reader.Reader"'),
+    ],
+)
+def test_what_cannot_be_decided_is_named(text: str, fragment: str) -> None:
+    check_noop(text)
+    check_finding(text, "PM103", fragment)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'importlib.metadata.version("petastorm")',
+        'pkg_resources.get_distribution("petastorm").version',
+        'importlib.import_module(".spark", package="petastorm")',
+        'HAS = _module_available("petastorm")',
+        'petastorm = optional_import("petastorm")',
+        'petastorm = LazyLoader("petastorm", globals(), "x")',
+    ],
+)
+def test_what_looks_the_name_up_by_other_means_is_for_a_person(text: str) -> None:
+    check_noop(text)
+    check_finding(text, "PM103", '"petastorm"')
+
+
+def test_annotations_are_not_said_to_be_left() -> None:
+    text = 'import petastorm\n\ndef f(x: "petastorm.reader.Reader"): ...\n'
+    assert migrate(text).findings == ()

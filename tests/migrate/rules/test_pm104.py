@@ -1,0 +1,49 @@
+"""Annotations that are text."""
+
+from __future__ import annotations
+
+import pytest
+from tests.migrate.checks import check_finding, check_rewrite
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'def f(a: "petastorm.reader.Reader", *b: "petastorm.TransformSpec"): ...',
+        'def f() -> "dict[str, petastorm.reader.Reader]": ...',
+        'x: "list[petastorm.unischema.Unischema] | None" = None',
+        'x: Optional["petastorm.unischema.Unischema"]',
+        'x = cast("petastorm.reader.Reader", y)',
+        "x = []  # type: list[petastorm.reader.Reader]",
+        "def f(a):\n    # type: (petastorm.reader.Reader) -> None\n    pass",
+    ],
+)
+def test_they_follow_the_import(text: str) -> None:
+    text = f"import petastorm\n{text}\n"
+    check_rewrite(text, text.replace("petastorm", "mdstorm"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'x: Literal["petastorm.reader"]',
+        'x: "my.petastorm.reader"',
+        'x: "petastorm_reader.Reader"',
+        'x = "petastorm.reader.Reader"',
+        "x = []  # of petastorm.reader.Reader, type: any",
+        "x = []  # type: ignore  # petastorm.reader",
+        "def f(petastorm):\n    x: 'petastorm.reader'",
+    ],
+)
+def test_other_text_stays(text: str) -> None:
+    used = "import petastorm\npetastorm.make_reader\n"
+    check_rewrite(f"{used}{text}\n", f"{used.replace('petastorm', 'mdstorm')}{text}\n")
+
+
+def test_an_annotation_that_cannot_move_keeps_an_import_for_it() -> None:
+    before = 'import petastorm\ndef f(a: "petastorm.workers_pool.Pool"): petastorm.make_reader\n'
+    after = "import petastorm\nimport mdstorm\n" + before[17:].replace(
+        "petastorm.make", "mdstorm.make"
+    )
+    check_rewrite(before, after, todo=False)
+    check_finding(before, "PM107", "petastorm")

@@ -1,0 +1,73 @@
+"""What mdstorm does not have."""
+
+from __future__ import annotations
+
+import pytest
+from tests.migrate.checks import check_finding, check_rewrite
+
+from mdstorm_migrate.api import migrate
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ("from petastorm.etl.dataset_metadata import _init_spark", "_init_spark"),
+        ("from petastorm.workers_pool.thread_pool import ThreadPool", "ThreadPool"),
+        ("import petastorm.hdfs.namenode", "petastorm.hdfs.namenode"),
+        ("import petastorm\npetastorm.hdfs.namenode.x()", "petastorm.hdfs.namenode.x"),
+        ("import petastorm.reader as r\nr._private", "r._private"),
+        ("from petastorm import unischema\nunischema._fullmatch('a')", "unischema._fullmatch"),
+        ("import petastorm\nassert '0.9' < petastorm.__version__", "petastorm.__version__"),
+        ("from petastorm import __version__ as v\nassert v > '0.9'", "v"),
+        ("from petastorm.unischema import *\nUnischema('x', [np.int32])", "*"),
+        ("from petastorm.tests.test_common import create_test_dataset", "create_test_dataset"),
+    ],
+)
+def test_it_is_named_where_it_is_used(text: str, fragment: str) -> None:
+    check_finding(text, "PM107", fragment)
+
+
+def test_attributes_of_what_mdstorm_has_are_taken_as_given() -> None:
+    check_rewrite(
+        "from petastorm.reader import Reader\nimport petastorm\n"
+        "Reader._x, petastorm.reader.Reader._x\n",
+        "from mdstorm.reader import Reader\nimport mdstorm\nReader._x, mdstorm.reader.Reader._x\n",
+    )
+
+
+def test_the_comment_names_it_once_in_a_statement() -> None:
+    result = migrate("from petastorm.reader import ThreadPool\nThreadPool(3), ThreadPool(4)\n")
+    assert result.output.count("TODO(mdstorm)") == 1
+    twice = "import petastorm\nx = petastorm._a, petastorm._a\ny = petastorm._a\n"
+    assert migrate(twice).output.count("# TODO(mdstorm): PM107: `petastorm._a` is private") == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("x\nif y: \\\n    use._a\n", "if y"),
+        ("if y:\n    pass\nelif use._a:\n    pass\n", "elif"),
+        ("try:\n    pass\nexcept use._a:\n    pass\n", "except"),
+        ("x = '''\n'''; use._a\n", "x ="),
+        ("f(\n  a,\n  use._a)\n", "f("),
+        ("@use._a\ndef f(): pass\n", "@"),
+        ("class A:\n\tdef f(self):\n\t\treturn use._a\n", "\t\treturn"),
+        ("with a, \\\n     use._a:\n  pass\n", "with"),
+        ("for x in use._a:\n  y\n", "for"),
+        ("lambda: (\n use._a)", "lambda"),
+    ],
+)
+def test_the_comment_stands_above_the_statement(text: str, place: str) -> None:
+    result = migrate(f"import petastorm.reader as use\n{text}")
+    assert not result.errors
+    lines = result.output.splitlines()
+    (number,) = (n for n, line in enumerate(lines) if "# TODO(mdstorm)" in line)
+    assert lines[number + 1].startswith(place)
+    assert not migrate(result.output).changed
+
+
+def test_advice_is_given_where_there_is_some() -> None:
+    moved = migrate("import petastorm\npetastorm.reader.NullCache\n").output
+    assert "import it from mdstorm.cache" in moved
+    result = migrate("from petastorm.shuffle_options import ShuffleOptions\n")
+    assert "shuffle_row_drop_partitions=" in result.output

@@ -1,0 +1,87 @@
+"""Notes on calls: PM109 to PM114."""
+
+from __future__ import annotations
+
+import pytest
+from tests.migrate.checks import check_finding
+
+from mdstorm_migrate.api import migrate
+
+IMPORTS = """\
+from petastorm import make_batch_reader, make_reader
+from petastorm.pytorch import BatchedDataLoader, DataLoader
+from petastorm.spark import SparkDatasetConverter, make_spark_converter
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "fragment"),
+    [
+        ("PM109", "make_reader(url, **options)", "make_reader"),
+        ("PM109", "self.conv.make_tf_dataset(batch_size=3, **f(x))", "self.conv.make_tf_dataset"),
+        ("PM110", "make_batch_reader(url, hdfs_driver='libhdfs')", "hdfs_driver='libhdfs'"),
+        ("PM110", "conv.make_torch_dataloader(filters=x)", "filters=x"),
+        (
+            "PM111",
+            "spark.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, 'petastorm_cache')",
+            "'petastorm_cache'",
+        ),
+        (
+            "PM111",
+            "spark.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, Path(x).as_posix())",
+            "Path(x).as_posix()",
+        ),
+        (
+            "PM112",
+            "make_spark_converter(df.select('a').repartition(8))",
+            "df.select('a').repartition(8)",
+        ),
+        ("PM113", "DataLoader(reader, pin_memory=True)", "pin_memory=True"),
+        ("PM113", "with BatchedDataLoader(reader, collate_fn=f) as x: pass", "collate_fn=f"),
+        ("PM114", "def f():\n    with make_reader(url) as r:\n        return r", "return r"),
+        (
+            "PM114",
+            "def f():\n    with make_reader(url) as r:\n        return DataLoader(r, 3)",
+            "return DataLoader(r, 3)",
+        ),
+    ],
+)
+def test_calls_are_spoken_of(code: str, text: str, fragment: str) -> None:
+    check_finding(IMPORTS + text, code, fragment)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "other.make_reader(url, **options, hdfs_driver=3)",
+        "DataLoader(make_reader(url, num_epochs=1), batch_size=3, collate_fn=f)",
+        "spark.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, 'file:/tmp/x')",
+        "spark.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, '/Volumes/a/b/c')",
+        "spark.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, url)",
+        "make_spark_converter(df)",
+        "def f():\n    with make_reader(url) as r:\n        return score(r)",
+        "def f():\n    with make_reader(url) as r:\n        yield r",
+        "def f(make_reader):\n    make_reader(pin_memory=3)",
+    ],
+)
+def test_other_calls_are_not(text: str) -> None:
+    assert migrate(IMPORTS + text).findings == ()
+
+
+def test_notes_leave_no_comments() -> None:
+    result = migrate(f"{IMPORTS}make_reader(url, **options, hdfs_driver=3)\n")
+    assert {found.cls for found in result.findings} == {"note"}
+    assert "TODO" not in result.output
+
+
+def test_names_of_star_imports_are_known() -> None:
+    check_finding("from petastorm.pytorch import *\nDataLoader(r, shuffle=1)", "PM113", "shuffle=1")
+
+
+def test_a_name_that_may_be_torchs_is_not_checked() -> None:
+    text = (
+        "if local:\n    from torch.utils.data import DataLoader\n"
+        "else:\n    from petastorm.pytorch import DataLoader\n"
+        "DataLoader(data, pin_memory=True)\n"
+    )
+    assert migrate(text).findings == ()

@@ -1,0 +1,97 @@
+"""Requirements files."""
+
+import time
+
+import pytest
+from tests.migrate.checks import check_finding, check_noop, check_rewrite
+
+from mdstorm_migrate.api import migrate
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("petastorm\n", "mdstorm\n"),
+        ("petastorm==0.12.1", "mdstorm"),
+        ("Petastorm >= 0.9, < 1.0\n", "mdstorm\n"),
+        ("petastorm (>=0.9)\n", "mdstorm\n"),
+        ("petastorm~=0.12.*\n", "mdstorm\n"),
+        (
+            'petastorm[torch]==0.11.5 ; python_version >= "3.7"   # petastorm\n',
+            'mdstorm[torch] ; python_version >= "3.7"   # petastorm\n',
+        ),
+        ("petastorm[tf_gpu, opencv]\n", "mdstorm[tf,images]\n"),
+        ("petastorm[docs,test]\n", "mdstorm\n"),
+        ("petastorm \\\r\n    >=0.9\r\nnumpy\r\n", "mdstorm\r\nnumpy\r\n"),
+    ],
+)
+def test_the_requirement_is_renamed_without_its_version(before: str, after: str) -> None:
+    check_rewrite(before, after, "requirements.txt")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "numpy\n    # via petastorm\n",
+        "hops-petastorm==1.0\n",
+        "petastorm-extra\n",
+        "-r petastorm.txt\n",
+        "--extra-index-url https://host/petastorm/simple\n",
+        "-e git+https://github.com/uber/petastorm.git#egg=petastorm\n",
+        "petastorm @ git+https://host/fork@main\n",
+        "./petastorm-0.12.1.whl\n",
+    ],
+)
+def test_other_lines_stay(text: str) -> None:
+    check_noop(text, "requirements.txt")
+
+
+@pytest.mark.parametrize(
+    "path", ["requirements-dev.in", "requirements/train.txt", "constraints.txt"]
+)
+def test_other_names_of_requirements_files_are_known(path: str) -> None:
+    check_rewrite("petastorm==0.9\n", "mdstorm\n", path)
+
+
+def test_a_text_file_of_another_name_is_none() -> None:
+    with pytest.raises(ValueError, match="kind"):
+        migrate("petastorm\n", path="notes.txt")
+
+
+def test_a_fork_is_for_a_person() -> None:
+    text = "petastorm @ git+https://host/fork@main\n"
+    check_finding(text, "PM401", "petastorm @ git+https://host/fork@main", "requirements.txt")
+
+
+def test_a_distribution_that_also_provides_the_package_is_reported() -> None:
+    check_finding("hops-petastorm\n", "PM401", "hops-petastorm", "requirements.txt")
+
+
+def test_what_petastorm_brought_along_is_said_once() -> None:
+    notes = migrate("petastorm\npetastorm[tf]\n", path="requirements.txt").findings
+    assert [note.cls for note in notes] == ["note"]
+    assert "mdstorm[spark]" in notes[0].message
+
+
+def test_it_is_not_said_where_pyspark_is_required() -> None:
+    assert migrate("petastorm\npyspark>=3.5\n", path="requirements.txt").findings == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "fragment"),
+    [
+        ("git+https://host/petastorm.git@main#egg=petastorm", None),
+        ("-e ../petastorm", "../petastorm"),
+        ("https://host/petastorm-0.12.1-py2.py3-none-any.whl", None),
+        ("./wheels/petastorm-0.9.0.tar.gz", None),
+    ],
+)
+def test_a_repository_or_a_file_is_for_a_person(line: str, fragment: str | None) -> None:
+    check_noop(f"{line}\n", "requirements.txt")
+    check_finding(f"{line}\n", "PM401", fragment or line, "requirements.txt")
+
+
+def test_a_long_word_takes_no_long_time() -> None:
+    began = time.perf_counter()
+    migrate(f"petastorm{',' * 30_000}\n", path="requirements.txt")
+    assert time.perf_counter() - began < 2

@@ -1,0 +1,82 @@
+"""pyproject.toml."""
+
+import pytest
+from tests.migrate.checks import check_finding, check_noop, check_rewrite
+
+PATH = "pyproject.toml"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            '[project]\nname = "petastorm"\ndependencies = ["petastorm[torch]>=0.9", "numpy"]\n',
+            '[project]\nname = "petastorm"\ndependencies = ["mdstorm[torch]", "numpy"]\n',
+        ),
+        (
+            "[project]\ndependencies = [\n  'petastorm',  # petastorm\n]\n",
+            "[project]\ndependencies = [\n  'mdstorm',  # petastorm\n]\n",
+        ),
+        (
+            "[project.optional-dependencies]\ntrain = [\"petastorm ; os_name == 'posix'\"]\n",
+            "[project.optional-dependencies]\ntrain = [\"mdstorm ; os_name == 'posix'\"]\n",
+        ),
+        (
+            '[dependency-groups]\ndev = ["petastorm~=0.12"]\n',
+            '[dependency-groups]\ndev = ["mdstorm"]\n',
+        ),
+        (
+            '[tool.poetry.dependencies]\npetastorm = "^0.11"\n',
+            '[tool.poetry.dependencies]\nmdstorm = "*"\n',
+        ),
+        (
+            "[tool.poetry.group.dev.dependencies]\n"
+            'petastorm = {version = ">=0.11.0", extras = ["torch", "docs"], optional = true}\n',
+            "[tool.poetry.group.dev.dependencies]\n"
+            'mdstorm = {version = "*", extras = ["torch"], optional = true}\n',
+        ),
+        (
+            '[tool.poetry.dependencies.petastorm]\nversion = "0.1"\n\n[tool.x]\nversion = "1"\n',
+            '[tool.poetry.dependencies.mdstorm]\nversion = "*"\n\n[tool.x]\nversion = "1"\n',
+        ),
+        (
+            '[tool.poetry.extras]\ndata = ["petastorm", "pandas"]\n',
+            '[tool.poetry.extras]\ndata = ["mdstorm", "pandas"]\n',
+        ),
+    ],
+)
+def test_dependencies_are_renamed(before: str, after: str) -> None:
+    check_rewrite(before, after, PATH)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[tool.other]\nengine = "petastorm"\n',
+        '[project]\ndescription = "petastorm"\n',
+        '[project.scripts]\npetastorm = "x:main"\n',
+        '# dependencies = ["petastorm"]\n',
+        '[project]\nreadme = """\ndependencies = ["petastorm"]\n"""\n',
+        '[tool.poetry.dependencies]\npetastorm = {git = "https://host/petastorm-fork"}\n',
+    ],
+)
+def test_other_strings_and_keys_stay(text: str) -> None:
+    check_noop(text, PATH)
+
+
+def test_a_setting_of_a_checker_is_mentioned() -> None:
+    text = '[[tool.mypy.overrides]]\nmodule = "petastorm.*"\n'
+    check_finding(text, "PM402", "petastorm.*", PATH)
+
+
+def test_a_dependency_from_a_repository_is_for_a_person() -> None:
+    text = '[tool.poetry.dependencies]\npetastorm = {git = "https://host/fork"}\n'
+    check_finding(text, "PM402", "petastorm", PATH)
+
+
+def test_a_filter_of_warnings_follows() -> None:
+    check_rewrite(
+        '[tool.pytest.ini_options]\nfilterwarnings = ["ignore::FutureWarning:petastorm.*"]\n',
+        '[tool.pytest.ini_options]\nfilterwarnings = ["ignore::FutureWarning:mdstorm.*"]\n',
+        PATH,
+    )

@@ -1,0 +1,94 @@
+"""setup.py, setup.cfg and other INI files."""
+
+import pytest
+from tests.migrate.checks import check_finding, check_noop, check_rewrite
+
+from mdstorm_migrate.api import migrate
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            'setup(name="petastorm", install_requires=["petastorm>=0.9", "numpy"])\n',
+            'setup(name="petastorm", install_requires=["mdstorm", "numpy"])\n',
+        ),
+        (
+            "spark = ['h5py', 'petastorm[torch]==0.11.5', 'pyarrow']\n",
+            "spark = ['h5py', 'mdstorm[torch]', 'pyarrow']\n",
+        ),
+        ("REQUIRED = ('petastorm',)\n", "REQUIRED = ('mdstorm',)\n"),
+        ('extra = "petastorm>=0.9"\n', 'extra = "mdstorm"\n'),
+    ],
+)
+def test_requirements_of_a_setup_script_are_renamed(before: str, after: str) -> None:
+    check_rewrite(before, after, "setup.py")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'engine = "petastorm"\n',
+        'here = ["petastorm/data"]\n',
+        'setup(packages=["petastorm_x"])\n',
+        'setup(packages=["petastorm"], keywords=["petastorm"])\n',
+        'packages = ["petastorm"]\n',
+        'setup(packages=find_packages(exclude=["petastorm"]))\n',
+    ],
+)
+def test_other_strings_of_a_setup_script_stay(text: str) -> None:
+    check_noop(text, "setup.py")
+
+
+def test_strings_of_other_modules_are_no_requirements() -> None:
+    check_noop('names = ["petastorm>=0.9"]\n', "module.py")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "[options]\ninstall_requires =\n    petastorm[torch]>=0.9\n    numpy\n",
+            "[options]\ninstall_requires =\n    mdstorm[torch]\n    numpy\n",
+        ),
+        ("[testenv]\ndeps = petastorm==0.9\n", "[testenv]\ndeps = mdstorm\n"),
+        (
+            "[options.extras_require]\nall = numpy\npeta = petastorm\n[x]\ny = petastorm\n",
+            "[options.extras_require]\nall = numpy\npeta = mdstorm\n[x]\ny = petastorm\n",
+        ),
+        ("commands = pip install petastorm x\n", "commands = pip install mdstorm x\n"),
+        ("[testenv]\ndeps =\n    py39: petastorm\n", "[testenv]\ndeps =\n    py39: mdstorm\n"),
+        (
+            "[pytest]\nfilterwarnings =\n    ignore::FutureWarning:petastorm.*\n",
+            "[pytest]\nfilterwarnings =\n    ignore::FutureWarning:mdstorm.*\n",
+        ),
+    ],
+)
+def test_ini_files_are_rewritten(before: str, after: str) -> None:
+    check_rewrite(before, after, "tox.ini")
+
+
+def test_entry_points_and_comments_stay() -> None:
+    check_noop("[entry]\nx =\n    petastorm = a.b:c\n# petastorm\n", "setup.cfg")
+
+
+@pytest.mark.parametrize("line", ["[mypy-petastorm.*]", "known_third_party = numpy,petastorm"])
+def test_settings_of_tools_are_mentioned(line: str) -> None:
+    check_finding(f"[a]\n{line}\nx = 1\n", "PM403", line, "setup.cfg")
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ('dbutils.library.installPyPI("petastorm", version="0.9.8")\n', '"petastorm"'),
+        ('run([python, "-m", "pip", "install", "petastorm==0.12.1"])\n', '"petastorm==0.12.1"'),
+        ('os.system("pip install petastorm")\n', '"pip install petastorm"'),
+    ],
+)
+def test_a_program_that_installs_petastorm_is_for_a_person(text: str, fragment: str) -> None:
+    check_noop(text)
+    check_finding(text, "PM403", fragment)
+
+
+def test_what_docstrings_say_of_installing_is_prose() -> None:
+    assert migrate('"""pip install petastorm"""\n').findings == ()

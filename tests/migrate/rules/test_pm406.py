@@ -1,0 +1,71 @@
+"""Install commands."""
+
+import pytest
+from tests.migrate.checks import check_finding, check_noop, check_rewrite
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "RUN pip install --no-deps petastorm==0.12.1 numpy && echo petastorm\n",
+            "RUN pip install --no-deps mdstorm numpy && echo petastorm\n",
+        ),
+        (
+            'RUN python -m pip install \\\n    pandas \\\n    "petastorm[torch]==0.11.5"\n',
+            'RUN python -m pip install \\\n    pandas \\\n    "mdstorm[torch]"\n',
+        ),
+        ("RUN pip3 install petastorm>=0.12.1\n", "RUN pip3 install mdstorm\n"),
+        ("RUN uv pip install petastorm\n", "RUN uv pip install mdstorm\n"),
+        ("RUN pip -q install petastorm | tail\n", "RUN pip -q install mdstorm | tail\n"),
+        ("RUN pip install petastorm==${VERSION} x\n", "RUN pip install mdstorm x\n"),
+        ('RUN pip install "petastorm==$V"\n', 'RUN pip install "mdstorm"\n'),
+        (
+            "RUN pip install \\\n  # petastorm is old\n  petastorm && b\n",
+            "RUN pip install \\\n  # petastorm is old\n  mdstorm && b\n",
+        ),
+        ("RUN a; pip install -U 'petastorm>=0.9,<1'; b\n", "RUN a; pip install -U 'mdstorm'; b\n"),
+    ],
+)
+def test_what_pip_installs_is_renamed(before: str, after: str) -> None:
+    check_rewrite(before, after, "Dockerfile")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RUN pip uninstall -y petastorm\n",
+        "RUN pip install -r petastorm.txt ./petastorm\n",
+        "# pip install petastorm\n",
+        "RUN git clone https://github.com/uber/petastorm.git\n",
+        "RUN conda install petastorm\n",
+    ],
+)
+def test_other_commands_stay(text: str) -> None:
+    check_noop(text, "train.dockerfile")
+
+
+def test_scripts_are_rewritten_as_well() -> None:
+    check_rewrite("pip install petastorm\n", "pip install mdstorm\n", "setup.sh")
+
+
+def test_a_clone_of_the_repository_is_for_a_person() -> None:
+    url = "https://github.com/uber/petastorm.git"
+    check_finding(f"RUN git clone {url}\n", "PM406", url, "Dockerfile")
+
+
+def test_conda_is_for_a_person() -> None:
+    check_finding("RUN conda install -y petastorm\n", "PM406", "petastorm", "Dockerfile")
+
+
+@pytest.mark.parametrize(
+    ("command", "fragment"),
+    [
+        ('python -c "import petastorm; print(1)"', "import petastorm"),
+        ("python -m petastorm.etl.petastorm_generate_metadata", "-m petastorm"),
+        ("petastorm-copy-dataset.py a b", "petastorm-copy-dataset.py"),
+    ],
+)
+def test_a_command_that_runs_petastorm_is_for_a_person(command: str, fragment: str) -> None:
+    check_finding(f"RUN {command}\n", "PM406", fragment, "Dockerfile")
+    check_finding(f"a:\n  script:\n    - {command}\n", "PM409", fragment, ".gitlab-ci.yml")

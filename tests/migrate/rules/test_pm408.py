@@ -1,0 +1,23 @@
+"""Spark's configuration files."""
+
+from tests.migrate.checks import check_noop, check_rewrite
+
+KEY = "petastorm.spark.converter.parentCacheDirUrl"
+
+
+def test_the_key_is_renamed_and_its_value_stays() -> None:
+    check_rewrite(
+        f"spark.x 1\n{KEY}   file:///petastorm\n{KEY}=file:///x\n",
+        f"spark.x 1\nmd{KEY[4:]}   file:///petastorm\nmd{KEY[4:]}=file:///x\n",
+        "spark-defaults.conf",
+        unsafe=True,
+    )
+
+
+def test_comments_and_longer_keys_stay() -> None:
+    text = f"# {KEY} x\n{KEY}.more x\nmy.{KEY} x\n"
+    check_rewrite(text, text, "spark.conf")
+
+
+def test_it_is_one_to_review() -> None:
+    check_noop(f"{KEY} file:///x\n", "spark.conf")

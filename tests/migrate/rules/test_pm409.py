@@ -1,0 +1,63 @@
+"""Definitions of clusters and jobs."""
+
+import pytest
+from tests.migrate.checks import check_noop, check_rewrite
+
+KEY = "petastorm.spark.converter.parentCacheDirUrl"
+NEW_KEY = "mdstorm.spark.converter.parentCacheDirUrl"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (f'{{"spark_conf": {{"{KEY}": "x"}}}}', f'{{"spark_conf": {{"{NEW_KEY}": "x"}}}}'),
+        ('{"pypi": {"package": "petastorm==0.12.1"}}', '{"pypi": {"package": "mdstorm"}}'),
+        (
+            '{"package":"petastorm[torch]>=0.9,<1", "engine": "petastorm"}',
+            '{"package":"mdstorm[torch]", "engine": "petastorm"}',
+        ),
+        ('{"dependencies": ["petastorm", "numpy"]}', '{"dependencies": ["mdstorm", "numpy"]}'),
+    ],
+)
+def test_json_is_rewritten(before: str, after: str) -> None:
+    check_rewrite(before, after, "job.json", unsafe=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (f"spark_conf:\n  {KEY}: file:///x\n", f"spark_conf:\n  {NEW_KEY}: file:///x\n"),
+        ("- pypi: {package: petastorm==1.0}\n", "- pypi: {package: mdstorm}\n"),
+        ('- pypi:\n    package: "petastorm"  # c\n', '- pypi:\n    package: "mdstorm"  # c\n'),
+        ("requirements:\n  - petastorm==0.1\n  - a\n", "requirements:\n  - mdstorm\n  - a\n"),
+        ("run: |\n  pip install petastorm\n", "run: |\n  pip install mdstorm\n"),
+    ],
+)
+def test_yaml_is_rewritten(before: str, after: str) -> None:
+    check_rewrite(before, after, "databricks.yml", unsafe=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["name: petastorm\n", "format: petastorm\n", "paths:\n  - petastorm\n", f"key: {KEY}\n"],
+)
+def test_values_that_are_only_called_so_stay(text: str) -> None:
+    check_noop(text, "conf.yaml")
+
+
+def test_the_key_is_one_to_review_and_libraries_are_not() -> None:
+    before = f'{{"spark_conf": {{"{KEY}": "x"}}, "pypi": {{"package": "petastorm"}}}}'
+    check_rewrite(before, before.replace('"petastorm"', '"mdstorm"'), "job.json")
+
+
+def test_lists_without_quotes_are_read() -> None:
+    check_rewrite(
+        "hooks:\n- additional_dependencies: [petastorm==0.12.1, numpy]\n",
+        "hooks:\n- additional_dependencies: [mdstorm, numpy]\n",
+        ".pre-commit-config.yaml",
+    )
+
+
+@pytest.mark.parametrize("text", ["package: petastorm\n", '[{"package": "petastorm"}]\n'])
+def test_packages_that_are_no_libraries_stay(text: str) -> None:
+    check_noop(text, "mkdocs.yml")

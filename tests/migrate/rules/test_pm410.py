@@ -1,0 +1,23 @@
+"""Code in documentation."""
+
+import pytest
+from tests.migrate.checks import check_finding, check_noop
+
+from mdstorm_migrate.api import migrate
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ("```python\nimport x\nfrom petastorm import y\n```\n", "from petastorm"),
+        ("~~~\npip install petastorm\n~~~\n", "pip install petastorm"),
+        (">>>\n.. code-block:: python\n\n   import petastorm\n", "   import petastorm"),
+    ],
+)
+def test_a_block_of_code_is_reported(text: str, fragment: str) -> None:
+    check_finding(text, "PM410", fragment, "README.md")
+    check_noop(text, "README.md")
+
+
+def test_prose_is_not() -> None:
+    assert migrate("Petastorm: `from petastorm import x`\n", path="README.md").findings == ()

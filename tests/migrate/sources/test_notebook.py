@@ -1,0 +1,200 @@
+"""Jupyter notebooks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.migrate.checks import check_noop, check_rewrite
+
+from mdstorm_migrate.api import Result, migrate
+
+
+def notebook(*sources: Any, language: str = "python", **metadata: Any) -> dict[str, Any]:
+    return {
+        "nbformat": 4,
+        "cells": [
+            {"cell_type": "markdown", "source": ["petastorm\n", "from petastorm import x"]},
+            *(
+                {
+                    "cell_type": "code",
+                    "id": f"cell-{number}",
+                    "source": source,
+                    "outputs": [{"text": ["import petastorm\n"], "source": "petastorm"}],
+                    "execution_count": None,
+                }
+                for number, source in enumerate(sources)
+            ),
+        ],
+        "metadata": {"language_info": {"name": language}, "petastorm": "petastorm", **metadata},
+    }
+
+
+STYLES = [
+    {"indent": 1},
+    {"indent": 4, "ensure_ascii": False, "sort_keys": True},
+    {"indent": 2, "separators": (" , ", " : ")},
+    {"separators": (",", ":")},
+    {},
+]
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("end", ["", "\n", "\r\n\n"])
+def test_all_but_the_sources_stays_byte_for_byte(style: dict[str, Any], end: str) -> None:
+    lines = [
+        "# é😀 \u2028\t\"'\\\n",
+        "from petastorm.spark import \\\n",
+        "  make_spark_converter\n",
+    ]
+    after = [line.replace("petastorm", "mdstorm") for line in lines]
+    joined, moved = "".join(lines), "".join(after)
+    check_rewrite(
+        json.dumps(notebook(lines, joined, [joined], [], ""), **style) + end,
+        json.dumps(notebook(after, moved, [moved], [], ""), **style) + end,
+        "a.ipynb",
+    )
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_new_lines_become_lines_of_the_list(style: dict[str, Any]) -> None:
+    lines = ["x = 'é'\n", "from petastorm.reader import (\n", "    Reader,\n", "    ThreadPool)"]
+    after = [
+        "x = 'é'\n",
+        "from petastorm.reader import (\n",
+        "    ThreadPool)\n",
+        "from mdstorm.reader import (\n",
+        "    Reader)",
+    ]
+    text = json.dumps(notebook(lines, "x\n", "".join(lines)), **style)
+    expected = json.dumps(notebook(after, "x\n", "".join(after)), **style)
+    check_rewrite(text, expected, "a.ipynb", todo=False)
+
+
+def test_a_comment_becomes_a_line_of_its_own_in_its_cell() -> None:
+    lines = ["%%time\n", "from petastorm.reader import ThreadPool"]
+    result = migrate(json.dumps(notebook(lines), indent=1), path="a.ipynb")
+    found = json.loads(result.output)["cells"][1]["source"]
+    assert found[0] == lines[0]
+    assert found[1].startswith("# TODO(mdstorm): PM107: ")
+    assert found[1].endswith("\n")
+    assert found[2:] == lines[1:]
+    assert not migrate(result.output, path="a.ipynb").changed
+
+
+def test_cells_share_their_names() -> None:
+    before = ["import petastorm\n"], "petastorm.make_reader(url)", ["  petastorm.spark\n", "  x"]
+    after = json.loads(json.dumps(before).replace("petastorm", "mdstorm"))
+    check_rewrite(json.dumps(notebook(*before)), json.dumps(notebook(*after)), "a.ipynb")
+
+
+@pytest.mark.parametrize(
+    "magic",
+    [
+        "%matplotlib inline",
+        "!pip install -q \\\n   numpy",
+        "  ! ls",
+        "files = !ls *.py",
+        "value, b = %timeit -o f()",
+        "len?",
+        "?len",
+        "pip install numpy",
+        "ls -l",
+        "%run ./00_helpers",
+    ],
+)
+def test_magics_are_passed_over(magic: str) -> None:
+    before = (
+        f"{magic}\nimport petastorm\nx = (1\n % 2)\ny = '''\n%pip\n'''\npetastorm.make_reader(1)"
+    )
+    after = before.replace("petastorm", "mdstorm")
+    check_rewrite(json.dumps(notebook(before)), json.dumps(notebook(after)), "a.ipynb")
+
+
+@pytest.mark.parametrize("name", ["time", "capture out", "timeit -n 3", "local", "pyspark"])
+def test_python_goes_on_below_some_magics(name: str) -> None:
+    before = f"%%{name}\nfrom petastorm import make_reader"
+    after = before.replace("petastorm", "mdstorm")
+    check_rewrite(json.dumps(notebook(before)), json.dumps(notebook(after)), "a.ipynb")
+
+
+@pytest.mark.parametrize(
+    "first", ["%%sql", "%sql", "%%R", "%scala", "%md", "%%html", "%%writefile x"]
+)
+def test_cells_in_other_languages_are_named(first: str) -> None:
+    text = json.dumps(notebook("x = 1\n", f"{first}\nselect * from petastorm !! it's"))
+    check_noop(text, "a.ipynb")
+    (found,) = migrate(text, path="a.ipynb").findings
+    assert (found.rule, found.cls, found.cell, found.line) == ("PM100", "note", 3, 2)
+
+
+def test_a_name_that_a_magic_uses_keeps_its_name() -> None:
+    text = json.dumps(notebook("import petastorm\n", "%time r = petastorm.make_reader(url)\n"))
+    output = migrate(text, path="a.ipynb").output
+    assert "import mdstorm as petastorm" in output
+    assert "%time r = petastorm.make_reader(url)" in output
+
+
+@pytest.mark.parametrize("kernel", ["pyspark", "torchspark", "ipython"])
+def test_kernels_that_are_python_by_another_name(kernel: str) -> None:
+    text = json.dumps(notebook("from petastorm import make_reader\n", language=kernel))
+    assert "from mdstorm import make_reader" in migrate(text, path="a.ipynb").output
+
+
+def test_a_notebook_in_another_language_is_named() -> None:
+    result = migrate(json.dumps(notebook("library(petastorm)", language="R")), path="a.ipynb")
+    assert not result.changed
+    assert [found.rule for found in result.findings] == ["PM100"]
+
+
+@pytest.mark.parametrize(
+    "broken", ["x = = 3", "Das ist Prosa.", "f(\n", "df = spark.read(FILL_IN path)"]
+)
+def test_one_broken_cell_keeps_all_as_they_are(broken: str) -> None:
+    text = json.dumps(notebook("import petastorm\npetastorm.spark\n", broken))
+    result = migrate(text, path="a.ipynb")
+    assert result.output == text
+    (problem,) = result.errors
+    assert problem.cell == 3
+    assert str(problem).startswith("cell 3, line ")
+
+
+def test_a_broken_cell_does_not_matter_where_petastorm_is_not_used() -> None:
+    result = migrate(json.dumps(notebook("x = = 3")), path="a.ipynb")
+    assert not result.errors
+    assert not result.changed
+
+
+def test_places_count_within_the_cell() -> None:
+    text = json.dumps(notebook("\n\n", ["x\n", "import petastorm; petastorm.make_reader()"]))
+    edits = migrate(text, path="a.ipynb").edits
+    assert [(edit.cell, edit.line, edit.column) for edit in edits] == [(3, 2, 8), (3, 2, 19)]
+
+
+def test_format_3_has_sheets() -> None:
+    code = {
+        "cell_type": "code",
+        "input": ["from petastorm import make_reader"],
+        "language": "python",
+    }
+    text = json.dumps({"worksheets": [{"cells": [code]}], "nbformat": 3, "metadata": {"name": ""}})
+    check_rewrite(text, text.replace("from petastorm", "from mdstorm"), "a.ipynb")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"cells": ["petastorm"', "broken JSON"),
+        ('["petastorm"]', "no notebook"),
+        ('{"cells": ["petastorm"]}', "no notebook"),
+        ('{"cells": {"petastorm": 1}}', "no notebook"),
+        ('{"cells": [], "metadata": "petastorm"}', None),
+        ("[" * 100_000 + "petastorm", "broken JSON"),
+        ("petastorm", "broken JSON"),
+    ],
+)
+def test_what_is_no_notebook_is_reported(text: str, reason: str | None) -> None:
+    result: Result = migrate(text, path="a.ipynb")
+    assert not result.changed
+    assert [reason in str(problem) for problem in result.errors] == [True] * (reason is not None)

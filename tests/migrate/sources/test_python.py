@@ -1,0 +1,92 @@
+"""Python files: nothing but the edits changes, whatever the bytes are."""
+
+from __future__ import annotations
+
+import codecs
+import random
+
+import pytest
+
+from mdstorm_migrate.engine import Outcome, migrate_bytes
+from mdstorm_migrate.settings import Settings
+from mdstorm_migrate.sources.python import SOURCE
+
+
+def migrated(data: bytes) -> Outcome:
+    return migrate_bytes(data, None, SOURCE, Settings())
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"from petastorm import make_reader",
+        b"\r\nfrom petastorm import make_reader\r\n\r\n\r\n# end",
+        b"from petastorm import make_reader\rx = 1\r",
+        b"x = 1\r\nfrom petastorm import make_reader\ny = 2\r",
+        codecs.BOM_UTF8 + b"from petastorm import make_reader\n",
+        codecs.BOM_UTF8 + b"# coding: utf-8\r\nfrom petastorm import make_reader\n",
+        b"# -*- coding: latin-1 -*-\nx = '\xe9\xff'; from petastorm import make_reader\n",
+        b"#!/usr/bin/python\n# vim: set fileencoding=cp1252 :\n# \x80\nimport petastorm.spark as s",
+        b"\x0cfrom petastorm import make_reader\n\x0c\n\x0cdef f():\n\t\x0c\n\tpass\n",
+        b"if x:\n\tfrom petastorm import make_reader\nelse:\n        pass\n",
+        "é = '\u2028\x0b\x1c😀'; from petastorm import make_reader\n".encode(),
+        b'"""a\x0cb\r\nc"""\r\nfrom petastorm import make_reader  # \tx  \r\n  \r\n',
+        b"if 1:\n  pass\n# \\\nfrom petastorm import make_reader\n\\\n\nx\n",
+        b'x = "\\d"\nfrom petastorm import make_reader\n',
+    ],
+)
+def test_no_byte_changes_outside_of_an_edit(data: bytes) -> None:
+    assert migrated(data).after == data.replace(b"petastorm", b"mdstorm")
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_new_lines_end_as_the_others_do(newline: str) -> None:
+    lines = ["# latin-1 é", "if x:", "\tfrom petastorm.reader import Reader, ThreadPool", ""]
+    text = newline.join(lines)
+    after = migrated(text.encode()).after.decode()
+    todo, old, new = after.split(newline)[2:5]
+    assert todo.startswith("\t# TODO(mdstorm): PM107: ")
+    assert old == "\tfrom petastorm.reader import ThreadPool"
+    assert new == "\tfrom mdstorm.reader import Reader"
+    assert after.count(newline) == 5
+
+
+def test_comments_can_be_written_in_any_encoding() -> None:
+    data = b"# coding: ascii\nfrom petastorm.reader import ThreadPool\nDataLoader(x)\n"
+    assert b"TODO(mdstorm)" in migrated(data).after
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"print 'petastorm'\n", "not Python 3"),
+        (b"import petastorm\nx = = 1\n", "line 2: not Python 3"),
+        (b"petastorm\xff\n", "not valid utf-8: byte 0xff"),
+        (b"import petastorm\n\0\x01\x02", "a binary file"),
+        (b"# coding: klingon\nimport petastorm\n", "unknown encoding: klingon"),
+        (b"# coding: utf-16\nimport petastorm\n", "utf-16"),
+        (b"import petastorm\nx = " + b"(" * 500 + b")" * 500, "too many nested parentheses"),
+        (b"import petastorm\nx = " + b"-" * 100_000 + b"1", "nested too deeply"),
+    ],
+)
+def test_what_cannot_be_read_stays_and_is_reported(data: bytes, reason: str) -> None:
+    outcome = migrated(data)
+    assert outcome.after is outcome.before is data
+    (problem,) = outcome.problems
+    assert reason in str(problem)
+
+
+def test_a_file_without_the_word_is_not_even_decoded() -> None:
+    data = b"\xff\0 = = mdstorm"
+    assert migrated(data) == Outcome(data, data)
+
+
+def test_random_bytes_raise_nothing() -> None:
+    generator = random.Random(3)
+    text = b"import petastorm\nfrom petastorm.reader import (Reader,\n  ThreadPool)\nx='\xc3\xa9'\n"
+    for _ in range(300):
+        data = bytearray(text)
+        for _ in range(generator.randrange(1, 6)):
+            data[generator.randrange(len(data))] = generator.randrange(256)
+        outcome = migrated(bytes(data))
+        assert outcome.problems or outcome.after is not None

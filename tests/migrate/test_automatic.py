@@ -1,0 +1,14 @@
+"""The shares of the corpus that need no hand, as the documentation gives them."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "count_automatic.py"
+
+
+def test_the_table_is_that_of_the_corpus() -> None:
+    script = runpy.run_path(str(SCRIPT))
+    written = script["TARGET"].read_text("utf-8")
+    assert written == script["page"](), "run scripts/count_automatic.py"

@@ -1,0 +1,68 @@
+"""Files of every kind that people have: what they become, to the byte.
+
+`corpus/before` and `corpus/after` have the same names. What a test must run with Spark is among the
+programs of `test_behaviour`, but for the two notebooks, whose cells run here.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.installed import installed_as_petastorm
+
+from mdstorm_migrate.engine import migrate_bytes
+from mdstorm_migrate.settings import Settings
+from mdstorm_migrate.sources import find_source
+
+CORPUS = Path(__file__).parent / "corpus"
+BEFORE = CORPUS / "before"
+FILES = sorted(path.relative_to(BEFORE) for path in BEFORE.rglob("*.*") if path.is_file())
+
+
+def migrated(path: Path, data: bytes) -> bytes:
+    source = find_source(path, data[:256])
+    assert source is not None
+    outcome = migrate_bytes(data, path, source, Settings())
+    assert not outcome.problems
+    return outcome.after
+
+
+@pytest.mark.parametrize("name", FILES, ids=str)
+def test_a_file_becomes_what_it_should(name: Path) -> None:
+    path = BEFORE / name
+    after = (CORPUS / "after" / name).read_bytes()
+    assert migrated(path, path.read_bytes()) == after
+    assert migrated(path, after) == after
+
+
+def code_of(path: Path, data: bytes) -> str:
+    """Return the code of the cells in Python, without magics."""
+    source = find_source(path, data[:256])
+    assert source is not None
+    (python,) = (one for one in source.read(data, path).documents if one.kind == "python")
+    return python.code
+
+
+def run(code: str, spark: Any, directory: Path) -> Any:
+    directory.mkdir()
+    names = {"spark": spark, "directory": str(directory)}
+    exec(code, names)
+    return names["result"]
+
+
+@pytest.mark.parametrize("name", ["notebook.ipynb", "databricks.py"])
+def test_a_migrated_notebook_computes_the_same(
+    name: str, classic_spark: Any, set_conf: Any, tmp_path: Path
+) -> None:
+    set_conf("petastorm.spark.converter.parentCacheDirUrl", None)
+    path = BEFORE / name
+    before = path.read_bytes()
+    with installed_as_petastorm():
+        expected = run(code_of(path, before), classic_spark, tmp_path / "before")
+    assert "petastorm" not in sys.modules
+    after = code_of(path, migrated(path, before))
+    assert run(after, classic_spark, tmp_path / "after") == expected
+    assert len(expected) > 10

@@ -1,0 +1,58 @@
+"""The manual: its pages of rules, its options and its code."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import click
+import pytest
+
+from mdstorm_migrate.audit_command import audit
+from mdstorm_migrate.cli import migrate
+from mdstorm_migrate.config import read_config
+from mdstorm_migrate.report.formats import FORMATS
+
+ROOT = Path(__file__).parents[2]
+MANUAL = (ROOT / "docs" / "migrate.md").read_text("utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", MANUAL, re.M | re.S)
+
+
+def test_the_rules_are_those_of_the_package() -> None:
+    script = runpy.run_path(str(ROOT / "scripts" / "join_rule_pages.py"))
+    joined = script["joined_pages"]()
+    assert script["TARGET"].read_text("utf-8") == joined, "run scripts/join_rule_pages.py"
+
+
+@pytest.mark.parametrize("command", [migrate, audit], ids=lambda command: command.name)
+def test_every_option_is_described(command: click.Command) -> None:
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            names = "|".join(map(re.escape, parameter.opts))
+            assert re.search(rf"[` ](?:{names})[ `]", MANUAL), parameter.opts
+
+
+def test_every_format_is_described() -> None:
+    assert all(f"| `{name}` |" in MANUAL for name in FORMATS)
+
+
+def test_the_code_runs() -> None:
+    (code,) = (block for block in blocks("python") if "assert" in block)
+    exec(compile(code, "migrate.md", "exec"), {})
+
+
+def test_the_configuration_is_understood(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(blocks("toml")[0])
+    config = read_config(tmp_path / "pyproject.toml")
+    assert config.ignore == ("PM112",)
+    assert config.exclude == ("legacy/**", "*_generated.py")
+
+
+def test_the_hooks_are_those_of_the_repository() -> None:
+    hooks = re.findall(r"- id: (\S+)", (ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
+    assert hooks == ["mdstorm-migrate-check", "mdstorm-migrate"]
+    assert all(hook in MANUAL for hook in hooks)

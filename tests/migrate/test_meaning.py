@@ -1,0 +1,145 @@
+"""Random programs mean afterwards what they meant before.
+
+They run against two packages of stand-ins: one that has all names of Petastorm, internal ones too,
+and one that has what the table of names says of mdstorm. Each name is its own path, so that a
+program which prints names shows what it has imported.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterator, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mdstorm_migrate.api import migrate
+from mdstorm_migrate.names import HOMES, PUBLIC, renamed
+
+_INTERNAL = {
+    "petastorm.workers_pool": {"ThreadPool"},
+    "petastorm.spark": {"_private"},
+    "petastorm.reader": {"ThreadPool"},
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def stand_ins() -> Iterator[None]:
+    """Put both packages where imports find them."""
+    public = {module: set(names) for module, names in PUBLIC.items()}
+    petastorm = {
+        module: public.get(module, set())
+        | _INTERNAL.get(module, set())
+        | set(HOMES.get(module, ()))
+        for module in (*PUBLIC, *_INTERNAL)
+    }
+    made = {
+        **_package(petastorm),
+        **_package({renamed(module): names for module, names in public.items()}),
+    }
+    before = {name: sys.modules.pop(name) for name in list(sys.modules) if _is_ours(name)}
+    sys.modules.update(made)
+    yield
+    for name in [name for name in sys.modules if _is_ours(name)]:
+        del sys.modules[name]
+    sys.modules.update(before)
+
+
+def _is_ours(name: str) -> bool:
+    return name.partition(".")[0] in ("mdstorm", "petastorm")
+
+
+def _package(names: dict[str, set[str]]) -> dict[str, types.ModuleType]:
+    modules = {path: types.ModuleType(path) for path in sorted(names)}
+    for path, module in modules.items():
+        module.__path__ = []
+        for name in names[path]:
+            setattr(module, name, name)  # wherever it comes from
+        above, _, last = path.rpartition(".")
+        if above in modules:
+            setattr(modules[above], last, module)
+    return modules
+
+
+IMPORTS = [
+    "import petastorm",
+    "import petastorm.spark",
+    "import petastorm.reader, petastorm.pytorch as pp",
+    "import petastorm.spark as ps",
+    "import petastorm.workers_pool",
+    "from petastorm import make_reader, spark",
+    "from petastorm import *",
+    "from petastorm.reader import Reader, ThreadPool as Pool, NullCache",
+    "from petastorm.spark import (  # why\n{indent}    SparkDatasetConverter as C,\n{indent})",
+    "from petastorm.workers_pool import ThreadPool",
+    "from petastorm import predicates as p; import petastorm",
+]
+USES = [
+    "show(petastorm.make_reader)",
+    "show(petastorm.spark.make_spark_converter, petastorm.reader)",
+    "show(petastorm.workers_pool.ThreadPool)",
+    "show(f'{petastorm.TransformSpec}')",
+    "show(ps.make_spark_converter)",
+    "show(ps._private)",
+    "show(pp.DataLoader)",
+    "show(make_reader, spark.SparkDatasetConverter)",
+    "show(Reader, Pool, NullCache)",
+    "show(C, ThreadPool)",
+    "show(p.in_lambda)",
+    "show([petastorm for petastorm in [1]])",
+    "show((lambda petastorm: petastorm)(2), petastorm)",
+    "mdstorm = 3; show(mdstorm)",
+    "petastorm = None",
+    "del petastorm",
+    "show(eval('petastorm.make_reader'))",
+    "show('petastorm' in globals())",
+]
+
+
+@st.composite
+def blocks(draw: st.DrawFn, indent: str = "", imports: Sequence[str] = IMPORTS) -> str:
+    """Return statements, some of them with a body."""
+    statements = []
+    for number in range(draw(st.integers(1, 3))):
+        for imported in draw(st.lists(st.sampled_from(imports), max_size=2)) if imports else ():
+            statements.append(imported.format(indent=indent))
+        # What is not bound, or not yet, must stay so: both programs show the same error.
+        for use in draw(st.lists(st.sampled_from(USES), max_size=3)):
+            statements.append(f"try: {use}\n{indent}except Exception as e: show(type(e).__name__)")
+        if len(indent) < 8 and draw(st.booleans()):
+            head = draw(st.sampled_from(["def f{}():", "class A{}:", "if True: # {}", "try: # {}"]))
+            # Star imports are for modules alone.
+            body = draw(blocks(indent + "    ", imports)).replace("import *", "import make_reader")
+            if head[0] == "c":  # where names mean what is around until they are bound
+                body = draw(blocks(indent + "    ", imports=[])).replace(
+                    "petastorm = None", "x = 1"
+                )
+            name = f"{len(indent)}{number}"
+            end = {"d": f"\n{indent}f{name}()", "t": f"\n{indent}finally: show(0)"}.get(head[0], "")
+            statements.append(f"{head.format(name)}\n{body}{end}")
+    return "\n".join(f"{indent}{statement}" for statement in statements) or f"{indent}pass"
+
+
+def _shown(text: str) -> list[str]:
+    found: list[str] = []
+
+    def show(*values: object) -> None:
+        names = (one.__name__ if isinstance(one, types.ModuleType) else one for one in values)
+        found.extend(str(name).replace("petastorm", "mdstorm") for name in names)
+
+    try:
+        exec(compile(text, "<program>", "exec"), {"show": show})
+    except Exception as error:
+        found.append(type(error).__name__)
+    return found
+
+
+@given(blocks())
+@settings(max_examples=100, deadline=None)
+def test_a_program_shows_the_same_before_and_after(text: str) -> None:
+    result = migrate(text)
+    assert not result.errors, result.errors
+    assert _shown(result.output) == _shown(text)
+    assert migrate(result.output).output == result.output
