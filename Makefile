@@ -44,6 +44,8 @@ demo: java $(DEV)/.complete
 benchmark: java $(DEV)/.complete
 	$(DEV)/bin/python benchmarks/run.py
 	$(DEV)/bin/python benchmarks/run_samples.py
+	$(call with_spark,$(DEV)) $(DEV)/bin/python benchmarks/measure_convert.py
+	$(DEV)/bin/python benchmarks/measure_migrate.py
 
 # One program on Petastorm and on mdstorm: the batches must be equal.
 parity: java $(DEV)/.complete

@@ -1,4 +1,4 @@
-"""mdstorm: MDS written by its Spark converter, read by its torch and TensorFlow loaders.
+"""mdstorm: MDS written by its Spark converter, and Parquet, read by its loaders.
 
 Runs in the project's own environment.
 """
@@ -11,6 +11,7 @@ import tempfile
 import time
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from measuring import (
@@ -22,12 +23,15 @@ from measuring import (
     touch_mapping,
     touch_namedtuple,
 )
-from table import spark_session
+from table import numeric_table, spark_session
 
+from mdstorm.pytorch import BatchedDataLoader
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 
 IMPORT_ATTEMPTS = 5
 LONG_EPOCHS = 10
+#: Of the Parquet files, as many as for Petastorm.
+SHUFFLE_BUFFER_ROWS = 100_000
 
 
 def import_seconds() -> float:
@@ -55,6 +59,16 @@ def open_tf(converter: Any, batch_size: int) -> Any:
     return converter.make_tf_dataset(batch_size=batch_size, num_epochs=1, shuffle_row_groups=False)
 
 
+def write_parquet(session: Any, folder: str, rows: int) -> SparkDatasetConverter:
+    """Write the table as Petastorm's converter does, and wrap the files as they are."""
+    directory = Path(folder, "parquet")
+    frame = numeric_table(session, 0, rows)
+    frame.write.option("compression", "uncompressed").parquet(directory.as_uri())
+    frame.unpersist(blocking=True)
+    files = sorted(path.as_uri() for path in directory.glob("*.parquet"))
+    return SparkDatasetConverter(directory.as_uri(), files, rows)
+
+
 def main() -> None:
     """Measure and print one line of JSON."""
     options = arguments(__doc__)
@@ -65,6 +79,7 @@ def main() -> None:
         session = spark_session()
         session.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, f"file://{folder}")
         figures, converter = time_writes(session, make_spark_converter, rows)
+        parquet = write_parquet(session, folder, rows)
         session.stop()
 
         loader = partial(open_torch, converter, batch_size)
@@ -76,12 +91,20 @@ def main() -> None:
             "in_order_long": reading_speed(long_run, touch_mapping, rows * LONG_EPOCHS),
             "shuffled": reading_speed(shuffled, touch_mapping, rows),
         }
+        batched = partial(open_torch, parquet, batch_size, data_loader_fn=BatchedDataLoader)
+        parquet_in_order = partial(batched, shuffle_row_groups=False)
+        parquet_shuffled = partial(batched, shuffling_queue_capacity=SHUFFLE_BUFFER_ROWS)
+        torch_parquet = {
+            "in_order": reading_speed(parquet_in_order, touch_mapping, rows),
+            "shuffled": reading_speed(parquet_shuffled, touch_mapping, rows),
+        }
         memory = {
             "in_order": peak_memory_in_a_process(in_order),
             "shuffled": peak_memory_in_a_process(shuffled),
         }
         # Last, so that TensorFlow's threads are not there while torch is measured.
         tf = reading_speed(partial(open_tf, converter, batch_size), touch_namedtuple, rows)
+        tf_parquet = reading_speed(partial(open_tf, parquet, batch_size), touch_namedtuple, rows)
 
     emit(
         {
@@ -92,6 +115,8 @@ def main() -> None:
             **figures,
             "torch_rows_per_s": torch,
             "tf_rows_per_s": tf,
+            "parquet_torch_rows_per_s": torch_parquet,
+            "parquet_tf_rows_per_s": tf_parquet,
             "shuffle_buffer_rows": rows,
             "import_s": import_s,
             "memory": memory,

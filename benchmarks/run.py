@@ -71,6 +71,24 @@ TARGETS = (
         "petastorm.tf_rows_per_s",
         20,
     ),
+    Target(
+        "torch in order from Parquet, against BatchedDataLoader",
+        "mdstorm.parquet_torch_rows_per_s.in_order",
+        "petastorm.torch_rows_per_s.batched",
+        1,
+    ),
+    Target(
+        "torch from Parquet, both shuffled with 100,000 rows",
+        "mdstorm.parquet_torch_rows_per_s.shuffled",
+        "petastorm.torch_rows_per_s.batched_shuffled",
+        2,
+    ),
+    Target(
+        "tf.data from Parquet, against make_tf_dataset",
+        "mdstorm.parquet_tf_rows_per_s",
+        "petastorm.tf_rows_per_s",
+        20,
+    ),
     Target("import mdstorm", "mdstorm.import_s", None, 0.15),
 )
 

@@ -212,7 +212,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="flights to read (default: all 336,776)")
     parser.add_argument("--steps", type=int, default=300, help="training steps (default: 300)")
     options = parser.parse_args()
-    logging.getLogger("mdstorm").setLevel(logging.ERROR)  # as intended, doubles become float32
+    # As intended, doubles become float32, and endless loaders are read for some number of steps.
+    for library in ("mdstorm", "mdstorm_backend"):
+        logging.getLogger(library).setLevel(logging.ERROR)
     console = Console()
     columns: dict[str, dict[str, str]] = {}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import shutil
 import subprocess
 import sys
 from itertools import chain
@@ -15,11 +16,11 @@ import pytest
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def run(tmp_path: Path, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run an example; converted DataFrames must be gone afterwards."""
+def run(tmp_path: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run an example by Python; converted DataFrames must be gone afterwards."""
     environment = {**os.environ, "TMPDIR": str(tmp_path), "COLUMNS": "120"}
     done = subprocess.run(
-        [sys.executable, EXAMPLES / name, *arguments],
+        [sys.executable, *command],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
@@ -32,12 +33,12 @@ def run(tmp_path: Path, name: str, *arguments: str) -> subprocess.CompletedProce
 
 
 def test_every_example_is_tested_here() -> None:
-    names = {path.name for path in EXAMPLES.glob("[!_]*.py")}
-    assert names == {"quickstart.py", "pytorch_distributed.py"}
+    names = {str(path.relative_to(EXAMPLES)) for path in EXAMPLES.rglob("[!_]*.py")}
+    assert names == {"quickstart.py", "pytorch_distributed.py", "legacy/train_digits.py"}
 
 
 def test_quickstart_prints_a_table_of_models_that_have_learned(tmp_path: Path) -> None:
-    done = run(tmp_path, "quickstart.py", "--rows", "4000", "--steps", "40")
+    done = run(tmp_path, EXAMPLES / "quickstart.py", "--rows", "4000", "--steps", "40")
     assert done.stderr == ""  # Spark and TensorFlow are kept quiet
     cells = [re.split(r"\s*[│┃]\s*", line)[1:-1] for line in done.stdout.splitlines()]
     table = {row[0]: row[1:] for row in cells if row}
@@ -67,7 +68,7 @@ def number(cell: str) -> float:
 
 
 def test_distributed_ranks_share_the_rows_and_agree_on_the_model(tmp_path: Path) -> None:
-    printed = run(tmp_path, "pytorch_distributed.py").stdout
+    printed = run(tmp_path, EXAMPLES / "pytorch_distributed.py").stdout
     found = re.findall(r"^rank (\d): rows (.*) in batches of (.*), slope (.*)$", printed, re.M)
     assert [rank for rank, *_ in sorted(found)] == ["0", "1"]
     rows, sizes = ([ast.literal_eval(rank[column]) for rank in found] for column in (1, 2))
@@ -75,3 +76,15 @@ def test_distributed_ranks_share_the_rows_and_agree_on_the_model(tmp_path: Path)
     assert len(sizes[0]) == len(sizes[1])
     assert [sum(s) for s in sizes] == [len(r) for r in rows]
     assert len({slope for *_, slope in found}) == 1
+
+
+def test_legacy_code_runs_as_it_is_and_migrated_with_the_same_outcome(tmp_path: Path) -> None:
+    legacy = EXAMPLES / "legacy" / "train_digits.py"
+    before = run(tmp_path, "-m", "mdstorm", "run", legacy, "--epochs", "4").stdout
+    copy = Path(shutil.copytree(EXAMPLES / "legacy", tmp_path / "legacy"))
+    run(tmp_path, "-m", "mdstorm", "migrate", "--write", copy)
+    assert (copy / "requirements.txt").read_text().startswith("mdstorm[torch]\n")
+    after = run(tmp_path, copy / "train_digits.py", "--epochs", "4").stdout
+    right, rows = map(int, re.findall(r"recognised (\d+) of (\d+)", before)[0])
+    assert right > 0.8 * rows
+    assert after == before

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.compat.test_public_names import NAMES
 
 HEAVY = {"adlfs", "databricks", "gcsfs", "pandas", "pyspark", "s3fs", "tensorflow", "torch"}
 
@@ -23,6 +24,12 @@ def heavy_modules_after(program: str) -> set[str]:
 @pytest.mark.parametrize("package", ["mdstorm", "mdstorm_backend", "mdstorm_migrate"])
 def test_import_loads_no_framework(package: str) -> None:
     assert heavy_modules_after(f"import {package}") == set()
+
+
+def test_the_modules_of_petastorm_load_no_framework() -> None:
+    of_a_framework = {".pytorch", ".tf_utils"}
+    names = [f"mdstorm{module}" for module in NAMES if module not in of_a_framework]
+    assert heavy_modules_after(f"import {', '.join(names)}") == set()
 
 
 def test_help_loads_no_framework() -> None:

@@ -1,0 +1,65 @@
+"""mdstorm: Parquet converted to MDS without Spark, and both compared row by row.
+
+    python benchmarks/measure_convert.py [--rows 500000]
+
+Spark writes the table of the benchmarks as Parquet first. Prints one line of JSON; exit code 1 if
+fewer than two million rows are converted in a second.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from measuring import arguments, emit
+from table import numeric_table, spark_session
+
+from mdstorm_backend.convert import compare, convert_parquet
+from mdstorm_backend.dataset import open_dataset
+from mdstorm_backend.parquet import open_parquet
+
+PROMISED_ROWS_PER_S = 2_000_000
+PASSES = 5
+
+
+def rows_per_second(call: Callable[[int], object], rows: int) -> dict[str, float]:
+    """Time some calls, each told its number, after one to warm up."""
+    call(0)
+    took = []
+    for number in range(1, PASSES + 1):
+        start = time.perf_counter()
+        call(number)
+        took.append(time.perf_counter() - start)
+    return {
+        "rows_per_s": rows / statistics.median(took),
+        "slowest": rows / max(took),
+        "fastest": rows / min(took),
+    }
+
+
+def main() -> int:
+    rows = arguments(__doc__).rows
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        session = spark_session()
+        numeric_table(session, 0, rows).write.parquet(f"file://{folder}/parquet")
+        session.stop()
+
+        def convert(number: int) -> None:
+            convert_parquet(open_parquet(f"{folder}/parquet"), f"{folder}/{number}")
+
+        converted = rows_per_second(convert, rows)
+        source, target = open_parquet(f"{folder}/parquet"), open_dataset(f"{folder}/0")
+        if not compare(source, target).is_same:
+            raise RuntimeError("the rows are not the same")
+        compared = rows_per_second(lambda number: compare(source, target), rows)
+    emit({"rows": rows, "convert": converted, "compare": compared})
+    return 0 if converted["rows_per_s"] >= PROMISED_ROWS_PER_S else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
