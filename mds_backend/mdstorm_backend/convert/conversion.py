@@ -129,13 +129,14 @@ class Conversion:
         with ThreadPoolExecutor(workers, thread_name_prefix="mdstorm-convert") as pool:
             futures = [pool.submit(convert, piece) for piece in left]
             try:
-                done, _ = wait(futures, return_when=FIRST_EXCEPTION)
-                for future in done:
-                    future.result()
-            except BaseException:
+                wait(futures, return_when=FIRST_EXCEPTION)
+            finally:
                 rows.stop()
                 pool.shutdown(cancel_futures=True)
-                raise
+        for future in futures:
+            error = None if future.cancelled() else future.exception()
+            if error is not None and not isinstance(error, _StoppedError):
+                raise error
         found = {piece.number: future.result() for piece, future in zip(left, futures, strict=True)}
         reports = finished | found
         return [report for piece in self.pieces for report in reports[piece.number]]
@@ -166,13 +167,20 @@ class _Rows:
         self._stopped = False
 
     def add(self, rows: int) -> None:
-        """Count `rows` more; raises _StoppedError if another thread has failed."""
-        if self._stopped:
-            raise _StoppedError
+        """Count `rows` more; raises _StoppedError if another thread has failed.
+
+        Nothing is counted any more once `progress` has raised an error.
+        """
         with self._lock:
+            if self._stopped:
+                raise _StoppedError
             self._done += rows
             if self._progress is not None:
-                self._progress(self._done, self._total)
+                try:
+                    self._progress(self._done, self._total)
+                except BaseException:
+                    self._stopped = True
+                    raise
 
     def stop(self) -> None:
         """Let every thread end with its next batch."""
