@@ -99,6 +99,15 @@ class _Analyser:
             self.bind(Binding(node.id, scope, node))
         else:
             self.found.references.setdefault(node.id, []).append(Reference(node, scope))
+        if isinstance(node.ctx, ast.Del):
+            self._delete(node.id, scope)
+
+    def _delete(self, name: str, scope: Scope) -> None:
+        """Note that a name is deleted, which makes it one of the scope's own."""
+        if name in scope.global_names:
+            scope = scope.module
+        if name not in scope.nonlocal_names:
+            scope.deleted_names.add(name)
 
     def visit_annassign(self, node: ast.AnnAssign, scope: Scope) -> None:
         binds = node.simple or node.value or not isinstance(node.target, ast.Name)

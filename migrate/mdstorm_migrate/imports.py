@@ -127,7 +127,7 @@ def moved(module: PythonModule, binding: Binding) -> Counterpart | None:
 def _uses(module: PythonModule, name: ImportedName) -> Iterator[Use]:
     target = name.imports[0].target or ""
     for reference in module.scopes.references.get(name.name, ()):
-        if reference.scope.home(name.name) is not name.scope:
+        if not reference.scope.may_see(name.name, name.scope):
             continue
         node: ast.expr = reference.node
         path = target
@@ -188,8 +188,7 @@ def _can_rename(module: PythonModule, name: ImportedName) -> bool:
         return False
     references = module.scopes.references.get(name.name, ())
     for scope in {name.scope, *(one.scope for one in references)}:
-        taken = module.bindings(NEW_ROOT, scope)
-        if _is_ambiguous(name, scope) or any(binding.target != NEW_ROOT for binding in taken):
+        if _is_ambiguous(name, scope) or _is_taken(NEW_ROOT, scope):
             return False
     # Before Python 3.12, places in f-strings are guesses, and may be the same for several uses.
     places = {module.span(use.name) for use in name.uses}
@@ -197,12 +196,16 @@ def _can_rename(module: PythonModule, name: ImportedName) -> bool:
     return exact and len(places) == len(name.uses)
 
 
+def _is_taken(name: str, scope: Scope) -> bool:
+    """Whether `scope` or one around it means something else by the name of a module."""
+    bindings = (one for scope in scope.with_outer() for one in scope.bindings.get(name, ()))
+    return any(binding.target != name for binding in bindings)
+
+
 def _is_ambiguous(name: ImportedName, scope: Scope) -> bool:
-    """Whether `scope` is a class, which sees the outer name until it binds its own."""
-    if not scope.is_class or scope.parent is None or name.name not in scope.bindings:
-        return False
-    outer = scope.parent.home(name.name)
-    return outer is not None and name.scope in (scope, outer)
+    """Whether the name may mean that of a class in `scope`, and the module's as well."""
+    is_either = name.scope in (scope, scope.module)
+    return is_either and scope.sees_two(name.name)
 
 
 def _is_exported(module: PythonModule, name: ImportedName) -> bool:

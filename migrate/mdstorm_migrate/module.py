@@ -133,7 +133,7 @@ class PythonModule:
     def bindings(self, name: str, scope: Scope) -> list[Binding]:
         """Return what may give `name` its meaning, seen from `scope`."""
         home = scope.home(name)
-        return home.bindings[name] if home is not None else []
+        return home.bindings.get(name, []) if home is not None else []
 
     def resolve(self, node: ast.AST, scope: Scope) -> str | None:
         """Return the dotted path of Petastorm's that ``a.b.c`` stands for; None if it is not one.

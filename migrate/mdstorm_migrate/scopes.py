@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 __all__ = ["Analysis", "Binding", "Reference", "Scope"]
@@ -43,11 +44,12 @@ class Reference:
 
 @dataclass(eq=False)
 class Scope:
-    """A scope: its own bindings, and the names that it hands to others."""
+    """A scope: its own bindings and deletions, and the names that it hands to others."""
 
     node: ast.AST
     parent: Scope | None
     bindings: dict[str, list[Binding]] = field(default_factory=dict)
+    deleted_names: set[str] = field(default_factory=set)
     global_names: set[str] = field(default_factory=set)
     nonlocal_names: set[str] = field(default_factory=set)
 
@@ -64,23 +66,36 @@ class Scope:
     @property
     def module(self) -> Scope:
         """The scope of the module."""
-        scope = self
-        while scope.parent is not None:
+        *_, module = self.with_outer()
+        return module
+
+    def with_outer(self) -> Iterator[Scope]:
+        """Return this scope and those around it, the module's last."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
             scope = scope.parent
-        return scope
+
+    def owns(self, name: str) -> bool:
+        """Whether `name` is local here: one that is deleted is, too."""
+        return name in self.bindings or name in self.deleted_names
 
     def home(self, name: str) -> Scope | None:
-        """Return the scope that binds `name` as it is seen from here; None if none does."""
+        """Return the scope that owns `name` as it is seen from here; None if none does."""
         if name in self.global_names:
-            return self.module if name in self.module.bindings else None
-        if name in self.bindings:
-            return self
-        scope = self.parent
-        while scope is not None:
-            if name in scope.bindings and not scope.is_class:
+            return self.module if self.module.owns(name) else None
+        for scope in self.with_outer():
+            if scope.owns(name) and (scope is self or not scope.is_class):
                 return scope
-            scope = scope.parent
         return None
+
+    def sees_two(self, name: str) -> bool:
+        """Whether this is a class with a name of its own, which means the module's until bound."""
+        return self.is_class and self.owns(name) and self.module.owns(name)
+
+    def may_see(self, name: str, owner: Scope) -> bool:
+        """Whether `name`, read here, may mean the one that `owner` owns."""
+        return owner is self.home(name) or (owner is self.module and self.sees_two(name))
 
 
 @dataclass

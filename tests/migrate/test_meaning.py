@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, settings
@@ -99,11 +99,11 @@ USES = [
 
 
 @st.composite
-def blocks(draw: st.DrawFn, indent: str = "", imports: Sequence[str] = IMPORTS) -> str:
+def blocks(draw: st.DrawFn, indent: str = "") -> str:
     """Return statements, some of them with a body."""
     statements = []
     for number in range(draw(st.integers(1, 3))):
-        for imported in draw(st.lists(st.sampled_from(imports), max_size=2)) if imports else ():
+        for imported in draw(st.lists(st.sampled_from(IMPORTS), max_size=2)):
             statements.append(imported.format(indent=indent))
         # What is not bound, or not yet, must stay so: both programs show the same error.
         for use in draw(st.lists(st.sampled_from(USES), max_size=3)):
@@ -111,11 +111,7 @@ def blocks(draw: st.DrawFn, indent: str = "", imports: Sequence[str] = IMPORTS) 
         if len(indent) < 8 and draw(st.booleans()):
             head = draw(st.sampled_from(["def f{}():", "class A{}:", "if True: # {}", "try: # {}"]))
             # Star imports are for modules alone.
-            body = draw(blocks(indent + "    ", imports)).replace("import *", "import make_reader")
-            if head[0] == "c":  # where names mean what is around until they are bound
-                body = draw(blocks(indent + "    ", imports=[])).replace(
-                    "petastorm = None", "x = 1"
-                )
+            body = draw(blocks(indent + "    ")).replace("import *", "import make_reader")
             name = f"{len(indent)}{number}"
             end = {"d": f"\n{indent}f{name}()", "t": f"\n{indent}finally: show(0)"}.get(head[0], "")
             statements.append(f"{head.format(name)}\n{body}{end}")

@@ -273,7 +273,7 @@ class _Follower:
         scope = self.module.scopes.scopes[call]
         name = call.func.id if isinstance(call.func, ast.Name) else ""
         home = scope.home(name)
-        bindings = home.bindings[name] if home is not None else []
+        bindings = home.bindings.get(name, []) if home is not None else []
         if len(bindings) == 1 and isinstance(bindings[0].node, ast.FunctionDef):
             function = bindings[0].node
             for argument in parameters_of(function):
