@@ -124,8 +124,7 @@ class Dataset(Tabular):
         columns : iterable of Column
             Columns of the same names, which may have nulls or other lengths elsewhere.
         """
-        found = {column.name: column for column in columns}
-        schema = Schema(tuple(found.get(column.name, column) for column in self.schema))
+        schema = self.schema.with_columns(columns)
         if schema == self.schema:
             return self
         options = (self.fingerprint, self.cache, self.allow_unsafe_types)

@@ -227,6 +227,11 @@ class Schema:
         """Return the schema of the columns `names`, in that order."""
         return Schema(tuple(self._by_name[name] for name in names))
 
+    def with_columns(self, columns: Iterable[Column]) -> Schema:
+        """Return the schema with `columns` in the places of those of the same names."""
+        found = {column.name: column for column in columns}
+        return Schema(tuple(found.get(column.name, column) for column in self.columns))
+
     def opened(self, url: str, *, allow_unsafe_types: bool = False) -> Schema:
         """Return the schema of a dataset that was opened at `url`."""
         origin = Origin(url, allow_unsafe_types)

@@ -136,6 +136,24 @@ def test_a_name_may_have_several_bindings() -> None:
     assert [binding.target for binding in found.module.bindings["a"]] == ["a", None]
 
 
+def test_a_class_means_a_name_of_its_own_or_the_modules() -> None:
+    text = """
+        import a
+        def function():
+            import a
+            class Deletes:
+                a
+                del a
+            class Reads:
+                a
+    """
+    found = analyse(ast.parse(textwrap.dedent(text)))
+    module, function = (binding.scope for binding in found.bindings)
+    deleted, _, read = (reference.scope for reference in found.references["a"])
+    assert [deleted.may_see("a", one) for one in (module, function, deleted)] == [True, False, True]
+    assert [read.may_see("a", one) for one in (module, function, read)] == [False, True, False]
+
+
 def test_a_very_long_expression_is_no_deeper_than_a_short_one() -> None:
     found = analyse(ast.parse(" + ".join(["a"] * 900)))
     assert len(found.references["a"]) == 900

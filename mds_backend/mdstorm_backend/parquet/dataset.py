@@ -192,8 +192,7 @@ class ParquetDataset(Tabular):
         columns : iterable of Column
             Columns of the same names, which may have nulls or other lengths elsewhere.
         """
-        found = {column.name: column for column in columns}
-        schema = Schema(tuple(found.get(column.name, column) for column in self.schema))
+        schema = self.schema.with_columns(columns)
         if schema == self.schema:
             return self
         return ParquetDataset(replace(self._contents, schema=schema), self.cache)
@@ -209,15 +208,13 @@ class ParquetDataset(Tabular):
             return self
         fields = [f.with_type(pa.string()) if f.name in chosen else f for f in arrow]
         texts, _ = plan_columns(pa.schema([f for f in fields if f.name in chosen]))
-        schema = [
-            replace(c, encoding=texts[c.name].encoding, spark_type=texts[c.name].spark_type)
-            if c.name in chosen
-            else c
-            for c in self.schema
-        ]
+        columns = (
+            replace(self.schema[c.name], encoding=c.encoding, spark_type=c.spark_type)
+            for c in texts
+        )
         contents = replace(
             self._contents,
-            schema=Schema(tuple(schema)),
+            schema=self.schema.with_columns(columns),
             arrow_schema=pa.schema(fields, arrow.metadata),
             row_groups=tuple(_with_texts(group, chosen) for group in self.row_groups),
         )
