@@ -69,7 +69,8 @@ class ReaderPasses:
                 may_add_rows=options.transform is not None,
             )
         self._batching = Batching(rows, by_shard=by_shard)
-        self._reading = self.options.reading()
+        self._reading = options.reading()
+        self._reading.next_epoch = reader._next_epoch
         #: The pass that was advanced last; None before the first one.
         self._pass: Pass | None = None
         #: Those that read ahead.
@@ -84,6 +85,7 @@ class ReaderPasses:
             If the reader was stopped.
         """
         self._reader._check_running()
+        self._reader._count_pass()
         current = self._pass = self._last_pass().following()
         for leg in current.legs():
             # Both, or after an error threads would read ahead until the garbage is collected.

@@ -77,6 +77,8 @@ class Reader:
         self._make_items = items_of(self.schema, options.column, batched=batched, ngram=ngram)
         self._cursor = ReaderCursor(options, self._make_items, batched=batched)
         self._untouched = True
+        #: With which a new loader begins: every pass has permutations of its own.
+        self._next_epoch = 0
         self._lock = threading.RLock()
 
     @property
@@ -95,6 +97,8 @@ class Reader:
     def __next__(self) -> Any:
         with self._lock:
             self._check_running()
+            if self._untouched:
+                self._count_pass()
             self._untouched = False
             try:
                 return self._cursor.take()
@@ -206,6 +210,10 @@ class Reader:
                 "has stopped. This may happen if the context manager of the reader was left "
                 "before: read inside of the with statement"
             )
+
+    def _count_pass(self) -> None:
+        """Note that a pass begins, by a loader or without one."""
+        self._next_epoch += self.num_epochs or 1
 
     def _mark_consumed(self) -> None:
         """Note that a loader has read everything."""

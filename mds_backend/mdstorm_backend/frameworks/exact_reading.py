@@ -31,7 +31,7 @@ class ExactReading:
     options : ReaderOptions
         What to read.
     next_epoch : int
-        Epoch with which the next iteration over samples begins.
+        Epoch with which the next iteration over samples begins, or the first pass of a loader.
     """
 
     def __init__(self, options: ReaderOptions, next_epoch: int = 0) -> None:
@@ -69,7 +69,7 @@ class ExactReading:
 
     def first_pass(self, batching: Batching) -> ExactPass:
         """Return the pass of a loader that has not begun any."""
-        return ExactPass(self, batching, LoaderState())
+        return ExactPass(self, batching, LoaderState.before(self.next_epoch))
 
     def resumed(self, state: object, batching: Batching) -> tuple[ExactReading, ExactPass]:
         """Return how to read, and the pass to go on with, from where a state was taken."""

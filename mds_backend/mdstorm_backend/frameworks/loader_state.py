@@ -40,6 +40,11 @@ class LoaderState:
     started: bool = False
     finished: bool = False
 
+    @classmethod
+    def before(cls, epoch: int) -> LoaderState:
+        """Return the state of a loader whose first pass begins with that epoch."""
+        return cls(first_epoch=epoch, position=Position(epoch=epoch))
+
     def begin(self) -> Position:
         """Begin an iteration and return where it starts."""
         if self.started and not self.resumes:

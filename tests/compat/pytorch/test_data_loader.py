@@ -155,6 +155,22 @@ class TestPasses:
         loader = DataLoader(batch_reader(thousand, seed=1, shuffle_rows=True), 50)
         assert rows(loader) != rows(loader)
 
+    def test_those_of_another_loader_go_on_where_the_first_one_stopped(self, thousand: str) -> None:
+        def shuffled() -> Any:
+            return batch_reader(thousand, seed=1, shuffle_rows=True)
+
+        one = DataLoader(shuffled(), 50)
+        reader = shuffled()
+        passes = [rows(DataLoader(reader, 50)) for _ in range(3)]
+        assert passes == [rows(one) for _ in range(3)]
+
+    def test_a_pass_without_a_loader_counts(self, thousand: str) -> None:
+        reader = batch_reader(thousand, seed=1, shuffle_rows=True)
+        taken = [number for batch in reader for number in batch.number.tolist()]
+        loader = DataLoader(batch_reader(thousand, seed=1, shuffle_rows=True), 50)
+        assert rows(loader) == taken
+        assert rows(DataLoader(reader, 50)) == rows(loader)
+
     def test_the_reader_knows_that_it_was_read(self, ten: str) -> None:
         loader = DataLoader(batch_reader(ten), 4)
         assert loader.reader.last_row_consumed is False
