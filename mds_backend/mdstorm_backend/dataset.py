@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from mdstorm_backend.cached_property import cached_property
 from mdstorm_backend.dataset_shards import DatasetShards
 from mdstorm_backend.index import INDEX_NAME, Index
 from mdstorm_backend.read.mds_shard import MDSShard

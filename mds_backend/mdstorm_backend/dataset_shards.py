@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
+from mdstorm_backend.cached_property import cached_property
 from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.index import Index, ShardInfo
 from mdstorm_backend.lost_schema import check_nulls, restored

@@ -6,13 +6,13 @@ import hashlib
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mdstorm_backend.cached_property import cached_property
 from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.encodings import general_encoding, parse_encoding
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError

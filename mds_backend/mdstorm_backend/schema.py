@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cached_property
 from typing import Any, Literal
 
 import pyarrow as pa
 
+from mdstorm_backend.cached_property import cached_property
 from mdstorm_backend.encodings import IMAGE_LISTS, IMAGES, general_encoding, parse_encoding
 from mdstorm_backend.index import ShardInfo
 from mdstorm_backend.spark_types import SparkType, arrow_type

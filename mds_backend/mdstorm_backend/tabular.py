@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from mdstorm_backend.cached_property import cached_property
 from mdstorm_backend.encodings import parse_encoding
 from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.frameworks.sample_access import pick

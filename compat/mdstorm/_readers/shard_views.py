@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy.typing as npt
 
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.batch import Batch, slice_batch
+from mdstorm_backend.cached_property import cached_property
 from mdstorm_backend.integers import is_integer
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.read.shard import Rows, Shard

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.batch_size import rows_of_batch
 from mdstorm.spark._files import open_files
+from mdstorm_backend.cached_property import cached_property
 from mdstorm_backend.frameworks.reader_options import ReaderOptions
 from mdstorm_backend.frameworks.torch_dataset import StreamingDataset
 from mdstorm_backend.frameworks.torch_loader import StreamingDataLoader

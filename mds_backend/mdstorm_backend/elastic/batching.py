@@ -7,12 +7,12 @@ of any of them for any rank. Ids are of samples in all streams one after another
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from mdstorm_backend.cached_property import cached_property
 from mdstorm_backend.elastic.arrays import IntArray
 from mdstorm_backend.elastic.cells import Cells
 from mdstorm_backend.elastic.epoch import Epoch, StreamIds

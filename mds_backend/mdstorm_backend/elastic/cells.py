@@ -9,11 +9,11 @@ those of a whole world.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from mdstorm_backend.cached_property import cached_property
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.user_warnings import warn_user
 

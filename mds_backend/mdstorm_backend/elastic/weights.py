@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
+from mdstorm_backend.cached_property import cached_property
 from mdstorm_backend.elastic.arrays import as_integer
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mdstorm_backend.cached_property import cached_property
 from mdstorm_backend.frameworks.elastic_reading import ElasticReading
 from mdstorm_backend.frameworks.elastic_share import ElasticShare
 from mdstorm_backend.frameworks.endless import EndlessNotice

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from mdstorm_backend.batch import Batch
+from mdstorm_backend.cached_property import cached_property
 from mdstorm_backend.encodings import parse_encoding
 from mdstorm_backend.frameworks.formats import column_to_numpy
 from mdstorm_backend.frameworks.reader_options import ReaderOptions

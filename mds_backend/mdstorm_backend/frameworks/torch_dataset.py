@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 from torch.utils.data import IterableDataset, get_worker_info
 
+from mdstorm_backend.cached_property import cached_property
 from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.errors import InvalidArgumentError

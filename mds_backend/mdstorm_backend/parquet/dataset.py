@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mdstorm_backend.cache.options import CacheOptions
+from mdstorm_backend.cached_property import cached_property
 from mdstorm_backend.parquet.bounds import Bounds, value_bounds
 from mdstorm_backend.parquet.files import ParquetFiles
 from mdstorm_backend.parquet.footers import parsed
@@ -208,13 +208,13 @@ class ParquetDataset(Tabular):
             return self
         fields = [f.with_type(pa.string()) if f.name in chosen else f for f in arrow]
         texts, _ = plan_columns(pa.schema([f for f in fields if f.name in chosen]))
-        columns = (
+        retyped = (
             replace(self.schema[c.name], encoding=c.encoding, spark_type=c.spark_type)
             for c in texts
         )
         contents = replace(
             self._contents,
-            schema=self.schema.with_columns(columns),
+            schema=self.schema.with_columns(retyped),
             arrow_schema=pa.schema(fields, arrow.metadata),
             row_groups=tuple(_with_texts(group, chosen) for group in self.row_groups),
         )

@@ -6,13 +6,13 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mdstorm_backend.cached_property import cached_property
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.parquet.footers import parsed
 from mdstorm_backend.parquet.int96 import int96_unit

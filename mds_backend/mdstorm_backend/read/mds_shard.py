@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap
 import struct
 from collections.abc import Sequence
-from functools import cached_property
 from math import prod
 from operator import index
 from typing import Any
@@ -15,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.batch import Batch, Values, as_arrow
+from mdstorm_backend.cached_property import cached_property
 from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
 from mdstorm_backend.index import ShardInfo
 from mdstorm_backend.layout import ShardLayout, Validity, parse_header, unpack_validity

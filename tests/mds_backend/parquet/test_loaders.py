@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 import tensorflow as tf
 import torch
 
+from mdstorm_backend.cached_property import cached_property
 from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.errors import MDStormError, NullValueError, StateMismatchError
 from mdstorm_backend.frameworks.elastic_share import ElasticShare

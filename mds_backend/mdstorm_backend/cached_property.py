@@ -1,0 +1,32 @@
+"""`cached_property` without a lock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["cached_property"]
+
+if TYPE_CHECKING:
+    from functools import cached_property
+else:
+
+    class cached_property:  # noqa: N801  # the name of the one it stands in for
+        """`functools.cached_property`, safe to share between threads and to fork.
+
+        Before Python 3.12 that one has a lock, the same for all instances: a process that is forked
+        while a thread holds it waits for it forever. Without one, threads may compute a value at
+        the same time; all get the one that was there first.
+        """
+
+        def __init__(self, function: Callable[[Any], Any]) -> None:
+            self._function = function
+            self.__doc__ = function.__doc__
+
+        def __set_name__(self, owner: type, name: str) -> None:
+            self._name = name
+
+        def __get__(self, instance: object, owner: type | None = None) -> Any:
+            if instance is None:
+                return self
+            return instance.__dict__.setdefault(self._name, self._function(instance))
