@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -26,12 +27,24 @@ def row_type(name: str, fields: tuple[str, ...]) -> type[tuple[Any, ...]]:
         raise InvalidArgumentError(
             f"{error}. Rows are namedtuples: leave the field out with schema_fields, or rename it"
         ) from error
-    members = {"__slots__": (), "__module__": "mdstorm.unischema", "__reduce__": _reduce_row}
-    return type(base.__name__, (base,), {**members, "_schema_name": name})
+    members = {
+        "__slots__": (),
+        "__module__": "mdstorm.unischema",
+        "__reduce__": _reduce_row,
+        "_from_compatible_tensor_list": _made_of_tensors,
+        "_schema_name": name,
+    }
+    return type(base.__name__, (base,), members)
 
 
 def _reduce_row(row: Any) -> tuple[Any, ...]:
     return _restore_row, (row._schema_name, row._fields, tuple(row))
+
+
+def _made_of_tensors(types: Any, tensors: Sequence[Any]) -> Any:
+    from mdstorm_backend.frameworks.tf_rows import made_of
+
+    return made_of(types, tensors)
 
 
 def _restore_row(name: str, fields: tuple[str, ...], values: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from mdstorm_backend.frameworks.reader_options import ReaderOptions
 from mdstorm_backend.frameworks.reading import Batching, Reading
-from mdstorm_backend.frameworks.row_types import row_type
+from mdstorm_backend.frameworks.tf_rows import row_type
 from mdstorm_backend.frameworks.tf_runs import TFRun, TFRuns
 from mdstorm_backend.frameworks.tf_specs import ColumnSpec, check_nulls, spec_of_column
 from mdstorm_backend.frameworks.tf_tensors import to_tf

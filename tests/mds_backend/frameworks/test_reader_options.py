@@ -10,7 +10,6 @@ from mdstorm_backend.batch import Batch
 from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.frameworks.reader_options import ReaderOptions
-from mdstorm_backend.frameworks.row_types import row_type
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.read.block_filler import BLOCK_ROWS
 
@@ -79,14 +78,3 @@ def test_some_batches_are_ahead_however_large_their_samples_are(dataset: Dataset
     dataset.nbytes = 1 << 40
     assert options(dataset)._ahead(16) == 8 * 16
     assert options(dataset, predownload=3)._ahead(16) == 3
-
-
-def test_equal_columns_share_a_namedtuple_type() -> None:
-    assert row_type("Batch", ("a", "b")) is row_type("Batch", ("a", "b"))
-    assert row_type("Batch", ("a", "b"))._fields == ("a", "b")
-    assert row_type("Batch", ("a", "b")) is not row_type("Other", ("a", "b"))
-
-
-def test_a_name_that_is_no_field_name_is_refused() -> None:
-    with pytest.raises(ValueError, match="valid identifiers"):
-        row_type("Batch", ("a b",))
