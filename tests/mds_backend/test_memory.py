@@ -18,6 +18,8 @@ from mdstorm_backend.dataset import Dataset
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.read.batch_reader import BatchReader
 
+pytestmark = pytest.mark.newest
+
 FIXED: dict[str, Any] = {"x": array_of("double")}
 VARIABLE: dict[str, Any] = {"x": array_of("double"), "word": "string"}
 #: Six times the rows would take 40 MB more; how far threads are ahead makes out less than this.

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.newest
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = {"mdstorm", "mdstorm_backend", "mdstorm_migrate"}
 
