@@ -64,6 +64,8 @@ class Steps:
         The columns that come out.
     unchanged : frozenset of str
         Those of them whose values are as they are stored.
+    leaves_out_rows : bool
+        Whether there are filters.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Steps:
         self.columns = self._read if change is None else tuple(change.columns)
         kept = self._read if change is None else getattr(change, "unchanged", ())
         self.unchanged = frozenset(kept)
+        self.leaves_out_rows = bool(self._filters)
 
     def __call__(self, batch: Batch) -> Batch:
         """Return what is left of a batch, changed. The function never sees a batch of no rows."""

@@ -28,7 +28,7 @@ class ProcessTransform:
 
     Attributes
     ----------
-    columns, unchanged
+    columns, unchanged, leaves_out_rows
         Those of `transform`.
     """
 
@@ -37,6 +37,7 @@ class ProcessTransform:
         self._workers = workers
         self.columns = tuple(transform.columns)
         self.unchanged = frozenset(getattr(transform, "unchanged", ()))
+        self.leaves_out_rows = bool(getattr(transform, "leaves_out_rows", False))
 
     def __call__(self, batch: Batch) -> Batch:
         """Return what the transform makes of a batch.

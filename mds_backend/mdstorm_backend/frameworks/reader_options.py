@@ -118,6 +118,17 @@ class ReaderOptions:
             return self._columns.get(name)
         return None
 
+    @property
+    def null_checked(self) -> list[Column]:
+        """Stored columns whose nulls are certain to be delivered, if they have any.
+
+        Filters may be there to leave out the rows with nulls.
+        """
+        if getattr(self.transform, "leaves_out_rows", False):
+            return []
+        columns = (self.column(name) for name in self.delivered)
+        return [column for column in columns if column is not None]
+
     @cached_property
     def _columns(self) -> dict[str, Column]:
         return {column.name: self.nulls.afterwards(column) for column in self.schema}

@@ -94,9 +94,8 @@ def stored_specs(options: ReaderOptions) -> list[ColumnSpec]:
 
 def check_nulls_of(options: ReaderOptions) -> None:
     """Refuse stored columns with nulls that have no value in TensorFlow."""
-    for name in options.delivered:
-        if (column := options.column(name)) is not None:
-            check_nulls(column, options.nulls.remaining(column))
+    for column in options.null_checked:
+        check_nulls(column, options.nulls.remaining(column))
 
 
 def without_sharding(dataset: Any) -> Any:

@@ -75,9 +75,8 @@ class DeliveredBatches(IterableDataset[Any]):
 
 def check_columns(options: ReaderOptions) -> None:
     """Refuse nulls that no tensor can hold before the first batch."""
-    for name in options.delivered:
-        if (column := options.column(name)) is not None:
-            check_nulls(column, options.nulls.remaining(column))
+    for column in options.null_checked:
+        check_nulls(column, options.nulls.remaining(column))
 
 
 def tensor_batches(

@@ -92,11 +92,11 @@ def to_torch(values: Values, column: Column | None, name: str) -> TorchValues:
         return _lists_to_torch(values, column, name)
     if not _has_tensor(values.type):
         return _to_list(values)
+    if not _has_nan(values.type):
+        if values.null_count:
+            raise null_error(name, values.null_count, "PyTorch")
+        return _array_to_torch(scalars_to_numpy(values, has_nulls=False), name)
     has_nulls = values.null_count > 0 if column is None else column.null_count > 0
-    if values.null_count and (
-        pa.types.is_boolean(values.type) or pa.types.is_timestamp(values.type)
-    ):
-        raise null_error(name, values.null_count, "PyTorch")
     return _array_to_torch(scalars_to_numpy(values, has_nulls), name)
 
 

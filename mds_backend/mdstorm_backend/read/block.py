@@ -17,7 +17,7 @@ class Transform(Protocol):
     """A function on batches that may change columns and rows.
 
     One that leaves columns as they are stored says so by an attribute ``unchanged``, a set of their
-    names.
+    names; one that leaves out rows for their values by a true attribute ``leaves_out_rows``.
     """
 
     @property

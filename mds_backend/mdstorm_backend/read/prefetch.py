@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache
 from types import TracebackType
 from typing import TypeVar
+
+import pyarrow as pa
 
 from mdstorm_backend.read.pass_threads import end_pool
 
@@ -31,6 +35,8 @@ class Prefetcher:
 
     def __init__(self, workers: int, depth: int) -> None:
         self._depth = max(depth, 1)
+        if workers:
+            _make_forks_safe()
         self._pool = (
             ThreadPoolExecutor(workers, thread_name_prefix="mdstorm-prefetch") if workers else None
         )
@@ -82,3 +88,19 @@ def _until_failure(items: Iterable[_In], failure: list[Exception]) -> Iterator[_
         yield from items
     except Exception as error:
         failure.append(error)
+
+
+@lru_cache(maxsize=1)
+def _make_forks_safe() -> None:
+    """Keep forks from copying Arrow while a thread sets it up.
+
+    Arrow imports pandas when it first converts Python objects, in whichever thread that is, under a
+    lock. A process that is forked meanwhile would wait forever for a thread that it does not have.
+    """
+    if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+        os.register_at_fork(before=_set_up_arrow)
+
+
+def _set_up_arrow() -> None:
+    """Wait until Arrow is set up, by this thread or another."""
+    pa.array([0])

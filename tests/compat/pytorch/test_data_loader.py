@@ -16,6 +16,7 @@ import torch
 from tests.compat.readers import batch_reader, numbers, row_reader, rows, write_parquet
 
 from mdstorm.errors import InvalidArgumentError, NullValueError, StateMismatchError
+from mdstorm.predicates import in_lambda
 from mdstorm.pytorch import DataLoader, decimal_friendly_collate
 from mdstorm.reader import make_batch_reader
 
@@ -311,6 +312,13 @@ class TestNulls:
     def test_that_have_no_value_are_refused(self, url: str) -> None:
         with pytest.raises(NullValueError, match="column 'flag' holds 1 nulls"):
             next(iter(DataLoader(batch_reader(url, schema_fields=["flag"]), 3)))
+
+    def test_that_a_predicate_leaves_out_do_not_matter(self, url: str) -> None:
+        given = in_lambda(["flag"], lambda flags: flags.notnull())
+        reader = batch_reader(url, schema_fields=["flag"], predicate=given)
+        (batch,) = DataLoader(reader, 3)
+        assert batch["flag"].dtype == torch.uint8
+        assert batch["flag"].tolist() == [1, 0]
 
     @pytest.mark.parametrize("name", ["number", "text", "flag"])
     @pytest.mark.parametrize("collate", [decimal_friendly_collate, list], ids=["own", "users"])

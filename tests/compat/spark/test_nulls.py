@@ -14,6 +14,7 @@ from tests.mds_backend.datasets import array_of
 
 from mdstorm import TransformSpec
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, NullValueError
+from mdstorm.predicates import in_lambda
 from mdstorm.spark import SparkDatasetConverter
 
 NAN = float("nan")
@@ -132,6 +133,29 @@ def test_the_type_does_not_depend_on_where_the_nulls_are(tmp_path: Path) -> None
     converter = converter_of(tmp_path / "nulls", columns, {"v": "long"}, tasks=3)
     dtypes = {b["v"].dtype for b in converter.make_torch_dataloader(batch_size=2, num_epochs=1)}
     assert dtypes == {torch.float64}
+
+
+@with_either
+@pytest.mark.parametrize("pool", ["thread", "process"])
+@pytest.mark.parametrize("how", ["predicate", "filters"])
+def test_nulls_in_rows_that_are_left_out_do_not_matter(
+    tmp_path: Path, read: Read, how: str, pool: str
+) -> None:
+    columns = {"id": [0, 1, 2], "v": [True, None, False]}
+    converter = converter_of(tmp_path / "nulls", columns, {"id": "long", "v": "boolean"})
+    left = {"predicate": in_lambda(["id"], lambda id: id != 1), "filters": [("id", "!=", 1)]}
+    batches = read(converter, reader_pool_type=pool, **{how: left[how]}, **IN_ORDER)
+    assert [list(batch["v"]) for batch in batches] == [[True, False]]
+    left = {"predicate": in_lambda(["id"], lambda id: id > 0), "filters": [("id", ">", 0)]}
+    with pytest.raises((NullValueError, tf.errors.OpError), match="column 'v' holds 1 nulls"):
+        read(converter, reader_pool_type=pool, **{how: left[how]}, **IN_ORDER)
+
+
+def test_booleans_keep_their_type_where_nulls_are_left_out(tmp_path: Path) -> None:
+    columns = {"id": [0, 1], "v": [True, None]}
+    converter = converter_of(tmp_path / "nulls", columns, {"id": "long", "v": "boolean"})
+    (batch,) = converter.make_torch_dataloader(filters=[("id", "=", 0)], **IN_ORDER)
+    assert batch["v"].dtype == torch.uint8
 
 
 def test_columns_that_are_not_read_may_hold_nulls(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from tests.compat.readers import ItemReader, batch_reader, items, row_reader, wr
 
 from mdstorm import TransformSpec
 from mdstorm.errors import InvalidArgumentError, NullValueError
+from mdstorm.predicates import in_lambda
 from mdstorm.tf_utils import date_to_nsec_from_epoch, make_petastorm_dataset
 from mdstorm.unischema import Unischema, UnischemaField
 
@@ -131,6 +132,11 @@ class TestNulls:
     def test_of_batches_are_refused_at_once(self, url: str, name: str) -> None:
         with pytest.raises(NullValueError, match=f"column '{name}' holds 1 nulls"):
             make_petastorm_dataset(batch_reader(url, schema_fields=[name]))
+
+    def test_that_a_predicate_leaves_out_do_not_matter(self, url: str) -> None:
+        given = in_lambda(["number"], lambda numbers: numbers.notnull())
+        reader = batch_reader(url, schema_fields=["number"], predicate=given)
+        assert first(make_petastorm_dataset(reader)) == {"number": (tf.int64, [0])}
 
     @pytest.mark.filterwarnings("ignore::UnicodeWarning")
     @pytest.mark.parametrize("name", ["number", "text"])

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.programs import run_program
 
 from mdstorm_backend.read import prefetch
 from mdstorm_backend.read.prefetch import Prefetcher
@@ -137,3 +140,38 @@ def test_an_error_of_the_items_comes_after_the_results_before_it() -> None:
         assert [next(results) for _ in range(3)] == ["0", "1", "2"]
         with pytest.raises(KeyError, match="fourth"):
             next(results)
+
+
+#: Forks while a thread makes Arrow import pandas, and lets the child process use Arrow.
+_FORK_DURING_AN_IMPORT = """
+import os, signal, sys, threading, time
+import pyarrow as pa
+from mdstorm_backend.read.prefetch import Prefetcher
+
+begun = threading.Event()
+
+class SlowStart:
+    def find_spec(self, name, path=None, target=None):
+        if name == "pandas":
+            begun.set()
+            time.sleep(0.5)
+
+sys.meta_path.insert(0, SlowStart())
+with Prefetcher(1, 1) as prefetcher:
+    read = threading.Thread(target=lambda: list(prefetcher.map(pa.array, [[0]])))
+    read.start()
+    assert begun.wait(60)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        pa.array([0])
+        os._exit(0)
+    read.join()
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_fork_need_not_wait_for_what_a_thread_imports(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    run_program(_FORK_DURING_AN_IMPORT, cwd=tmp_path)
