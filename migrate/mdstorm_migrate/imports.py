@@ -170,7 +170,8 @@ def _fate_of_root(module: PythonModule, name: ImportedName) -> Fate:
     lacking = [use.missing for use in name.uses] + [text.missing for text in name.texts]
     some = None in lacking
     only_imports = len(name.imports) == len(name.scope.bindings[name.name])
-    plain = only_imports and _can_rename(module, name)
+    named = any(isinstance(one.node, ast.alias) and one.node.asname for one in name.imports)
+    plain = only_imports and not named and _can_rename(module, name)
     if any(lacking) or not all(map(is_module, targets)):
         deleted = any(isinstance(use.name.ctx, ast.Del) for use in name.uses)
         return "both" if some and plain and not deleted else "keep"

@@ -176,6 +176,11 @@ def test_an_import_only_to_see_whether_it_is_there_is_no_export() -> None:
     )
 
 
+def test_an_import_under_its_own_name_keeps_the_uses_of_that() -> None:
+    rest = "print(petastorm.make_reader, petastorm.spark)\n"
+    check_rewrite(f"import petastorm as petastorm\n{rest}", f"import mdstorm as petastorm\n{rest}")
+
+
 def test_the_new_name_may_be_taken() -> None:
     rest = "def f(mdstorm):\n    return petastorm.make_reader(mdstorm)\n"
     check_rewrite(f"import petastorm\n{rest}", f"import mdstorm as petastorm\n{rest}")
