@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -179,6 +180,14 @@ def test_an_import_only_to_see_whether_it_is_there_is_no_export() -> None:
 def test_an_import_under_its_own_name_keeps_the_uses_of_that() -> None:
     rest = "print(petastorm.make_reader, petastorm.spark)\n"
     check_rewrite(f"import petastorm as petastorm\n{rest}", f"import mdstorm as petastorm\n{rest}")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_named_pipe_among_the_files_of_a_project_is_not_opened(tmp_path: Path) -> None:
+    (tmp_path / "setup.py").write_text("")
+    os.mkfifo(tmp_path / "pipe.py")
+    reexports._imported_from.cache_clear()
+    assert not reexports.is_imported_from(tmp_path / "module.py")
 
 
 def test_the_new_name_may_be_taken() -> None:
