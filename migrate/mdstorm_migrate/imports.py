@@ -172,9 +172,17 @@ def _fate_of_root(module: PythonModule, name: ImportedName) -> Fate:
     only_imports = len(name.imports) == len(name.scope.bindings[name.name])
     named = any(isinstance(one.node, ast.alias) and one.node.asname for one in name.imports)
     plain = only_imports and not named and _can_rename(module, name)
+def _is_looked_up(module: PythonModule, name: ImportedName) -> bool:
+    """Whether it matters which uses are left under the old name."""
+    if any(isinstance(use.name.ctx, ast.Del) for use in name.uses):
+        return True
+    # Code in strings sees a name of a function around only if the code beside it names it.
+    is_local = name.scope.parent is not None
+    return is_local and any(is_evaluated(module, string) for string in module.scopes.strings)
+
+
     if any(lacking) or not all(map(is_module, targets)):
-        deleted = any(isinstance(use.name.ctx, ast.Del) for use in name.uses)
-        return "both" if some and plain and not deleted else "keep"
+        return "both" if some and plain and not _is_looked_up(module, name) else "keep"
     return "move" if plain and not _is_exported(module, name) else "alias"
 
 

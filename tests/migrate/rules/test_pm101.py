@@ -182,6 +182,13 @@ def test_an_import_under_its_own_name_keeps_the_uses_of_that() -> None:
     check_rewrite(f"import petastorm as petastorm\n{rest}", f"import mdstorm as petastorm\n{rest}")
 
 
+def test_a_local_name_that_code_in_a_string_may_look_up_stays_with_what_must_stay() -> None:
+    check_noop(
+        "def outer():\n    import petastorm\n    petastorm.hdfs.x()\n"
+        "    def inner():\n        return petastorm.spark, eval('petastorm.make_reader')\n"
+    )
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
 def test_a_named_pipe_among_the_files_of_a_project_is_not_opened(tmp_path: Path) -> None:
     (tmp_path / "setup.py").write_text("")
