@@ -80,3 +80,13 @@ def test_a_filter_of_warnings_follows() -> None:
         '[tool.pytest.ini_options]\nfilterwarnings = ["ignore::FutureWarning:mdstorm.*"]\n',
         PATH,
     )
+
+
+def test_the_name_of_a_group_that_is_included_stays() -> None:
+    check_rewrite(
+        '[dependency-groups]\npetastorm = ["petastorm"]\n'
+        'all = [{include-group = "petastorm"}, "petastorm>=0.12"]\n',
+        '[dependency-groups]\npetastorm = ["mdstorm"]\n'
+        'all = [{include-group = "petastorm"}, "mdstorm"]\n',
+        PATH,
+    )
