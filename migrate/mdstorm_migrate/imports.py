@@ -219,7 +219,7 @@ def _is_exported(module: PythonModule, name: ImportedName) -> bool:
     if _is_in_magics(module):
         return True
     if name.scope.parent is not None:
-        return False
+        return name.scope.is_class  # it is an attribute
     path = module.document.path
     if (path is not None and path.name == "__init__.py") or is_imported_from(path):
         return True

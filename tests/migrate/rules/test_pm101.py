@@ -197,6 +197,14 @@ def test_a_named_pipe_among_the_files_of_a_project_is_not_opened(tmp_path: Path)
     assert not reexports.is_imported_from(tmp_path / "module.py")
 
 
+def test_an_attribute_of_a_class_keeps_its_name() -> None:
+    rest = "    def f(self):\n        return self.petastorm.make_reader\n"
+    check_rewrite(
+        f"class A:\n    import petastorm\n    x = petastorm.make_reader\n{rest}",
+        f"class A:\n    import mdstorm as petastorm\n    x = petastorm.make_reader\n{rest}",
+    )
+
+
 def test_the_new_name_may_be_taken() -> None:
     rest = "def f(mdstorm):\n    return petastorm.make_reader(mdstorm)\n"
     check_rewrite(f"import petastorm\n{rest}", f"import mdstorm as petastorm\n{rest}")
