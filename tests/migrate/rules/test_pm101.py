@@ -205,6 +205,13 @@ def test_an_attribute_of_a_class_keeps_its_name() -> None:
     )
 
 
+def test_global_holds_for_the_functions_within() -> None:
+    check_noop(
+        "def f(petastorm):\n    def g():\n        global petastorm\n        import petastorm\n"
+        "        return lambda: petastorm.workers_pool.ThreadPool\n"
+    )
+
+
 def test_the_new_name_may_be_taken() -> None:
     rest = "def f(mdstorm):\n    return petastorm.make_reader(mdstorm)\n"
     check_rewrite(f"import petastorm\n{rest}", f"import mdstorm as petastorm\n{rest}")
