@@ -102,3 +102,14 @@ def test_a_literal_key_goes_with_its_statement(before: str, after: str) -> None:
         "make_spark_converter(df, parent_cache_dir_url='file:///x')\n",
         unsafe=True,
     )
+
+
+@pytest.mark.parametrize(
+    "use", ["partial(make_spark_converter, dtype=None)", "make_spark_converter"]
+)
+def test_a_function_that_is_handed_on_keeps_the_conf(use: str) -> None:
+    text = (
+        f"{CONNECT}spark.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, 'file:///x')\n"
+        f"convert = {use}\nconvert(df)\nmake_spark_converter(df)\n"
+    )
+    check_rewrite(text, text.replace("petastorm", "mdstorm"), unsafe=True, todo=False)
