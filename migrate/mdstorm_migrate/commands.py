@@ -18,11 +18,13 @@ __all__ = ["report_runs", "rewrite_commands"]
 #: A command up to what ends it: a new line that is not continued, or one of the shell's operators.
 #: Comments among the lines of a command, which Dockerfiles may have, do not end it.
 _END = r"(?:[^\n\\;&|#]|\\[ \t]*\r?\n(?:[ \t]*\#[^\n]*\n)*|\\.|&(?!&)|\|(?!\|)|(?<!\s)\#)*"
+#: Between two words of a command, which may be a list of strings, as in Dockerfiles.
+_GAP = r"""(?:[ \t]+|["'][ \t]*,[ \t]*["'])"""
 _PIP = re.compile(
-    rf"\b(?:pip[\d.]*|pipenv|poetry|uv|pdm)\b[ \t]+(?:pip[ \t]+)?(?:-[\w-]+[ \t]+)*"
+    rf"\b(?:pip[\d.]*|pipenv|poetry|uv|pdm)\b{_GAP}(?:pip{_GAP})?(?:-[\w-]+{_GAP})*"
     rf"(?:install|add)\b{_END}"
 )
-_CONDA = re.compile(rf"\b(?:conda|mamba|micromamba)\b[ \t]+(?:install|create)\b{_END}")
+_CONDA = re.compile(rf"\b(?:conda|mamba|micromamba)\b{_GAP}(?:install|create)\b{_END}")
 #: Code of Petastorm's that a command runs: ``python -c "import petastorm"``, ``python -m
 #: petastorm.etl…``, its own scripts.
 _RUN = re.compile(

@@ -129,12 +129,7 @@ def _uses(module: PythonModule, name: ImportedName) -> Iterator[Use]:
     for reference in module.scopes.references.get(name.name, ()):
         if not reference.scope.may_see(name.name, name.scope):
             continue
-        node: ast.expr = reference.node
-        path = target
-        for parent in module.ancestors(node):
-            if not isinstance(parent, ast.Attribute):
-                break
-            node, path = parent, f"{path}.{parent.attr}"
+        node, path = module.chain(reference.node, target)
         lacking = path if _is_compared_version(module, node, path) else missing(path)
         yield Use(node, reference.node, path, lacking)
 
@@ -170,11 +165,20 @@ def _fate_of_root(module: PythonModule, name: ImportedName) -> Fate:
     lacking = [use.missing for use in name.uses] + [text.missing for text in name.texts]
     some = None in lacking
     only_imports = len(name.imports) == len(name.scope.bindings[name.name])
-    plain = only_imports and _can_rename(module, name)
+    named = any(isinstance(one.node, ast.alias) and one.node.asname for one in name.imports)
+    plain = only_imports and not named and _can_rename(module, name)
     if any(lacking) or not all(map(is_module, targets)):
-        deleted = any(isinstance(use.name.ctx, ast.Del) for use in name.uses)
-        return "both" if some and plain and not deleted else "keep"
+        return "both" if some and plain and not _is_looked_up(module, name) else "keep"
     return "move" if plain and not _is_exported(module, name) else "alias"
+
+
+def _is_looked_up(module: PythonModule, name: ImportedName) -> bool:
+    """Whether it matters which uses are left under the old name."""
+    if any(isinstance(use.name.ctx, ast.Del) for use in name.uses):
+        return True
+    # Code in strings sees a name of a function around only if the code beside it names it.
+    is_local = name.scope.parent is not None
+    return is_local and any(is_evaluated(module, string) for string in module.scopes.strings)
 
 
 def _imported_module(binding: Binding) -> str:
@@ -215,7 +219,7 @@ def _is_exported(module: PythonModule, name: ImportedName) -> bool:
     if _is_in_magics(module):
         return True
     if name.scope.parent is not None:
-        return False
+        return name.scope.is_class  # it is an attribute
     path = module.document.path
     if (path is not None and path.name == "__init__.py") or is_imported_from(path):
         return True

@@ -130,6 +130,24 @@ class PythonModule:
             return node
         return next(one for one in self.ancestors(node) if isinstance(one, ast.stmt))
 
+    def chain(self, node: ast.expr, path: str) -> tuple[ast.expr, str]:
+        """Return `node` with all its attributes, and the path of that, if `path` is that of `node`.
+
+        A name that ``getattr`` or ``hasattr`` looks up in it is the last part of the path.
+        """
+        for parent in self.ancestors(node):
+            match parent:
+                case ast.Attribute():
+                    node, path = parent, f"{path}.{parent.attr}"
+                case ast.Call(
+                    func=ast.Name("getattr" | "hasattr"),
+                    args=[first, ast.Constant(str(name)), *_],
+                ) if first is node and name.isidentifier():
+                    return node, f"{path}.{name}"
+                case _:
+                    break
+        return node, path
+
     def bindings(self, name: str, scope: Scope) -> list[Binding]:
         """Return what may give `name` its meaning, seen from `scope`."""
         home = scope.home(name)

@@ -15,6 +15,7 @@ _MESSAGE = "require mdstorm; versions of Petastorm say nothing about it"
 _STRING = re.compile(r"""[ \t]*(["'])(?P<version>[^"']*)\1""")
 _VERSION = re.compile(r"""\bversion[ \t]*=[ \t]*(["'])(?P<version>[^"']*)\1""")
 _EXTRAS = re.compile(r"""\bextras[ \t]*=[ \t]*\[(?P<extras>[^\]]*)\]""")
+_BRACKET = re.compile(r"""[\[\]]|"[^"\n]*"|'[^'\n]*'|\#[^\n]*""")
 _ORIGIN = re.compile(r"""\b(git|path|url|file|ref)[ \t]*=""")
 
 
@@ -28,6 +29,8 @@ def rewrite_dependency(text: str, key: TomlKey, rule: str) -> Iterator[Edit | Fi
         key.value_start,
         _end_of_table(text, key.value_stop) if is_table else key.value_stop,
     )
+    if text[start:stop].lstrip().startswith("["):
+        stop = _end_of_array(text, start)
     value = text[start:stop]
     if _ORIGIN.search(value):
         yield Finding(
@@ -40,12 +43,12 @@ def rewrite_dependency(text: str, key: TomlKey, rule: str) -> Iterator[Edit | Fi
         )
         return
     yield Edit(rule, "exact", key.start, key.stop, "mdstorm", _MESSAGE)
-    version = _STRING.match(value) or _VERSION.search(value)
-    if version is not None and version["version"] != "*":
-        first, last = version.span("version")
-        yield Edit(rule, "exact", start + first, start + last, "*", "allow any version of mdstorm")
-    extras = _EXTRAS.search(value)
-    if extras is not None:
+    plain = _STRING.match(value)
+    for version in [plain] if plain else _VERSION.finditer(value):
+        if version["version"] != "*":
+            at, end = (start + place for place in version.span("version"))
+            yield Edit(rule, "exact", at, end, "*", "allow any version of mdstorm")
+    for extras in _EXTRAS.finditer(value):
         names = re.findall(r"""["']([^"']+)["']""", extras["extras"])
         kept = ", ".join(f'"{name}"' for name in mdstorm_extras(names))
         first, last = extras.span("extras")
@@ -58,6 +61,16 @@ def rewrite_extras(text: str, rule: str) -> Iterator[Edit]:
     for string in toml_strings(text):
         if string.table == "tool.poetry.extras" and string.value.lower() == "petastorm":
             yield Edit(rule, "exact", string.start, string.stop, "mdstorm", "follow the dependency")
+
+
+def _end_of_array(text: str, start: int) -> int:
+    """Return where the array that begins at `start`, or behind white space, ends."""
+    depth = 0
+    for part in _BRACKET.finditer(text, start):
+        depth += {"[": 1, "]": -1}.get(part.group(), 0)
+        if depth == 0:
+            return part.end()
+    return len(text)
 
 
 def _end_of_table(text: str, start: int) -> int:

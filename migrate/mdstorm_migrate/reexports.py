@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path, PurePath
@@ -69,6 +70,8 @@ def _python_files(project: str) -> Iterator[str]:
 
 def _modules(path: str) -> Iterator[str]:
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return  # to open a pipe would wait for who writes into it
         with open(path, "rb") as file:
             data = file.read()
     except OSError:

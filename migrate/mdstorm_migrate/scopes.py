@@ -82,10 +82,12 @@ class Scope:
 
     def home(self, name: str) -> Scope | None:
         """Return the scope that owns `name` as it is seen from here; None if none does."""
-        if name in self.global_names:
-            return self.module if self.module.owns(name) else None
         for scope in self.with_outer():
-            if scope.owns(name) and (scope is self or not scope.is_class):
+            if scope.is_class and scope is not self:
+                continue
+            if name in scope.global_names:  # that holds for the functions within, too
+                return self.module if self.module.owns(name) else None
+            if scope.owns(name):
                 return scope
         return None
 

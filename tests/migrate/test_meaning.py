@@ -75,6 +75,11 @@ IMPORTS = [
     "from petastorm.spark import (  # why\n{indent}    SparkDatasetConverter as C,\n{indent})",
     "from petastorm.workers_pool import ThreadPool",
     "from petastorm import predicates as p; import petastorm",
+    "from petastorm import make_reader as spark, TransformSpec",
+    "import petastorm.reader as reader, petastorm.spark.spark_dataset_converter",
+    "import petastorm as petastorm",
+    "from petastorm.pytorch import BatchDataLoader, DataLoader as C",
+    "import importlib; ps = importlib.import_module('petastorm.spark')",
 ]
 USES = [
     "show(petastorm.make_reader)",
@@ -95,6 +100,30 @@ USES = [
     "del petastorm",
     "show(eval('petastorm.make_reader'))",
     "show('petastorm' in globals())",
+    "show([petastorm.make_reader for _ in [petastorm.TransformSpec]])",
+    "show([(petastorm := one) for one in [petastorm.reader]], petastorm)",
+    "show((lambda one=petastorm.make_reader: one)())",
+    "show((lambda: petastorm.workers_pool.ThreadPool)())",
+    "show(reader.Reader, TransformSpec)",
+    "show(petastorm.spark.spark_dataset_converter.SparkDatasetConverter)",
+    "import sys; show(sys.modules['petastorm.spark'].SparkDatasetConverter)",
+    "show(getattr(petastorm, 'make_reader'), getattr(petastorm.spark, '_private', 0))",
+    "from petastorm.spark import _private; show(_private)",
+    "from petastorm.absent import nothing",
+    "one: 'petastorm.reader.Reader' = petastorm.reader.Reader; show(one)",
+    "show(BatchDataLoader)",
+    "__all__ = ['petastorm', 'make_reader']",
+]
+HEADS = [
+    "def f{}():",
+    "def f{}(one=None, petastorm=None):",
+    "def f{}():\n{indent}    global petastorm",
+    "class A{}:",
+    "if True: # {}",
+    "for petastorm in [1{}]:",
+    "match 1{}:\n{indent}  case petastorm:",
+    "try: # {}",
+    "@(lambda one: one)\n{indent}def f{}(one=0):",
 ]
 
 
@@ -109,12 +138,13 @@ def blocks(draw: st.DrawFn, indent: str = "") -> str:
         for use in draw(st.lists(st.sampled_from(USES), max_size=3)):
             statements.append(f"try: {use}\n{indent}except Exception as e: show(type(e).__name__)")
         if len(indent) < 8 and draw(st.booleans()):
-            head = draw(st.sampled_from(["def f{}():", "class A{}:", "if True: # {}", "try: # {}"]))
+            head = draw(st.sampled_from(HEADS))
             # Star imports are for modules alone.
             body = draw(blocks(indent + "    ")).replace("import *", "import make_reader")
             name = f"{len(indent)}{number}"
-            end = {"d": f"\n{indent}f{name}()", "t": f"\n{indent}finally: show(0)"}.get(head[0], "")
-            statements.append(f"{head.format(name)}\n{body}{end}")
+            end = f"\n{indent}f{name}()" if "def" in head else ""
+            end = f"\n{indent}except ImportError: petastorm = 0" if "try" in head else end
+            statements.append(f"{head.format(name, indent=indent)}\n{body}{end}")
     return "\n".join(f"{indent}{statement}" for statement in statements) or f"{indent}pass"
 
 

@@ -60,7 +60,9 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
             if _is_logger(module, string):
                 yield from _rewrite(module, string, value, None if is_module(value) else value)
             elif _is_path(module, string):
-                yield from _rewrite(module, string, value, missing(value))
+                yield from _rewrite(
+                    module, string, value, missing(value) or _lacking(module, string, value)
+                )
             elif what := _looked_up(module, string):
                 message = f'{what} is given "{value}"'
                 remedy = f"{message}: give it the name that is meant after the migration"
@@ -89,6 +91,20 @@ def _rewrite(
     yield Finding(
         CODE, "manual", *module.span(string), f"{what}; {why}", f"{what}; {why}: change it by hand"
     )
+
+
+def _lacking(module: PythonModule, string: ast.Constant, value: str) -> str | None:
+    """Return what mdstorm does not have of all that is used of a module imported by its name."""
+    call = _call_with_first(module, string)
+    if call is None or _called(call) != "import_module":
+        return None
+    nodes: list[ast.expr] = [call]
+    match module.scopes.parents.get(call):
+        case ast.Assign(targets=[ast.Name(name)]):
+            home = module.scopes.scopes[call].home(name)
+            references = module.scopes.references.get(name, ())
+            nodes = [one.node for one in references if home and one.scope.may_see(name, home)]
+    return next(filter(None, (missing(module.chain(one, value)[1]) for one in nodes)), None)
 
 
 def _call_with_first(module: PythonModule, string: ast.Constant) -> ast.Call | None:

@@ -10,6 +10,7 @@ from mdstorm_migrate.edits import Class, Edit, Finding
 from mdstorm_migrate.literals import inner_span, string_value
 from mdstorm_migrate.module import PythonModule
 from mdstorm_migrate.names import CONF_KEY, NEW_CONF_KEY
+from mdstorm_migrate.rules import pm201_cache_dir_argument as pm201
 
 CODE = "PM105"
 TITLE = "Set the parent cache directory under mdstorm's key"
@@ -29,9 +30,14 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
     literals = [string for string in module.scopes.strings if string.value == CONF_KEY]
     only_set = CONSTANT not in module.text and all(_is_set(module, one) for one in literals)
     cls: Class = "exact" if only_set else "review"
+    removed = [
+        one
+        for one in (pm201.check(module) if module.applies("PM201", "review") else ())
+        if isinstance(one, Edit)
+    ]
     for literal in literals:
         span = inner_span(module, literal)
-        if span is not None:
+        if span is not None and not any(one.start <= span[0] < one.stop for one in removed):
             message = f'"{CONF_KEY}" becomes "{NEW_CONF_KEY}"'
             yield Edit(CODE, cls, *span, NEW_CONF_KEY, message, CODE)
     for call in module.scopes.calls:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.conf_writes import ConfWrite, conf_writes
 from mdstorm_migrate.edits import Class, Edit, Finding
+from mdstorm_migrate.imports import imported_names
 from mdstorm_migrate.module import PythonModule
 from mdstorm_migrate.statements import replaced_statement
 
@@ -59,7 +60,18 @@ def _reaches(module: PythonModule, write: ConfWrite, converters: list[ast.Call])
             scope = scope.parent
         if scope is not home:
             return False
-    return bool(converters)
+    return bool(converters) and not _is_handed_on(module)
+
+
+def _is_handed_on(module: PythonModule) -> bool:
+    """Whether the function is more than called, as in ``partial(make_spark_converter)``."""
+    for name in imported_names(module):
+        for use in name.uses:
+            parent = module.scopes.parents.get(use.node)
+            is_called = isinstance(parent, ast.Call) and parent.func is use.node
+            if use.path.endswith(".make_spark_converter") and not is_called:
+                return True
+    return False
 
 
 def _pass_argument(

@@ -35,6 +35,8 @@ _REQUIREMENTS: tuple[tuple[str, str | None], ...] = (
 _POETRY = re.compile(
     r"tool\.(poetry\.((dev-)?dependencies|group\..+\.dependencies)|pixi\.(.+\.)?pypi-dependencies)"
 )
+#: The name of a group follows, not that of a package.
+_INCLUDED = re.compile(r"""\binclude-group["']?[ \t]*=[ \t]*\Z""")
 _CHECKERS = re.compile(r"tool\.(mypy|isort|ruff|pytest|pylint|deptry|importlinter)\b")
 
 
@@ -42,6 +44,8 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield the edits of a project's file."""
     text = document.text
     for string in toml_strings(text):
+        if _INCLUDED.search(text, max(string.start - 40, 0), string.start - 1):
+            continue
         if _holds_requirements(string) and is_requirement(string.value):
             for found in find_requirements(text, string.start, string.stop):
                 yield edit_requirement(found, CODE)

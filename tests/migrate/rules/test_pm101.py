@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -173,6 +174,41 @@ def test_an_import_only_to_see_whether_it_is_there_is_no_export() -> None:
     check_rewrite(
         "try:\n    import petastorm\n    found = True\nexcept ImportError:\n    found = False\n",
         "try:\n    import mdstorm\n    found = True\nexcept ImportError:\n    found = False\n",
+    )
+
+
+def test_an_import_under_its_own_name_keeps_the_uses_of_that() -> None:
+    rest = "print(petastorm.make_reader, petastorm.spark)\n"
+    check_rewrite(f"import petastorm as petastorm\n{rest}", f"import mdstorm as petastorm\n{rest}")
+
+
+def test_a_local_name_that_code_in_a_string_may_look_up_stays_with_what_must_stay() -> None:
+    check_noop(
+        "def outer():\n    import petastorm\n    petastorm.hdfs.x()\n"
+        "    def inner():\n        return petastorm.spark, eval('petastorm.make_reader')\n"
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_named_pipe_among_the_files_of_a_project_is_not_opened(tmp_path: Path) -> None:
+    (tmp_path / "setup.py").write_text("")
+    os.mkfifo(tmp_path / "pipe.py")
+    reexports._imported_from.cache_clear()
+    assert not reexports.is_imported_from(tmp_path / "module.py")
+
+
+def test_an_attribute_of_a_class_keeps_its_name() -> None:
+    rest = "    def f(self):\n        return self.petastorm.make_reader\n"
+    check_rewrite(
+        f"class A:\n    import petastorm\n    x = petastorm.make_reader\n{rest}",
+        f"class A:\n    import mdstorm as petastorm\n    x = petastorm.make_reader\n{rest}",
+    )
+
+
+def test_global_holds_for_the_functions_within() -> None:
+    check_noop(
+        "def f(petastorm):\n    def g():\n        global petastorm\n        import petastorm\n"
+        "        return lambda: petastorm.workers_pool.ThreadPool\n"
     )
 
 

@@ -85,3 +85,16 @@ def test_what_looks_the_name_up_by_other_means_is_for_a_person(text: str) -> Non
 def test_annotations_are_not_said_to_be_left() -> None:
     text = 'import petastorm\n\ndef f(x: "petastorm.reader.Reader"): ...\n'
     assert migrate(text).findings == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "m = importlib.import_module('petastorm.spark')\nm.make_spark_converter, m._private\n",
+        "importlib.import_module('petastorm.spark')._private\n",
+        "m = import_module('petastorm.reader')\ndef f():\n    getattr(m, 'ThreadPool')\n",
+    ],
+)
+def test_a_module_of_which_something_is_used_that_mdstorm_lacks_stays(text: str) -> None:
+    result = check_noop(text)
+    assert [(found.rule, found.cls) for found in result.findings] == [("PM103", "manual")]

@@ -16,6 +16,8 @@ from mdstorm_migrate.api import migrate
         ("import petastorm.hdfs.namenode", "petastorm.hdfs.namenode"),
         ("import petastorm\npetastorm.hdfs.namenode.x()", "petastorm.hdfs.namenode.x"),
         ("import petastorm.reader as r\nr._private", "r._private"),
+        ("import petastorm.reader as r\ngetattr(r, '_private', None)", "r"),
+        ("import petastorm\nhasattr(petastorm.reader, 'ThreadPool')", "petastorm.reader"),
         ("from petastorm import unischema\nunischema._fullmatch('a')", "unischema._fullmatch"),
         ("import petastorm\nassert '0.9' < petastorm.__version__", "petastorm.__version__"),
         ("from petastorm import __version__ as v\nassert v > '0.9'", "v"),

@@ -79,3 +79,37 @@ def test_where_the_conf_can_be_set_it_stays_unless_asked_for() -> None:
     after = f"{moved(IMPORT)}make_spark_converter(df, parent_cache_dir_url=url)\n"
     check_rewrite(text, after, unsafe=True, select=["PM101", "PM201"])
     check_noop(text, unsafe=True, select=["PM201"])  # Petastorm has no such argument
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "spark.conf.set('petastorm.spark.converter.parentCacheDirUrl', 'file:///x')\n",
+            "",
+        ),
+        (
+            "s = b.remote('a').config('petastorm.spark.converter.parentCacheDirUrl', 'file:///x')\n",
+            "s = b.remote('a')\n",
+        ),
+    ],
+)
+def test_a_literal_key_goes_with_its_statement(before: str, after: str) -> None:
+    head = "# serverless\nfrom {}.spark import make_spark_converter\n"
+    check_rewrite(
+        f"{head.format('petastorm')}{before}make_spark_converter(df)\n",
+        f"{head.format('mdstorm')}{after}"
+        "make_spark_converter(df, parent_cache_dir_url='file:///x')\n",
+        unsafe=True,
+    )
+
+
+@pytest.mark.parametrize(
+    "use", ["partial(make_spark_converter, dtype=None)", "make_spark_converter"]
+)
+def test_a_function_that_is_handed_on_keeps_the_conf(use: str) -> None:
+    text = (
+        f"{CONNECT}spark.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, 'file:///x')\n"
+        f"convert = {use}\nconvert(df)\nmake_spark_converter(df)\n"
+    )
+    check_rewrite(text, text.replace("petastorm", "mdstorm"), unsafe=True, todo=False)

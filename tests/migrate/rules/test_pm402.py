@@ -80,3 +80,25 @@ def test_a_filter_of_warnings_follows() -> None:
         '[tool.pytest.ini_options]\nfilterwarnings = ["ignore::FutureWarning:mdstorm.*"]\n',
         PATH,
     )
+
+
+def test_the_name_of_a_group_that_is_included_stays() -> None:
+    check_rewrite(
+        '[dependency-groups]\npetastorm = ["petastorm"]\n'
+        'all = [{include-group = "petastorm"}, "petastorm>=0.12"]\n',
+        '[dependency-groups]\npetastorm = ["mdstorm"]\n'
+        'all = [{include-group = "petastorm"}, "mdstorm"]\n',
+        PATH,
+    )
+
+
+def test_each_of_several_constraints_loses_its_version() -> None:
+    check_rewrite(
+        "[tool.poetry.dependencies]\npetastorm = [\n"
+        '  {version = "0.11.5", python = "<3.8", extras = ["torch", "docs"]},  # ]\n'
+        '  {version = "^0.12", python = ">=3.8"},\n]\nother = {version = "1"}\n',
+        "[tool.poetry.dependencies]\nmdstorm = [\n"
+        '  {version = "*", python = "<3.8", extras = ["torch"]},  # ]\n'
+        '  {version = "*", python = ">=3.8"},\n]\nother = {version = "1"}\n',
+        PATH,
+    )

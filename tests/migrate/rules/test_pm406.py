@@ -69,3 +69,12 @@ def test_conda_is_for_a_person() -> None:
 def test_a_command_that_runs_petastorm_is_for_a_person(command: str, fragment: str) -> None:
     check_finding(f"RUN {command}\n", "PM406", fragment, "Dockerfile")
     check_finding(f"a:\n  script:\n    - {command}\n", "PM409", fragment, ".gitlab-ci.yml")
+
+
+def test_a_command_may_be_a_list_of_strings() -> None:
+    check_rewrite(
+        'RUN ["python", "-m", "pip", "install", "-q", "petastorm[torch]==0.12.1", "numpy"]\n',
+        'RUN ["python", "-m", "pip", "install", "-q", "mdstorm[torch]", "numpy"]\n',
+        "Dockerfile",
+    )
+    check_finding('RUN ["conda", "install", "petastorm"]\n', "PM406", "petastorm", "Dockerfile")
