@@ -144,20 +144,21 @@ def test_an_error_of_the_items_comes_after_the_results_before_it() -> None:
 
 #: Forks while a thread makes Arrow import pandas, and lets the child process use Arrow.
 _FORK_DURING_AN_IMPORT = """
-import os, signal, sys, threading, time
+import os, signal, sys, threading
 import pyarrow as pa
 from mdstorm_backend.read.prefetch import Prefetcher
 
-begun = threading.Event()
+begun, forking = threading.Event(), threading.Event()
 
 class SlowStart:
     def find_spec(self, name, path=None, target=None):
         if name == "pandas":
             begun.set()
-            time.sleep(0.5)
+            assert forking.wait(60)
 
 sys.meta_path.insert(0, SlowStart())
 with Prefetcher(1, 1) as prefetcher:
+    os.register_at_fork(before=forking.set)  # called before what was registered earlier
     read = threading.Thread(target=lambda: list(prefetcher.map(pa.array, [[0]])))
     read.start()
     assert begun.wait(60)
