@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 from mdstorm._readers.arguments import ReaderArguments
@@ -122,7 +123,7 @@ def make_reader(
     UnsafePickleError
         If the metadata of the dataset are no schema, but a program.
     """
-    arguments = locals()
+    arguments = _given(make_reader, locals())
     return _make(arguments.pop("dataset_url"), arguments, batched=False)
 
 
@@ -243,8 +244,13 @@ def make_batch_reader(
     CorruptDatasetError
         If a file is damaged, or has other columns than the first one.
     """
-    arguments = locals()
+    arguments = _given(make_batch_reader, locals())
     return _make(arguments.pop("dataset_url_or_urls"), arguments, batched=True)
+
+
+def _given(function: Callable[..., Reader], variables: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments among the variables of a function, to which AutoGraph adds its own."""
+    return {name: variables[name] for name in signature(function).parameters}
 
 
 def _make(urls: Any, others: dict[str, Any], *, batched: bool) -> Reader:

@@ -57,6 +57,15 @@ class TestElements:
         one, two = (make_petastorm_dataset(batch_reader(ten)) for _ in range(2))
         assert taken(one.concatenate(two)) == IN_GROUPS * 2
 
+    @with_either
+    def test_readers_may_be_opened_by_functions_of_tensorflow(self, ten: str, reader: Any) -> None:
+        def numbers(_: Any) -> Any:
+            opened = make_petastorm_dataset(reader(ten, num_epochs=2))
+            return opened.map(lambda element: tf.reshape(element.number, [-1])).unbatch()
+
+        dataset = tf.data.Dataset.range(2).interleave(numbers, cycle_length=1)
+        assert [int(number) for number in dataset] == [*range(10)] * 4
+
     def test_what_is_sharded_is_not_sharded_again(self, ten: str) -> None:
         dataset = make_petastorm_dataset(batch_reader(ten, cur_shard=1, shard_count=2))
         assert taken(dataset) == [[5, 6, 7], [8, 9]]
