@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from mdstorm_migrate.module import PythonModule
 from mdstorm_migrate.streaming.shards import ADVICE, come_from_environment
 
-__all__ = ["LoaderCall", "loader_call"]
+__all__ = ["TRANSFORMED", "LoaderCall", "loader_call"]
+
+#: The class that takes the place of ``TransformSpec``.
+TRANSFORMED = "TransformedBatch"
 
 #: Arguments about how Petastorm reads, of which the outcome does not depend.
 _DROPPED = frozenset(
@@ -94,10 +97,21 @@ class LoaderCall:
         if self.epochs is not None:
             yield "epochs_of"
 
-    def expression(self, module: PythonModule, place: str) -> str:
-        """Return what takes the place of the call; the dataset is at `place`, local or remote."""
+    def expression(self, module: PythonModule, place: str, specs: Sequence[ast.expr]) -> str:
+        """Return what takes the place of the call.
+
+        Parameters
+        ----------
+        module : PythonModule
+        place : {"local", "remote"}
+            Where the dataset is.
+        specs : sequence of ast.expr
+            What is called in the module to make transforms, also in the call itself.
+        """
         assert isinstance(self.call.func, ast.Attribute)
         texts = {name: module.source_of(value) for name, value in self.given.items()}
+        if self.transform is not None:
+            texts["transform_spec"] = _with_makers(module, self.transform, specs)
         size = f"batch_size={texts.get('batch_size', _BATCH_SIZE)}"
         dataset = [f"{place}={module.source_of(self.call.func.value)}", size]
         has_queue = texts.get("shuffling_queue_capacity", "0") != "0"
@@ -125,6 +139,17 @@ class LoaderCall:
             return text
         indent = lines.newline + lines.indent_of(start)
         return _on_lines(node, indent, "\t" if "\t" in indent else "    ")
+
+
+def _with_makers(module: PythonModule, node: ast.expr, specs: Sequence[ast.expr]) -> str:
+    """Return the source of `node`, which makes batches where it made transforms."""
+    start, stop = module.span(node)
+    text = ""
+    for first, last in sorted(map(module.span, specs)):
+        if start <= first < stop:
+            text += module.text[start:first] + TRANSFORMED
+            start = last
+    return text + module.text[start:stop]
 
 
 def _on_one_line(node: _Call | str) -> str:

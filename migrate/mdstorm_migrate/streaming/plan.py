@@ -17,7 +17,7 @@ from mdstorm_migrate.module import PythonModule, dotted
 from mdstorm_migrate.streaming.converters import Converter, converters
 from mdstorm_migrate.streaming.directory import Directory, DirectoryError, find_directory
 from mdstorm_migrate.streaming.emitted import block_of, imports_of, taken_names
-from mdstorm_migrate.streaming.loaders import LoaderCall, loader_call
+from mdstorm_migrate.streaming.loaders import TRANSFORMED, LoaderCall, loader_call
 from mdstorm_migrate.streaming.makers import maker_expression, maker_obstacle
 from mdstorm_migrate.streaming.placement import PlaceError, find_place, import_changes
 from mdstorm_migrate.streaming.shards import ADVICE
@@ -172,9 +172,10 @@ class _Planner:
         if any(one.transform is not None for one in self._turned()):
             for call in self._specs():
                 message = "a transform becomes a function that makes batches"
-                self._edit("PM304", call.func, "TransformedBatch", message)
+                if self.calls.keys().isdisjoint(self.module.ancestors(call)):
+                    self._edit("PM304", call.func, TRANSFORMED, message)
                 self._consume(call.func)
-                self.helpers.add("TransformedBatch")
+                self.helpers.add(TRANSFORMED)
         self._turn_annotations()
         self._turn_directory(directory)
         self._turn_imports()
@@ -205,7 +206,8 @@ class _Planner:
         rule, message = "PM302", "a loader becomes a StreamingDataLoader over a StreamingDataset"
         if call.shards:
             rule, message = "PM303", f"{message}; its share is that of RANK and WORLD_SIZE"
-        self._edit(rule, call.call, call.expression(self.module, place), message)
+        specs = [spec.func for spec in self._specs()]
+        self._edit(rule, call.call, call.expression(self.module, place, specs), message)
         self.helpers.update(call.helpers())
 
     def _turn_length(self, node: ast.expr, place: str) -> None:

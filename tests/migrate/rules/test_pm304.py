@@ -22,6 +22,16 @@ def test_a_transform_becomes_the_collate_function() -> None:
     assert output.index("class TransformedBatch") < output.index("spec = TransformedBatch")
 
 
+def test_a_transform_may_be_made_in_the_call_of_the_loader() -> None:
+    made = "TransformSpec(partial(f, n=2), selected_fields=['a'])"
+    loader = LOADER.replace("=spec", f"={made} if n else None")
+    output = check_turned(
+        f"from petastorm import TransformSpec\n{MADE}{loader}",
+        "collate_fn=TransformedBatch(partial(f, n=2), selected_fields=['a']) if n else None,",
+    )
+    assert "TransformSpec" not in output
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
