@@ -74,11 +74,17 @@ def _is_handed_on(module: PythonModule) -> bool:
     return False
 
 
+def _has_one_meaning(module: PythonModule, write: ConfWrite) -> bool:
+    """Whether the value is a name that is bound but once."""
+    scope = module.scopes.scopes[write.call]
+    return isinstance(write.value, ast.Name) and len(module.bindings(write.value.id, scope)) <= 1
+
+
 def _pass_argument(
     module: PythonModule, write: ConfWrite, converters: list[ast.Call]
 ) -> Iterator[Edit]:
     value = module.source_of(write.value)
-    is_plain = isinstance(write.value, ast.Constant | ast.Name)
+    is_plain = isinstance(write.value, ast.Constant) or _has_one_meaning(module, write)
     argument = value if is_plain else _ARGUMENT
     message = f"the directory is given to make_spark_converter(): {_ARGUMENT}={argument}"
     statement = module.statement(write.call)

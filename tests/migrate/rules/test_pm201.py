@@ -104,6 +104,17 @@ def test_a_literal_key_goes_with_its_statement(before: str, after: str) -> None:
     )
 
 
+def test_a_name_that_means_something_else_later_is_kept_under_another() -> None:
+    rest = "url = 'other'\nmake_spark_converter(df"
+    check_rewrite(
+        f"{CONNECT}url = 'file:///x'\n"
+        f"spark.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, url)\n{rest})\n",
+        f"{CONNECT.replace('petastorm', 'mdstorm')}url = 'file:///x'\n"
+        f"parent_cache_dir_url = url\n{rest}, parent_cache_dir_url=parent_cache_dir_url)\n",
+        unsafe=True,
+    )
+
+
 @pytest.mark.parametrize(
     "use", ["partial(make_spark_converter, dtype=None)", "make_spark_converter"]
 )
