@@ -32,6 +32,10 @@ _KINDS: dict[Kind, re.Pattern[str]] = {
 }
 #: Directories whose text files are lists of requirements.
 _REQUIREMENTS_DIRECTORIES = frozenset({"requirements", "reqs"})
+#: How a report of ours in JSON or SARIF begins, whose texts are quoted from other files.
+_REPORT = re.compile(r'"tool":\s*\{\s*(?:"driver":\s*\{\s*)?"name":\s*"mdstorm (?:migrate|audit)"')
+#: Where that stands, in characters.
+_REPORT_HEAD = 512
 
 
 def kind_of(path: PurePath) -> Kind | None:
@@ -50,7 +54,7 @@ class PlainSource:
         return kind_of(path) is not None
 
     def read(self, data: bytes, path: PurePath | None) -> Reading:
-        """Return the file as one document.
+        """Return the file as one document; a report of ours as none.
 
         Raises
         ------
@@ -66,6 +70,8 @@ class PlainSource:
         except UnicodeDecodeError as error:
             line = data.count(b"\n", 0, error.start) + 1
             raise SourceError(f"not UTF-8: {error.reason} at byte {error.start:,}", line) from None
+        if kind == "cluster" and _REPORT.search(text, 0, _REPORT_HEAD):
+            return Reading(text, [], prefix=prefix)
         return Reading(text, [Document(kind, [Segment(text)], path)], prefix=prefix)
 
 

@@ -10,7 +10,7 @@ from click.testing import Result
 from tests.migrate.checks import invoke
 from tests.migrate.report.making import MIXED
 
-from mdstorm_migrate import cli
+from mdstorm_migrate import audit_command, cli
 from mdstorm_migrate.report.formats import FORMATS, find_format
 
 BEGINNINGS = {
@@ -50,6 +50,22 @@ def test_several_reports_are_written_beside_the_diff(source: Path, tmp_path: Pat
     assert result.stdout.startswith("--- a/")
     for name, format_ in names.items():
         assert (tmp_path / name).read_text().startswith(BEGINNINGS[format_])
+
+
+def test_reports_beside_the_code_are_not_looked_at(source: Path) -> None:
+    (source / "Dockerfile").write_text("RUN pip install petastorm==0.12\n")
+    (source / "b.py").write_text("from petastorm import make_reader\n")
+    reports = [source / name for name in ("r.json", "r.sarif.json", "audit.json")]
+    run(*(f"--report={report}" for report in reports[:2]), source)
+    invoke(audit_command.audit, f"--report={reports[2]}", source)
+    written = [report.read_bytes() for report in reports]
+    assert b"pip install petastorm" in written[0]
+
+    result = run("-w", "--no-diff", source)
+    assert "r.json" not in result.stderr
+    assert "3 files changed" in result.stderr
+    assert [report.read_bytes() for report in reports] == written
+    assert "Definitions of clusters" not in invoke(audit_command.audit, source).stdout
 
 
 def test_a_format_that_is_asked_for_comes_before_the_name(source: Path, tmp_path: Path) -> None:
