@@ -89,10 +89,14 @@ def verify(
                 human_bytes(report.bytes),
             ]
         )
-        if report.is_good:
-            verdict = "the files are all there" if quick else "is as it was written"
-        else:
+        if not report.is_good:
             verdict = counted(len(report.problems), "problem")
+        elif quick:
+            verdict = "the files are all there"
+        elif report.has_hashes:
+            verdict = "is as it was written"
+        else:
+            verdict = "everything can be read; without hashes, changed values cannot be seen"
         click.echo(f"{report.url}: {verdict} ({size})")
     if not report.is_good:
         ctx.exit(PROBLEMS_FOUND)

@@ -41,10 +41,13 @@ class VerifyReport:
     shards, rows, bytes : int
         What was checked: shards, samples and bytes of the stored files, by the index.
     problems : tuple of Problem
-        What is wrong; empty for a dataset that is as it was written.
+        What is wrong; empty if nothing is.
     notes : tuple of Problem
         What could not be checked, the same in many shards once; and files that do not belong to the
         dataset.
+    has_hashes : bool
+        Whether the index holds hashes of every file. Without them a value that was changed to
+        another one cannot be seen.
     """
 
     url: str
@@ -54,6 +57,7 @@ class VerifyReport:
     bytes: int
     problems: tuple[Problem, ...] = ()
     notes: tuple[Problem, ...] = ()
+    has_hashes: bool = False
 
     @property
     def is_good(self) -> bool:

@@ -91,6 +91,7 @@ def verify(
         bytes=sum((shard.zip_data or shard.raw_data).bytes for shard in shards),
         problems=tuple(problems),
         notes=tuple(notes),
+        has_hashes=all((shard.zip_data or shard.raw_data).hashes for shard in shards),
     )
 
 

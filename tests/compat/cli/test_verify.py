@@ -7,6 +7,8 @@ from pathlib import Path
 
 from click.testing import Result
 
+from mdstorm_backend import MDSWriter
+
 Run = Callable[..., Result]
 
 
@@ -22,9 +24,25 @@ def damage(dataset: Path) -> str:
 def test_a_good_dataset_is_told_so(dataset: Path, run: Run) -> None:
     result = run("verify", dataset)
     assert result.exit_code == 0
-    assert result.stdout.startswith(f"file://{dataset}: is as it was written (")
+    assert result.stdout.startswith(f"file://{dataset}: everything can be read; without hashes, ")
     assert "300 rows" in result.stdout
     assert "the files are all there" in run("verify", dataset, "--quick").stdout
+
+
+def test_only_hashes_prove_that_no_value_has_changed(tmp_path: Path, run: Run) -> None:
+    for name, hashes in (("plain", []), ("hashed", ["sha1"])):
+        dataset = tmp_path / name
+        with MDSWriter(out=str(dataset), columns={"number": "int64"}, hashes=hashes) as writer:
+            writer.write({"number": 1})
+        assert ("is as it was written" in run("verify", dataset).stdout) == bool(hashes)
+        report = json.loads(run("verify", dataset, "--format", "json").stdout)
+        assert report["has_hashes"] == bool(hashes)
+        (file,) = dataset.glob("*.mds")
+        data = file.read_bytes()
+        file.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+        result = run("verify", dataset)
+        assert result.exit_code == bool(hashes)
+        assert ("changed values cannot be seen" in result.stdout) != bool(hashes)
 
 
 def test_problems_are_listed_and_change_the_exit_code(dataset: Path, run: Run) -> None:
