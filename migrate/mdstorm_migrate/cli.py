@@ -106,7 +106,7 @@ def migrate(ctx: click.Context, /, paths: tuple[Path, ...], **options: Any) -> N
     Without --write, nothing is written: what would change is shown. PATHS are files and
     directories, the current directory if none is given.
 
-    Exit codes: 0 nothing is left to do, 1 files would change (with --check), 2 the command line is
+    Exit codes: 0 all is done, or shown, 1 files would change (with --check), 2 the command line is
     wrong, 3 a file could not be read, parsed or written, 130 interrupted.
     """
     roots = paths or (Path(),)
