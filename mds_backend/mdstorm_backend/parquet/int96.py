@@ -45,28 +45,43 @@ def with_times_repaired(
     """
     repaired = dict(columns)
     if (metadata.created_by or "").startswith("parquet-cpp-arrow"):
-        suspects = [name for name in _int96_columns(metadata) if _is_suspect(columns.get(name))]
+        suspects = [name for name in columns if _is_suspect(columns[name])]
+        suspects = suspects and [name for name in suspects if _is_int96(name, metadata)]
         if suspects:
             exact = read_as_ns(suspects)
             for name in suspects:
-                repaired[name] = _repaired(columns[name], exact[name])
+                repaired[name] = _repaired(columns[name], exact[name].combine_chunks())
     return repaired
 
 
-def _int96_columns(metadata: pq.FileMetaData) -> list[str]:
+def _is_int96(name: str, metadata: pq.FileMetaData) -> bool:
     columns = (metadata.schema.column(number) for number in range(metadata.num_columns))
-    return [column.path for column in columns if column.physical_type == "INT96"]
+    return any(
+        column.physical_type == "INT96"
+        and (column.path == name or column.path.startswith(f"{name}.list."))
+        for column in columns
+    )
 
 
-def _is_suspect(times: pa.Array | None) -> bool:
-    if times is None or not pa.types.is_timestamp(times.type):
+def _is_suspect(times: pa.Array) -> bool:
+    is_list = pa.types.is_list(times.type)
+    if not pa.types.is_timestamp(times.type.value_type if is_list else times.type):
         return False
+    if is_list:
+        times = times.flatten()
     bounds = pc.min_max(times.cast(pa.int64()))
     low, high = bounds["min"].as_py(), bounds["max"].as_py()
     return low is not None and (low < _NS_MIN_US or high > _NS_MAX_US)
 
 
-def _repaired(times: pa.Array, exact: pa.ChunkedArray) -> pa.Array:
+def _repaired(times: pa.Array, exact: pa.Array) -> pa.Array:
+    if isinstance(exact, pa.ChunkedArray):
+        exact = exact.chunk(0)
+    if pa.types.is_list(times.type):
+        lengths = np.asarray(times.value_lengths().fill_null(0))
+        offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+        elements = _repaired(times.flatten(), exact.flatten())
+        return pa.ListArray.from_arrays(offsets, elements, times.type, mask=times.is_null())
     valid = np.asarray(times.is_valid())
     us = _numbers(times).copy()
     rest = _numbers(exact).view(np.uint64) - us.view(np.uint64) * np.uint64(1000)
@@ -75,6 +90,5 @@ def _repaired(times: pa.Array, exact: pa.ChunkedArray) -> pa.Array:
     return pa.array(us, mask=~valid).cast(times.type)
 
 
-def _numbers(times: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    numbers = times.cast(pa.int64()).fill_null(0)
-    return numbers.to_numpy() if isinstance(numbers, pa.ChunkedArray) else np.asarray(numbers)
+def _numbers(times: pa.Array) -> npt.NDArray[np.int64]:
+    return np.asarray(times.cast(pa.int64()).fill_null(0))

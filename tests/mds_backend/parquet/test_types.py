@@ -17,6 +17,8 @@ from mdstorm_backend.frameworks.formats import to_numpy
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.parquet.int96 import with_times_repaired
 
+_TIMES_NS = pa.list_(pa.timestamp("ns"))
+
 
 def dataset_of(
     directory: Path, columns: dict[str, Any] | pa.Table, **options: Any
@@ -123,6 +125,19 @@ def test_int96_before_1970_of_old_versions_of_arrow(unit: str) -> None:
     columns = {"t": pa.array(read_as_us, pa.timestamp("us"))}
     found = with_times_repaired(columns, metadata, table.select)["t"]
     assert found.cast(pa.int64()).to_pylist() == expected
+
+
+def test_int96_before_1970_of_old_versions_of_arrow_in_arrays() -> None:
+    late = (2**64 - 1_000) // 1000
+    lists = [[0, late, None], None, [], [late]]
+    exact = pa.table({"t": pa.array([[0, -1_000, None], None, [], [-1_000]], _TIMES_NS)})
+    sink = pa.BufferOutputStream()
+    pq.write_table(exact, sink, use_deprecated_int96_timestamps=True)
+    metadata = pq.ParquetFile(pa.BufferReader(sink.getvalue())).metadata
+    times = pa.array([[5], *lists], pa.list_(pa.timestamp("us")))[1:]
+    found = with_times_repaired({"t": times}, metadata, exact.select)["t"]
+    assert found.type == times.type
+    assert found.cast(pa.list_(pa.int64())).to_pylist() == [[0, -1, None], None, [], [-1]]
 
 
 def test_nanoseconds_are_cut_off_with_a_warning(tmp_path: Path) -> None:
