@@ -32,8 +32,9 @@ class NGram:
     fields : dict of int to list of (UnischemaField or str)
         Offsets and the fields wanted there, or regular expressions that match their whole names.
         An n-gram has all offsets from the first to the last; those not named here have no fields.
-    delta_threshold : number
-        The largest step between timestamps; microseconds for a field of timestamps.
+    delta_threshold : number or numpy.timedelta64
+        The largest step between timestamps; microseconds for a field of timestamps. There, it may
+        be a `numpy.timedelta64`.
     timestamp_field : UnischemaField or str
         The field by which rows are sorted, or a regular expression that matches its name alone.
     timestamp_overlap : bool

@@ -24,8 +24,8 @@ def window_starts(
         Those of consecutive rows: numbers, ``datetime64``, or objects that can be subtracted.
     length : int
         Rows of an n-gram.
-    threshold : number
-        The largest step from a row of it to the next; in the unit of the timestamps.
+    threshold : number or numpy.timedelta64
+        The largest step from a row of it to the next; a number is in the unit of the timestamps.
     overlap : bool
         Whether a row may be part of several; otherwise each begins after the last timestamp of
         that before.
@@ -66,6 +66,9 @@ def _steps_fit(stamps: npt.NDArray[Any], threshold: float, name: str) -> npt.NDA
         )
     steps = np.diff(stamps)
     if steps.dtype.kind == "m":
+        if isinstance(threshold, np.timedelta64):
+            # NumPy finds the unit that both have.
+            return np.asarray((steps <= threshold) & (steps >= np.timedelta64(0)), np.bool_)
         steps = steps.astype(np.int64)
     # A step that is too large for its type has become negative.
     return np.asarray((steps <= threshold) & (steps >= 0), np.bool_)

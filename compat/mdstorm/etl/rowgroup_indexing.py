@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mdstorm._datasets.petastorm_source import DecodedSource
 from mdstorm._readers.rows import cells
 from mdstorm._readers.sources import open_source
 from mdstorm._selection.distinct import distinct_cells
@@ -63,9 +64,8 @@ def build_rowgroup_index(
         If there is no indexer, two have one name, or one is of a field that there is not.
     """
     found = _checked(indexers)
-    opened = open_source(dataset_url, decode=False).source
+    opened = _as_stored(dataset_url)
     source = open_source(dataset_url, decode=True).source
-    assert isinstance(opened, (Dataset, ParquetDataset))
     fields = sorted({name for indexer in indexers for name in indexer.column_names})
     unknown = [name for name in fields if name not in source.schema]
     if unknown:
@@ -96,12 +96,19 @@ def get_row_group_indexes(dataset: Any) -> dict[str, Indexer]:
         If it has none; also ValueError.
     """
     if isinstance(dataset, str):
-        dataset = open_source(dataset, decode=False).source
+        dataset = _as_stored(dataset)
     if not isinstance(dataset, (Dataset, ParquetDataset)):
         raise ArgumentTypeError(
             f"get_row_group_indexes takes the URL of a dataset, found {dataset!r}"
         )
     return load_row_group_index(dataset)
+
+
+def _as_stored(url: str) -> Dataset | ParquetDataset:
+    source = open_source(url, decode=False).source
+    stored = source.stored if isinstance(source, DecodedSource) else source
+    assert isinstance(stored, (Dataset, ParquetDataset))
+    return stored
 
 
 def _checked(indexers: Sequence[Any]) -> dict[str, Indexer]:

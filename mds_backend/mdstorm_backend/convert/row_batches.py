@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 
 import pyarrow as pa
 
 from mdstorm_backend.errors import CorruptDatasetError, MDStormError
 from mdstorm_backend.parquet import ParquetDataset, RowGroup
+from mdstorm_backend.parquet.int96 import with_times_repaired
 from mdstorm_backend.write.plain_arrow import plain_type
 
 __all__ = ["RowBatches", "rows_of_a_batch"]
@@ -87,7 +89,9 @@ class RowBatches:
                     columns=self._stored,
                     use_threads=use_threads,
                 ):
+                    read_as_ns = partial(self._read_as_ns, groups, found, batch.num_rows)
                     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+                    columns = with_times_repaired(columns, file.metadata, read_as_ns)
                     found += batch.num_rows
                     yield self._completed(columns, partition, batch.num_rows, url)
         except (pa.ArrowException, OSError) as error:
@@ -96,6 +100,14 @@ class RowBatches:
             raise _damaged(url, f"cannot be read ({error})") from error
         if found != expected:
             raise _damaged(url, f"holds {found} rows where its footer said {expected}")
+
+    def _read_as_ns(
+        self, groups: list[RowGroup], start: int, rows: int, columns: list[str]
+    ) -> pa.Table:
+        """Read some rows of row groups of one file, INT96 timestamps as nanoseconds."""
+        with self._source.open_file(groups[0], int96_unit="ns") as file:
+            ordinals = [group.ordinal for group in groups]
+            return file.read_row_groups(ordinals, columns).slice(start, rows)
 
     def _completed(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -249,8 +249,12 @@ class ParquetDataset(Tabular):
         """Let go of row groups that are kept decoded; they are decoded again when needed."""
         self._opened.release()
 
-    def open_file(self, group: RowGroup) -> pq.ParquetFile:
+    def open_file(
+        self, group: RowGroup, *, int96_unit: Literal["us", "ns"] = "us"
+    ) -> pq.ParquetFile:
         """Open the file of a row group, for one thread.
+
+        INT96 timestamps are read in a unit, and not repaired: see `with_times_repaired`.
 
         Raises
         ------
@@ -259,12 +263,14 @@ class ParquetDataset(Tabular):
         CorruptDatasetError
             If it is no Parquet file, or has another size than when the dataset was opened.
         """
-        return self._files.open(group.path)
+        return self._files.open(group.path, int96_unit=int96_unit)
 
     def _open(self, number: int) -> ParquetShard:
         group = self.row_groups[number]
         files = self._files
-        return ParquetShard(group, self.schema, lambda: files.open(group.path))
+        return ParquetShard(
+            group, self.schema, lambda unit: files.open(group.path, int96_unit=unit)
+        )
 
 
 def _with_texts(group: RowGroup, columns: Iterable[str]) -> RowGroup:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from operator import index
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from mdstorm_backend.batch import Batch, Values, copy_values, take_values
 from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
+from mdstorm_backend.parquet.int96 import with_times_repaired
 from mdstorm_backend.parquet.row_groups import RowGroup
 from mdstorm_backend.parquet.values import delivered, elements_of, plain
 from mdstorm_backend.read.shard import Rows, Shard, contiguous
@@ -33,11 +34,14 @@ class ParquetShard(Shard):
     schema : Schema
         The columns of the dataset.
     open_file : callable
-        Opens its file.
+        Opens its file, to read INT96 timestamps in the unit that it is given.
     """
 
     def __init__(
-        self, row_group: RowGroup, schema: Schema, open_file: Callable[[], pq.ParquetFile]
+        self,
+        row_group: RowGroup,
+        schema: Schema,
+        open_file: Callable[[Literal["us", "ns"]], pq.ParquetFile],
     ) -> None:
         self.num_samples = row_group.num_rows
         self.url = row_group.file_url
@@ -127,9 +131,10 @@ class ParquetShard(Shard):
         if not stored:
             return found
         try:
-            table = self._open_file().read_row_group(
-                self._row_group.ordinal, columns=stored, use_threads=False
-            )
+            file = self._open_file("us")
+            table = file.read_row_group(self._row_group.ordinal, columns=stored, use_threads=False)
+            arrays = {name: _joined(table.column(name)) for name in stored}
+            arrays = with_times_repaired(arrays, file.metadata, self._read_as_ns)
         except MDStormError:
             raise
         except (pa.ArrowException, OSError) as error:
@@ -139,8 +144,13 @@ class ParquetShard(Shard):
                 f"holds {table.num_rows} rows where its footer said {self.num_samples}"
             )
         for name in stored:
-            found[name] = plain(self.schema[name], _joined(table.column(name)))
+            found[name] = plain(self.schema[name], arrays[name])
         return found
+
+    def _read_as_ns(self, columns: Sequence[str]) -> pa.Table:
+        return self._open_file("ns").read_row_group(
+            self._row_group.ordinal, columns=list(columns), use_threads=False
+        )
 
     def _corrupt(self, what: str) -> CorruptDatasetError:
         return CorruptDatasetError(

@@ -25,6 +25,10 @@ from mdstorm.errors import (
     PetastormMetadataGenerationError,
 )
 from mdstorm.etl.dataset_metadata import get_schema_from_dataset_url, materialize_dataset
+from mdstorm.etl.rowgroup_indexers import SingleFieldIndexer
+from mdstorm.etl.rowgroup_indexing import build_rowgroup_index, get_row_group_indexes
+from mdstorm.reader import make_reader
+from mdstorm.selectors import SingleIndexSelector
 from mdstorm.unischema import Unischema, UnischemaField, dict_to_spark_row
 from mdstorm_backend.dataset import open_dataset
 
@@ -97,6 +101,16 @@ def test_what_the_block_writes_becomes_mds(tmp_path: Path) -> None:
     assert {path.suffix for path in target.iterdir()} == {"", ".json", ".mds"}
     assert not (target / "_SUCCESS").exists()
     assert str(get_schema_from_dataset_url(f"file://{target}")) == str(SCHEMA)
+
+
+def test_fields_that_are_decoded_do_not_keep_row_groups_from_being_indexed(tmp_path: Path) -> None:
+    with materialize_dataset(None, tmp_path.as_uri(), SCHEMA):
+        write(tmp_path, "a.parquet", range(10))
+    build_rowgroup_index(tmp_path.as_uri(), None, [SingleFieldIndexer("by_id", "id")])
+    assert list(get_row_group_indexes(tmp_path.as_uri())) == ["by_id"]
+    selector = SingleIndexSelector("by_id", [9])
+    with make_reader(tmp_path.as_uri(), rowgroup_selector=selector) as reader:
+        assert 9 in [row.id for row in reader]
 
 
 def test_columns_have_the_encodings_of_their_fields(tmp_path: Path) -> None:

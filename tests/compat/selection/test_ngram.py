@@ -53,6 +53,13 @@ def test_steps_up_to_the_threshold_are_joined() -> None:
     assert stamps(pairs(1), [5]) == stamps(pairs(1), []) == []
 
 
+@pytest.mark.parametrize("unit", ["us", "ms", "D"])
+def test_a_threshold_with_a_unit(unit: str) -> None:
+    days = [np.datetime64(day, "D").astype("datetime64[us]") for day in (1, 3, 9, 11)]
+    threshold = np.timedelta64(2, "D").astype(f"timedelta64[{unit}]")
+    assert stamps(pairs(threshold), days) == [days[:2], days[2:]]
+
+
 def test_equal_timestamps() -> None:
     times = [0, 1, 1, 2, 3, 3, 7, 8]
     assert stamps(pairs(1), times) == [[0, 1], [1, 1], [1, 2], [2, 3], [3, 3], [7, 8]]

@@ -15,7 +15,9 @@ import pytest
 from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.frameworks.formats import to_numpy
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
-from mdstorm_backend.parquet.int96 import int96_unit
+from mdstorm_backend.parquet.int96 import with_times_repaired
+
+_TIMES_NS = pa.list_(pa.timestamp("ns"))
 
 
 def dataset_of(
@@ -93,12 +95,49 @@ def test_timestamps_are_microseconds(options: dict[str, Any], tmp_path: Path) ->
     assert found.tolist() == [moment, None, moment]
 
 
-@pytest.mark.skipif(int96_unit() == "ns", reason="this version of Arrow has a defect")
 def test_int96_reaches_as_far_as_microseconds_do(tmp_path: Path) -> None:
     far = datetime(9999, 12, 31)
     table = pa.table({"t": pa.array([far], pa.timestamp("us"))})
     dataset = dataset_of(tmp_path, table, use_deprecated_int96_timestamps=True)
     assert dataset[0]["t"] == np.datetime64(far)
+
+
+@pytest.mark.parametrize("unit", ["us", "ns"])
+def test_int96_before_1970_of_old_versions_of_arrow(unit: str) -> None:
+    late = 2**64
+    true = [-1_000, -250_000_000, -86_400_000_000_000, -(2**63) + 193_000, 0, None, 5_000]
+    expected = [None if number is None else number // 1000 for number in true]
+    if unit == "us":  # microseconds reach further, and what is meant to be there stays
+        true += [2**63 // 1000 * 1000 + 1_000, 253_402_300_799 * 10**9]
+        expected += [2**63 // 1000 + 1, 253_402_300_799 * 10**6]
+    else:
+        true += [-999, -617, -384, -(2**62) - 1]
+        expected += [-1, -1, -1, (-(2**62) - 1) // 1000]
+    read_as_us = [
+        None if number is None else (number % late if -(2**63) <= number < 0 else number) // 1000
+        for number in true
+    ]
+    read_as_ns = [None if number is None else (number + 2**63) % late - 2**63 for number in true]
+    table = pa.table({"t": pa.array(read_as_ns, pa.timestamp("ns"))})
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, use_deprecated_int96_timestamps=True)
+    metadata = pq.ParquetFile(pa.BufferReader(sink.getvalue())).metadata
+    columns = {"t": pa.array(read_as_us, pa.timestamp("us"))}
+    found = with_times_repaired(columns, metadata, table.select)["t"]
+    assert found.cast(pa.int64()).to_pylist() == expected
+
+
+def test_int96_before_1970_of_old_versions_of_arrow_in_arrays() -> None:
+    late = (2**64 - 1_000) // 1000
+    lists = [[0, late, None], None, [], [late]]
+    exact = pa.table({"t": pa.array([[0, -1_000, None], None, [], [-1_000]], _TIMES_NS)})
+    sink = pa.BufferOutputStream()
+    pq.write_table(exact, sink, use_deprecated_int96_timestamps=True)
+    metadata = pq.ParquetFile(pa.BufferReader(sink.getvalue())).metadata
+    times = pa.array([[5], *lists], pa.list_(pa.timestamp("us")))[1:]
+    found = with_times_repaired({"t": times}, metadata, exact.select)["t"]
+    assert found.type == times.type
+    assert found.cast(pa.list_(pa.int64())).to_pylist() == [[0, -1, None], None, [], [-1]]
 
 
 def test_nanoseconds_are_cut_off_with_a_warning(tmp_path: Path) -> None:
