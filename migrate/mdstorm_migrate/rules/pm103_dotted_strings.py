@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.edits import Class, Edit, Finding
+from mdstorm_migrate.fallbacks import is_fallback
 from mdstorm_migrate.literals import inner_span, string_value
 from mdstorm_migrate.module import PythonModule
 from mdstorm_migrate.names import NEW_ROOT, OLD_ROOT, is_module, missing, renamed
@@ -60,6 +61,8 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
             if _is_logger(module, string):
                 yield from _rewrite(module, string, value, None if is_module(value) else value)
             elif _is_path(module, string):
+                if is_fallback(module, string):
+                    continue
                 yield from _rewrite(
                     module, string, value, missing(value) or _lacking(module, string, value)
                 )
