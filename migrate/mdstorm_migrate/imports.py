@@ -76,7 +76,7 @@ class ImportedName:
         Its imports from Petastorm; usually one.
     uses : list of Use
     texts : list of TextualUse
-        Its uses in annotations that are strings and in type comments.
+        Its uses in annotations and other types that are strings, and in type comments.
     fate : {"move", "keep", "both", "alias"}
     """
 
@@ -218,6 +218,8 @@ def _is_ambiguous(name: ImportedName, scope: Scope) -> bool:
 def _is_exported(module: PythonModule, name: ImportedName) -> bool:
     """Whether others may know the name: modules that import this one, code in strings."""
     if any(is_evaluated(module, string) for string in module.scopes.strings):
+        return True
+    if any(text.is_fixed for text in name.texts):
         return True
     if _is_in_magics(module):
         return True
