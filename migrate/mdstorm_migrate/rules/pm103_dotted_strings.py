@@ -63,6 +63,9 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
             elif _is_path(module, string):
                 if is_fallback(module, string):
                     continue
+                if _compares_version(module, string):
+                    yield _of_version(module, string)
+                    continue
                 yield from _rewrite(
                     module, string, value, missing(value) or _lacking(module, string, value)
                 )
@@ -78,6 +81,20 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
                     f'the string "{value}" names a part of Petastorm; it was left, since nothing '
                     "says what reads it",
                 )
+
+
+def _compares_version(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether ``pytest.importorskip`` asks for a version of Petastorm, too."""
+    call = _call_with_first(module, string)
+    if call is None or _called(call) != "importorskip":
+        return False
+    return len(call.args) > 1 or any(one.arg == "minversion" for one in call.keywords)
+
+
+def _of_version(module: PythonModule, string: ast.Constant) -> Finding:
+    what = "this asks for a version of Petastorm"
+    remedy = f"{what}, and mdstorm counts its versions anew: name mdstorm, without a version"
+    return Finding(CODE, "manual", *module.span(string), what, remedy)
 
 
 def _rewrite(
