@@ -131,13 +131,28 @@ def _uses(module: PythonModule, name: ImportedName) -> Iterator[Use]:
         if not reference.scope.may_see(name.name, name.scope):
             continue
         node, path = module.chain(reference.node, target)
-        lacking = path if _is_compared_version(module, node, path) else missing(path)
+        lacking = VERSION if _is_compared_version(module, node, path) else missing(path)
         yield Use(node, reference.node, path, lacking)
 
 
 def _is_compared_version(module: PythonModule, node: ast.expr, path: str) -> bool:
-    """Whether it is the version of Petastorm, with which that of mdstorm has nothing to do."""
-    return path == VERSION and any(isinstance(one, ast.Compare) for one in module.ancestors(node))
+    """Whether it is the version of Petastorm, with which that of mdstorm has nothing to do.
+
+    It may be compared under a name that is made from it.
+    """
+    if path != VERSION and not path.startswith(f"{VERSION}."):
+        return False
+    if _is_compared(module, node):
+        return True
+    match module.statement(node):
+        case ast.Assign(targets=[ast.Name(name)]) | ast.AnnAssign(target=ast.Name(name)):
+            references = module.scopes.references.get(name, ())
+            return any(_is_compared(module, one.node) for one in references)
+    return False
+
+
+def _is_compared(module: PythonModule, node: ast.AST) -> bool:
+    return any(isinstance(one, ast.Compare) for one in module.ancestors(node))
 
 
 def _fate(module: PythonModule, name: ImportedName) -> Fate:
