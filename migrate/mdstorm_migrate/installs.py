@@ -14,16 +14,16 @@ from mdstorm_migrate.sources.document import Reading
 
 __all__ = ["installs", "keep_installs"]
 
-_RULES = frozenset({"PM307", "PM407"})
 #: Packages that are imported, by the rule whose edits install them.
-_PACKAGES = {"PM307": "streaming", "PM407": NEW_ROOT}
+_PACKAGES = {"PM307": "streaming", "PM406": NEW_ROOT, "PM407": NEW_ROOT}
 _MESSAGE = "require it beside Petastorm, which code of this notebook goes on importing"
 
 
 def installs(reading: Reading, edits: Sequence[Edit]) -> bool:
     """Whether some edits change what a notebook installs."""
-    has_magics = any(document.kind == "magic" for document in reading.documents)
-    return has_magics and any(edit.rule in _RULES for edit in edits)
+    kinds = {document.kind for document in reading.documents}
+    is_notebook = "python" in kinds and bool(kinds & {"magic", "shell"})
+    return is_notebook and any(edit.rule in _PACKAGES for edit in edits)
 
 
 def keep_installs(reading: Reading, edits: Sequence[Edit], outcome: Reading) -> list[Edit]:
@@ -36,7 +36,7 @@ def keep_installs(reading: Reading, edits: Sequence[Edit], outcome: Reading) -> 
         return list(edits)
     kept = []
     for edit in edits:
-        if edit.rule not in _RULES:
+        if edit.rule not in _PACKAGES:
             kept.append(edit)
         elif _PACKAGES[edit.rule] in imported and not _is_beside(reading, edit):
             quote = _quote(reading, edit)

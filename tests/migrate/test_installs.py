@@ -35,6 +35,18 @@ def test_petastorm_stays_where_the_notebook_goes_on_importing_it(before: str, af
     )
 
 
+def test_cells_of_shells_keep_it_as_well() -> None:
+    text = "# Databricks notebook source\n# MAGIC %sh\n# MAGIC pip install petastorm==0.12\n"
+    code = f"\n# COMMAND ----------\n\n{KEPT}from petastorm import make_reader\n"
+    check_rewrite(
+        text + code,
+        text.replace("==0.12", "==0.12 mdstorm")
+        + code.replace("petastorm import", "mdstorm import"),
+        "n.py",
+        todo=False,
+    )
+
+
 def test_nothing_is_installed_that_is_not_imported() -> None:
     text = _databricks("petastorm", KEPT)
     check_rewrite(text, text, "n.py", todo=False)
