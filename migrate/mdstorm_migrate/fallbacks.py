@@ -8,10 +8,33 @@ from collections.abc import Iterable, Sequence
 from mdstorm_migrate.literals import string_value
 from mdstorm_migrate.module import PythonModule
 from mdstorm_migrate.names import NEW_ROOT
+from mdstorm_migrate.scopes import Binding
 
-__all__ = ["is_fallback"]
+__all__ = ["is_fallback", "is_fallback_import"]
 
 _IMPORTING = frozenset({"__import__", "find_spec", "import_module", "importorskip"})
+
+
+def is_fallback_import(module: PythonModule, binding: Binding) -> bool:
+    """Whether an import is a fallback, by its branch or since one from mdstorm was tried above."""
+    if is_fallback(module, binding.node, binding.name):
+        return True
+    others = binding.scope.bindings.get(binding.name, ())
+    return any(_is_tried_above(module, other, binding) for other in others)
+
+
+def _is_tried_above(module: PythonModule, other: Binding, binding: Binding) -> bool:
+    if other.target is None or not _is_mdstorm(other.target):
+        return False
+    if module.span(other.node) > module.span(binding.node):
+        return False
+    around = set(module.ancestors(binding.node))
+    child = other.node
+    for parent in module.ancestors(other.node):
+        if isinstance(parent, ast.Try) and parent.handlers and child in parent.body:
+            return parent not in around
+        child = parent
+    return False
 
 
 def is_fallback(module: PythonModule, node: ast.AST, name: str | None = None) -> bool:

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from mdstorm_migrate.accidents import accidental_names
-from mdstorm_migrate.fallbacks import is_fallback
+from mdstorm_migrate.fallbacks import is_fallback_import
 from mdstorm_migrate.module import PythonModule
 from mdstorm_migrate.names import (
     NEW_ROOT,
@@ -164,7 +164,7 @@ def _fate(module: PythonModule, name: ImportedName) -> Fate:
 def _can_move(module: PythonModule, name: ImportedName, binding: Binding) -> bool:
     """Whether mdstorm has what an import binds, and all that is used of it."""
     target = binding.target or ""
-    if shadowed(module, binding) or is_fallback(module, binding.node, binding.name):
+    if shadowed(module, binding) or is_fallback_import(module, binding):
         return False
     if binding.name == "*":
         return is_module(target) and not accidental_names(module, name.scope, target)
@@ -176,9 +176,7 @@ def _can_move(module: PythonModule, name: ImportedName, binding: Binding) -> boo
 
 def _fate_of_root(module: PythonModule, name: ImportedName) -> Fate:
     targets = [_imported_module(one) for one in name.imports]
-    if any(
-        shadowed(module, one) or is_fallback(module, one.node, one.name) for one in name.imports
-    ):
+    if any(shadowed(module, one) or is_fallback_import(module, one) for one in name.imports):
         return "keep"
     lacking = [use.missing for use in name.uses] + [text.missing for text in name.texts]
     some = None in lacking

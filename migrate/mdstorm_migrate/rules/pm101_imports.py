@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.edits import Class, Edit, Finding
-from mdstorm_migrate.fallbacks import is_fallback
+from mdstorm_migrate.fallbacks import is_fallback_import
 from mdstorm_migrate.import_statements import Part, split_from_import
 from mdstorm_migrate.imports import Fate, ImportedName, imported_names, moved
 from mdstorm_migrate.module import PythonModule
@@ -28,7 +28,7 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
     from_imports: dict[ast.ImportFrom, dict[ast.AST, tuple[Binding, Fate]]] = {}
     for name in imported_names(module):
         for binding in name.imports:
-            if is_fallback(module, binding.node, binding.name):
+            if is_fallback_import(module, binding):
                 what = "stays: another branch imports mdstorm, and this one is its fallback"
                 yield Finding(CODE, "note", *module.span(binding.node), what)
             if isinstance(binding.statement, ast.ImportFrom):

@@ -284,6 +284,8 @@ def test_a_patched_module_is_named_by_its_new_name() -> None:
         "except ImportError:\n    import mdstorm.spark as ps\n",
         "if new:\n    from mdstorm import make_reader\n"
         "else:\n    from petastorm import make_reader\n",
+        "try:\n    from mdstorm import make_reader\nexcept ImportError:\n    make_reader = None\n"
+        "if make_reader is None:\n    from petastorm import make_reader\n",
         "try:\n    api = import_module('mdstorm')\n"
         "except ImportError:\n    api = import_module('petastorm')\n",
     ],
