@@ -13,7 +13,7 @@ from mdstorm_migrate.requirement import (
     other_origins,
 )
 
-__all__ = ["report_runs", "rewrite_commands"]
+__all__ = ["report_runs", "report_variables", "rewrite_commands"]
 
 #: A command up to what ends it: a new line that is not continued, or one of the shell's operators.
 #: Comments among the lines of a command, which Dockerfiles may have, do not end it.
@@ -30,6 +30,17 @@ _CONDA = re.compile(rf"\b(?:conda|mamba|micromamba)\b{_GAP}(?:install|create)\b{
 _RUN = re.compile(
     r"(?:\bfrom|\bimport|-m)[ \t]+(?P<module>petastorm)(?![\w-])"
     r"|(?<![\w/.-])(?P<script>petastorm-[a-z-]+\.py)\b"
+)
+
+#: Variables of Dockerfiles, shells and makefiles, with their values.
+_LINES = r"(?:[^\n\\#]|\\\r?\n|\\.)*"
+_VARIABLE = re.compile(
+    rf"""^[ \t]*(?:
+        (?:ENV|ARG)[ \t]+(?:\\\r?\n[ \t]*)? (?P<docker>\w+) {_LINES}
+      | (?:(?:export|local|readonly)[ \t]+)? (?P<shell>\w+) \+?=
+        (?:"[^"]*"|'[^']*'|\([^)]*\)|[^\s;&|"'(]*)
+      | (?P<make>\w+) [ \t]*(?:[:?+]=|=[ \t]){_LINES} )""",
+    re.VERBOSE | re.MULTILINE,
 )
 
 
@@ -53,6 +64,36 @@ def rewrite_commands(text: str, rule: str) -> Iterator[Edit | Finding]:
                 "take petastorm out of this command and add `pip install mdstorm`",
             )
     yield from other_origins(text, rule)
+
+
+def report_variables(text: str, rule: str) -> Iterator[Finding]:
+    """Report variables whose value is a requirement, which other commands may compare or print.
+
+    Without a version or an extra, it counts only where an install command names the variable.
+    """
+    commands = [command.span() for command in _commands(_PIP, text)]
+    installed = [text[start:stop] for start, stop in commands]
+    for variable in _VARIABLE.finditer(text):
+        for found in find_requirements(text, *variable.span()):
+            if _is_commented_out(text, found.start):
+                continue
+            if any(start <= found.start < stop for start, stop in commands):
+                continue
+            name = variable[variable.lastgroup or 0]
+            for other in re.finditer(r"(\w+)=", text[variable.start() : found.start]):
+                name = other[1]
+            is_plain = text[found.start : found.stop].lower() == "petastorm"
+            used = re.compile(rf"\$[({{]?{name}\b")
+            if is_plain and not any(map(used.search, installed)):
+                continue
+            yield Finding(
+                rule,
+                "manual",
+                found.start,
+                found.stop,
+                f"the variable `{name}` requires Petastorm",
+                "require mdstorm here, without a version, and see where the variable is used",
+            )
 
 
 def report_runs(text: str, rule: str) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from mdstorm_migrate.edits import Edit, EditError, Finding, apply_edits
+from mdstorm_migrate.installs import installs, keep_installs
 from mdstorm_migrate.module import PythonModule, parse_python
 from mdstorm_migrate.rules import all_rules
 from mdstorm_migrate.settings import Settings
@@ -71,6 +72,9 @@ def migrate_bytes(
         reading = source.read(data, path)
         edits, findings = migrate_reading(reading, settings)
         after = reading.encode(apply_edits(reading.text, edits)) if edits else data
+        if installs(reading, edits):
+            edits = keep_installs(reading, edits, source.read(after, path))
+            after = reading.encode(apply_edits(reading.text, edits)) if edits else data
         if after != data:
             _prove(after, path, source)
     except SourceError as error:

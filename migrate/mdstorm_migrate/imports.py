@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from mdstorm_migrate.accidents import accidental_names
+from mdstorm_migrate.fallbacks import is_fallback_import
 from mdstorm_migrate.module import PythonModule
 from mdstorm_migrate.names import (
     NEW_ROOT,
@@ -75,7 +76,7 @@ class ImportedName:
         Its imports from Petastorm; usually one.
     uses : list of Use
     texts : list of TextualUse
-        Its uses in annotations that are strings and in type comments.
+        Its uses in annotations and other types that are strings, and in type comments.
     fate : {"move", "keep", "both", "alias"}
     """
 
@@ -130,13 +131,28 @@ def _uses(module: PythonModule, name: ImportedName) -> Iterator[Use]:
         if not reference.scope.may_see(name.name, name.scope):
             continue
         node, path = module.chain(reference.node, target)
-        lacking = path if _is_compared_version(module, node, path) else missing(path)
+        lacking = VERSION if _is_compared_version(module, node, path) else missing(path)
         yield Use(node, reference.node, path, lacking)
 
 
 def _is_compared_version(module: PythonModule, node: ast.expr, path: str) -> bool:
-    """Whether it is the version of Petastorm, with which that of mdstorm has nothing to do."""
-    return path == VERSION and any(isinstance(one, ast.Compare) for one in module.ancestors(node))
+    """Whether it is the version of Petastorm, with which that of mdstorm has nothing to do.
+
+    It may be compared under a name that is made from it.
+    """
+    if path != VERSION and not path.startswith(f"{VERSION}."):
+        return False
+    if _is_compared(module, node):
+        return True
+    match module.statement(node):
+        case ast.Assign(targets=[ast.Name(name)]) | ast.AnnAssign(target=ast.Name(name)):
+            references = module.scopes.references.get(name, ())
+            return any(_is_compared(module, one.node) for one in references)
+    return False
+
+
+def _is_compared(module: PythonModule, node: ast.AST) -> bool:
+    return any(isinstance(one, ast.Compare) for one in module.ancestors(node))
 
 
 def _fate(module: PythonModule, name: ImportedName) -> Fate:
@@ -148,7 +164,7 @@ def _fate(module: PythonModule, name: ImportedName) -> Fate:
 def _can_move(module: PythonModule, name: ImportedName, binding: Binding) -> bool:
     """Whether mdstorm has what an import binds, and all that is used of it."""
     target = binding.target or ""
-    if shadowed(module, binding):
+    if shadowed(module, binding) or is_fallback_import(module, binding):
         return False
     if binding.name == "*":
         return is_module(target) and not accidental_names(module, name.scope, target)
@@ -160,7 +176,7 @@ def _can_move(module: PythonModule, name: ImportedName, binding: Binding) -> boo
 
 def _fate_of_root(module: PythonModule, name: ImportedName) -> Fate:
     targets = [_imported_module(one) for one in name.imports]
-    if any(shadowed(module, one) for one in name.imports):
+    if any(shadowed(module, one) or is_fallback_import(module, one) for one in name.imports):
         return "keep"
     lacking = [use.missing for use in name.uses] + [text.missing for text in name.texts]
     some = None in lacking
@@ -215,6 +231,8 @@ def _is_ambiguous(name: ImportedName, scope: Scope) -> bool:
 def _is_exported(module: PythonModule, name: ImportedName) -> bool:
     """Whether others may know the name: modules that import this one, code in strings."""
     if any(is_evaluated(module, string) for string in module.scopes.strings):
+        return True
+    if any(text.is_fixed for text in name.texts):
         return True
     if _is_in_magics(module):
         return True

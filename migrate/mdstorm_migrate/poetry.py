@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from mdstorm_migrate.edits import Edit, Finding
-from mdstorm_migrate.requirement import mdstorm_extras
+from mdstorm_migrate.requirement import mdstorm_extras, other_origins
 from mdstorm_migrate.toml_text import TomlKey, toml_keys, toml_strings
 
 __all__ = ["rewrite_dependency", "rewrite_extras"]
@@ -33,6 +33,8 @@ def rewrite_dependency(text: str, key: TomlKey, rule: str) -> Iterator[Edit | Fi
         stop = _end_of_array(text, start)
     value = text[start:stop]
     if _ORIGIN.search(value):
+        if any(other_origins(value, rule)):
+            return  # of which `other_origins` speaks, for the whole file
         yield Finding(
             rule,
             "manual",

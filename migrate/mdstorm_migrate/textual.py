@@ -33,6 +33,9 @@ _EVALUATING = frozenset(
         "timeit",
     ]
 )
+#: Those that make types, after whose first argument, a name, strings are code.
+_MAKES_TYPES = frozenset({"NamedTuple", "NewType", "TypeVar", "TypedDict"})
+_GENERIC_BUILTINS = frozenset({"dict", "frozenset", "list", "set", "tuple", "type"})
 _NAMESPACES = frozenset({"dir", "globals", "locals", "vars"})
 
 
@@ -48,20 +51,25 @@ class TextualUse:
         The dotted path.
     missing : str or None
         The first part of it that mdstorm does not have.
+    is_fixed : bool
+        Whether it stays as it is, since it may be no type: the name must go on to mean something.
     """
 
     start: int
     stop: int
     path: str
     missing: str | None
+    is_fixed: bool = False
 
 
 def textual_uses(module: PythonModule, scope: Scope) -> list[TextualUse]:
     """Return the uses of the ``petastorm`` that `scope` binds; comments belong to the module."""
     found = []
     for string in module.scopes.strings:
-        if is_annotation(module, string) and (module.scopes.scopes[string].home(OLD_ROOT) is scope):
-            found += list(_chains(module, *module.span(string)))
+        is_fixed = _is_forward_reference(module, string)
+        is_type = is_fixed or is_annotation(module, string)
+        if is_type and module.scopes.scopes[string].home(OLD_ROOT) is scope:
+            found += list(_chains(module, *module.span(string), is_fixed))
     if scope.parent is None and _TYPE_COMMENT.search(module.text):
         for offset, comment in comments(module.document):
             if _TYPE_COMMENT.match(comment):
@@ -101,11 +109,12 @@ def _is_namespace(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and ast.unparse(node.func) in _NAMESPACES
 
 
-def _chains(module: PythonModule, start: int, stop: int) -> Iterator[TextualUse]:
+def _chains(
+    module: PythonModule, start: int, stop: int, is_fixed: bool = False
+) -> Iterator[TextualUse]:
     for match in _CHAIN.finditer(module.text, start, stop):
-        yield TextualUse(
-            match.start(), match.start() + len(OLD_ROOT), match.group(), missing(match.group())
-        )
+        end = match.start() + len(OLD_ROOT)
+        yield TextualUse(match.start(), end, match.group(), missing(match.group()), is_fixed)
 
 
 def is_annotation(module: PythonModule, string: ast.Constant) -> bool:
@@ -123,6 +132,30 @@ def is_annotation(module: PythonModule, string: ast.Constant) -> bool:
             return node is parent.returns or node in _annotations(parent)
         if isinstance(parent, ast.stmt):
             return False
+        node = parent
+    return False
+
+
+def _is_forward_reference(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether Python's typing may read the string as code, in a type that is no annotation.
+
+    That is in aliases (``Rows = List["petastorm.reader.Reader"]``), base classes, ``TypeVar`` and
+    the like.
+    """
+    if not _CHAIN.search(str(string.value)) or is_annotation(module, string):
+        return False
+    node: ast.AST = string
+    for parent in module.ancestors(string):
+        if isinstance(parent, ast.Subscript) and parent.slice is node:
+            name = ast.unparse(parent.value).rpartition(".")[2]
+            return name != "Literal" and (name[:1].isupper() or name in _GENERIC_BUILTINS)
+        if isinstance(parent, ast.Call):
+            name = ast.unparse(parent.func).rpartition(".")[2]
+            return name == "ForwardRef" or (name in _MAKES_TYPES and node not in parent.args[:1])
+        if isinstance(parent, ast.AnnAssign):
+            return ast.unparse(parent.annotation).rpartition(".")[2] == "TypeAlias"
+        if isinstance(parent, ast.stmt):
+            return type(parent).__name__ == "TypeAlias"  # of Python 3.12
         node = parent
     return False
 

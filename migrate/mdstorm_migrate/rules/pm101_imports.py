@@ -6,7 +6,8 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
-from mdstorm_migrate.edits import Class, Edit
+from mdstorm_migrate.edits import Class, Edit, Finding
+from mdstorm_migrate.fallbacks import is_fallback_import
 from mdstorm_migrate.import_statements import Part, split_from_import
 from mdstorm_migrate.imports import Fate, ImportedName, imported_names, moved
 from mdstorm_migrate.module import PythonModule
@@ -22,11 +23,14 @@ TARGETS = ("compat",)
 _FROM = re.compile(r"from[\s\\]+([\w.]+)")
 
 
-def check(module: PythonModule) -> Iterable[Edit]:
-    """Yield the edits of import statements."""
+def check(module: PythonModule) -> Iterable[Edit | Finding]:
+    """Yield the edits of import statements, and notes of those that are fallbacks."""
     from_imports: dict[ast.ImportFrom, dict[ast.AST, tuple[Binding, Fate]]] = {}
     for name in imported_names(module):
         for binding in name.imports:
+            if is_fallback_import(module, binding):
+                what = "stays: another branch imports mdstorm, and this one is its fallback"
+                yield Finding(CODE, "note", *module.span(binding.node), what)
             if isinstance(binding.statement, ast.ImportFrom):
                 fates = from_imports.setdefault(binding.statement, {})
                 fates[binding.node] = binding, name.fate

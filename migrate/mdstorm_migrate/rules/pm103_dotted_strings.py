@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.edits import Class, Edit, Finding
+from mdstorm_migrate.fallbacks import is_fallback
 from mdstorm_migrate.literals import inner_span, string_value
 from mdstorm_migrate.module import PythonModule
 from mdstorm_migrate.names import NEW_ROOT, OLD_ROOT, is_module, missing, renamed
@@ -60,6 +61,11 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
             if _is_logger(module, string):
                 yield from _rewrite(module, string, value, None if is_module(value) else value)
             elif _is_path(module, string):
+                if is_fallback(module, string):
+                    continue
+                if _compares_version(module, string):
+                    yield _of_version(module, string)
+                    continue
                 yield from _rewrite(
                     module, string, value, missing(value) or _lacking(module, string, value)
                 )
@@ -75,6 +81,20 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
                     f'the string "{value}" names a part of Petastorm; it was left, since nothing '
                     "says what reads it",
                 )
+
+
+def _compares_version(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether ``pytest.importorskip`` asks for a version of Petastorm, too."""
+    call = _call_with_first(module, string)
+    if call is None or _called(call) != "importorskip":
+        return False
+    return len(call.args) > 1 or any(one.arg == "minversion" for one in call.keywords)
+
+
+def _of_version(module: PythonModule, string: ast.Constant) -> Finding:
+    what = "this asks for a version of Petastorm"
+    remedy = f"{what}, and mdstorm counts its versions anew: name mdstorm, without a version"
+    return Finding(CODE, "manual", *module.span(string), what, remedy)
 
 
 def _rewrite(

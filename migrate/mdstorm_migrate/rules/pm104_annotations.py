@@ -22,6 +22,6 @@ def check(module: PythonModule) -> Iterable[Edit]:
         if name.fate not in ("move", "both"):
             continue
         for use in name.texts:
-            if use.missing is None:
+            if use.missing is None and not use.is_fixed:
                 message = f"`{use.path}` becomes `{renamed(use.path)}`"
                 yield Edit(CODE, CLASS, use.start, use.stop, NEW_ROOT, message, name.group)

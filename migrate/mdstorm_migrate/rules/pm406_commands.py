@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mdstorm_migrate.commands import report_runs, rewrite_commands
+from mdstorm_migrate.commands import report_runs, report_variables, rewrite_commands
 from mdstorm_migrate.edits import Class, Edit, Finding
 from mdstorm_migrate.sources.document import Document
 
@@ -18,4 +18,5 @@ TARGETS = ("compat",)
 def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield the edits of the commands, and findings for other uses of Petastorm."""
     yield from rewrite_commands(document.text, CODE)
+    yield from report_variables(document.text, CODE)
     yield from report_runs(document.text, CODE)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from mdstorm_migrate.edits import Edit, EditError, Finding, apply_edits
+from mdstorm_migrate.fallbacks import is_fallback_import
 from mdstorm_migrate.imports import ImportedName, imported_names, shadowed
 from mdstorm_migrate.module import PythonModule, dotted
 from mdstorm_migrate.streaming.converters import Converter, converters
@@ -255,6 +256,8 @@ class _Planner:
                 statements += [binding.statement] if used else []
                 if shadowed(self.module, binding):
                     raise PlaceError("a file beside it hides the library")
+                if is_fallback_import(self.module, binding):
+                    raise PlaceError("its import is the fallback of one from mdstorm")
                 if is_gone:
                     gone.setdefault(binding.statement, set()).add(binding.node)
         nodes = [*self.consumed, *self.calls]

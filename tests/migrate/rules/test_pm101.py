@@ -269,3 +269,37 @@ def test_a_patched_module_is_named_by_its_new_name() -> None:
     text = "import petastorm.reader\nmonkeypatch.setattr(petastorm.reader, 'Reader', None)\n"
     patched = "monkeypatch.setattr('petastorm.reader.make_reader', None)\n"
     check_rewrite(text + patched, (text + patched).replace("petastorm", "mdstorm"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "try:\n    from mdstorm import make_reader\n"
+        "except ImportError:\n    from petastorm import make_reader\n",
+        "try:\n    import mdstorm as petastorm\nexcept ImportError:\n    import petastorm\n"
+        "petastorm.make_reader(url)\n",
+        "try:\n    import mdstorm\n    api = mdstorm\n"
+        "except ImportError:\n    import petastorm\n    api = petastorm\n",
+        "try:\n    import petastorm.spark as ps\n"
+        "except ImportError:\n    import mdstorm.spark as ps\n",
+        "if new:\n    from mdstorm import make_reader\n"
+        "else:\n    from petastorm import make_reader\n",
+        "try:\n    from mdstorm import make_reader\nexcept ImportError:\n    make_reader = None\n"
+        "if make_reader is None:\n    from petastorm import make_reader\n",
+        "try:\n    api = import_module('mdstorm')\n"
+        "except ImportError:\n    api = import_module('petastorm')\n",
+    ],
+)
+def test_a_fallback_written_by_hand_stays(text: str) -> None:
+    check_noop(text)
+    check_noop(text, target="streaming", unsafe=True)
+
+
+def test_other_branches_are_no_fallbacks() -> None:
+    text = (
+        "if new:\n    from mdstorm import make_reader\n"
+        "else:\n    from petastorm.pytorch import DataLoader\n"
+        "try:\n    from mdstorm import TransformSpec\n"
+        "    from petastorm.predicates import in_set\nfinally:\n    pass\n"
+    )
+    check_rewrite(text, text.replace("petastorm", "mdstorm"))

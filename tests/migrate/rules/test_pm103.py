@@ -98,3 +98,10 @@ def test_annotations_are_not_said_to_be_left() -> None:
 def test_a_module_of_which_something_is_used_that_mdstorm_lacks_stays(text: str) -> None:
     result = check_noop(text)
     assert [(found.rule, found.cls) for found in result.findings] == [("PM103", "manual")]
+
+
+@pytest.mark.parametrize("version", ['minversion="0.11"', '"0.11"'])
+def test_a_version_to_skip_tests_by_is_for_a_person(version: str) -> None:
+    text = f'pytest.importorskip("petastorm", {version})\n'
+    check_noop(text)
+    check_finding(text, "PM103", '"petastorm"')

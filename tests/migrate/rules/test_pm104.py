@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.migrate.checks import check_finding, check_rewrite
+from tests.migrate.checks import check_finding, check_noop, check_rewrite
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,36 @@ def test_an_annotation_that_cannot_move_keeps_an_import_for_it() -> None:
     )
     check_rewrite(before, after, todo=False)
     check_finding(before, "PM107", "petastorm")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'T = TypeVar("T", bound="petastorm.reader.Reader")',
+        'T = TypeVar("T", "petastorm.reader.Reader", int)',
+        'A = Optional["petastorm.reader.Reader"]',
+        'A = typing.Callable[["petastorm.reader.Reader"], None]',
+        'A: TypeAlias = "dict[str, petastorm.reader.Reader]"',
+        'A = NewType("A", "petastorm.reader.Reader")',
+        'class A(Sequence["petastorm.reader.Reader"]): ...',
+    ],
+)
+def test_types_elsewhere_keep_the_name(text: str) -> None:
+    uses = f"{text}\npetastorm.make_reader(url)\n"
+    check_rewrite(f"import petastorm\n{uses}", f"import mdstorm as petastorm\n{uses}")
+
+
+def test_types_elsewhere_that_mdstorm_lacks_keep_the_import() -> None:
+    text = 'import petastorm\nA = Optional["petastorm.workers_pool.ThreadPool"]\n'
+    check_noop(text)
+    check_finding(text, "PM107", "petastorm")
+
+
+@pytest.mark.parametrize(
+    "text", ['x = settings["petastorm.reader"]', 'A = NewType("petastorm.reader", int)']
+)
+def test_other_strings_say_nothing_of_the_name(text: str) -> None:
+    check_rewrite(
+        f"import petastorm\n{text}\npetastorm.make_reader\n",
+        f"import mdstorm\n{text}\nmdstorm.make_reader\n",
+    )

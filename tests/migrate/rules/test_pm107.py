@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.migrate.checks import check_finding, check_rewrite
+from tests.migrate.checks import check_finding, check_noop, check_rewrite
 
 from mdstorm_migrate.api import migrate
 
@@ -73,3 +73,20 @@ def test_advice_is_given_where_there_is_some() -> None:
     assert "import it from mdstorm.cache" in moved
     result = migrate("from petastorm.shuffle_options import ShuffleOptions\n")
     assert "shuffle_row_drop_partitions=" in result.output
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import petastorm\nv = parse(petastorm.__version__)\nif v < x: ...\n",
+        "from petastorm import __version__ as v\nparts: list = v.split('.')\nparts[0] >= '1'\n",
+    ],
+)
+def test_the_version_may_be_compared_under_another_name(text: str) -> None:
+    check_noop(text)
+    assert any(found.rule == "PM107" for found in migrate(text).findings)
+
+
+def test_a_version_that_is_only_shown_moves() -> None:
+    text = "import petastorm\nv = petastorm.__version__\nprint(v)\n"
+    check_rewrite(text, text.replace("petastorm", "mdstorm"))

@@ -3,6 +3,8 @@
 import pytest
 from tests.migrate.checks import check_noop, check_rewrite
 
+from mdstorm_migrate.api import migrate
+
 
 @pytest.mark.parametrize(
     ("before", "after"),
@@ -21,3 +23,19 @@ def test_packages_are_renamed(before: str, after: str) -> None:
 
 def test_scripts_stay() -> None:
     check_noop('[scripts]\npetastorm = "python x.py"\n', "Pipfile")
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ('[packages]\npetastorm = {git = "https://github.com/uber/petastorm.git"}\n', "Pipfile"),
+        ('[packages]\npetastorm = {path = "../fork"}\n', "Pipfile"),
+        (
+            "[tool.poetry.dependencies.petastorm]\n"
+            'git = "https://github.com/uber/petastorm.git"\nrev = "master"\n',
+            "pyproject.toml",
+        ),
+    ],
+)
+def test_a_repository_is_spoken_of_once(text: str, path: str) -> None:
+    assert len(migrate(text, path=path).findings) == 1

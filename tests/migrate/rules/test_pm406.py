@@ -78,3 +78,31 @@ def test_a_command_may_be_a_list_of_strings() -> None:
         "Dockerfile",
     )
     check_finding('RUN ["conda", "install", "petastorm"]\n', "PM406", "petastorm", "Dockerfile")
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment", "path"),
+    [
+        ("ENV P=petastorm==0.12.1\n", "petastorm==0.12.1", "Dockerfile"),
+        ('ARG A=1 \\\n    P="numpy petastorm[torch]"\n', "petastorm[torch]", "Dockerfile"),
+        ("ENV P petastorm\nRUN pip install ${P}\n", "petastorm", "Dockerfile"),
+        ('P="petastorm>=0.9 numpy"\npip install $P\n', "petastorm>=0.9", "setup.sh"),
+        ("P=(\n  numpy\n  'petastorm==0.9'\n)\n", "petastorm==0.9", "setup.sh"),
+        ("P := numpy petastorm\nall:\n\tpip install $(P)\n", "petastorm", "Makefile"),
+    ],
+)
+def test_a_requirement_in_a_variable_is_for_a_person(text: str, fragment: str, path: str) -> None:
+    check_noop(text, path)
+    check_finding(text, "PM406", fragment, path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ENV NAME=petastorm\nRUN echo $NAME && pip install x\n",
+        "# ENV P=petastorm==0.12\n",
+        "ENV P=/petastorm IMAGE=petastorm:0.12\n",
+    ],
+)
+def test_other_variables_say_nothing(text: str) -> None:
+    assert check_noop(text, "Dockerfile").findings == ()
