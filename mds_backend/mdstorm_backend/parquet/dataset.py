@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,6 +15,7 @@ from mdstorm_backend.cached_property import cached_property
 from mdstorm_backend.parquet.bounds import Bounds, value_bounds
 from mdstorm_backend.parquet.files import ParquetFiles
 from mdstorm_backend.parquet.footers import parsed
+from mdstorm_backend.parquet.int96 import Int96Unit
 from mdstorm_backend.parquet.partitions import partition_texts
 from mdstorm_backend.parquet.plan import plan_columns
 from mdstorm_backend.parquet.row_groups import ParquetFileInfo, RowGroup
@@ -249,9 +250,7 @@ class ParquetDataset(Tabular):
         """Let go of row groups that are kept decoded; they are decoded again when needed."""
         self._opened.release()
 
-    def open_file(
-        self, group: RowGroup, *, int96_unit: Literal["us", "ns"] = "us"
-    ) -> pq.ParquetFile:
+    def open_file(self, group: RowGroup, *, int96_unit: Int96Unit = "us") -> pq.ParquetFile:
         """Open the file of a row group, for one thread.
 
         INT96 timestamps are read in a unit, and not repaired: see `with_times_repaired`.

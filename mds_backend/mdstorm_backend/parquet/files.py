@@ -6,7 +6,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from mdstorm_backend.cached_property import cached_property
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.parquet.footers import parsed
+from mdstorm_backend.parquet.int96 import Int96Unit
 from mdstorm_backend.parquet.row_groups import ParquetFileInfo
 from mdstorm_backend.shard_info import FileInfo, ShardInfo
 from mdstorm_backend.storage import Buffer, Location
@@ -71,10 +72,8 @@ class ParquetFiles:
         infos = self._infos.values()
         return shard_files(self._location, self._fingerprint, self._cache, shards=infos)
 
-    def open(self, name: str, *, int96_unit: Literal["us", "ns"] = "us") -> pq.ParquetFile:
+    def open(self, name: str, *, int96_unit: Int96Unit = "us") -> pq.ParquetFile:
         """Open a file, to read INT96 timestamps in a unit.
-
-        Microseconds reach from year 1 to 9999, nanoseconds from 1677 to 2262: others wrap around.
 
         Raises
         ------

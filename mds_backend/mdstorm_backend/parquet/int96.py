@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-__all__ = ["with_times_repaired"]
+__all__ = ["Int96Unit", "with_times_repaired"]
+
+#: In which they are read. Microseconds reach from year 1 to 9999, nanoseconds from 1677 to 2262:
+#: others wrap around.
+Int96Unit: TypeAlias = Literal["us", "ns"]
 
 # 2**64 nanoseconds are _WRAP_US microseconds and _WRAP_REST_NS nanoseconds.
 _WRAP_US, _WRAP_REST_NS = divmod(2**64, 1000)

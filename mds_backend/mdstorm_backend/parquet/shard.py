@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from operator import index
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from mdstorm_backend.batch import Batch, Values, copy_values, take_values
 from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
-from mdstorm_backend.parquet.int96 import with_times_repaired
+from mdstorm_backend.parquet.int96 import Int96Unit, with_times_repaired
 from mdstorm_backend.parquet.row_groups import RowGroup
 from mdstorm_backend.parquet.values import delivered, elements_of, plain
 from mdstorm_backend.read.shard import Rows, Shard, contiguous
@@ -41,7 +41,7 @@ class ParquetShard(Shard):
         self,
         row_group: RowGroup,
         schema: Schema,
-        open_file: Callable[[Literal["us", "ns"]], pq.ParquetFile],
+        open_file: Callable[[Int96Unit], pq.ParquetFile],
     ) -> None:
         self.num_samples = row_group.num_rows
         self.url = row_group.file_url
