@@ -81,10 +81,10 @@ java:
 
 environments: $(DEV)/.complete $(LOWEST)/.complete $(INTEROP)/.complete $(AZURITE)/.complete
 
-# $(1): name of the constraints file. Modules are compiled when they are imported: most never are.
+# $(1): name of the constraints file
 define install
 	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check \
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check \
 		--constraint constraints/$(1).txt --editable '.[dev]'
 	touch $@
 endef
