@@ -1,4 +1,4 @@
-"""What tests in all folders share: the Spark session of the process."""
+"""What tests in all folders share: the Spark session of the process, and its settings."""
 
 import os
 import sys
@@ -6,6 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# The same examples every time, so that a test which fails does so again. For others:
+# pytest --hypothesis-profile=default
+settings.register_profile("repeatable", derandomize=True)
+settings.load_profile("repeatable")
 
 #: A classic and a Spark Connect session cannot live in one process: each run of pytest has one.
 SESSION_KIND = os.environ.get("MDSTORM_TEST_SESSION", "classic")
