@@ -24,10 +24,14 @@ def main(file_descriptor: int) -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the reader decides what Ctrl-C ends
     channel = socket.socket(fileno=file_descriptor)
+    try:
+        # Before there are two threads: modules that both import may refuse one of them.
+        call = _loaded(receive(channel))
+    except (EOFError, OSError):
+        return
     # A thread listens, so that this process ends with the other one also while a function runs.
     messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(channel, messages), daemon=True).start()
-    call = _loaded(messages.get())
     while True:
         send(channel, _outcome(call, messages.get()))
 
