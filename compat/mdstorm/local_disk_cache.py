@@ -14,7 +14,7 @@ from typing import Any
 
 from mdstorm.cache import CacheBase
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedArgumentError
-from mdstorm_backend.integers import is_integer
+from mdstorm_backend.base.integers import is_integer
 
 __all__ = ["LocalDiskCache"]
 

@@ -12,7 +12,7 @@ from typing import Any
 from mdstorm._selection.ngram_windows import window_starts
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.unischema import Unischema, UnischemaField, match_unischema_fields
-from mdstorm_backend.integers import is_integer
+from mdstorm_backend.base.integers import is_integer
 
 __all__ = ["NGram"]
 

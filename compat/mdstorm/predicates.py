@@ -18,7 +18,7 @@ import numpy as np
 
 from mdstorm._selection.among import as_searched, is_among
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.integers import is_integer
+from mdstorm_backend.base.integers import is_integer
 
 __all__ = [
     "PredicateBase",

@@ -13,7 +13,7 @@ from mdstorm._readers.sources import Opened, open_source
 from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
 from mdstorm.ngram import NGram
 from mdstorm.transform import TransformSpec
-from mdstorm_backend.user_warnings import warn_user
+from mdstorm_backend.base.user_warnings import warn_user
 
 __all__ = [
     "LOCAL_DISK_CACHE",

@@ -7,7 +7,7 @@ from typing import Any
 
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.unischema import Unischema, UnischemaField
-from mdstorm_backend.user_warnings import warn_user
+from mdstorm_backend.base.user_warnings import warn_user
 
 __all__ = ["EditedField", "TransformSpec", "edit_field", "transform_schema"]
 

@@ -15,8 +15,8 @@ import numpy as np
 from mdstorm._datasets.spark_fields import encoded, spark_type
 from mdstorm._readers.row_types import row_type
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm_backend.optional import require
-from mdstorm_backend.user_warnings import warn_user
+from mdstorm_backend.base.optional import require
+from mdstorm_backend.base.user_warnings import warn_user
 
 __all__ = [
     "Unischema",

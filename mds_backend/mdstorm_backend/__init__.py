@@ -8,19 +8,19 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from mdstorm_backend.optional import require
+from mdstorm_backend.base.optional import require
 
 if TYPE_CHECKING:
-    from mdstorm_backend.dataset import Dataset, open_dataset
+    from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+    from mdstorm_backend.datasets.stream import Stream
     from mdstorm_backend.elastic import ElasticOrder
-    from mdstorm_backend.frameworks.torch_dataset import StreamingDataset
-    from mdstorm_backend.frameworks.torch_loader import StreamingDataLoader
-    from mdstorm_backend.mds_writer import MDSWriter
-    from mdstorm_backend.merge import merge_index
-    from mdstorm_backend.order import ExactOrder
+    from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
+    from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
+    from mdstorm_backend.order.exact import ExactOrder
     from mdstorm_backend.spark.dataframe_to_mds import dataframe_to_mds
     from mdstorm_backend.spark.materialize import materialize
-    from mdstorm_backend.stream import Stream
+    from mdstorm_backend.write.mds_writer import MDSWriter
+    from mdstorm_backend.write.merge import merge_index
 
 __all__ = [
     "Dataset",
@@ -37,17 +37,17 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Dataset": "dataset",
+    "Dataset": "datasets.dataset",
     "ElasticOrder": "elastic",
-    "ExactOrder": "order",
-    "MDSWriter": "mds_writer",
-    "Stream": "stream",
-    "StreamingDataLoader": "frameworks.torch_loader",
-    "StreamingDataset": "frameworks.torch_dataset",
+    "ExactOrder": "order.exact",
+    "MDSWriter": "write.mds_writer",
+    "Stream": "datasets.stream",
+    "StreamingDataLoader": "loaders.torch.streaming_data_loader",
+    "StreamingDataset": "loaders.torch.streaming_dataset",
     "dataframe_to_mds": "spark.dataframe_to_mds",
     "materialize": "spark.materialize",
-    "merge_index": "merge",
-    "open_dataset": "dataset",
+    "merge_index": "write.merge",
+    "open_dataset": "datasets.dataset",
 }
 
 

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from tests.mds_backend.datasets import Fields, plan
+from tests.mds_backend.small_datasets import Fields, plan
 
 from mdstorm._transforms.pandas_transform import PandasTransform
 from mdstorm.errors import NoMatchingFieldsError, TransformError
 from mdstorm.transform import TransformSpec, edit_field
-from mdstorm_backend.batch import Values, concat_values
-from mdstorm_backend.schema import Schema
+from mdstorm_backend.format.batch import Values, concat_values
+from mdstorm_backend.format.schema import Schema
 
 NAN = float("nan")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mdstorm_backend.cache import CacheOptions, read_index, shard_files
-from mdstorm_backend.index import INDEX_NAME, Index
+from mdstorm_backend.format.index import INDEX_NAME, Index
 from mdstorm_backend.storage import Location
 
 _GOLDEN = Path(__file__).parent / "golden"

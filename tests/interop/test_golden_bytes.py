@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mdstorm_backend import MDSWriter, merge_index, open_dataset
-from mdstorm_backend.compression import decompress
+from mdstorm_backend.format.compression import decompress
 
 GOLDEN = Path(__file__).parent / "golden"
 MERGED = {"merged", "merged_lexicographic"}

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.interop.conftest import RunInMosaic
-from tests.mds_backend.datasets import write_dataset
+from tests.mds_backend.small_datasets import write_dataset
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
 

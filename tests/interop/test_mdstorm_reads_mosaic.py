@@ -11,7 +11,7 @@ import pytest
 from tests.interop.in_mosaic.describe import describe
 
 from mdstorm_backend import open_dataset
-from mdstorm_backend.dataset import Dataset
+from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.read.late import LateDecoder
 
 COMPRESSIONS = ["none", "zstd", "zstd:19", "gz", "gz:1", "bz2", "snappy", "br"]

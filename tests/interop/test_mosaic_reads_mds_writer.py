@@ -18,7 +18,7 @@ import pytest
 from tests.interop.in_mosaic.describe import describe
 
 from mdstorm_backend import MDSWriter, merge_index
-from mdstorm_backend.hashes import HASH_NAMES
+from mdstorm_backend.format.hashes import HASH_NAMES
 
 Image = pytest.importorskip("PIL.Image")
 

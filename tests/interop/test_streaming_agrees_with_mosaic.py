@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.interop.conftest import RunInMosaic
-from tests.mds_backend.datasets import write_dataset
+from tests.mds_backend.small_datasets import write_dataset
 
 from mdstorm_backend import Stream, StreamingDataLoader, StreamingDataset
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from mdstorm_backend import open_dataset
-from mdstorm_backend.dataset import Dataset
-from mdstorm_backend.index import FileInfo, Index, ShardInfo
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.format.index import FileInfo, Index, ShardInfo
+from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.read.mds_shard import MDSShard
-from mdstorm_backend.schema import Schema
 
 URL = "file:///data/x.mds"
 

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from tests.mds_backend.datasets import array_of, map_of, struct_of
+from tests.mds_backend.small_datasets import array_of, map_of, struct_of
 
-from mdstorm_backend.spark_types import SparkType, arrow_type
+from mdstorm_backend.format.spark_types import SparkType, arrow_type
 
 #: For tests that write a dataset per example: few examples, and none is too slow.
 moderate = settings(

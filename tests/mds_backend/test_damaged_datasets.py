@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.mds_backend.datasets import array_of, struct_of, write_dataset, write_numbers
+from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset, write_numbers
 
+from mdstorm_backend.base.errors import CorruptDatasetError, MDStormError, UnsupportedEncodingError
 from mdstorm_backend.cache import CacheOptions
-from mdstorm_backend.dataset import Dataset, open_dataset
-from mdstorm_backend.errors import CorruptDatasetError, MDStormError, UnsupportedEncodingError
-from mdstorm_backend.index import Index
-from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.format.index import Index
+from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.format.spark_types import SparkType
+from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.batch_reader import BatchReader
 from mdstorm_backend.read.mds_shard import MDSShard
-from mdstorm_backend.schema import Schema
-from mdstorm_backend.spark_types import SparkType
 
 FIXED = {"number": "long", "flag": "boolean", "pair": array_of("integer")}
 VARIABLE = {

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.mds_backend.datasets import array_of, write_dataset
-from tests.mds_backend.frameworks.loaders import torch_loader
+from tests.mds_backend.loaders.loaders import torch_loader
+from tests.mds_backend.small_datasets import array_of, write_dataset
 
-from mdstorm_backend.dataset import Dataset
-from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.batch_reader import BatchReader
 
 pytestmark = pytest.mark.newest

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from mdstorm._datasets.petastorm_source import decoded, stored_unischema
 from mdstorm.unischema import Unischema
-from mdstorm_backend.batch import Values, as_arrow
 from mdstorm_backend.convert.compared_rows import ComparedRows, MDSRows, ParquetRows
-from mdstorm_backend.dataset import Dataset, open_dataset
-from mdstorm_backend.index import INDEX_NAME
+from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.format.batch import Values, as_arrow
+from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.plain_arrow import plain_type, plain_values

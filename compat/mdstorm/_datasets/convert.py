@@ -14,18 +14,18 @@ from mdstorm._datasets.petastorm_to_mds import mds_plan
 from mdstorm._datasets.schema_json import unischema_to_json
 from mdstorm.errors import DatasetExistsError, InvalidArgumentError
 from mdstorm.unischema import Unischema
-from mdstorm_backend.commit import MARKER_NAME, remove_dataset
 from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.convert.piece_writer import Recode
 from mdstorm_backend.convert.plan import chosen_fields, plan_parquet
-from mdstorm_backend.dataset import Dataset
-from mdstorm_backend.index import INDEX_NAME
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.format.index import INDEX_NAME
+from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.format.type_plan import check_float_dtype
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
-from mdstorm_backend.schema import Schema
 from mdstorm_backend.spark.materialize import materialize
 from mdstorm_backend.spark.session import session_conf, spark_url
-from mdstorm_backend.spark.type_plan import check_float_dtype
 from mdstorm_backend.storage import Location, normalize_url
+from mdstorm_backend.write.commit import MARKER_NAME, remove_dataset
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -22,11 +22,11 @@ from mdstorm.codecs import (
     ScalarCodec,
 )
 from mdstorm.unischema import UnischemaField
-from mdstorm_backend.batch import Values
-from mdstorm_backend.encodings import ARRAY_DTYPES, parse_encoding
-from mdstorm_backend.frameworks.formats import column_to_numpy, objects
-from mdstorm_backend.schema import Column
-from mdstorm_backend.spark_types import SparkType
+from mdstorm_backend.format.batch import Values
+from mdstorm_backend.format.encodings import ARRAY_DTYPES, parse_encoding
+from mdstorm_backend.format.schema import Column
+from mdstorm_backend.format.spark_types import SparkType
+from mdstorm_backend.read.formats import column_to_numpy, objects
 
 __all__ = ["DecodedField", "array_column", "decoded_field"]
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.unischema import Unischema, UnischemaField
-from mdstorm_backend.encodings import parse_encoding
-from mdstorm_backend.schema import Column, Schema
-from mdstorm_backend.user_warnings import warn_user
+from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.format.schema import Column, Schema
 
 __all__ = ["from_arrow", "infer_unischema"]
 
@@ -44,7 +44,7 @@ def infer_unischema(schema: Schema, name: str = _NAME) -> Unischema:
 
     Parameters
     ----------
-    schema : mdstorm_backend.schema.Schema
+    schema : mdstorm_backend.format.schema.Schema
         Columns of a dataset of any kind. Those with nested values have no field.
     name : str
         Name of the result.

@@ -16,12 +16,12 @@ from mdstorm._datasets.schema_json import unischema_from_json, unischema_to_json
 from mdstorm._pickles.restricted_unpickler import load_unischema
 from mdstorm.errors import MissingColumnError
 from mdstorm.unischema import Unischema
-from mdstorm_backend.dataset import Dataset
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.datasets.tabular import Tabular
+from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read.open_shards import OpenShards
 from mdstorm_backend.read.shard import Shard
-from mdstorm_backend.schema import Schema
-from mdstorm_backend.tabular import Tabular
 
 __all__ = ["DecodedSource", "decoded", "stored_unischema", "with_declared_partitions"]
 

@@ -18,10 +18,10 @@ import pyarrow as pa
 from mdstorm._datasets.field_decoders import DecodedField, decoded_field
 from mdstorm.errors import DecodeFieldError, MissingColumnError
 from mdstorm.unischema import Unischema
-from mdstorm_backend.batch import Values, as_arrow
-from mdstorm_backend.encodings import parse_encoding
+from mdstorm_backend.format.batch import Values, as_arrow
+from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.format.schema import Column, Origin, Schema
 from mdstorm_backend.parquet import ParquetDataset
-from mdstorm_backend.schema import Column, Origin, Schema
 from mdstorm_backend.write.values.arrays import array_encoder
 
 __all__ = ["MDSPlan", "mds_plan"]

@@ -16,15 +16,15 @@ from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
 from mdstorm.transform import TransformSpec
+from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.elastic import ElasticOrder
-from mdstorm_backend.frameworks.elastic_share import ElasticShare
-from mdstorm_backend.frameworks.reader_options import ReaderOptions
-from mdstorm_backend.integers import is_integer
-from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.loaders.elastic_share import ElasticShare
+from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.order.world import World
 from mdstorm_backend.read.batch_reader import check_num_epochs
 from mdstorm_backend.read.source import SampleSource
-from mdstorm_backend.user_warnings import warn_user
-from mdstorm_backend.world import World
 
 __all__ = ["DEFAULT_WORKERS", "ReaderArguments", "check_arguments", "check_integer", "with_window"]
 

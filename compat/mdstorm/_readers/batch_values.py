@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.batch import Values
-from mdstorm_backend.frameworks.formats import objects, scalars_to_numpy
+from mdstorm_backend.format.batch import Values
+from mdstorm_backend.format.schema import Column
+from mdstorm_backend.read.formats import objects, scalars_to_numpy
 from mdstorm_backend.read.late import LateDecoder
-from mdstorm_backend.schema import Column
 
 __all__ = ["batch_array", "element_arrays", "split_rows"]
 

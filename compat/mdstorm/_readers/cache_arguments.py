@@ -10,8 +10,8 @@ from mdstorm._transforms.function_pickles import function_identity
 from mdstorm.cache import CacheBase, NullCache
 from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
 from mdstorm.local_disk_cache import LocalDiskCache
-from mdstorm_backend.batch import Batch
-from mdstorm_backend.frameworks.reader_options import ReaderOptions
+from mdstorm_backend.format.batch import Batch
+from mdstorm_backend.loaders.reader_options import ReaderOptions
 
 __all__ = ["KeptShares", "make_cache"]
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from mdstorm._readers.items import MakeItems
 from mdstorm.errors import StateMismatchError
-from mdstorm_backend.batch import Batch
-from mdstorm_backend.frameworks.reader_options import ReaderOptions
-from mdstorm_backend.frameworks.reading import Batching, Pass, Reading
-from mdstorm_backend.integers import is_integer
-from mdstorm_backend.read.pass_threads import PassThreads
+from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.base.pass_threads import PassThreads
+from mdstorm_backend.format.batch import Batch
+from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.reading import Batching, Pass, Reading
 
 __all__ = ["ReaderCursor"]
 

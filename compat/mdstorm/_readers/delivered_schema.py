@@ -8,7 +8,7 @@ import numpy as np
 
 from mdstorm.transform import TransformSpec
 from mdstorm.unischema import Unischema, UnischemaField
-from mdstorm_backend.frameworks.nulls import MASK_SUFFIX
+from mdstorm_backend.loaders.nulls import MASK_SUFFIX
 
 __all__ = ["delivered_schema"]
 

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from mdstorm.errors import InvalidArgumentError, NoMatchingFieldsError
-from mdstorm_backend.schema import Schema
-from mdstorm_backend.user_warnings import warn_user
+from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.format.schema import Schema
 
 __all__ = ["field_patterns", "select_fields"]
 

@@ -10,8 +10,8 @@ from mdstorm._readers.rows import cells, rows_of
 from mdstorm._selection.ngram_rows import form
 from mdstorm.ngram import NGram
 from mdstorm.unischema import Unischema
-from mdstorm_backend.batch import Batch
-from mdstorm_backend.schema import Column
+from mdstorm_backend.format.batch import Batch
+from mdstorm_backend.format.schema import Column
 
 __all__ = ["MakeItems", "items_of"]
 

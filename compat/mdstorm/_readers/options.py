@@ -20,13 +20,13 @@ from mdstorm._transforms.process_transform import ProcessTransform
 from mdstorm._transforms.row_transform import RowTransform
 from mdstorm.cache import NullCache
 from mdstorm.transform import TransformSpec
-from mdstorm_backend.frameworks.elastic_share import ElasticShare
-from mdstorm_backend.frameworks.nulls import NullPolicy
-from mdstorm_backend.frameworks.reader_options import ReaderOptions
-from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.loaders.elastic_share import ElasticShare
+from mdstorm_backend.loaders.nulls import NullPolicy
+from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.block import Transform
 from mdstorm_backend.read.source import SampleSource
-from mdstorm_backend.schema import Schema
 
 if TYPE_CHECKING:
     from mdstorm._readers.arguments import ReaderArguments

@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 
 from mdstorm._readers.batch_size import rows_of_batch
 from mdstorm._readers.reader import Reader
-from mdstorm_backend.frameworks.reading import Batching, Pass
-from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.base.pass_threads import PassThreads
+from mdstorm_backend.loaders.reading import Batching, Pass
+from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.block import Block
-from mdstorm_backend.read.pass_threads import PassThreads
 
 __all__ = ["Deliver", "ReaderPasses", "can_pass_over", "can_restart", "is_at_a_start"]
 

@@ -16,7 +16,7 @@ from mdstorm._readers.items import items_of
 from mdstorm._readers.sources import Opened
 from mdstorm._transforms.process_transform import ProcessTransform
 from mdstorm.ngram import NGram
-from mdstorm_backend.frameworks.reader_options import ReaderOptions
+from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.read.source import SampleSource
 
 __all__ = ["Reader"]

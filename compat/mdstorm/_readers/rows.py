@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mdstorm._readers.batch_values import element_arrays, split_rows
-from mdstorm_backend.batch import Batch, Values
-from mdstorm_backend.frameworks.formats import scalars_to_numpy
+from mdstorm_backend.format.batch import Batch, Values
+from mdstorm_backend.format.schema import Column
+from mdstorm_backend.read.formats import scalars_to_numpy
 from mdstorm_backend.read.late import LateDecoder
-from mdstorm_backend.schema import Column
 
 __all__ = ["cells", "rows_of"]
 

@@ -9,13 +9,13 @@ from mdstorm._datasets.inferred_schema import infer_unischema
 from mdstorm._datasets.petastorm_source import decoded, stored_unischema
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.unischema import Unischema
-from mdstorm_backend.dataset import Dataset, open_dataset
-from mdstorm_backend.index import INDEX_NAME
+from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.read.source import SampleSource
 from mdstorm_backend.storage import Location
 from mdstorm_backend.storage.urls import has_scheme
-from mdstorm_backend.user_warnings import warn_user
 
 __all__ = ["Opened", "check_urls", "open_source", "opened"]
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from mdstorm._transforms.declared import Declared
 from mdstorm.transform import TransformSpec
-from mdstorm_backend.batch import Batch, num_rows
+from mdstorm_backend.format.batch import Batch, num_rows
 from mdstorm_backend.read.block import Transform
 
 __all__ = ["Selection", "Steps"]

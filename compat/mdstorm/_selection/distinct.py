@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mdstorm._readers.rows import cells
-from mdstorm_backend.batch import Values
-from mdstorm_backend.schema import Column
+from mdstorm_backend.format.batch import Values
+from mdstorm_backend.format.schema import Column
 
 __all__ = ["Codes", "distinct_cells"]
 

@@ -7,8 +7,8 @@ import numpy as np
 from mdstorm._selection.predicate_masks import FieldRows, Mask, predicate_mask
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.predicates import PredicateBase
-from mdstorm_backend.batch import Batch, take_values
-from mdstorm_backend.schema import Schema
+from mdstorm_backend.format.batch import Batch, take_values
+from mdstorm_backend.format.schema import Schema
 
 __all__ = ["PredicateFilter", "keep_rows"]
 

@@ -23,10 +23,10 @@ from mdstorm.predicates import (
     in_reduce,
     in_set,
 )
-from mdstorm_backend.batch import Batch, Values, num_rows
-from mdstorm_backend.frameworks.formats import arrays_to_pandas, column_for_pandas
-from mdstorm_backend.optional import require
-from mdstorm_backend.schema import Schema
+from mdstorm_backend.base.optional import require
+from mdstorm_backend.format.batch import Batch, Values, num_rows
+from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.read.formats import arrays_to_pandas, column_for_pandas
 
 __all__ = ["FieldRows", "Mask", "predicate_mask"]
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from mdstorm._selection.filter_terms import Mask, Term
 from mdstorm._selection.filters import Filters
 from mdstorm._selection.predicate_filter import PredicateFilter
-from mdstorm_backend.batch import Batch
+from mdstorm_backend.format.batch import Batch
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.parquet.bounds import Bounds
 from mdstorm_backend.read.source import SampleSource

@@ -12,8 +12,8 @@ from mdstorm._readers.passes import ReaderPasses, can_pass_over, can_restart, is
 from mdstorm._readers.reader import Reader
 from mdstorm._tensorflow.values import column_for_tf, rows_for_tf, value_for_tf
 from mdstorm.errors import UnequalLengthsError
-from mdstorm_backend.batch import Batch, num_rows, slice_batch
-from mdstorm_backend.frameworks.tf_specs import ColumnSpec
+from mdstorm_backend.format.batch import Batch, num_rows, slice_batch
+from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec
 from mdstorm_backend.read.block import Block
 
 __all__ = ["Elements", "NGrams"]

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mdstorm.errors import NullInRowError, UnequalLengthsError
-from mdstorm_backend.batch import Values
-from mdstorm_backend.frameworks.nulls import null_error
-from mdstorm_backend.frameworks.tf_specs import ColumnSpec
-from mdstorm_backend.frameworks.tf_tensors import to_tf
+from mdstorm_backend.format.batch import Values
+from mdstorm_backend.format.schema import Column
+from mdstorm_backend.loaders.nulls import null_error
+from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec
+from mdstorm_backend.loaders.tf.tf_tensors import to_tf
 from mdstorm_backend.read.late import LateDecoder
-from mdstorm_backend.schema import Column
 
 __all__ = ["column_for_tf", "date_to_nsec_from_epoch", "rows_for_tf", "value_for_tf"]
 

@@ -15,18 +15,18 @@ from mdstorm._readers.passes import Deliver
 from mdstorm._readers.reader import Reader
 from mdstorm._torch.columns import arrays_of, column_to_torch, only_tensor, rows_of_columns
 from mdstorm._torch.rows import null_in_row, row_for_torch
-from mdstorm_backend.batch import Batch, Values
-from mdstorm_backend.frameworks.reader_options import ReaderOptions
-from mdstorm_backend.frameworks.torch_batches import (
+from mdstorm_backend.format.batch import Batch, Values
+from mdstorm_backend.format.schema import Column
+from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.torch.torch_batches import (
     Collate,
     Convert,
     Delivered,
     check_columns,
     tensor_batches,
 )
-from mdstorm_backend.frameworks.torch_tensors import TorchValues, to_torch
+from mdstorm_backend.loaders.torch.torch_tensors import TorchValues, to_torch
 from mdstorm_backend.read.block import Block
-from mdstorm_backend.schema import Column
 
 __all__ = ["collated", "tensors", "transformed"]
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import torch
 
 from mdstorm.errors import UnsupportedTypeError
-from mdstorm_backend.frameworks.nulls import null_error
-from mdstorm_backend.frameworks.torch_tensors import to_torch
+from mdstorm_backend.loaders.nulls import null_error
+from mdstorm_backend.loaders.torch.torch_tensors import to_torch
 
 __all__ = [
     "Columns",

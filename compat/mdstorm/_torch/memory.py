@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import torch
 
 from mdstorm._torch.columns import Columns, num_rows
-from mdstorm_backend.user_warnings import warn_user
+from mdstorm_backend.base.user_warnings import warn_user
 
 __all__ = ["first_rows"]
 

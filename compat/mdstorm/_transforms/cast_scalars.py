@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.batch import Values, as_arrow
+from mdstorm_backend.format.batch import Values, as_arrow
 
 __all__ = ["cast_scalars"]
 

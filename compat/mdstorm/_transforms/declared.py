@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from mdstorm.errors import NoMatchingFieldsError, TransformError
 from mdstorm.transform import EditedField, TransformSpec
-from mdstorm_backend.batch import Values
-from mdstorm_backend.frameworks.formats import objects
-from mdstorm_backend.user_warnings import warn_user
+from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.format.batch import Values
+from mdstorm_backend.read.formats import objects
 
 __all__ = ["Declared", "as_declared", "declared_dtype"]
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from mdstorm._transforms.declared import declared_dtype
 from mdstorm.transform import EditedField
-from mdstorm_backend.batch import Values, as_arrow, common_type
-from mdstorm_backend.frameworks.formats import objects, scalars_to_numpy
-from mdstorm_backend.schema import Column
+from mdstorm_backend.format.batch import Values, as_arrow, common_type
+from mdstorm_backend.format.schema import Column
+from mdstorm_backend.read.formats import objects, scalars_to_numpy
 
 if TYPE_CHECKING:
     import pandas as pd

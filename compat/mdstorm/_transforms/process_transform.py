@@ -6,8 +6,8 @@ from typing import Any
 
 from mdstorm._transforms.function_pickles import pickle_function
 from mdstorm._transforms.worker_pool import WorkerPool
-from mdstorm_backend.batch import Batch
-from mdstorm_backend.cached_property import cached_property
+from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.format.batch import Batch
 from mdstorm_backend.read.block import Transform
 
 __all__ = ["ProcessTransform"]

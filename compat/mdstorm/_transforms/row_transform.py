@@ -15,9 +15,9 @@ from mdstorm._readers.rows import cells
 from mdstorm._transforms.declared import Declared
 from mdstorm.errors import RowTransformError, TransformError
 from mdstorm.transform import TransformSpec
-from mdstorm_backend.batch import Batch, Values
-from mdstorm_backend.frameworks.formats import objects
-from mdstorm_backend.schema import Schema
+from mdstorm_backend.format.batch import Batch, Values
+from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.read.formats import objects
 
 __all__ = ["RowTransform"]
 

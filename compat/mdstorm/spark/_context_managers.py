@@ -12,7 +12,7 @@ from mdstorm._readers.sources import opened
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.spark._files import open_files
 from mdstorm.spark._mosaic import is_mosaic_loader, make_mosaic_loader
-from mdstorm_backend.optional import require
+from mdstorm_backend.base.optional import require
 
 __all__ = ["TFDatasetContextManager", "TorchDatasetContextManager"]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mdstorm.spark._identity import Identity
-from mdstorm_backend.index import INDEX_NAME
+from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.storage import Location
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import logging
 import os
 
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.world import HOROVOD_VARIABLES
+from mdstorm_backend.order.world import HOROVOD_VARIABLES
 
 __all__ = ["warn_if_inconsistent"]
 

@@ -13,11 +13,11 @@ from mdstorm.spark._given_data import databricks_path, open_given
 from mdstorm.spark._identity import identify
 from mdstorm.spark._session import check_driver, directory_name, session_of
 from mdstorm.spark._staging import staging_dir
-from mdstorm_backend.dataset import Dataset, open_dataset
+from mdstorm_backend.convert.staging import materialize_staged
+from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.format.type_plan import check_float_dtype, plan_types
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.spark.materialize import checked_shard_size, materialize
-from mdstorm_backend.spark.staging import materialize_staged
-from mdstorm_backend.spark.type_plan import check_float_dtype, plan_types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

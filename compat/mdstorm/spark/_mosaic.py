@@ -11,8 +11,8 @@ from typing import Any
 
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm.errors import NullValueError, UnsupportedArgumentError
-from mdstorm_backend.dataset import Dataset
-from mdstorm_backend.frameworks.elastic_share import ElasticShare
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.read.source import SampleSource
 from mdstorm_backend.storage import Location
 

@@ -9,9 +9,9 @@ from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._tensorflow.fields import declared_spec
 from mdstorm.spark._files import open_files
 from mdstorm.transform import TransformSpec
-from mdstorm_backend.frameworks.reader_options import ReaderOptions
-from mdstorm_backend.frameworks.tf_dataset import make_tf_dataset, stored_specs
-from mdstorm_backend.frameworks.tf_specs import ColumnSpec, spec_of_column
+from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.tf.tf_dataset import make_tf_dataset, stored_specs
+from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec, spec_of_column
 
 __all__ = ["make_dataset"]
 

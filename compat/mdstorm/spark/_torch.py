@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.batch_size import rows_of_batch
 from mdstorm.spark._files import open_files
-from mdstorm_backend.cached_property import cached_property
-from mdstorm_backend.frameworks.reader_options import ReaderOptions
-from mdstorm_backend.frameworks.torch_dataset import StreamingDataset
-from mdstorm_backend.frameworks.torch_loader import StreamingDataLoader
+from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
+from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.read.source import SampleSource
 
 __all__ = ["make_loader"]

@@ -13,10 +13,10 @@ from mdstorm.spark._conversions import CachedDataFrameMeta, forget
 from mdstorm.spark._deletion import delete_dir, register_delete_dir_handler
 from mdstorm.spark._horovod import warn_if_inconsistent
 from mdstorm.spark._make_converter import DEFAULT_ROW_GROUP_SIZE_BYTES, make_spark_converter
-from mdstorm_backend.optional import require
+from mdstorm_backend.base.optional import require
 
 if TYPE_CHECKING:
-    from mdstorm_backend.frameworks.torch_loader import StreamingDataLoader
+    from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 
 __all__ = [
     "DEFAULT_ROW_GROUP_SIZE_BYTES",

@@ -7,6 +7,12 @@ import time
 from collections.abc import Iterable
 from typing import Any, Protocol
 
+from mdstorm_backend.base.errors import (
+    CorruptDatasetError,
+    CredentialsError,
+    DatasetNotFoundError,
+    StorageError,
+)
 from mdstorm_backend.cache.attempts import Sleep, try_again, watched
 from mdstorm_backend.cache.directory import CacheDirectory, default_directory
 from mdstorm_backend.cache.download import check_hash
@@ -14,14 +20,8 @@ from mdstorm_backend.cache.options import CacheOptions
 from mdstorm_backend.cache.records import FileIdentity, Record
 from mdstorm_backend.cache.shard_cache import ShardCache
 from mdstorm_backend.cache.source import ShardSource, check_hash_is_recorded, origin
-from mdstorm_backend.compression import decompress
-from mdstorm_backend.errors import (
-    CorruptDatasetError,
-    CredentialsError,
-    DatasetNotFoundError,
-    StorageError,
-)
-from mdstorm_backend.index import INDEX_NAME, FileInfo, ShardInfo
+from mdstorm_backend.format.compression import decompress
+from mdstorm_backend.format.index import INDEX_NAME, FileInfo, ShardInfo
 from mdstorm_backend.storage import Buffer, Location
 
 __all__ = ["DirectFiles", "ShardFiles", "shard_files"]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 
-from mdstorm_backend.errors import StorageError
+from mdstorm_backend.base.errors import StorageError
 
 __all__ = ["FileLock", "share_lock", "try_lock", "wait_for_lock"]
 

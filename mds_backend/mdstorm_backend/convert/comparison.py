@@ -9,14 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from mdstorm_backend.base.shard_threads import OnProgress, each
 from mdstorm_backend.convert.compared_rows import ComparedRows, MDSRows, ParquetRows
 from mdstorm_backend.convert.differing_rows import RowDifference, find_examples
 from mdstorm_backend.convert.plan import chosen_fields
 from mdstorm_backend.convert.row_sums import HashedRows, RowSums
-from mdstorm_backend.maintenance.threads import OnProgress, each
+from mdstorm_backend.format.type_plan import check_float_dtype
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read.source import SampleSource
-from mdstorm_backend.spark.type_plan import check_float_dtype
 
 __all__ = ["ColumnDifference", "Comparison", "compare"]
 

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
-from mdstorm_backend.commit import abandon, commit, mark_directory
+from mdstorm_backend.base.errors import (
+    CredentialsError,
+    DatasetExistsError,
+    MDStormError,
+    StorageError,
+    WriteError,
+)
 from mdstorm_backend.convert.finished import (
     ConversionId,
     check_no_other,
@@ -21,16 +27,10 @@ from mdstorm_backend.convert.finished import (
 from mdstorm_backend.convert.piece_writer import PieceWriter
 from mdstorm_backend.convert.pieces import Piece
 from mdstorm_backend.convert.row_batches import RowBatches
-from mdstorm_backend.dataset import Dataset
-from mdstorm_backend.errors import (
-    CredentialsError,
-    DatasetExistsError,
-    MDStormError,
-    StorageError,
-    WriteError,
-)
-from mdstorm_backend.index import INDEX_NAME
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.write.claim import Claim
+from mdstorm_backend.write.commit import abandon, commit, mark_directory
 from mdstorm_backend.write.shard_format import ShardReport
 
 __all__ = ["Conversion", "OnProgress"]

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdstorm_backend.base.shard_threads import each
 from mdstorm_backend.convert.compared_rows import ComparedRows
 from mdstorm_backend.convert.row_sums import HashedRows
 from mdstorm_backend.convert.value_hashes import Hashes
-from mdstorm_backend.maintenance.threads import each
 
 __all__ = ["RowDifference", "find_examples"]
 

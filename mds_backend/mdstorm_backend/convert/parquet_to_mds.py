@@ -8,19 +8,19 @@ from typing import Any
 
 import pyarrow as pa
 
+from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.base.shard_threads import num_threads
 from mdstorm_backend.convert.conversion import Conversion, OnProgress
 from mdstorm_backend.convert.finished import ConversionId
 from mdstorm_backend.convert.piece_writer import PieceWriter, Recode
 from mdstorm_backend.convert.pieces import cut_pieces, file_pieces
 from mdstorm_backend.convert.plan import chosen_fields, plan_parquet, row_bytes
 from mdstorm_backend.convert.row_batches import RowBatches
-from mdstorm_backend.dataset import Dataset
-from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.hashes import check_hashes
-from mdstorm_backend.integers import is_integer
-from mdstorm_backend.maintenance.threads import num_threads
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.format.hashes import check_hashes
+from mdstorm_backend.format.schema import FORMAT_VERSION, Schema
 from mdstorm_backend.parquet import ParquetDataset
-from mdstorm_backend.schema import FORMAT_VERSION, Schema
 from mdstorm_backend.spark.materialize import checked_shard_size
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.arrow_plan import check_columns, plan_batch

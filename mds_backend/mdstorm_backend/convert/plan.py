@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from mdstorm_backend.encodings import parse_encoding
-from mdstorm_backend.errors import MissingColumnError
-from mdstorm_backend.schema import Schema
+from mdstorm_backend.base.errors import MissingColumnError
+from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.write.arrow_plan import plan_batch
 from mdstorm_backend.write.vectors import holds_vectors
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from mdstorm_backend.base.errors import InvalidArgumentError
 from mdstorm_backend.elastic.arrays import as_integer
 from mdstorm_backend.elastic.batching import BATCHING_METHODS, Schedule, schedule
 from mdstorm_backend.elastic.epoch import Epoch
@@ -21,8 +22,7 @@ from mdstorm_backend.elastic.sampling import ShardSample, samples_per_shard
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS, block_range
 from mdstorm_backend.elastic.weights import StreamShape, StreamWeight, parse_epoch_size, weigh
 from mdstorm_backend.elastic.work import work_of_rank
-from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.world import World
+from mdstorm_backend.order.world import World
 
 __all__ = ["SAMPLING_METHODS", "ElasticOrder"]
 

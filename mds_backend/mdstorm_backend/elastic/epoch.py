@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.elastic.arrays import IntArray
 from mdstorm_backend.elastic.sampling import Resampling, ShardSample, resample
 from mdstorm_backend.elastic.shuffles import permutation
-from mdstorm_backend.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from mdstorm_backend.elastic.elastic_order import ElasticOrder

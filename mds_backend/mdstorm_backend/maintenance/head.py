@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm_backend.batch import as_arrow
-from mdstorm_backend.dataset import Dataset, open_dataset
-from mdstorm_backend.encodings import IMAGE_LISTS, IMAGES, parse_encoding
-from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.format.batch import as_arrow
+from mdstorm_backend.format.encodings import IMAGE_LISTS, IMAGES, parse_encoding
 from mdstorm_backend.maintenance.plain import plain
 
 __all__ = ["Head", "Stored", "head"]

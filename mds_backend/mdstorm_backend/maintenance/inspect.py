@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm_backend.dataset import Dataset, open_dataset
-from mdstorm_backend.encodings import parse_encoding
+from mdstorm_backend.base.shard_threads import OnProgress
+from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.format.schema import Column
+from mdstorm_backend.format.spark_types import simple_name
 from mdstorm_backend.maintenance.statistics import ColumnStatistics, StatisticsOf
-from mdstorm_backend.maintenance.threads import OnProgress
-from mdstorm_backend.schema import Column
-from mdstorm_backend.spark_types import simple_name
 
 __all__ = ["ColumnSummary", "Inspection", "Spread", "inspect"]
 

@@ -8,30 +8,30 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm_backend.commit import build_index, write_index
-from mdstorm_backend.errors import (
+from mdstorm_backend.base.errors import (
     CorruptDatasetError,
     DatasetNotFoundError,
     InvalidArgumentError,
     MDStormError,
     WriteError,
 )
-from mdstorm_backend.hashes import digests
-from mdstorm_backend.index import INDEX_NAME, Index, ShardInfo
-from mdstorm_backend.layout import Validity, unpack_validity
-from mdstorm_backend.maintenance.headers import num_samples, read_header
-from mdstorm_backend.maintenance.report import Problem
-from mdstorm_backend.maintenance.shard_names import (
+from mdstorm_backend.base.shard_threads import OnProgress, each
+from mdstorm_backend.format.hashes import digests
+from mdstorm_backend.format.headers import num_samples, read_header
+from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
+from mdstorm_backend.format.layout import Validity, unpack_validity
+from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.format.shard_names import (
     ShardName,
     missing_numbers,
     order_shards,
     parse_shard_name,
 )
-from mdstorm_backend.maintenance.threads import OnProgress, each
+from mdstorm_backend.format.stored_schema import parse_columns, schema_of
+from mdstorm_backend.maintenance.report import Problem
 from mdstorm_backend.maintenance.unpack import unpack
-from mdstorm_backend.schema import Schema
 from mdstorm_backend.storage import Buffer, Location
-from mdstorm_backend.stored_schema import parse_columns, schema_of
+from mdstorm_backend.write.commit import build_index, write_index
 from mdstorm_backend.write.shard_format import ShardReport
 
 __all__ = ["ReindexReport", "reindex"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from mdstorm_backend.compression import decompress, snappy_size
-from mdstorm_backend.shard_info import MAX_SHARD_BYTES
+from mdstorm_backend.format.compression import decompress, snappy_size
+from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.storage import Buffer
 
 __all__ = ["unpack"]

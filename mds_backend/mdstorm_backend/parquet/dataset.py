@@ -10,8 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.cache.options import CacheOptions
-from mdstorm_backend.cached_property import cached_property
+from mdstorm_backend.datasets.tabular import Tabular
+from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.parquet.bounds import Bounds, value_bounds
 from mdstorm_backend.parquet.files import ParquetFiles
 from mdstorm_backend.parquet.footers import parsed
@@ -21,9 +23,7 @@ from mdstorm_backend.parquet.plan import plan_columns
 from mdstorm_backend.parquet.row_groups import ParquetFileInfo, RowGroup
 from mdstorm_backend.parquet.shard import ParquetShard
 from mdstorm_backend.read.open_shards import OpenShards
-from mdstorm_backend.schema import Column, Schema
 from mdstorm_backend.storage import Location
-from mdstorm_backend.tabular import Tabular
 
 __all__ = ["Contents", "ParquetDataset"]
 

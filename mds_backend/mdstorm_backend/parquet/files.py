@@ -12,12 +12,12 @@ from weakref import WeakSet
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mdstorm_backend.cached_property import cached_property
-from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
+from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base.errors import CorruptDatasetError, DatasetNotFoundError
+from mdstorm_backend.format.shard_info import FileInfo, ShardInfo
 from mdstorm_backend.parquet.footers import parsed
 from mdstorm_backend.parquet.int96 import Int96Unit
 from mdstorm_backend.parquet.row_groups import ParquetFileInfo
-from mdstorm_backend.shard_info import FileInfo, ShardInfo
 from mdstorm_backend.storage import Buffer, Location
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import Literal
 
 import pyarrow as pa
 
-from mdstorm_backend.errors import UnsupportedTypeError
+from mdstorm_backend.base.errors import UnsupportedTypeError
+from mdstorm_backend.format.schema import Column, Origin, Schema
 from mdstorm_backend.parquet.footers import Footer
 from mdstorm_backend.parquet.row_groups import RowGroup
-from mdstorm_backend.schema import Column, Origin, Schema
 from mdstorm_backend.write.arrow_plan import plan_batch
 
 __all__ = ["plan_columns", "with_statistics"]

@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mdstorm_backend.batch import Batch, Values, copy_values, take_values
-from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
+from mdstorm_backend.base.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
+from mdstorm_backend.format.batch import Batch, Values, copy_values, take_values
+from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.parquet.int96 import Int96Unit, with_times_repaired
 from mdstorm_backend.parquet.row_groups import RowGroup
 from mdstorm_backend.parquet.values import delivered, elements_of, plain
 from mdstorm_backend.read.shard import Rows, Shard, contiguous
-from mdstorm_backend.schema import Column, Schema
 
 __all__ = ["ParquetShard"]
 

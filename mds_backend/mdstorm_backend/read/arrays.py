@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.encodings import ARRAY_CODES, SCALAR_DTYPES
-from mdstorm_backend.errors import UnsupportedEncodingError
+from mdstorm_backend.base.errors import UnsupportedEncodingError
+from mdstorm_backend.format.encodings import ARRAY_CODES, SCALAR_DTYPES
 from mdstorm_backend.read.decode import Positions, gather_binary, gather_fixed
 
 __all__ = ["array_decoder", "decode_arrays"]

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, repeat
 from typing import TYPE_CHECKING, TypeAlias
 
-from mdstorm_backend.batch import Batch, num_rows
-from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.integers import is_integer
-from mdstorm_backend.order import ExactOrder, batch_sizes, ceil_div
+from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.base.prefetch import Prefetcher
+from mdstorm_backend.format.batch import Batch, num_rows
+from mdstorm_backend.order.exact import ExactOrder, batch_sizes, ceil_div
 from mdstorm_backend.read.block import Block, Transform
 from mdstorm_backend.read.block_filler import BLOCK_ROWS, BlockFiller, copied_ahead
 from mdstorm_backend.read.gather import gather_columns
-from mdstorm_backend.read.prefetch import Prefetcher
 from mdstorm_backend.read.row_stream import Position, RowStream
 from mdstorm_backend.read.shard import MemoryShard
 from mdstorm_backend.read.window import Range, Source, Window

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Protocol, TypeVar
 
-from mdstorm_backend.batch import Batch
+from mdstorm_backend.base.prefetch import Prefetcher
+from mdstorm_backend.format.batch import Batch
+from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.gather import Gatherer
-from mdstorm_backend.read.prefetch import Prefetcher
 from mdstorm_backend.read.shard import Shard
 from mdstorm_backend.read.window import Range
-from mdstorm_backend.schema import Schema
 
 __all__ = ["BLOCK_ROWS", "BlockFiller", "copied_ahead"]
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mdstorm_backend.batch import too_large
+from mdstorm_backend.format.batch import too_large
 
 __all__ = ["Positions", "decode_json_lists", "gather_binary", "gather_fixed"]
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.batch import Batch, num_rows
-from mdstorm_backend.order import ceil_div
+from mdstorm_backend.base.prefetch import Prefetcher
+from mdstorm_backend.format.batch import Batch, num_rows
+from mdstorm_backend.order.exact import ceil_div
 from mdstorm_backend.read.batch_reader import check_batch_size
 from mdstorm_backend.read.block import Block, Transform
 from mdstorm_backend.read.block_filler import BLOCK_ROWS, BlockFiller, copied_ahead
 from mdstorm_backend.read.id_window import IdWindow
-from mdstorm_backend.read.prefetch import Prefetcher
 from mdstorm_backend.read.shard import Shard
 from mdstorm_backend.read.shards_ahead import OpeningWindow, ShardsAhead
 from mdstorm_backend.read.source import SampleSource

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.cached_property import cached_property
+from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.read.shard import Shard
 from mdstorm_backend.read.window import Located, Selection, record_dtype_of, short_type
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.optional import require
+from mdstorm_backend.base.optional import require
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.encodings import IMAGE_LISTS, IMAGES, parse_encoding
-from mdstorm_backend.errors import CorruptDatasetError, MDStormError, UnsafeTypeError
+from mdstorm_backend.base.errors import CorruptDatasetError, MDStormError, UnsafeTypeError
+from mdstorm_backend.format.encodings import IMAGE_LISTS, IMAGES, parse_encoding
+from mdstorm_backend.format.schema import Column
 from mdstorm_backend.read.images import image_array, open_image, split_images
 from mdstorm_backend.read.parallel import decode_pixels, default_workers, map_in_threads
-from mdstorm_backend.schema import Column
 
 __all__ = ["Form", "LateDecoder", "check_safe", "object_decoder"]
 

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.batch import Batch
-from mdstorm_backend.encodings import parse_encoding
+from mdstorm_backend.format.batch import Batch
+from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.read.logical import to_logical, view_dtype
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.shard import Shard
 from mdstorm_backend.read.strips import Strip, record_view, strips_of
 from mdstorm_backend.read.window import Located, Positions, Range, Selection
-from mdstorm_backend.schema import Column, Schema
 
 __all__ = ["RecordGatherer"]
 

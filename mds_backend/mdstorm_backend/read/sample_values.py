@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.encodings import TEXTS, Encoding
+from mdstorm_backend.format.encodings import TEXTS, Encoding
+from mdstorm_backend.format.schema import Column
 from mdstorm_backend.read.arrays import array_decoder
 from mdstorm_backend.read.late import object_decoder
 from mdstorm_backend.read.logical import view_dtype
-from mdstorm_backend.schema import Column
 
 if TYPE_CHECKING:
     from mdstorm_backend.read.mds_shard import MDSShard

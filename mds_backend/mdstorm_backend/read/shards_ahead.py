@@ -8,8 +8,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from weakref import WeakValueDictionary
 
+from mdstorm_backend.base.pass_threads import end_pool
 from mdstorm_backend.read.id_window import IdWindow
-from mdstorm_backend.read.pass_threads import end_pool
 from mdstorm_backend.read.shard import Shard
 
 __all__ = ["OpeningWindow", "ShardsAhead"]

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.read.shard import Shard
-from mdstorm_backend.schema import Schema
 
 __all__ = ["SampleSource"]
 

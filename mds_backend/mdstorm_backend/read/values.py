@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.batch import Values
-from mdstorm_backend.encodings import TEXTS, Encoding
+from mdstorm_backend.format.batch import Values
+from mdstorm_backend.format.encodings import TEXTS, Encoding
 from mdstorm_backend.read.arrays import decode_arrays
 from mdstorm_backend.read.decode import Positions, gather_binary, gather_fixed
 from mdstorm_backend.read.texts import parse_floats, parse_integers

@@ -7,12 +7,12 @@ from functools import partial
 from itertools import accumulate, count
 from typing import TYPE_CHECKING, TypeVar
 
-from mdstorm_backend.order import ExactOrder, Piece
-from mdstorm_backend.read.prefetch import Prefetcher
+from mdstorm_backend.base.prefetch import Prefetcher
+from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.order.exact import ExactOrder, Piece
 from mdstorm_backend.read.row_stream import Position
 from mdstorm_backend.read.shard import Shard
 from mdstorm_backend.read.window import Source, Window
-from mdstorm_backend.user_warnings import warn_user
 
 if TYPE_CHECKING:
     from mdstorm_backend.read.source import SampleSource

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from mdstorm_backend.schema import Schema
+from mdstorm_backend.format.schema import Schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,11 +8,17 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedTypeError
-from mdstorm_backend.hashes import check_hashes
-from mdstorm_backend.index import INDEX_NAME
-from mdstorm_backend.optional import require
-from mdstorm_backend.schema import Schema
+from mdstorm_backend.base.errors import (
+    ArgumentTypeError,
+    InvalidArgumentError,
+    UnsupportedTypeError,
+)
+from mdstorm_backend.base.optional import require
+from mdstorm_backend.format.hashes import check_hashes
+from mdstorm_backend.format.index import INDEX_NAME
+from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.format.size_limit import parse_size_limit
+from mdstorm_backend.format.type_plan import plan_types
 from mdstorm_backend.spark.arrow_batches import sized_arrow_batches
 from mdstorm_backend.spark.executor import REPORT_SCHEMA, make_task
 from mdstorm_backend.spark.partition_commit import (
@@ -22,13 +28,11 @@ from mdstorm_backend.spark.partition_commit import (
 )
 from mdstorm_backend.spark.partition_writer import PartitionJob, ToSamples, directory_name
 from mdstorm_backend.spark.progress import write_progress
-from mdstorm_backend.spark.type_plan import plan_types
 from mdstorm_backend.spark.user_columns import plan_columns
 from mdstorm_backend.storage import check_no_secrets
 from mdstorm_backend.write.arrow_plan import check_columns
 from mdstorm_backend.write.file_sink import check_counts
 from mdstorm_backend.write.shard_format import ShardFormat
-from mdstorm_backend.write.size_limit import parse_size_limit
 from mdstorm_backend.write.target import clear_target, find_targets
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mdstorm_backend.schema import Schema
+from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.shard_format import ShardReport
 from mdstorm_backend.write.shard_writer import ShardWriter

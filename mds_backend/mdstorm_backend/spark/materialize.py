@@ -7,20 +7,20 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from mdstorm_backend.commit import abandon, commit, mark_directory
-from mdstorm_backend.compression import check_compression
-from mdstorm_backend.dataset import Dataset
-from mdstorm_backend.errors import InvalidArgumentError, WriteError
-from mdstorm_backend.hashes import check_hashes
-from mdstorm_backend.index import INDEX_NAME
-from mdstorm_backend.schema import Schema
-from mdstorm_backend.shard_info import MAX_SHARD_BYTES
+from mdstorm_backend.base.errors import InvalidArgumentError, WriteError
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.format.compression import check_compression
+from mdstorm_backend.format.hashes import check_hashes
+from mdstorm_backend.format.index import INDEX_NAME
+from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
+from mdstorm_backend.format.spark_types import simple_name
+from mdstorm_backend.format.type_plan import plan_types
 from mdstorm_backend.spark.arrow_batches import sized_arrow_batches
 from mdstorm_backend.spark.executor import REPORT_SCHEMA, make_task, reports_by_partition
 from mdstorm_backend.spark.progress import write_progress
-from mdstorm_backend.spark.type_plan import plan_types
-from mdstorm_backend.spark_types import simple_name
 from mdstorm_backend.storage import Location, check_no_secrets
+from mdstorm_backend.write.commit import abandon, commit, mark_directory
 
 if TYPE_CHECKING:
     import pyarrow as pa

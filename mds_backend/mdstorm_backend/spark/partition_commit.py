@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from mdstorm_backend.commit import build_index, check_seen, shards_of, write_index
-from mdstorm_backend.errors import InvalidArgumentError, WriteError
-from mdstorm_backend.index import INDEX_NAME
-from mdstorm_backend.merged_parts import Part, merge_parts
-from mdstorm_backend.schema import Schema
+from mdstorm_backend.base.errors import InvalidArgumentError, WriteError
+from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.format.index import INDEX_NAME
+from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.spark.executor import reports_by_partition
 from mdstorm_backend.spark.partition_writer import PartitionJob, directory_name
 from mdstorm_backend.storage import Location
-from mdstorm_backend.user_warnings import warn_user
+from mdstorm_backend.write.commit import build_index, check_seen, shards_of, write_index
 from mdstorm_backend.write.directories import make_directory
+from mdstorm_backend.write.merged_parts import Part, merge_parts
 
 __all__ = ["abandon_partitions", "make_directories", "publish_partitions"]
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from mdstorm_backend.errors import ArgumentTypeError
-from mdstorm_backend.schema import Schema
+from mdstorm_backend.base.errors import ArgumentTypeError
+from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.spark.executor import join_small, report_texts
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.batch_shards import BatchShards

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from mdstorm_backend.maintenance.shard_names import parse_shard_name
+from mdstorm_backend.format.shard_names import parse_shard_name
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.progress import FileProgress
 

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from fsspec import AbstractFileSystem
 
-from mdstorm_backend.optional import require
+from mdstorm_backend.base.optional import require
 
 __all__ = ["DatabricksFileSystem", "client_arguments"]
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mdstorm_backend.encodings import array_encoding
+from mdstorm_backend.format.encodings import array_encoding
 from mdstorm_backend.write.encoded_column import EncodedColumn
 from mdstorm_backend.write.numbers import to_numpy
 from mdstorm_backend.write.values.arrays import DTYPE_CODES

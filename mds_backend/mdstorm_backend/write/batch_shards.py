@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from mdstorm_backend.schema import Schema
+from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.write.encode import encode_column
 from mdstorm_backend.write.encoded_column import EncodedColumn
 from mdstorm_backend.write.samples import Samples, assemble_samples

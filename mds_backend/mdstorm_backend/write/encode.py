@@ -11,10 +11,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mdstorm_backend.encodings import IMAGE_LISTS, Encoding, parse_encoding
-from mdstorm_backend.errors import EncodingError, EncodingRangeError, MDStormError
-from mdstorm_backend.json_text import json_text
-from mdstorm_backend.schema import Column
+from mdstorm_backend.base.errors import EncodingError, EncodingRangeError, MDStormError
+from mdstorm_backend.format.encodings import IMAGE_LISTS, Encoding, parse_encoding
+from mdstorm_backend.format.json_text import json_text
+from mdstorm_backend.format.schema import Column
 from mdstorm_backend.write.arrays import encode_arrays
 from mdstorm_backend.write.encoded_column import EncodedColumn
 from mdstorm_backend.write.numbers import fit_numbers, to_numpy

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm_backend.encodings import Encoding, parse_encoding
-from mdstorm_backend.errors import (
+from mdstorm_backend.base.errors import (
     ArgumentTypeError,
     EncodingError,
     EncodingRangeError,
@@ -18,6 +17,7 @@ from mdstorm_backend.errors import (
     MDStormError,
     MissingColumnError,
 )
+from mdstorm_backend.format.encodings import Encoding, parse_encoding
 from mdstorm_backend.write.values import Encode, value_encoder
 
 __all__ = ["SampleEncoder"]

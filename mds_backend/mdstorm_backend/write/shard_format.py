@@ -6,11 +6,11 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from mdstorm_backend.compression import check_compression, compress, extension
-from mdstorm_backend.encodings import parse_encoding
-from mdstorm_backend.errors import WriteError
-from mdstorm_backend.hashes import check_hashes, digests
-from mdstorm_backend.shard_info import INDEX_VERSION, MAX_SHARD_BYTES, FileInfo, ShardInfo
+from mdstorm_backend.base.errors import WriteError
+from mdstorm_backend.format.compression import check_compression, compress, extension
+from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.format.hashes import check_hashes, digests
+from mdstorm_backend.format.shard_info import INDEX_VERSION, MAX_SHARD_BYTES, FileInfo, ShardInfo
 from mdstorm_backend.storage import Buffer
 
 __all__ = ["FullShard", "ShardFormat", "ShardReport"]

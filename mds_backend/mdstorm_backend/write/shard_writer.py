@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from mdstorm_backend.schema import Schema
+from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.batch_shards import BatchShards
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat, ShardReport

@@ -9,13 +9,13 @@ import tempfile
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from mdstorm_backend.compression import EXTENSIONS, extension
-from mdstorm_backend.errors import (
+from mdstorm_backend.base.errors import (
     CorruptDatasetError,
     DatasetExistsError,
     InvalidArgumentError,
 )
-from mdstorm_backend.index import INDEX_NAME, Index
+from mdstorm_backend.format.compression import EXTENSIONS, extension
+from mdstorm_backend.format.index import INDEX_NAME, Index
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.claim import CLAIM_NAME, Claim, check_free
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from tests.mds_backend.datasets import write_numbers
+from tests.mds_backend.small_datasets import write_numbers
 
-from mdstorm_backend.dataset import open_dataset
+from mdstorm_backend.datasets.dataset import open_dataset
 
 Run = Callable[..., Result]
 

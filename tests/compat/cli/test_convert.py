@@ -20,9 +20,9 @@ from mdstorm._datasets.metadata_keys import UNISCHEMA_KEY
 from mdstorm._pickles.schema_pickle import dump_unischema
 from mdstorm.errors import DatasetExistsError, InvalidArgumentError
 from mdstorm.unischema import Unischema, UnischemaField
-from mdstorm_backend.dataset import open_dataset
-from mdstorm_backend.mds_writer import MDSWriter
+from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.parquet import open_parquet
+from mdstorm_backend.write.mds_writer import MDSWriter
 
 Run = Callable[..., Result]
 

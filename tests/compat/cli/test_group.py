@@ -43,7 +43,7 @@ def test_help_loads_no_command() -> None:
             "import sys",
             "from mdstorm.cli import main",
             "main(['--help'], standalone_mode=False)",
-            "names = ('mdstorm_backend.dataset', 'numpy', 'pyarrow', 'rich')",
+            "names = ('mdstorm_backend.datasets.dataset', 'numpy', 'pyarrow', 'rich')",
             "assert not [name for name in names if name in sys.modules]",
         ]
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from tests.mds_backend.datasets import write_dataset
+from tests.mds_backend.small_datasets import write_dataset
 
 Run = Callable[..., Result]
 

@@ -32,7 +32,7 @@ from mdstorm.etl.petastorm_generate_metadata import generate_petastorm_metadata,
 from mdstorm.unischema import Unischema, UnischemaField
 from mdstorm.utils import add_to_dataset_metadata
 from mdstorm_backend.convert import convert_parquet
-from mdstorm_backend.dataset import open_dataset
+from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.parquet import open_parquet
 
 PARTS = Unischema(

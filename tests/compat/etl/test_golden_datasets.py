@@ -20,8 +20,8 @@ from mdstorm._datasets.petastorm_to_mds import mds_plan
 from mdstorm._datasets.schema_json import unischema_to_json
 from mdstorm.unischema import Unischema
 from mdstorm_backend.convert import convert_parquet
-from mdstorm_backend.dataset import Dataset, open_dataset
-from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.parquet import open_parquet
 
 

@@ -27,7 +27,7 @@ from mdstorm.codecs import (
 from mdstorm.etl.dataset_metadata import materialize_dataset
 from mdstorm.unischema import Unischema, UnischemaField
 from mdstorm.utils import decode_row
-from mdstorm_backend.dataset import open_dataset
+from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.parquet import open_parquet
 
 #: Types of scalars, how Spark stores them, and their values.

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.compat.readers import batch_reader, row_reader, write_parquet
-from tests.mds_backend.datasets import write_numbers
+from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm import TransformSpec
 from mdstorm.reader import Reader, make_batch_reader

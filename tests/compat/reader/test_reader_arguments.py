@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.compat.readers import batch_reader, row_reader, write_parquet
-from tests.mds_backend.datasets import write_numbers
+from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm.errors import NoDataAvailableError
 from mdstorm.predicates import in_lambda, in_set

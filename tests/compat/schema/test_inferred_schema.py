@@ -12,9 +12,9 @@ import pytest
 from mdstorm._datasets.inferred_schema import infer_unischema
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.unischema import Unischema
-from mdstorm_backend.dataset import open_dataset
-from mdstorm_backend.mds_writer import MDSWriter
+from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.parquet import open_parquet
+from mdstorm_backend.write.mds_writer import MDSWriter
 
 TYPES: list[tuple[pa.DataType, Any, tuple[int | None, ...]]] = [
     (pa.bool_(), np.bool_, ()),

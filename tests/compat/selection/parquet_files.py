@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mdstorm_backend.batch import Batch
+from mdstorm_backend.format.batch import Batch
+from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.read.source import SampleSource
-from mdstorm_backend.schema import Schema
 
 
 def write(

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.compat.selection.parquet_files import write
-from tests.mds_backend.datasets import write_dataset
+from tests.mds_backend.small_datasets import write_dataset
 
 from mdstorm.etl.rowgroup_indexers import SingleFieldIndexer
 from mdstorm.etl.rowgroup_indexing import build_rowgroup_index

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.compat.selection.parquet_files import column, write
-from tests.mds_backend.datasets import array_of, write_dataset
+from tests.mds_backend.small_datasets import array_of, write_dataset
 
 from mdstorm._selection.row_group_index import INDEX_FILE
 from mdstorm._selection.selected import select_row_groups
@@ -24,7 +24,7 @@ from mdstorm.selectors import (
     SingleIndexSelector,
     UnionIndexSelector,
 )
-from mdstorm_backend.dataset import open_dataset
+from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.parquet import open_parquet
 
 DAY = dt.date(2020, 1, 1)

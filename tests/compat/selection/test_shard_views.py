@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.compat.selection.parquet_files import column, read_all, write
-from tests.mds_backend.datasets import write_dataset
+from tests.mds_backend.small_datasets import write_dataset
 
 from mdstorm._readers.shard_views import RankShare, SomeShards, SplitShards
 from mdstorm._selection.ngram_windows import window_starts
 from mdstorm.errors import InvalidArgumentError, NoDataAvailableError
-from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.batch_reader import BatchReader
 from mdstorm_backend.read.source import SampleSource
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.datasets import Columns, Fields, write_dataset
+from tests.mds_backend.small_datasets import Columns, Fields, write_dataset
 
 from mdstorm.spark import SparkDatasetConverter
-from mdstorm_backend.dataset import open_dataset
+from mdstorm_backend.datasets.dataset import open_dataset
 
 #: One pass in stored order.
 IN_ORDER = {"num_epochs": 1, "shuffle_row_groups": False}

@@ -7,7 +7,7 @@ import pytest
 from tests.programs import SESSION, run_program
 
 from mdstorm.spark import make_spark_converter
-from mdstorm_backend.dataset import open_dataset
+from mdstorm_backend.datasets.dataset import open_dataset
 
 IN_ANOTHER_PROCESS = (
     SESSION

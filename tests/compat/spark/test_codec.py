@@ -9,7 +9,7 @@ import pytest
 from mdstorm.errors import CompressionCodecError
 from mdstorm.spark import make_spark_converter
 from mdstorm.spark._codec import mds_compression
-from mdstorm_backend.dataset import open_dataset
+from mdstorm_backend.datasets.dataset import open_dataset
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from mdstorm.errors import (
     UnsupportedTypeError,
 )
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
-from mdstorm_backend.dataset import open_dataset
+from mdstorm_backend.datasets.dataset import open_dataset
 
 
 def test_its_attributes(spark: Any, cache_dir: Path) -> None:

@@ -61,7 +61,7 @@ DOOMED = """
 import os, sys
 from mdstorm.spark._deletion import delete_at_exit
 from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
-from mdstorm_backend.commit import mark_directory
+from mdstorm_backend.write.commit import mark_directory
 from mdstorm_backend.storage import Location
 
 location = Location.of(sys.argv[1])

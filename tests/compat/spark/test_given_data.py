@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from tests.compat.spark.converters import IN_ORDER, Read, with_either, with_torch
 from tests.mds_backend.convert.parquet_files import write
-from tests.mds_backend.datasets import write_numbers
+from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm.errors import DatasetNotFoundError, InvalidArgumentError, UnsupportedURLError
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter

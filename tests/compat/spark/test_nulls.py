@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 import torch
 from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
-from tests.mds_backend.datasets import array_of
+from tests.mds_backend.small_datasets import array_of
 
 from mdstorm import TransformSpec
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, NullValueError

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
-from tests.mds_backend.datasets import array_of, map_of, struct_of
+from tests.mds_backend.small_datasets import array_of, map_of, struct_of
 
 from mdstorm.errors import (
     ArgumentTypeError,

@@ -10,7 +10,7 @@ from tests.compat.spark.converters import directories
 
 from mdstorm.spark import _conversions, make_spark_converter
 from mdstorm.spark.spark_dataset_converter import CachedDataFrameMeta
-from mdstorm_backend.dataset import open_dataset
+from mdstorm_backend.datasets.dataset import open_dataset
 
 Frames = Callable[[Any], tuple[Any, Any]]
 

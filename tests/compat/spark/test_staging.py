@@ -28,9 +28,9 @@ from mdstorm.spark._staging import (
     staging_dir,
 )
 from mdstorm_backend.convert import compare
-from mdstorm_backend.dataset import open_dataset
+from mdstorm_backend.convert.staging import materialize_staged
+from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.spark.probe import why_not_writable
-from mdstorm_backend.spark.staging import materialize_staged
 from mdstorm_backend.storage import Location
 
 #: One column of each kind, with nulls, old dates, and names that Parquet writers refuse.

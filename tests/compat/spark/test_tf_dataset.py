@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tests.compat.spark.converters import IN_ORDER, converter_of
-from tests.mds_backend.datasets import array_of
+from tests.mds_backend.small_datasets import array_of
 
 from mdstorm.errors import DatasetNotFoundError
 from mdstorm.spark import SparkDatasetConverter

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from tests.compat.spark.converters import IN_ORDER, converter_of
-from tests.mds_backend.datasets import array_of
+from tests.mds_backend.small_datasets import array_of
 
 from mdstorm.errors import DatasetNotFoundError, StateMismatchError
 from mdstorm.spark import SparkDatasetConverter

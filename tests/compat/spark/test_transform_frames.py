@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.compat.spark.converters import IN_ORDER, converter_of, with_torch
-from tests.mds_backend.datasets import array_of, struct_of
+from tests.mds_backend.small_datasets import array_of, struct_of
 
 from mdstorm import TransformSpec
 from mdstorm.spark import SparkDatasetConverter

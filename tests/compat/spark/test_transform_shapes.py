@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from tests.compat.spark.converters import IN_ORDER, with_tf
 from tests.compat.spark.test_transform_values import BATCH, plain, torch_x, two_shards
-from tests.mds_backend.datasets import array_of
+from tests.mds_backend.small_datasets import array_of
 
 from mdstorm import TransformSpec
 

@@ -18,7 +18,7 @@ from tests.compat.spark.converters import (
     with_tf,
     with_torch,
 )
-from tests.mds_backend.datasets import array_of, map_of
+from tests.mds_backend.small_datasets import array_of, map_of
 
 from mdstorm import TransformSpec
 from mdstorm.errors import NullValueError, TransformError

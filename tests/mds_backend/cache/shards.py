@@ -15,9 +15,9 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from mdstorm_backend.cache import CacheOptions, ShardFiles, shard_files
-from mdstorm_backend.compression import compress, extension
-from mdstorm_backend.hashes import digests
-from mdstorm_backend.index import FileInfo, ShardInfo
+from mdstorm_backend.format.compression import compress, extension
+from mdstorm_backend.format.hashes import digests
+from mdstorm_backend.format.index import FileInfo, ShardInfo
 from mdstorm_backend.storage import Location
 
 FINGERPRINT = "0123456789abcdef"

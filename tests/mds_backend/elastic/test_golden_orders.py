@@ -12,7 +12,7 @@ import pytest
 
 from mdstorm_backend.elastic import ElasticOrder, StreamShape, partition, shuffle
 from mdstorm_backend.elastic.sampling import ShardSample, resample, samples_per_shard
-from mdstorm_backend.world import World
+from mdstorm_backend.order.world import World
 
 GOLDEN = json.loads((Path(__file__).parent / "golden_orders.json").read_text())
 #: Samples per shard of the dataset `multi_shard`.

@@ -13,18 +13,18 @@ from shutil import rmtree
 from tempfile import mkdtemp
 
 import numpy as np
-from tests.mds_backend.datasets import write_dataset
 from tests.mds_backend.fuzz.mutations import damaged_bytes, damaged_json, header_of, with_header
 from tests.mds_backend.maintenance.damage import GOLDEN, GOLDEN_NAMES
+from tests.mds_backend.small_datasets import write_dataset
 from tests.mds_backend.test_damaged_datasets import FIXED, ROWS, VARIABLE
 
-from mdstorm_backend.compression import decompress
-from mdstorm_backend.dataset import Dataset, open_dataset
-from mdstorm_backend.errors import MDStormError
-from mdstorm_backend.index import Index, ShardInfo
+from mdstorm_backend.base.errors import MDStormError
+from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.format.compression import decompress
+from mdstorm_backend.format.index import Index, ShardInfo
+from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.read.late import LateDecoder
 from mdstorm_backend.read.mds_shard import MDSShard
-from mdstorm_backend.schema import Schema
 
 __all__ = ["CODECS", "NAMES", "attack_compression", "attack_index", "attack_shard"]
 

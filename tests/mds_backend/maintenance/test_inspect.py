@@ -6,10 +6,10 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from tests.mds_backend.datasets import array_of, write_dataset, write_numbers
 from tests.mds_backend.maintenance.damage import GOLDEN, GOLDEN_NAMES
+from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
 
-from mdstorm_backend.errors import DatasetNotFoundError
+from mdstorm_backend.base.errors import DatasetNotFoundError
 from mdstorm_backend.maintenance.inspect import Inspection, Spread, inspect
 
 FIELDS = {

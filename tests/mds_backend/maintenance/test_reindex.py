@@ -7,23 +7,23 @@ from pathlib import Path
 
 import fsspec
 import pytest
-from tests.mds_backend.datasets import (
+from tests.mds_backend.fuzz.mutations import header_of, with_header
+from tests.mds_backend.maintenance.damage import GOLDEN_NAMES, change_index, copy_of, rewrite
+from tests.mds_backend.small_datasets import (
     array_of,
     struct_of,
     write_dataset,
     write_numbers,
     write_shards,
 )
-from tests.mds_backend.fuzz.mutations import header_of, with_header
-from tests.mds_backend.maintenance.damage import GOLDEN_NAMES, change_index, copy_of, rewrite
 
-from mdstorm_backend.dataset import open_dataset
-from mdstorm_backend.errors import (
+from mdstorm_backend.base.errors import (
     CorruptDatasetError,
     DatasetNotFoundError,
     InvalidArgumentError,
     WriteError,
 )
+from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.maintenance.reindex import reindex
 from mdstorm_backend.maintenance.verify import verify
 

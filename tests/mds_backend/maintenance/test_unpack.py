@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mdstorm_backend.compression import compress
+from mdstorm_backend.format.compression import compress
 from mdstorm_backend.maintenance.unpack import unpack
 
 NOISE = np.random.default_rng(0).bytes(2 << 20)

@@ -10,7 +10,6 @@ import fsspec
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.mds_backend.datasets import array_of, struct_of, write_dataset, write_numbers
 from tests.mds_backend.fuzz.mutations import header_of, with_header
 from tests.mds_backend.maintenance.damage import (
     GOLDEN,
@@ -19,12 +18,13 @@ from tests.mds_backend.maintenance.damage import (
     copy_of,
     rewrite,
 )
+from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset, write_numbers
 
-from mdstorm_backend.errors import DatasetNotFoundError
+from mdstorm_backend.base.errors import DatasetNotFoundError
 from mdstorm_backend.maintenance.reindex import reindex
 from mdstorm_backend.maintenance.report import VerifyReport
 from mdstorm_backend.maintenance.verify import verify
-from mdstorm_backend.mds_writer import MDSWriter
+from mdstorm_backend.write.mds_writer import MDSWriter
 
 FIELDS = {"n": "long", "text": "string", "list": array_of("long"), "thing": struct_of(a="long")}
 ROWS = {

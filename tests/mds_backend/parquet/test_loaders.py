@@ -12,15 +12,15 @@ import pytest
 import tensorflow as tf
 import torch
 
-from mdstorm_backend.cached_property import cached_property
+from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base.errors import MDStormError, NullValueError, StateMismatchError
 from mdstorm_backend.elastic import ElasticOrder
-from mdstorm_backend.errors import MDStormError, NullValueError, StateMismatchError
-from mdstorm_backend.frameworks.elastic_share import ElasticShare
-from mdstorm_backend.frameworks.reader_options import ReaderOptions
-from mdstorm_backend.frameworks.tf_dataset import make_tf_dataset
-from mdstorm_backend.frameworks.torch_dataset import StreamingDataset
-from mdstorm_backend.frameworks.torch_loader import StreamingDataLoader
-from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.loaders.elastic_share import ElasticShare
+from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.tf.tf_dataset import make_tf_dataset
+from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
+from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
+from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 
 ROWS, PER_GROUP = 60, 10

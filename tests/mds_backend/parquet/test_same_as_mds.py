@@ -13,15 +13,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.mds_backend.datasets import same_values, write_dataset
+from tests.mds_backend.small_datasets import same_values, write_dataset
 from tests.mds_backend.strategies import Data, data, moderate
 
-from mdstorm_backend.dataset import Dataset
-from mdstorm_backend.frameworks.formats import to_record_batch
-from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.read.batch_reader import BatchReader
 from mdstorm_backend.read.elastic_reader import ElasticReader
+from mdstorm_backend.read.formats import to_record_batch
 
 ROW_GROUPS = st.integers(1, 31)
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.mds_backend.read.spread import spread
 
-from mdstorm_backend.encodings import ARRAY_CODES, ARRAY_DTYPES
-from mdstorm_backend.errors import UnsupportedEncodingError
+from mdstorm_backend.base.errors import UnsupportedEncodingError
+from mdstorm_backend.format.encodings import ARRAY_CODES, ARRAY_DTYPES
 from mdstorm_backend.read.arrays import array_decoder, decode_arrays
 
 INT16 = np.dtype("<i2")

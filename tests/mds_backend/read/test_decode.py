@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.mds_backend.read.spread import as_bytes, spread
 
-from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.base.errors import InvalidArgumentError
 from mdstorm_backend.read import decode
 from mdstorm_backend.read.decode import decode_json_lists, gather_binary, gather_fixed
 

@@ -13,11 +13,11 @@ import pytest
 from PIL import Image
 from tests.mds_backend.foreign import Encodings, foreign_dataset, variable
 
-from mdstorm_backend.dataset import Dataset
-from mdstorm_backend.errors import UnsupportedEncodingError
-from mdstorm_backend.frameworks.formats import column_to_numpy
-from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.base.errors import UnsupportedEncodingError
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.batch_reader import BatchReader
+from mdstorm_backend.read.formats import column_to_numpy
 
 Shard = tuple[list[bytes], Encodings]
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.datasets import write_numbers
+from tests.mds_backend.small_datasets import write_numbers
 
-from mdstorm_backend.dataset import Dataset
-from mdstorm_backend.errors import DatasetNotFoundError
+from mdstorm_backend.base.errors import DatasetNotFoundError
+from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.read.open_shards import OpenShards
 
 

@@ -16,19 +16,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.mds_backend.datasets import array_of, write_dataset
 from tests.mds_backend.foreign import foreign_shard
 from tests.mds_backend.read.core_rows import by_core, identity
+from tests.mds_backend.small_datasets import array_of, write_dataset
 from tests.mds_backend.strategies import Data, data, moderate
 
-from mdstorm_backend.encodings import ARRAY_CODES, ARRAY_DTYPES
-from mdstorm_backend.errors import (
+from mdstorm_backend.base.errors import (
     ArgumentTypeError,
     CorruptDatasetError,
     UnsafeTypeError,
     UnsupportedEncodingError,
 )
-from mdstorm_backend.frameworks.formats import to_numpy
+from mdstorm_backend.format.encodings import ARRAY_CODES, ARRAY_DTYPES
+from mdstorm_backend.read.formats import to_numpy
 from mdstorm_backend.read.mds_shard import MDSShard
 
 few = settings(deadline=None, max_examples=60)

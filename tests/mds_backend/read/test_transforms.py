@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.mds_backend.datasets import write_numbers
+from tests.mds_backend.small_datasets import write_numbers
 
-from mdstorm_backend.batch import Batch
-from mdstorm_backend.dataset import Dataset
-from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.format.batch import Batch
+from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.batch_reader import BatchReader
 from mdstorm_backend.read.row_stream import Position
 

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from mdstorm_backend.dataset import Dataset
+from mdstorm_backend.datasets.dataset import Dataset
 
 MakeFrame = Callable[..., Any]
 

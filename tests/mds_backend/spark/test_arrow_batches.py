@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.datasets import array_of, plan, struct_of
+from tests.mds_backend.small_datasets import array_of, plan, struct_of
 
 from mdstorm_backend.spark.arrow_batches import rows_per_batch, sized_arrow_batches
 from mdstorm_backend.spark.materialize import materialize

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyspark
 import pytest
-from tests.mds_backend.datasets import plan
+from tests.mds_backend.small_datasets import plan
 
 from mdstorm_backend.spark.executor import make_task, write_partition
 from mdstorm_backend.storage import Location

@@ -16,10 +16,7 @@ from tests.servers.databricks import TOKEN, DatabricksServer
 from tests.servers.http import respond
 from tests.servers.s3 import BUCKET, S3Server
 
-from mdstorm_backend.cache import CacheOptions, read_index, shard_files
-from mdstorm_backend.commit import mark_directory
-from mdstorm_backend.dataset import open_dataset
-from mdstorm_backend.errors import (
+from mdstorm_backend.base.errors import (
     CredentialsError,
     DatasetNotFoundError,
     InvalidArgumentError,
@@ -27,7 +24,10 @@ from mdstorm_backend.errors import (
     StorageError,
     WriteError,
 )
+from mdstorm_backend.cache import CacheOptions, read_index, shard_files
+from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.storage import Location
+from mdstorm_backend.write.commit import mark_directory
 
 WORKERS = "distributed workers .*need them too"
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.mds_backend.datasets import plan, to_table
+from tests.mds_backend.small_datasets import plan, to_table
 from tests.mds_backend.storage.conftest import Store
 
-from mdstorm_backend.commit import commit, mark_directory, remove_dataset
-from mdstorm_backend.errors import DatasetNotFoundError
-from mdstorm_backend.index import INDEX_NAME, Index
+from mdstorm_backend.base.errors import DatasetNotFoundError
+from mdstorm_backend.format.index import INDEX_NAME, Index
 from mdstorm_backend.maintenance.head import head
 from mdstorm_backend.maintenance.inspect import inspect
 from mdstorm_backend.maintenance.reindex import reindex
 from mdstorm_backend.maintenance.verify import verify
 from mdstorm_backend.storage import Location
+from mdstorm_backend.write.commit import commit, mark_directory, remove_dataset
 from mdstorm_backend.write.shard_writer import ShardWriter
 
 FIELDS = {"number": "long"}

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.mds_backend.datasets import array_of, plan, struct_of
+from tests.mds_backend.small_datasets import array_of, plan, struct_of
 
-from mdstorm_backend.encodings import parse_encoding
+from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.format.schema import Column
+from mdstorm_backend.format.spark_types import SparkType, arrow_type
 from mdstorm_backend.read.arrays import array_decoder
-from mdstorm_backend.schema import Column
-from mdstorm_backend.spark_types import SparkType, arrow_type
 from mdstorm_backend.write.encode import encode_column
 from mdstorm_backend.write.encoded_column import EncodedColumn
 from mdstorm_backend.write.values import value_encoder

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdstorm_backend.encodings import SCALAR_DTYPES
-from mdstorm_backend.errors import (
+from mdstorm_backend.base.errors import (
     ArgumentTypeError,
     EncodingError,
     EncodingRangeError,
@@ -17,6 +16,7 @@ from mdstorm_backend.errors import (
     MissingColumnError,
     MissingDependencyError,
 )
+from mdstorm_backend.format.encodings import SCALAR_DTYPES
 from mdstorm_backend.write.sample_encoder import SampleEncoder
 
 MASKED = np.ma.array([1.0, 2.0], mask=[False, True])

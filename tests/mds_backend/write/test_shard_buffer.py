@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import numpy as np
-from tests.mds_backend.datasets import plan
 from tests.mds_backend.shard_decoder import DecodedShard
+from tests.mds_backend.small_datasets import plan
 
 from mdstorm_backend.write.encoded_column import EncodedColumn
 from mdstorm_backend.write.samples import Samples, assemble_samples

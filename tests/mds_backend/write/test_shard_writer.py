@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.mds_backend.datasets import array_of, plan, struct_of, to_table, write_shards
 from tests.mds_backend.shard_decoder import DecodedShard, decode_files
+from tests.mds_backend.small_datasets import array_of, plan, struct_of, to_table, write_shards
 from tests.mds_backend.strategies import Data, data, moderate
 
-from mdstorm_backend.compression import decompress
-from mdstorm_backend.hashes import digests
-from mdstorm_backend.spark_types import arrow_type
+from mdstorm_backend.format.compression import decompress
+from mdstorm_backend.format.hashes import digests
+from mdstorm_backend.format.spark_types import arrow_type
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.shard_format import ShardReport
 from mdstorm_backend.write.shard_writer import ShardWriter

@@ -10,9 +10,13 @@ from typing import Any
 
 import pytest
 
-from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError, UnsupportedURLError
-from mdstorm_backend.mds_writer import MDSWriter
+from mdstorm_backend.base.errors import (
+    DatasetExistsError,
+    InvalidArgumentError,
+    UnsupportedURLError,
+)
 from mdstorm_backend.storage import Location
+from mdstorm_backend.write.mds_writer import MDSWriter
 from mdstorm_backend.write.target import clear_target, find_targets
 
 
@@ -126,7 +130,7 @@ def test_without_a_readable_index_nothing_is_owned(tmp_path: Path, content: byte
 #: Writes two shards and is killed.
 _KILLED = """
 import os, signal, sys
-from mdstorm_backend.mds_writer import MDSWriter
+from mdstorm_backend.write.mds_writer import MDSWriter
 writer = MDSWriter(columns={"n": "int"}, out=sys.argv[1], size_limit=300)
 for number in range(50):
     writer.write({"n": number})
@@ -160,7 +164,7 @@ def test_what_a_killed_writer_left_is_replaced_on_request(killed: Path) -> None:
 #: Removes the index of a dataset that is to be replaced, and is killed.
 _KILLED_REPLACING = """
 import os, signal, sys
-from mdstorm_backend.mds_writer import MDSWriter
+from mdstorm_backend.write.mds_writer import MDSWriter
 from mdstorm_backend.storage import Location
 remove = Location.remove
 def remove_one(self, name):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.encodings import ARRAY_CODES
+from mdstorm_backend.format.encodings import ARRAY_CODES
 from mdstorm_backend.write.values.numbers import check_no_mask
 
 __all__ = ["DTYPE_CODES", "array_encoder"]

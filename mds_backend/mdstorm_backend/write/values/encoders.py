@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
-from mdstorm_backend.encodings import IMAGE_LISTS, IMAGES, Encoding
+from mdstorm_backend.format.encodings import IMAGE_LISTS, IMAGES, Encoding
 from mdstorm_backend.write.values.arrays import array_encoder
 from mdstorm_backend.write.values.images import encode_image, encode_images, encode_jpeg_files
 from mdstorm_backend.write.values.numbers import encode_number

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm_backend.optional import require
+from mdstorm_backend.base.optional import require
 
 __all__ = ["encode_image", "encode_images", "encode_jpeg_files"]
 

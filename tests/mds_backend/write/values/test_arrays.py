@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from mdstorm_backend.encodings import ARRAY_CODES, ARRAY_DTYPES, parse_encoding
+from mdstorm_backend.format.encodings import ARRAY_CODES, ARRAY_DTYPES, parse_encoding
 from mdstorm_backend.write.values.arrays import array_encoder
 
 ARRAYS = st.sampled_from(sorted(ARRAY_DTYPES)).flatmap(

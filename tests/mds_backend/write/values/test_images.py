@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mdstorm_backend.encodings import parse_encoding
-from mdstorm_backend.errors import MissingDependencyError
+from mdstorm_backend.base.errors import MissingDependencyError
+from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.write.values import value_encoder
 
 Image = pytest.importorskip("PIL.Image")

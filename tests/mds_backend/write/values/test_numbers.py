@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdstorm_backend.encodings import SCALAR_DTYPES
+from mdstorm_backend.format.encodings import SCALAR_DTYPES
 from mdstorm_backend.write.values.numbers import encode_number
 
 INTS = [name for name in SCALAR_DTYPES if "int" in name]

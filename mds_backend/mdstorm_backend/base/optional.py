@@ -1,0 +1,54 @@
+"""The optional libraries: which module, which pip extra, imported on first use."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+from mdstorm_backend.base.errors import MissingDependencyError
+
+__all__ = ["require"]
+
+#: Module → what needs it, and the extra that brings it; pandas comes with no extra alone, since the
+#: extra for Spark would install pyspark where Databricks has its own.
+_EXTRAS = {
+    "databricks.sdk": ("Unity Catalog volumes and dbfs: paths without a mount", "databricks"),
+    "PIL": ("Images", "images"),
+    "pandas": ("pandas DataFrames", ""),
+    "pyspark": ("Spark DataFrames", "spark"),
+    "tensorflow": ("TensorFlow datasets", "tf"),
+    "torch": ("PyTorch loaders", "torch"),
+    "xxhash": ("Hashes of the xxh family", "xxhash"),
+}
+
+
+def require(module: str) -> ModuleType:
+    """Import an optional library.
+
+    Parameters
+    ----------
+    module : str
+        Name of the top-level module, one of the libraries in this file's table.
+
+    Returns
+    -------
+    module
+        The imported module.
+
+    Raises
+    ------
+    MissingDependencyError
+        If it is not installed; the message says what to install.
+    """
+    purpose, extra = _EXTRAS[module]
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name not in (module, module.partition(".")[0]):
+            raise
+        package = f"'mdstorm[{extra}]'" if extra else module
+        raise MissingDependencyError(
+            f"{purpose} need the library {module!r}, which is not installed here. "
+            f"Install it with: pip install {package}",
+            extra=extra,
+        ) from error

@@ -1,0 +1,106 @@
+"""Work done ahead of use, by threads, in the order of use."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache
+from types import TracebackType
+from typing import TypeVar
+
+import pyarrow as pa
+
+from mdstorm_backend.base.pass_threads import end_pool
+
+__all__ = ["Prefetcher"]
+
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
+
+
+class Prefetcher:
+    """A pool of threads that stays at most `depth` results ahead of its consumer.
+
+    The threads end with the ``with`` block; see `mdstorm_backend.base.pass_threads`.
+
+    Parameters
+    ----------
+    workers : int
+        Threads; with 0 everything happens in the caller's thread, when it is asked for.
+    depth : int
+        Results that may be under way or ready at a time.
+    """
+
+    def __init__(self, workers: int, depth: int) -> None:
+        self._depth = max(depth, 1)
+        if workers:
+            _make_forks_safe()
+        self._pool = (
+            ThreadPoolExecutor(workers, thread_name_prefix="mdstorm-prefetch") if workers else None
+        )
+
+    def __enter__(self) -> Prefetcher:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._pool:
+            end_pool(self._pool, kind)
+
+    def map(
+        self, function: Callable[[_In], _Out], items: Iterable[_In], *, depth: int | None = None
+    ) -> Iterator[_Out]:
+        """Apply `function` to each item; results come in the order of the items.
+
+        At most `depth` results are ahead, by default as many as the pool was made for.
+        `items` is advanced in the consumer's thread. An error is raised in its place, also one of
+        `items` itself: after the results that come before it.
+        """
+        if self._pool is None:
+            yield from map(function, items)
+            return
+        pending: deque[Future[_Out]] = deque()
+        failure: list[Exception] = []
+        asked = 0
+        for item in _until_failure(items, failure):
+            pending.append(self._pool.submit(function, item))
+            asked += 1
+            # A result that is there does not wait for all that may be ahead: two for one asked for
+            # are enough to get there.
+            if len(pending) >= (depth or self._depth) or (asked >= 2 and pending[0].done()):
+                asked = 0
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+        if failure:
+            raise failure[0]
+
+
+def _until_failure(items: Iterable[_In], failure: list[Exception]) -> Iterator[_In]:
+    """Yield the items up to an error, which is put into `failure`."""
+    try:
+        yield from items
+    except Exception as error:
+        failure.append(error)
+
+
+@lru_cache(maxsize=1)
+def _make_forks_safe() -> None:
+    """Keep forks from copying Arrow while a thread sets it up.
+
+    Arrow imports pandas when it first converts Python objects, in whichever thread that is, under a
+    lock. A process that is forked meanwhile would wait forever for a thread that it does not have.
+    """
+    if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
+        os.register_at_fork(before=_set_up_arrow)
+
+
+def _set_up_arrow() -> None:
+    """Wait until Arrow is set up, by this thread or another."""
+    pa.array([0])

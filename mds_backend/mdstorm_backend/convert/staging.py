@@ -1,0 +1,114 @@
+"""A Spark DataFrame becomes an MDS dataset by way of Parquet, where executors cannot write MDS.
+
+Spark itself may write where the Python processes of its executors must not, as on clusters that
+several users share. It writes Parquet to a directory of its own, this process (on Spark Connect the
+client) converts that in bounded memory, and the Parquet is removed.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from mdstorm_backend.convert import convert_parquet
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.format.type_plan import plan_types
+from mdstorm_backend.parquet import open_parquet
+from mdstorm_backend.spark.session import session_conf, spark_url
+from mdstorm_backend.storage import Location
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["materialize_staged"]
+
+_PREFIX = "_mdstorm_staging_"
+
+#: Row groups are read whole, so they are no larger than shards.
+_ROW_GROUP_BYTES = 32 << 20
+
+#: By default Spark 3.5 writes times in an old form, and refuses those before 1900.
+_EXACT_TIMES = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+}
+
+_logger = logging.getLogger(__name__)
+
+
+def materialize_staged(
+    df: DataFrame,
+    url: str,
+    staging_dir_url: str,
+    *,
+    dtype: str | None = "float32",
+    shard_size: int | None = None,
+    compression: str | None = None,
+    storage_options: dict[str, Any] | None = None,
+) -> Dataset:
+    """Write a DataFrame as `materialize` does, with the same result; executors write no MDS.
+
+    Parameters
+    ----------
+    df, url, dtype, shard_size, compression, storage_options
+        As for `materialize`; the driver writes to `url`, so credentials may be among the options.
+    staging_dir_url : str
+        Directory that Spark may write to and this process can read, for the time of the call; what
+        is in it is left alone.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        If columns cannot be stored; raised before the job starts and names all of them.
+    InvalidArgumentError
+        If an argument is outside its domain, or the frame has no or repeated column names.
+    WriteError
+        If the directory cannot be written, or already holds a dataset.
+    """
+    schema = plan_types(df.schema.jsonValue()["fields"], dtype)
+    staging = Location.of(staging_dir_url).child(f"{_PREFIX}{secrets.token_hex(8)}")
+    _logger.info("staging Parquet at %s", staging.url)
+    # Parquet writers refuse names that differ in case alone, and others: numbers do.
+    plain = df.toDF(*(f"c{i}" for i in range(len(schema))))
+    try:
+        with session_conf(df.sparkSession, _EXACT_TIMES):
+            writer = plain.write.option("parquet.block.size", str(_ROW_GROUP_BYTES))
+            writer.parquet(spark_url(staging.url))
+        return convert_parquet(
+            open_parquet(staging.url),
+            url,
+            plan=schema,
+            recode=_Renamed(schema),
+            shard_size=shard_size,
+            compression=compression,
+            storage_options=storage_options,
+            join_files=False,
+            resume=False,
+        )
+    finally:
+        _remove(staging)
+
+
+class _Renamed:
+    """Gives the columns of a batch, which are numbered, their names."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._names = list(schema.names)
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays(batch.columns, names=self._names)
+
+
+def _remove(staging: Location) -> None:
+    """Remove the directory, which this job has made; a failure is logged, not raised."""
+    try:
+        for name in staging.list_names():
+            staging.remove(name)
+        staging.remove_directory_if_empty()
+    except Exception:
+        _logger.warning("could not remove %s: remove it yourself", staging.url, exc_info=True)

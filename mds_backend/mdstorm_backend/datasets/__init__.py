@@ -1,0 +1,1 @@
+"""Opened datasets: a schema, shards, and batches or samples of them."""

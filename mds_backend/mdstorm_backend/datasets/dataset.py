@@ -1,0 +1,200 @@
+"""An MDS dataset, opened: its schema and its shards."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.datasets.dataset_shards import DatasetShards
+from mdstorm_backend.datasets.tabular import Tabular
+from mdstorm_backend.format.index import INDEX_NAME, Index
+from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.format.stored_schema import schema_of
+from mdstorm_backend.read.mds_shard import MDSShard
+from mdstorm_backend.storage import Location
+
+if TYPE_CHECKING:
+    from mdstorm_backend.cache import CacheOptions, ShardFiles
+
+__all__ = ["Dataset", "open_dataset"]
+
+
+def open_dataset(
+    url: str,
+    *,
+    storage_options: dict[str, Any] | None = None,
+    cache: CacheOptions | None = None,
+    allow_unsafe_types: bool = False,
+) -> Dataset:
+    """Open an MDS dataset for reading.
+
+    Parameters
+    ----------
+    url : str
+        Directory of the dataset: a URL or a local path.
+    storage_options : dict, optional
+        Arguments of the fsspec file system.
+    cache : CacheOptions, optional
+        How shards that cannot be mapped where they are, because they are compressed or elsewhere,
+        are brought to this machine.
+    allow_unsafe_types : bool
+        Unpickle columns with the encoding ``pkl``. Whoever wrote them can run code of theirs here.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there is no ``index.json``.
+    CorruptDatasetError
+        If it cannot be understood.
+    """
+    from mdstorm_backend.cache import read_index
+
+    location = Location.of(url, storage_options)
+    data = read_index(location, cache)
+    return Dataset(
+        location,
+        Index.from_bytes(data, url=location.file_url(INDEX_NAME)),
+        fingerprint=_fingerprint(data),
+        cache=cache,
+        allow_unsafe_types=allow_unsafe_types,
+    )
+
+
+class Dataset(Tabular):
+    """An open dataset. Safe to share between threads; pickles as its URL.
+
+    Parameters
+    ----------
+    location : Location
+        Its directory.
+    index : Index
+        The content of its ``index.json``.
+    fingerprint : str, optional
+        Identity of the content, if it is known.
+    cache, allow_unsafe_types
+        See `open_dataset`.
+
+    Attributes
+    ----------
+    fingerprint : str
+        Identity of the content, by which a checkpoint and a cache know their dataset.
+    """
+
+    def __init__(
+        self,
+        location: Location,
+        index: Index,
+        *,
+        fingerprint: str | None = None,
+        cache: CacheOptions | None = None,
+        allow_unsafe_types: bool = False,
+    ) -> None:
+        self.location = location
+        self.index = index
+        self.fingerprint = fingerprint or _fingerprint(index.to_bytes())
+        self.cache = cache
+        self.allow_unsafe_types = allow_unsafe_types
+        self._shards = DatasetShards(location, index, self.fingerprint, cache)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        options = (self.fingerprint, self.cache, self.allow_unsafe_types)
+        return _dataset, (self.location, self.index, *options)
+
+    def __repr__(self) -> str:
+        return f"Dataset({self.url!r}, {len(self)} samples, {len(self.index.shards)} shards)"
+
+    @property
+    def url(self) -> str:
+        """URL of the directory."""
+        return self.location.url
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The columns in the order of the DataFrame."""
+        schema = schema_of(self._shards.index_with_schema, url=self.location.file_url(INDEX_NAME))
+        return schema.opened(self.url, allow_unsafe_types=self.allow_unsafe_types)
+
+    def with_columns(self, columns: Iterable[Column]) -> Dataset:
+        """Return the dataset with some columns as parts of a whole that says more of them.
+
+        Parameters
+        ----------
+        columns : iterable of Column
+            Columns of the same names, which may have nulls or other lengths elsewhere.
+        """
+        schema = self.schema.with_columns(columns)
+        if schema == self.schema:
+            return self
+        options = (self.fingerprint, self.cache, self.allow_unsafe_types)
+        other = _dataset(self.location, self.index, *options)
+        other.schema = schema.opened(self.url, allow_unsafe_types=self.allow_unsafe_types)
+        return other
+
+    @cached_property
+    def shard_sizes(self) -> tuple[int, ...]:
+        """Samples of each shard."""
+        return tuple(shard.samples for shard in self.index.shards)
+
+    @cached_property
+    def shard_bytes(self) -> tuple[int, ...]:
+        """Bytes of each shard, uncompressed."""
+        return tuple(shard.raw_data.bytes for shard in self.index.shards)
+
+    @property
+    def file_urls(self) -> list[str]:
+        """URLs of the shard files in order."""
+        return [self._shards.url(info) for info in self.index.shards]
+
+    def shard(self, number: int) -> MDSShard:
+        """Open shard `number`. It stays open while somebody holds it; the last ones always do.
+
+        Raises
+        ------
+        DatasetNotFoundError
+            If its file is gone.
+        CorruptDatasetError
+            If its file does not hold what the index says.
+        StorageError
+            If it cannot be brought to this machine.
+        """
+        return self._shards.get(number, self.schema)
+
+    def find_open(self, number: int) -> MDSShard | None:
+        """Return shard `number` if it is open."""
+        return self._shards.find(number)
+
+    def release(self) -> None:
+        """Let go of shards that are kept open for later; they are opened again when needed."""
+        self._shards.release()
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether opening a shard is no more than mapping a file."""
+        return self._shards.are_mapped
+
+    @property
+    def files(self) -> ShardFiles:
+        """Where the bytes of the shards come from."""
+        return self._shards.files
+
+
+def _dataset(
+    location: Location,
+    index: Index,
+    fingerprint: str,
+    cache: CacheOptions | None,
+    allow_unsafe_types: bool,
+) -> Dataset:
+    return Dataset(
+        location,
+        index,
+        fingerprint=fingerprint,
+        cache=cache,
+        allow_unsafe_types=allow_unsafe_types,
+    )
+
+
+def _fingerprint(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]

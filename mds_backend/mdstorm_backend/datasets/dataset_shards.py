@@ -1,0 +1,131 @@
+"""The shards of a dataset: brought to this machine, parsed, and kept open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base.errors import CorruptDatasetError
+from mdstorm_backend.datasets.lost_schema import check_nulls, restored
+from mdstorm_backend.format.index import Index, ShardInfo
+from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.read.mds_shard import MDSShard
+from mdstorm_backend.read.open_shards import OpenShards
+from mdstorm_backend.storage import Buffer, Location
+
+if TYPE_CHECKING:
+    from mdstorm_backend.cache import CacheOptions, ShardFiles
+
+__all__ = ["DatasetShards"]
+
+#: Mapped shards that stay open where a limited cache cannot free the room that they take.
+_KEPT_OF_LIMITED_CACHE = 4
+#: Bytes up to which a shard is read into memory rather than mapped.
+_SMALL_SHARD = 64 << 10
+
+_Parsed = TypeVar("_Parsed")
+
+
+class DatasetShards:
+    """Opens the shards of a dataset. Safe to share between threads.
+
+    Parameters
+    ----------
+    location : Location
+        Directory of the dataset.
+    index : Index
+        Its index.
+    fingerprint : str
+        Identity of its content.
+    cache : CacheOptions or None
+        How shards are brought to this machine.
+    """
+
+    def __init__(
+        self, location: Location, index: Index, fingerprint: str, cache: CacheOptions | None
+    ) -> None:
+        self._location = location
+        self._index = index
+        self._fingerprint = fingerprint
+        self._cache = cache
+        # A limit of the cache is one for the disk, which removed files take up while they are open.
+        limited = cache is not None and cache.limit is not None
+        self._opened: OpenShards[MDSShard] = (
+            OpenShards(_KEPT_OF_LIMITED_CACHE) if limited else OpenShards()
+        )
+
+    @cached_property
+    def files(self) -> ShardFiles:
+        """Where the bytes of the shards come from."""
+        from mdstorm_backend.cache import shard_files
+
+        shards = self._index.shards
+        return shard_files(self._location, self._fingerprint, self._cache, shards=shards)
+
+    @cached_property
+    def are_mapped(self) -> bool:
+        """Whether opening a shard is no more than mapping a file."""
+        from mdstorm_backend.cache.files import DirectFiles
+
+        return (
+            isinstance(self.files, DirectFiles)
+            and self._location.is_local_disk
+            and not any(info.zip_data for info in self._index.shards)
+        )
+
+    @cached_property
+    def index_with_schema(self) -> Index:
+        """The index; if it lost the schema, with the one that the first shard carries, if any."""
+        if not (self._lost_schema and self._index.shards):
+            return self._index
+        first = self._index.shards[0]
+        url = self.url(first)
+        return self._parsed(first, lambda content: restored(self._index, content, url=url))
+
+    @property
+    def _lost_schema(self) -> bool:
+        """Whether the index says nothing of the columns but how they are stored."""
+        return not self._index.extra.get("columns")
+
+    def url(self, info: ShardInfo) -> str:
+        """URL of the file of a shard."""
+        return self._location.file_url((info.zip_data or info.raw_data).basename)
+
+    def get(self, number: int, schema: Schema) -> MDSShard:
+        """Return shard `number`, opened unless it is open."""
+        shard = self._opened.at_hand(number)
+        if shard is not None:
+            return shard
+        return self._opened.get(number, lambda number: self._open(number, schema))
+
+    def find(self, number: int) -> MDSShard | None:
+        """Return shard `number` if it is open."""
+        return self._opened.find(number)
+
+    def release(self) -> None:
+        """Let go of shards that are kept open."""
+        self._opened.release()
+
+    def _open(self, number: int, schema: Schema) -> MDSShard:
+        info = self._index.shards[number]
+
+        def parse(content: Buffer) -> MDSShard:
+            # In memory a small one takes no file descriptor.
+            content = bytes(content) if len(content) <= _SMALL_SHARD else content
+            return MDSShard(content, info, schema, url=self.url(info))
+
+        shard = self._parsed(info, parse)
+        if self._lost_schema:
+            check_nulls(shard)
+        return shard
+
+    def _parsed(self, info: ShardInfo, parse: Callable[[Buffer], _Parsed]) -> _Parsed:
+        """Parse the bytes of a shard; those of a damaged copy are fetched once more."""
+        content = self.files.open(info)
+        try:
+            return parse(content)
+        except CorruptDatasetError:
+            if not self.files.discard(info):
+                raise
+        return parse(self.files.open(info))

@@ -1,0 +1,173 @@
+"""Several datasets, read as one: the streams of a `StreamingDataset`."""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.format.encodings import general_encoding, parse_encoding
+from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.read.shard import Shard
+
+__all__ = ["JoinedDataset"]
+
+
+class JoinedDataset:
+    """Datasets one after the other: their samples and shards are numbered through.
+
+    Samples keep the columns of their own dataset. Whole batches need the columns in common.
+
+    Parameters
+    ----------
+    parts : sequence of Dataset
+        The datasets, at least one.
+    """
+
+    def __init__(self, parts: Sequence[Dataset]) -> None:
+        #: The columns that all parts have, in the order of the first one.
+        self.schema = Schema(tuple(_common(parts)))
+        common = [column for column in self.schema if _are_alike(column.name, parts)]
+        #: Delivered alike, whatever a part of its own would allow.
+        self.parts = tuple(part.with_columns(common) for part in parts)
+        self._first_shards = [0, *accumulate(len(part.shard_sizes) for part in parts)]
+        self._first_samples = [0, *accumulate(len(part) for part in parts)]
+
+    def __len__(self) -> int:
+        return self._first_samples[-1]
+
+    @property
+    def url(self) -> str:
+        """URLs of the parts."""
+        return ", ".join(part.url for part in self.parts)
+
+    @cached_property
+    def shard_sizes(self) -> tuple[int, ...]:
+        """Samples of each shard."""
+        return tuple(size for part in self.parts for size in part.shard_sizes)
+
+    @cached_property
+    def bounds(self) -> npt.NDArray[np.int64]:
+        """Number of the first sample of each shard, and of all samples."""
+        return np.array([0, *accumulate(self.shard_sizes)], np.int64)
+
+    @cached_property
+    def is_mapped(self) -> bool:
+        """Whether opening a shard is no more than mapping a file."""
+        return all(part.is_mapped for part in self.parts)
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Bytes of all shards, uncompressed."""
+        return sum(part.nbytes for part in self.parts)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Identity of the content, by which a checkpoint knows its dataset."""
+        prints = " ".join(part.fingerprint for part in self.parts)
+        return hashlib.sha256(prints.encode()).hexdigest()[:16]
+
+    def select(self, columns: Sequence[str] | None) -> tuple[str, ...]:
+        """Return the names in `columns`, or of all columns for None, for whole batches.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the parts do not all have them, or with different types.
+        ArgumentTypeError
+            If no part has one.
+        """
+        everywhere = {name: None for part in self.parts for name in part.schema.names}
+        names = tuple(everywhere if columns is None else columns)
+        if unknown := [name for name in names if name not in everywhere]:
+            raise ArgumentTypeError(
+                f"no stream has columns {unknown}; the streams have {list(everywhere)}"
+            )
+        differing = [name for name in names if not _are_alike(name, self.parts)]
+        if differing:
+            common = [name for name in self.schema.names if _are_alike(name, self.parts)]
+            remedy = f"Read those in common, columns={common}, or" if common else "Read"
+            raise InvalidArgumentError(
+                f"the streams differ in the columns {differing}: not all of {self.url} have them, "
+                "or not with one type, and a batch needs the same columns from each. "
+                f"{remedy} single samples"
+            )
+        ordered = self.schema.names if columns is None else names
+        for part in self.parts:
+            part.select(ordered)
+        return ordered
+
+    def shard(self, number: int) -> Shard:
+        """Open shard `number` of all."""
+        part = bisect_right(self._first_shards, number) - 1
+        return self.parts[part].shard(number - self._first_shards[part])
+
+    def find_open(self, number: int) -> Shard | None:
+        """Return shard `number` of all if it is open."""
+        part = bisect_right(self._first_shards, number) - 1
+        return self.parts[part].find_open(number - self._first_shards[part])
+
+    def release(self) -> None:
+        """Let go of shards that are kept open for later; they are opened again when needed."""
+        for part in self.parts:
+            part.release()
+
+    def locate(self, i: int) -> tuple[int, int]:
+        """Return the number of the shard that holds sample `i`, and its row there."""
+        part, number = self._part_of(i)
+        shard, row = self.parts[part].locate(number)
+        return self._first_shards[part] + shard, row
+
+    def sample(self, i: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
+        """Return sample `i` of all, see `Dataset.sample`."""
+        part, number = self._part_of(i)
+        return self.parts[part].sample(number, columns)
+
+    def _part_of(self, i: int) -> tuple[int, int]:
+        if not -len(self) <= i < len(self):
+            raise IndexError(f"sample {i} of {len(self)} in {self.url}")
+        position = i if i >= 0 else i + len(self)
+        part = bisect_right(self._first_samples, position) - 1
+        return part, position - self._first_samples[part]
+
+
+def _common(parts: Sequence[Dataset]) -> list[Column]:
+    """Return the columns that all parts have."""
+    first, *others = (part.schema for part in parts)
+    return [
+        _joined([column, *(other[column.name] for other in others)])
+        for column in first
+        if all(column.name in other for other in others)
+    ]
+
+
+def _are_alike(name: str, parts: Sequence[Dataset]) -> bool:
+    """Whether all parts have a column, with one type."""
+    columns = [part.schema.get(name) for part in parts]
+    return None not in columns and len({_kind(c) for c in columns if c is not None}) == 1
+
+
+def _kind(column: Column) -> tuple[str, str]:
+    return parse_encoding(column.encoding).kind, str(column.arrow_type)
+
+
+def _joined(columns: Sequence[Column]) -> Column:
+    """Return the column of all parts together."""
+    first = columns[0]
+    encodings = sorted({column.encoding for column in columns})
+    return replace(
+        first,
+        encoding=first.encoding if len(encodings) == 1 else general_encoding(encodings),
+        null_count=sum(column.null_count for column in columns),
+        element_null_count=sum(column.element_null_count for column in columns),
+        length=first.length if len({column.length for column in columns}) == 1 else None,
+    )

@@ -1,0 +1,68 @@
+"""The logical schema of a dataset whose index lost it: another program has written the index anew.
+
+Every shard's header carries the columns as well, and the nulls of the shard. How many nulls the
+whole dataset holds only the index knew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mdstorm_backend.base.errors import CorruptDatasetError
+from mdstorm_backend.format.index import Index
+from mdstorm_backend.format.layout import parse_header
+from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.read.mds_shard import MDSShard
+from mdstorm_backend.storage import Buffer
+
+__all__ = ["check_nulls", "restored"]
+
+
+def restored(index: Index, first: Buffer, *, url: str) -> Index:
+    """Return the index with the columns of a shard's header, if it carries any.
+
+    Parameters
+    ----------
+    index : Index
+        An index without a schema.
+    first : bytes-like
+        The first shard, uncompressed.
+    url : str
+        Where the shard came from, for error messages.
+
+    Raises
+    ------
+    CorruptDatasetError
+        If the shard does not hold what the index says.
+    """
+    _, extra = parse_header(np.frombuffer(first, np.uint8), index.shards[0], url=url)
+    columns: Any = extra.get("columns")
+    if isinstance(columns, list) and all(isinstance(column, dict) for column in columns):
+        # The lengths of arrays are decided by all shards together.
+        lengths = {column.name: column.length for column in Schema.from_shards(index.shards)}
+        columns = [{**column, "length": lengths.get(column.get("name"))} for column in columns]
+    return replace(index, extra={**index.extra, "columns": columns}) if columns else index
+
+
+def check_nulls(shard: MDSShard) -> None:
+    """Refuse nulls of which the schema knows nothing: they would be delivered as values.
+
+    Floating-point columns hold NaN in the place of a null.
+
+    Raises
+    ------
+    CorruptDatasetError
+        If the shard holds such nulls.
+    """
+    schema = shard.schema
+    hidden = {n for n in (*shard.validity.rows, *shard.validity.elements) if n in schema}
+    if any(not schema[name].is_floating for name in hidden):
+        raise CorruptDatasetError(
+            f"{shard.url} holds nulls in {sorted(hidden)}, of which the index says nothing: "
+            "another program has written it anew. Restore the index with `mdstorm reindex`, or "
+            "merge the datasets with mdstorm_backend.merge_index",
+            url=shard.url,
+        )

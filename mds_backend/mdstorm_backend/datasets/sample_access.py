@@ -1,0 +1,49 @@
+"""Samples by number: one, a slice, or a list of numbers, also nested."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mdstorm_backend.base.errors import InvalidArgumentError
+
+__all__ = ["pick"]
+
+
+def pick(at: Any, size: int, get_item: Callable[[int], Any]) -> Any:
+    """Return what ``dataset[at]`` is.
+
+    Parameters
+    ----------
+    at : int, slice, list or numpy.ndarray
+        Numbers of samples, negative ones counted from the end; lists may be nested.
+    size : int
+        Number of samples.
+    get_item : callable
+        Returns one sample.
+
+    Returns
+    -------
+    object
+        A sample for an integer; otherwise a list of the same form.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is something else.
+    IndexError
+        If there is no such sample.
+    """
+    if isinstance(at, (int, np.integer)):
+        number = int(at)
+        return get_item(number + size if -size <= number < 0 else number)
+    if isinstance(at, slice):
+        return [get_item(number) for number in range(*at.indices(size))]
+    if isinstance(at, (list, np.ndarray)):
+        return [pick(one, size, get_item) for one in at]
+    raise InvalidArgumentError(
+        f"samples are numbered: found an index of type {type(at).__name__}, and it can be an "
+        "integer, a slice, or a list or array of integers"
+    )

@@ -1,0 +1,161 @@
+"""Compression of whole shards, by the names that the MDS format uses."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import zlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.storage import Buffer
+
+__all__ = ["EXTENSIONS", "check_compression", "compress", "decompress", "extension", "snappy_size"]
+
+#: How many bytes one byte of a compressed file can stand for at most. Those of the other names are
+#: decompressed a piece at a time, so that what comes out is what is allocated.
+_LARGEST_RATIO = {"zstd": 1 << 15, "snappy": 64}
+_PIECE = 1 << 22
+
+#: Name in the format → pyarrow's name, lowest, highest and default level (None: no levels).
+_CODECS: dict[str, tuple[str, tuple[int, int, int] | None]] = {
+    "zstd": ("zstd", (1, 22, 3)),
+    "gz": ("gzip", (0, 9, 9)),
+    "bz2": ("bz2", (1, 9, 9)),
+    "br": ("brotli", (0, 11, 11)),
+    "snappy": ("snappy", None),
+}
+
+#: The file name endings of compressed shards, as alternatives of a regular expression.
+EXTENSIONS = "|".join(_CODECS)
+
+
+def check_compression(compression: str | None) -> None:
+    """Raise InvalidArgumentError unless `compression` is None, ``"name"`` or ``"name:level"``."""
+    if compression is not None:
+        _parse(compression)
+
+
+def extension(compression: str) -> str:
+    """File name ending of shards compressed so, such as ``"zstd"``."""
+    return _parse(compression)[0]
+
+
+def compress(compression: str, buffers: Iterable[Buffer]) -> bytes:
+    """Compress the concatenation of `buffers` in one piece."""
+    name, level = _parse(compression)
+    data = b"".join(buffers)
+    if name == "bz2":
+        return bz2.compress(data, level or 9)
+    if name == "gz" and level == 0:
+        return gzip.compress(data, 0, mtime=0)  # Arrow 14 refuses the level
+    codec = pa.Codec(_CODECS[name][0], compression_level=level)
+    return codec.compress(data, asbytes=True)  # type: ignore[no-any-return]
+
+
+def decompress(compression: str, data: Buffer, size: int) -> Buffer:
+    """Undo `compress`; `size` is the number of bytes that come out.
+
+    No more than that is ever allocated, and not even that if `data` cannot hold as much.
+
+    Raises
+    ------
+    ValueError, OSError
+        If `data` is damaged, or does not hold `size` bytes.
+    """
+    name, _ = _parse(compression)
+    if size < 0:
+        raise ValueError(f"a shard cannot hold {size} bytes")
+    if size > _LARGEST_RATIO.get(name, size) * (len(data) + 4):
+        raise ValueError(f"a {name} file of {len(data)} bytes cannot hold {size} bytes")
+    unpacked = _DECOMPRESS[name](data, size)
+    if len(unpacked) != size:
+        raise ValueError(
+            f"a {name} file holds {len(unpacked)} bytes or more, where {size} were expected"
+        )
+    return unpacked
+
+
+def _unzstd(data: Buffer, size: int) -> Buffer:
+    return memoryview(pa.Codec("zstd").decompress(data, size))
+
+
+def _unsnappy(data: Buffer, size: int) -> Buffer:
+    # Arrow asks for a length that suffices, and leaves what it does not fill as it finds it.
+    stated = snappy_size(data)
+    if stated != size:
+        raise ValueError(f"a snappy file states {stated} bytes, where {size} were expected")
+    return memoryview(pa.Codec("snappy").decompress(data, size))
+
+
+def snappy_size(data: Buffer) -> int:
+    """Bytes that a snappy file says it holds: it begins with them, seven bits in a byte."""
+    size = 0
+    for i, byte in enumerate(bytes(data[:5])):
+        size |= (byte & 0x7F) << 7 * i
+        if byte < 0x80:
+            break
+    return size
+
+
+def _unbrotli(data: Buffer, size: int) -> Buffer:
+    pieces: list[memoryview] = []
+    left = size + 1  # one byte more than expected shows that there is too much
+    with pa.CompressedInputStream(pa.BufferReader(data), "brotli") as stream:
+        # Not by `read`, which never gives back the memory of a read that failed.
+        while left and (piece := stream.read_buffer(min(left, _PIECE))).size:
+            pieces.append(memoryview(piece))
+            left -= piece.size
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _ungzip(data: Buffer, size: int) -> Buffer:
+    return _in_members(data, size, lambda: zlib.decompressobj(wbits=31))
+
+
+def _unbz2(data: Buffer, size: int) -> Buffer:
+    return _in_members(data, size, bz2.BZ2Decompressor)
+
+
+def _in_members(data: Buffer, size: int, decompressor: Callable[[], Any]) -> Buffer:
+    """Decompress a file that may consist of several, one behind the other."""
+    members: list[bytes] = []
+    left, rest = size, data
+    while rest and left >= 0:
+        member = decompressor()
+        try:
+            # One byte more than expected shows that there is too much.
+            members.append(member.decompress(rest, left + 1))
+        except zlib.error as error:
+            raise ValueError(str(error)) from error
+        left -= len(members[-1])
+        if left >= 0 and not member.eof:
+            raise ValueError("the file was cut off")
+        rest = member.unused_data
+    return members[0] if len(members) == 1 else b"".join(members)
+
+
+_DECOMPRESS = {
+    "zstd": _unzstd,
+    "gz": _ungzip,
+    "bz2": _unbz2,
+    "br": _unbrotli,
+    "snappy": _unsnappy,
+}
+
+
+def _parse(compression: str) -> tuple[str, int | None]:
+    name, colon, text = compression.partition(":")
+    if name in _CODECS:
+        levels = _CODECS[name][1]
+        if not colon:
+            return name, levels[2] if levels else None
+        if levels and text.isascii() and text.isdigit() and levels[0] <= int(text) <= levels[1]:
+            return name, int(text)
+    raise InvalidArgumentError(
+        f"compression {compression!r} is unknown: use None or one of "
+        + ", ".join(n if not lv else f"{n}:{lv[0]}…{lv[1]}" for n, (_, lv) in _CODECS.items())
+    )

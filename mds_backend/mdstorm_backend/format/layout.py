@@ -1,0 +1,225 @@
+"""The byte layout of an MDS shard, for the side that writes and the side that reads.
+
+::
+
+    uint32   n                  samples
+    uint32   offsets[n + 1]     absolute; the last one is the file's length
+    bytes    header             JSON, ASCII
+    bytes    samples            back to back, each: uint32 sizes of its variable-size columns, then
+                                the values in the order of the column names
+
+All integers are little-endian; nothing is aligned. What MDS has no word for stands in the header
+under ``"mdstorm"``: the logical schema, and for every column with nulls a validity bitmap (one bit
+a row or an array element, least significant first, 1 is valid, in base64).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.base.errors import CorruptDatasetError
+from mdstorm_backend.format.encodings import Encoding, parse_encoding
+from mdstorm_backend.format.index import ShardInfo
+from mdstorm_backend.format.index_checks import check_depth, check_object, shown
+
+__all__ = [
+    "ShardLayout",
+    "Validity",
+    "pack_validity",
+    "parse_header",
+    "parse_header_text",
+    "preamble_size",
+    "unpack_validity",
+]
+
+_SIZE_WORD = 4
+
+
+@dataclass(frozen=True)
+class ShardLayout:
+    """Where the values of a sample lie.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Column names in stored order.
+    encodings : tuple of Encoding
+        Their encodings.
+    """
+
+    names: tuple[str, ...]
+    encodings: tuple[Encoding, ...]
+
+    @classmethod
+    def of(cls, info: ShardInfo) -> ShardLayout:
+        """Return the layout of the shard that `info` describes."""
+        pairs = zip(info.column_encodings, info.column_sizes, strict=True)
+        return cls(info.column_names, tuple(_sized(parse_encoding(e), size) for e, size in pairs))
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether every sample takes the same number of bytes."""
+        return all(encoding.size is not None for encoding in self.encodings)
+
+    @property
+    def record_dtype(self) -> np.dtype[np.void]:
+        """Packed structured dtype of one sample of a fixed-size layout."""
+        return _record_dtype(self)
+
+    @property
+    def num_variable(self) -> int:
+        """Number of variable-size columns."""
+        return sum(encoding.size is None for encoding in self.encodings)
+
+    @property
+    def size_words(self) -> int:
+        """Bytes of the sizes at the start of each sample."""
+        return _SIZE_WORD * self.num_variable
+
+
+@lru_cache(maxsize=64)
+def _record_dtype(layout: ShardLayout) -> np.dtype[np.void]:
+    """Thousands of shards may have one layout, and dtypes that are one are compared at once."""
+    return np.dtype(
+        [(n, e.dtype, e.shape) for n, e in zip(layout.names, layout.encodings, strict=True)]
+    )
+
+
+def _sized(encoding: Encoding, size: int | None) -> Encoding:
+    """Give an opaque encoding the size that the index states."""
+    if not encoding.is_opaque or size is None:
+        return encoding
+    return replace(encoding, dtype=np.dtype(f"V{size}"), shape=())
+
+
+@dataclass(frozen=True)
+class Validity:
+    """Which rows and array elements of one shard are not null.
+
+    Attributes
+    ----------
+    rows : dict of str to numpy.ndarray
+        Column name → bool of shape ``(samples,)``; a column without null rows is absent.
+    elements : dict of str to numpy.ndarray
+        Array column → bool, one per element of the shard's arrays in stored order.
+    """
+
+    rows: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
+    elements: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
+
+
+def pack_validity(validity: Validity) -> dict[str, dict[str, Any]]:
+    """Return the JSON form of `validity` as it stands in a shard's header."""
+
+    def pack(masks: dict[str, npt.NDArray[np.bool_]]) -> dict[str, Any]:
+        return {
+            name: {
+                "count": len(mask),
+                "bits": base64.b64encode(np.packbits(mask, bitorder="little").data).decode("ascii"),
+            }
+            for name, mask in masks.items()
+        }
+
+    return {"rows": pack(validity.rows), "elements": pack(validity.elements)}
+
+
+def unpack_validity(value: dict[str, dict[str, Any]]) -> Validity:
+    """Read what `pack_validity` wrote.
+
+    Raises
+    ------
+    AttributeError, LookupError, TypeError, ValueError
+        If it is something else; a count that is not that of the bits among them, so that no more
+        than these is allocated.
+    """
+    return Validity(
+        {name: _unpack_mask(mask) for name, mask in value.get("rows", {}).items()},
+        {name: _unpack_mask(mask) for name, mask in value.get("elements", {}).items()},
+    )
+
+
+def _unpack_mask(mask: dict[str, Any]) -> npt.NDArray[np.bool_]:
+    count, bits = mask["count"], base64.b64decode(mask["bits"], validate=True)
+    if type(count) is not int or len(bits) != -(-count // 8):
+        raise ValueError(f"a bitmap of {len(bits)} bytes has a count of {shown(count)}")
+    unpacked = np.unpackbits(np.frombuffer(bits, np.uint8), count=count, bitorder="little")
+    return unpacked.view(np.bool_)
+
+
+def preamble_size(samples: int, header: bytes) -> int:
+    """Bytes before the first sample."""
+    return _SIZE_WORD + _SIZE_WORD * (samples + 1) + len(header)
+
+
+def parse_header(
+    data: npt.NDArray[np.uint8], info: ShardInfo, *, url: str
+) -> tuple[npt.NDArray[np.uint32], dict[str, Any]]:
+    """Check a shard's start against its index entry.
+
+    Parameters
+    ----------
+    data : numpy.ndarray
+        The whole file, uint8.
+    info : ShardInfo
+        What the index says of it.
+    url : str
+        Where it came from, for error messages.
+
+    Returns
+    -------
+    offsets : numpy.ndarray
+        uint32 of shape ``(samples + 1,)``, a view.
+    extra : dict
+        The object under ``"mdstorm"``; empty where there is none.
+
+    Raises
+    ------
+    CorruptDatasetError
+        If the file is shorter or longer than stated, or contradicts the index.
+    """
+    n = info.samples
+    if len(data) != info.raw_data.bytes:
+        raise CorruptDatasetError(
+            f"{url} holds {len(data)} bytes and the index says {info.raw_data.bytes}: the file was "
+            "cut off or replaced. Copy it again, or write the dataset again",
+            url=url,
+        )
+    words = data[: _SIZE_WORD * (n + 2)].view("<u4") if len(data) >= _SIZE_WORD * (n + 2) else None
+    ascending = words is not None and bool((words[1:-1] <= words[2:]).all())
+    if words is None or words[0] != n or words[-1] != len(data) or not ascending:
+        raise CorruptDatasetError(
+            f"{url} does not start as a shard of {n} samples and {len(data)} bytes. "
+            "Copy it again, or write the dataset again",
+            url=url,
+        )
+    offsets = words[1:]
+    header = data[_SIZE_WORD * (n + 2) : int(offsets[0])].tobytes()
+    extra: dict[str, Any] = parse_header_text(header, url=url).get("mdstorm", {})
+    return offsets, extra
+
+
+def parse_header_text(header: bytes, *, url: str) -> dict[str, Any]:
+    """Parse the JSON of a shard's header; what it says is only known to be an object.
+
+    Raises
+    ------
+    CorruptDatasetError
+        If it is not.
+    """
+    try:
+        value = check_object(json.loads(header), "it")
+        check_object(value.get("mdstorm", {}), "its entry 'mdstorm'")
+        check_depth(value, "it")
+    except (RecursionError, TypeError, ValueError) as error:
+        raise CorruptDatasetError(
+            f"{url} has an unreadable header ({error}). Copy it again, or write the dataset again",
+            url=url,
+        ) from error
+    return value

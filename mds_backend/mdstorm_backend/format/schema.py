@@ -1,0 +1,275 @@
+"""The logical schema of a dataset: what MDS has no word for.
+
+It stands as JSON under the key ``"mdstorm"`` of the index and of every shard's header: the columns
+in the order of the DataFrame, their Spark types, and how many nulls they hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.format.encodings import IMAGE_LISTS, IMAGES, general_encoding, parse_encoding
+from mdstorm_backend.format.index import ShardInfo
+from mdstorm_backend.format.spark_types import SparkType, arrow_type
+
+__all__ = ["FORMAT_VERSION", "Column", "Origin", "Schema"]
+
+#: Version of the object under the key ``"mdstorm"``.
+FORMAT_VERSION = 1
+
+
+#: Stored as text, delivered as what the text stands for.
+_TEXT_TYPES = {"str_int": pa.int64(), "str_float": pa.float64()}
+_PLAIN_TEXTS = frozenset({"str", "json", "str_decimal"})
+
+#: Values that only a Python object can hold; and such whose Arrow type only Spark knows.
+_OBJECTS = frozenset({"pkl", *IMAGES, *IMAGE_LISTS})
+_UNTYPED = frozenset({"json", "str_decimal"})
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What the reader of a dataset knows of it, and the dataset does not say.
+
+    Attributes
+    ----------
+    url : str
+        Where it was opened, for error messages.
+    allow_unsafe_types : bool
+        Whether the caller allows by name that values are unpickled.
+    lengths : {"stated", "unknown", "differ"}
+        Whether the schema states how long the arrays of a column are, as MDS does. Where it does
+        not, as in Parquet, the rows of a batch may all have one length, and arrive as one array
+        then; or it is known that some differ, but not how they are spread.
+    counts_nulls : bool
+        Whether the null counts of the column are known. Where they are not they are 0, and the rows
+        of a batch decide what becomes of it.
+    """
+
+    url: str = ""
+    allow_unsafe_types: bool = False
+    lengths: Literal["stated", "unknown", "differ"] = "stated"
+    counts_nulls: bool = True
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a dataset.
+
+    Attributes
+    ----------
+    name : str
+        Name in the DataFrame.
+    encoding : str
+        MDS encoding. For one-dimensional arrays this is ``ndarray:<dtype>``, whatever form the
+        single shards have chosen.
+    spark_type : str, dict or None
+        Spark type as Spark's own JSON; None in a dataset that was not written from a DataFrame.
+    nullable : bool
+        Whether the DataFrame declared the column nullable.
+    null_count : int
+        Rows that are null.
+    element_null_count : int
+        Null elements inside arrays that are not null themselves.
+    length : int or None
+        Length in elements of every array of the column, None where it varies.
+    origin : Origin
+        Where it was opened; no part of the column's identity, and never stored.
+    """
+
+    name: str
+    encoding: str
+    spark_type: SparkType | None = None
+    nullable: bool = True
+    null_count: int = 0
+    element_null_count: int = 0
+    length: int | None = None
+    origin: Origin = field(default=Origin(), compare=False, repr=False)
+
+    @cached_property
+    def arrow_type(self) -> pa.DataType:
+        """Arrow type of the values as they are delivered, after any cast at writing.
+
+        Arrays that state their own dtype are lists of an unknown type, ``list<null>``; images and
+        pickles are the bytes that are stored.
+        """
+        encoding = parse_encoding(self.encoding)
+        encoding.check_decodable(self.name)
+        if self.spark_type is not None:
+            declared = arrow_type(self.spark_type)
+            if encoding.kind == "ndarray" and pa.types.is_floating(declared.value_type):
+                return pa.list_(_numeric_arrow_type(encoding.dtype))
+            return (
+                _numeric_arrow_type(encoding.dtype) if pa.types.is_floating(declared) else declared
+            )
+        if encoding.kind == "ndarray":
+            element = pa.null() if encoding.dtype is None else _numeric_arrow_type(encoding.dtype)
+            return pa.list_(element)
+        if encoding.dtype is not None:
+            return _numeric_arrow_type(encoding.dtype)
+        if encoding.kind in _TEXT_TYPES:
+            return _TEXT_TYPES[encoding.kind]
+        return pa.string() if encoding.kind in _PLAIN_TEXTS else pa.binary()
+
+    @property
+    def is_array(self) -> bool:
+        """Whether a value is a numeric array."""
+        return self.encoding.startswith("ndarray")
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the reading core delivers stored values, for `read.late` to decode.
+
+        Images, pickles, and what only a Spark type would make a value of: JSON and decimals.
+        """
+        kind = parse_encoding(self.encoding).kind
+        return kind in _OBJECTS or (kind in _UNTYPED and self.spark_type is None)
+
+    @property
+    def is_image(self) -> bool:
+        """Whether a value is one image."""
+        return parse_encoding(self.encoding).kind in IMAGES
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether the value is stored as JSON and is more than a list of strings."""
+        return self.encoding == "json" and not (
+            pa.types.is_list(self.arrow_type) and pa.types.is_string(self.arrow_type.value_type)
+        )
+
+    @property
+    def has_nulls(self) -> bool:
+        """Whether any row or any array element is null."""
+        return bool(self.null_count or self.element_null_count)
+
+    @property
+    def may_have_nulls(self) -> bool:
+        """Whether there are nulls, or nobody knows."""
+        return self.has_nulls or not self.origin.counts_nulls
+
+    @property
+    def may_have_one_length(self) -> bool:
+        """Whether only the arrays of a batch say whether they have one length."""
+        return self.origin.lengths != "stated" and self.length is None
+
+    @property
+    def is_floating(self) -> bool:
+        """Whether values, or the elements of arrays, are floating-point numbers."""
+        type_ = self.arrow_type.value_type if self.is_array else self.arrow_type
+        return bool(pa.types.is_floating(type_))
+
+    def is_numpy(self, *, exact_nulls: bool = False) -> bool:
+        """Whether the reading core delivers the column as NumPy arrays rather than Arrow arrays.
+
+        It is decided for the dataset, not for a batch. With `exact_nulls` a null in a
+        floating-point column is not to become NaN.
+        """
+        fixed_size = parse_encoding(self.encoding).dtype is not None and (
+            not self.encoding.startswith("ndarray") or self.length is not None or self.has_shape
+        )
+        if not fixed_size or not self.may_have_nulls:
+            return fixed_size
+        null_arrays = self.is_array and (self.null_count > 0 or not self.origin.counts_nulls)
+        return self.is_floating and not exact_nulls and not null_arrays
+
+    @property
+    def has_shape(self) -> bool:
+        """Whether the encoding itself fixes the shape of an array."""
+        return bool(parse_encoding(self.encoding).shape)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns of a dataset, in the order of the DataFrame."""
+
+    columns: tuple[Column, ...]
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __getitem__(self, name: str) -> Column:
+        return self._by_name[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def get(self, name: str) -> Column | None:
+        """Return a column by name, or None."""
+        return self._by_name.get(name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Column names in order."""
+        return tuple(column.name for column in self.columns)
+
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in self.columns}
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        """The Arrow schema of the values as they are delivered.
+
+        Every field is nullable: what Spark declares is its promise about the source, which nobody
+        has checked.
+        """
+        return pa.schema([(c.name, c.arrow_type) for c in self.columns])
+
+    def select(self, names: Iterable[str]) -> Schema:
+        """Return the schema of the columns `names`, in that order."""
+        return Schema(tuple(self._by_name[name] for name in names))
+
+    def with_columns(self, columns: Iterable[Column]) -> Schema:
+        """Return the schema with `columns` in the places of those of the same names."""
+        found = {column.name: column for column in columns}
+        return Schema(tuple(found.get(column.name, column) for column in self.columns))
+
+    def opened(self, url: str, *, allow_unsafe_types: bool = False) -> Schema:
+        """Return the schema of a dataset that was opened at `url`."""
+        origin = Origin(url, allow_unsafe_types)
+        return Schema(tuple(replace(column, origin=origin) for column in self.columns))
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return one object per column."""
+        return [
+            {key: value for key, value in asdict(column).items() if key != "origin"}
+            for column in self.columns
+        ]
+
+    @classmethod
+    def from_json(cls, value: list[dict[str, Any]]) -> Schema:
+        """Read what `to_json` wrote; keys of later versions are left alone."""
+        known = {f.name for f in fields(Column)} - {"origin"}
+        return cls(tuple(Column(**{k: v for k, v in c.items() if k in known}) for c in value))
+
+    @classmethod
+    def from_shards(cls, shards: Iterable[ShardInfo]) -> Schema:
+        """Derive the schema of a dataset that carries none: its columns in the stored order."""
+        encodings: dict[str, set[str]] = {}
+        # Most shards look alike, and there may be many.
+        for names, found in dict.fromkeys((s.column_names, s.column_encodings) for s in shards):
+            for name, encoding in zip(names, found, strict=True):
+                encodings.setdefault(name, set()).add(encoding)
+        return cls(tuple(_merge_encodings(name, found) for name, found in encodings.items()))
+
+
+def _merge_encodings(name: str, found: set[str]) -> Column:
+    if len(found) > 1:
+        return Column(name, general_encoding(sorted(found)))
+    text = found.pop()
+    encoding = parse_encoding(text)
+    if encoding.dtype is not None and encoding.shape is not None and len(encoding.shape) == 1:
+        return replace(Column(name, f"ndarray:{encoding.dtype.name}"), length=encoding.shape[0])
+    return Column(name, text)
+
+
+def _numeric_arrow_type(dtype: Any) -> pa.DataType:
+    return pa.from_numpy_dtype(dtype.newbyteorder("="))

@@ -1,0 +1,54 @@
+"""Sizes in bytes, as numbers and as text such as ``"64mb"``."""
+
+from __future__ import annotations
+
+import re
+
+from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
+
+__all__ = ["parse_size", "parse_size_limit"]
+
+_UNITS = {"b": 1, **{f"{prefix}b": 1 << 10 * (i + 1) for i, prefix in enumerate("kmgtpezy")}}
+_TEXT = re.compile(r"(?P<number>[^a-df-z]+?)\s*(?P<unit>[kmgtpezy]?b)?")
+
+
+def parse_size(value: float | str) -> int:
+    """Return the bytes that a number, or a text such as ``"1.5mb"``, stands for.
+
+    A kilobyte has 1024 bytes; case does not matter.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is no size.
+    """
+    try:
+        if not isinstance(value, str):
+            return int(value)
+        match = _TEXT.fullmatch(value.strip().lower())
+        if match is None:
+            raise ValueError(value)
+        number, unit = match["number"], match["unit"]
+        return int(number) if unit is None else int(float(number) * _UNITS[unit])
+    except (OverflowError, TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"{value!r} is no size: unsupported value or suffix. Give a number of bytes, or a "
+            "text such as '64mb'"
+        ) from error
+
+
+def parse_size_limit(value: float | str | None) -> int | None:
+    """Return the largest size of a shard in bytes; None, also for 0, is no limit.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is no size, negative, or 4 GiB or more.
+    """
+    limit = parse_size(0 if value is None else value)
+    if not 0 <= limit <= MAX_SHARD_BYTES:
+        raise InvalidArgumentError(
+            f"size_limit must be greater than zero and less than 2**32 bytes, found {value!r}"
+        )
+    return limit or None

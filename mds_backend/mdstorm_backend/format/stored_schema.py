@@ -1,0 +1,180 @@
+"""The logical schema as it stands in an index or in a header: read, and checked before use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from mdstorm_backend.base.errors import CorruptDatasetError, UnsupportedEncodingError
+from mdstorm_backend.format.encodings import Encoding, parse_encoding
+from mdstorm_backend.format.index import Index, ShardInfo
+from mdstorm_backend.format.index_checks import check_count, check_object, check_text, shown
+from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.format.spark_types import arrow_type
+
+__all__ = ["parse_columns", "schema_of"]
+
+#: Encodings of a text or of bytes → the check that the declared type has to pass.
+_TEXT_TYPES = {
+    "str": pa.types.is_string,
+    "bytes": pa.types.is_binary,
+    "str_decimal": pa.types.is_decimal,
+    "str_int": pa.types.is_integer,
+    "str_float": pa.types.is_floating,
+}
+
+
+def schema_of(index: Index, *, url: str) -> Schema:
+    """Return the schema of a dataset: the one in its index, or what its shards say.
+
+    Parameters
+    ----------
+    index : Index
+        Its index.
+    url : str
+        Where the index came from, for error messages.
+
+    Raises
+    ------
+    CorruptDatasetError
+        If the schema in the index is none, or is not that of its shards.
+    """
+    if not index.extra.get("columns"):
+        return Schema.from_shards(index.shards)
+    try:
+        schema = parse_columns(index.extra["columns"])
+        _check_shards(schema, index.shards)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptDatasetError(
+            f"{url} holds a schema that is not that of its shards ({error}). Write the dataset "
+            "again, or restore this file from where it was copied",
+            url=url,
+        ) from error
+    return schema
+
+
+def parse_columns(value: Any) -> Schema:
+    """Read what `Schema.to_json` wrote.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError
+        If it is something else.
+    """
+    if type(value) is not list:
+        raise TypeError(f"columns is {shown(value)} and not a list")
+    for column in value:
+        _check_column(check_object(column, "a column"))
+    schema = Schema.from_json(value)
+    if len(set(schema.names)) < len(schema):
+        raise ValueError("two columns have one name")
+    for column in schema:
+        _check_type(column)
+    return schema
+
+
+def _check_column(value: dict[str, Any]) -> None:
+    check_text(value["name"], "the name of a column")
+    name = shown(value["name"])
+    check_text(value["encoding"], f"the encoding of column {name}")
+    if not isinstance(value.get("spark_type"), (str, dict, type(None))):
+        raise TypeError(f"the Spark type of column {name} is {shown(value['spark_type'])}")
+    if not isinstance(value.get("nullable", True), bool):
+        raise TypeError(f"column {name} is nullable: {shown(value['nullable'])}")
+    for key in ("null_count", "element_null_count"):
+        check_count(value.get(key, 0), f"the {key} of column {name}")
+    if value.get("length") is not None:
+        check_count(value["length"], f"the length of column {name}", 2**31 - 1)
+
+
+def _check_type(column: Column) -> None:
+    """Require that the encoding can carry the declared type."""
+    name = shown(column.name)
+    try:
+        encoding = parse_encoding(column.encoding)
+    except UnsupportedEncodingError as error:
+        raise ValueError(f"column {name}: {error}") from error
+    if column.length is not None and (encoding.kind != "ndarray" or encoding.shape is not None):
+        raise ValueError(f"column {name} of encoding {column.encoding!r} has a length")
+    if column.element_null_count and encoding.kind != "ndarray":
+        raise ValueError(
+            f"column {name} of encoding {column.encoding!r} has elements that are null"
+        )
+    if column.spark_type is None or encoding.is_opaque:
+        return
+    try:
+        declared = arrow_type(column.spark_type)
+        _check_fields(declared)
+    except (AttributeError, LookupError, TypeError, ValueError, pa.ArrowException) as error:
+        raise ValueError(f"column {name} has no valid Spark type ({error})") from error
+    if not _can_carry(encoding, declared):
+        raise ValueError(
+            f"column {name} of type {shown(str(declared))} has encoding {column.encoding!r}"
+        )
+
+
+def _check_fields(type_: pa.DataType) -> None:
+    """Require that no struct, also a nested one, has two fields of one name."""
+    fields = [type_.field(i) for i in range(type_.num_fields)]
+    if pa.types.is_struct(type_) and len({field.name for field in fields}) < len(fields):
+        raise ValueError(f"{type_} has two fields of one name")
+    for field in fields:
+        _check_fields(field.type)
+
+
+def _can_carry(encoding: Encoding, declared: pa.DataType) -> bool:
+    if encoding.kind == "ndarray":
+        return pa.types.is_list(declared) and (
+            encoding.dtype is None or _is_stored_as(declared.value_type, encoding.dtype.name)
+        )
+    if encoding.dtype is not None:
+        return _is_stored_as(declared, encoding.dtype.name)
+    check = _TEXT_TYPES.get(encoding.kind)
+    return check is None or bool(check(declared))
+
+
+def _is_stored_as(declared: pa.DataType, dtype: str) -> bool:
+    """Whether a fixed-size value of a type is stored as `dtype`; floats may have been cast."""
+    if pa.types.is_boolean(declared):
+        return dtype == "uint8"
+    if pa.types.is_floating(declared):
+        return dtype.startswith("float")
+    if pa.types.is_date(declared):
+        return dtype == "int32"
+    if pa.types.is_temporal(declared):
+        return dtype == "int64"
+    return bool(pa.types.is_integer(declared)) and dtype == str(declared)
+
+
+def _check_shards(schema: Schema, shards: Iterable[ShardInfo]) -> None:
+    """Require every column in every shard, in a form of its encoding. Most shards look alike."""
+    seen = {(shard.column_names, shard.column_encodings) for shard in shards}
+    for names, encodings in seen:
+        stored = dict(zip(names, encodings, strict=True))
+        for column in schema:
+            found = stored.get(column.name)
+            if found is None:
+                raise ValueError(f"a shard has no column {shown(column.name)}")
+            if found != column.encoding and not _is_form(found, column):
+                raise ValueError(
+                    f"column {shown(column.name)} has encoding {shown(column.encoding)}, and in a "
+                    f"shard {shown(found)}"
+                )
+            if column.length is not None and parse_encoding(found).shape != (column.length,):
+                raise ValueError(
+                    f"column {shown(column.name)} has arrays of length {column.length}, and in a "
+                    f"shard encoding {shown(found)}"
+                )
+
+
+def _is_form(found: str, column: Column) -> bool:
+    """Whether a shard may store arrays of `column` as `found`, which states their shape."""
+    stated = parse_encoding(found)
+    general = parse_encoding(column.encoding)
+    return (
+        stated.kind == general.kind == "ndarray"
+        and general.shape is None
+        and (general.dtype is None or stated.dtype == general.dtype)
+    )

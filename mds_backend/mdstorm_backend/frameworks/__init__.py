@@ -1,1 +1,0 @@
-"""Batches to PyTorch, TensorFlow, pandas and NumPy."""

@@ -1,0 +1,1 @@
+"""Loaders: passes over a dataset, their batches, nulls and states."""

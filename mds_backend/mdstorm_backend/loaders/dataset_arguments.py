@@ -1,0 +1,147 @@
+"""The arguments of `StreamingDataset`, checked: what to read, in which order and how."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from mdstorm_backend.base.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.datasets.stream import Stream
+from mdstorm_backend.elastic import ElasticOrder
+from mdstorm_backend.loaders.elastic_share import ElasticShare
+from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.order.world import find_world
+
+__all__ = ["check_read_options", "find_order", "find_streams"]
+
+
+def find_streams(
+    streams: Sequence[Stream] | None,
+    remote: str | None,
+    local: str | None,
+    name: str,
+    config: dict[str, Any] | None,
+) -> list[Stream]:
+    """Return the streams to read, which are given or named by their places.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If both are given, or neither.
+    ArgumentTypeError
+        If they are no streams.
+    """
+    if (streams is None) == (remote is None and local is None):
+        raise InvalidArgumentError(
+            "You must provide either `streams` or `remote`/`local`, but not both: found "
+            f"streams={streams!r}, remote={remote!r} and local={local!r}"
+        )
+    if streams is None:
+        return [_only_stream(name, remote, local, config)]
+    if not isinstance(streams, Sequence) or not all(isinstance(s, Stream) for s in streams):
+        raise ArgumentTypeError(
+            f"streams must be a list of mdstorm_backend.Stream, found {streams!r}: give "
+            "streams=[Stream(remote=…), …], or the only dataset as remote or local"
+        )
+    if not streams:
+        raise InvalidArgumentError("streams is empty: give at least one Stream")
+    return list(streams)
+
+
+def _only_stream(
+    name: str, remote: str | None, local: str | None, config: dict[str, Any] | None
+) -> Stream:
+    if name != "stream":
+        raise InvalidArgumentError(
+            f"stream_name={name!r} is no kind of stream that mdstorm knows: leave it out, or give "
+            "streams=[Stream(…)]"
+        )
+    return Stream(**{"remote": remote, "local": local, **(config or {})})
+
+
+def find_order(
+    order: ExactOrder | ElasticOrder | ElasticShare | None,
+    batch_size: int | None,
+    settings: Mapping[str, Any],
+    streams: Sequence[Stream],
+) -> ExactOrder | ElasticShare:
+    """Return the order to read in, and this process's share of it, its seed fixed.
+
+    Parameters
+    ----------
+    order : ExactOrder, ElasticOrder or ElasticShare, optional
+        The order, if it is given.
+    batch_size : int, optional
+        Batch size of the loader, if it is given.
+    settings : mapping of str to value
+        Further arguments of `ElasticOrder`, which make up the order otherwise.
+    streams : sequence of Stream
+        What is read.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If an order and settings are given, or they do not go with the world or the streams.
+    """
+    if order is None:
+        elastic = ElasticOrder(batch_size=1 if batch_size is None else batch_size, **settings)
+        world = find_world()
+        world.replicated(elastic.replication)  # is checked, before all ranks open the dataset
+        return ElasticShare(elastic, world, states_batch_size=batch_size is not None)
+    defaults = {field.name: field.default for field in fields(ElasticOrder)}
+    if given := [name for name, value in settings.items() if value != defaults[name]]:
+        raise InvalidArgumentError(
+            f"the order is given, so {', '.join(given)} would have no effect: say it all with "
+            "order=…, or leave that out"
+        )
+    if isinstance(order, ElasticOrder):
+        return ElasticShare(order, find_world())
+    if isinstance(order, ExactOrder):
+        _check_unweighted(streams)
+        return order.resolved()
+    return order
+
+
+def _check_unweighted(streams: Sequence[Stream]) -> None:
+    if weighted := [stream for stream in streams if stream.is_weighted]:
+        raise InvalidArgumentError(
+            f"{weighted[0]!r} has a weight, and in the exact order every sample comes once: leave "
+            "proportion, repeat and choose out, or read in the elastic order"
+        )
+
+
+def check_read_options(
+    *,
+    columns: Sequence[str] | None = None,
+    null_masks: Sequence[str] = (),
+    transform: object = None,
+    workers: int = 0,
+    prefetch: int = 0,
+    predownload: int | None = None,
+) -> None:
+    """Refuse what would fail far from where it was said, if at all.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If an argument has another type.
+    InvalidArgumentError
+        If a number is negative.
+    """
+    for name, names in (("columns", columns), ("null_masks", null_masks)):
+        if isinstance(names, str):
+            raise ArgumentTypeError(f"{name} is a list of names, found {names!r}: give [{names!r}]")
+    if transform is not None and not (callable(transform) and hasattr(transform, "columns")):
+        raise ArgumentTypeError(
+            f"transform must be callable and have an attribute `columns`, the names of the columns "
+            f"that it returns; found {transform!r}"
+        )
+    for name, count in (("workers", workers), ("prefetch", prefetch), ("predownload", predownload)):
+        if name == "predownload" and count is None:
+            continue
+        if not is_integer(count):
+            raise ArgumentTypeError(f"{name} must be an integer, found {count!r}")
+        if count < 0:
+            raise InvalidArgumentError(f"{name} must be at least 0, found {count}")

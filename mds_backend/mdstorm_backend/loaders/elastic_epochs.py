@@ -1,0 +1,203 @@
+"""Which epoch comes next in the elastic order, where it begins, and the state that says so.
+
+The state has the keys and the meaning of MosaicML Streaming's. The count of epochs is shared with
+worker processes, each of which reads its part of one epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from mdstorm_backend.base.errors import InvalidArgumentError, StateMismatchError
+from mdstorm_backend.elastic import ElasticOrder
+from mdstorm_backend.loaders.shared_record import SharedRecord
+from mdstorm_backend.order.world import World
+
+__all__ = ["ElasticEpochs", "EpochStart", "Joining"]
+
+
+@dataclass(frozen=True)
+class EpochStart:
+    """Where an epoch is begun, or gone on with.
+
+    Attributes
+    ----------
+    epoch : int
+        Number of the epoch, from 0.
+    sample_in_epoch : int
+        Samples that the whole world has seen of it before.
+    first_epoch : int or None
+        Epoch with which the pass began that this one goes on with; None if it begins one.
+    num_canonical_nodes, shuffle_seed, initial_physical_nodes
+        What a loaded state says of the order, before the arguments; None where none was loaded.
+    """
+
+    epoch: int
+    sample_in_epoch: int = 0
+    first_epoch: int | None = None
+    num_canonical_nodes: int | None = None
+    shuffle_seed: int | None = None
+    initial_physical_nodes: int | None = None
+
+    def order(self, order: ElasticOrder) -> ElasticOrder:
+        """Return `order` as the state wants it."""
+        return replace(
+            order,
+            num_canonical_nodes=self.num_canonical_nodes or order.num_canonical_nodes,
+            shuffle_seed=order.shuffle_seed if self.shuffle_seed is None else self.shuffle_seed,
+        )
+
+
+@dataclass(frozen=True)
+class Joining:
+    """A worker process that reads its part of an epoch.
+
+    Attributes
+    ----------
+    worker : int
+        Its number.
+    group : int
+        The same for all workers that belong together, and for no others.
+    """
+
+    worker: int
+    group: int
+
+
+class ElasticEpochs:
+    """The epochs of one dataset object, in its process and in workers that have copies of it."""
+
+    def __init__(self) -> None:
+        #: ``start`` is the epoch that was begun or loaded last, ``next`` the one to begin.
+        self._record = SharedRecord({"start": None, "next": asdict(EpochStart(0)), "joined": []})
+        self._begun = 0
+
+    @property
+    def next_epoch(self) -> int:
+        """Number of the epoch that is begun next."""
+        return int(self._record.read()["next"]["epoch"])
+
+    @next_epoch.setter
+    def next_epoch(self, epoch: int) -> None:
+        if isinstance(epoch, bool) or not isinstance(epoch, int) or epoch < 0:
+            raise InvalidArgumentError(f"an epoch is a number from 0 on, found {epoch!r}")
+        with self._record.changing() as record:
+            record["next"] = {**record["next"], **_beginning_of(epoch)}
+
+    def begin(self, joining: Joining | None = None) -> EpochStart:
+        """Begin the next epoch; with other workers of one group, the one that they begin."""
+        self._begun += 1
+        with self._record.changing() as record:
+            group, workers = record["joined"] or (None, [])
+            # A worker takes part in an epoch once. Persistent ones begin several in turn.
+            mine = None if joining is None else [joining.group, self._begun]
+            if joining is None or group != mine or joining.worker in workers:
+                record["start"] = record["next"]
+                record["next"] = {**record["next"], **_beginning_of(record["start"]["epoch"] + 1)}
+                workers = []
+            record["joined"] = [] if joining is None else [mine, [*workers, joining.worker]]
+            return EpochStart(**record["start"])
+
+    def state_dict(
+        self,
+        order: ElasticOrder,
+        world: World,
+        num_samples: int,
+        *,
+        from_beginning: bool,
+        start: EpochStart | None = None,
+    ) -> dict[str, Any]:
+        """Return the five keys of a state.
+
+        Parameters
+        ----------
+        order, world : ElasticOrder, World
+            The order as its arguments say it, and the world.
+        num_samples : int
+            Samples that the whole world has seen of the epoch.
+        from_beginning : bool
+            Whether that counts from the beginning of the epoch, or from where it was gone on with.
+        start : EpochStart, optional
+            The epoch meant; by default the one that was begun last, or is loaded.
+        """
+        record = self._record.read()
+        if start is None and record["start"] is not None:
+            start = EpochStart(**record["start"])
+        elif start is None:
+            # Nothing was begun: MosaicML Streaming counts such epochs from -1.
+            start = EpochStart(**record["next"])
+            start = replace(start, epoch=start.epoch - 1)
+        nodes = world.replicated(order.replication).num_nodes
+        resolved = start.order(order).resolved(nodes)
+        return {
+            "epoch": start.epoch,
+            "sample_in_epoch": num_samples + (0 if from_beginning else start.sample_in_epoch),
+            "num_canonical_nodes": resolved.num_canonical_nodes,
+            "shuffle_seed": resolved.shuffle_seed,
+            "initial_physical_nodes": start.initial_physical_nodes or nodes,
+        }
+
+    def go_on(self, start: EpochStart) -> None:
+        """Let the next epoch be `start`."""
+        with self._record.changing() as record:
+            record["start"], record["next"], record["joined"] = asdict(start), asdict(start), []
+
+    def load_state_dict(self, state: object, first_epoch: int | None = None) -> EpochStart:
+        """Let the next epoch be the one in which a state was taken, from there on.
+
+        Raises
+        ------
+        StateMismatchError
+            If it is no state.
+        """
+        start = parse_state(state, first_epoch)
+        begun = asdict(start) if start.epoch == state["epoch"] else None  # type: ignore[index]
+        with self._record.changing() as record:
+            record["start"], record["next"], record["joined"] = begun, asdict(start), []
+        return start
+
+
+def parse_state(state: object, first_epoch: int | None = None) -> EpochStart:
+    """Read the five keys of a state.
+
+    Raises
+    ------
+    StateMismatchError
+        If it is none.
+    """
+    if not isinstance(state, Mapping):
+        raise StateMismatchError(
+            f"a state is the dict that state_dict() returned, found {state!r}. To begin anew, load "
+            "no state"
+        )
+    epoch, samples = _number(state, "epoch", -1), _number(state, "sample_in_epoch", 0)
+    return EpochStart(
+        # Taken before the first epoch: that is to be begun.
+        max(epoch, 0),
+        samples if epoch >= 0 else 0,
+        first_epoch,
+        _optional(state, "num_canonical_nodes", 1),
+        _optional(state, "shuffle_seed", 0),
+        # States of old versions of MosaicML Streaming have no such key.
+        _optional(state, "initial_physical_nodes", 1),
+    )
+
+
+def _beginning_of(epoch: int) -> dict[str, Any]:
+    return {"epoch": epoch, "sample_in_epoch": 0, "first_epoch": None}
+
+
+def _number(state: Mapping[str, Any], key: str, least: int) -> int:
+    value = state.get(key)
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise StateMismatchError(
+            f"the state cannot be continued: {key!r} has to be an integer from {least} on, found "
+            f"{value!r}. Load it as state_dict() returned it, or begin anew"
+        )
+    return value
+
+
+def _optional(state: Mapping[str, Any], key: str, least: int) -> int | None:
+    return None if state.get(key) is None else _number(state, key, least)

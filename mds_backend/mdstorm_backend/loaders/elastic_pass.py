@@ -1,0 +1,98 @@
+"""Passes of a loader in the elastic order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.loaders.elastic_epochs import EpochStart
+from mdstorm_backend.loaders.reading import Batching, Leg
+from mdstorm_backend.read.block import Block
+from mdstorm_backend.read.elastic_reader import ElasticReader
+
+if TYPE_CHECKING:
+    from mdstorm_backend.loaders.elastic_reading import ElasticReading
+    from mdstorm_backend.loaders.reader_options import ReaderOptions
+
+__all__ = ["ElasticLeg", "ElasticPass"]
+
+
+class ElasticPass:
+    """A pass of a loader in the elastic order: some epochs, one after the other."""
+
+    def __init__(
+        self, reading: ElasticReading, batching: Batching, goes_on: EpochStart | None = None
+    ) -> None:
+        self._reading = reading
+        self._batching = batching
+        self._goes_on = goes_on
+        self._start = goes_on
+        #: Samples of this rank since `_start`.
+        self.rows = 0
+
+    def following(self) -> ElasticPass:
+        """Return what the next iteration goes through."""
+        if self._goes_on is not None:
+            self._reading.epochs.go_on(self._goes_on)
+        return ElasticPass(self._reading, self._batching)
+
+    def legs(self) -> Iterator[Leg]:
+        """Yield the epochs."""
+        for start, work in self._reading.epochs_of_pass(self._batching):
+            self._start, self.rows = start, 0
+            yield ElasticLeg(self._reading.options, self._batching, start, work)
+
+    def advance(self, mark: int, size: int) -> None:
+        """Note that a batch was delivered, of `mark` samples."""
+        self.rows += mark
+
+    def finish(self) -> None:
+        """Do nothing: the epochs are counted when they begin."""
+
+    def copied(self) -> ElasticPass:
+        """Return a copy that stands at the same place."""
+        other = ElasticPass(self._reading, self._batching, self._goes_on)
+        other._start, other.rows = self._start, self.rows
+        return other
+
+    def to_continue(self) -> ElasticPass:
+        """Return the pass for a copy of the loader, whose dataset goes on from here."""
+        start = self._start
+        if start is not None:
+            seen = start.sample_in_epoch + self.rows * self._reading.ranks
+            start = replace(start, sample_in_epoch=seen)
+        return ElasticPass(self._reading, self._batching, start)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of a checkpoint."""
+        return self._reading.state_dict(self.rows * self._reading.ranks, False, self._start)
+
+
+@dataclass(frozen=True)
+class ElasticLeg:
+    """One epoch, or the rest of one: each worker reads the samples of its own."""
+
+    options: ReaderOptions
+    batching: Batching
+    token: EpochStart
+    work: npt.NDArray[np.int64]
+
+    def blocks(self, part: int = 0, *, block_rows: int | None = None) -> Iterator[Block]:
+        """Read the batches of a part."""
+        return self._reader(part, block_rows).blocks()
+
+    def planned(self, part: int = 0, *, block_rows: int | None = None) -> Iterator[Block]:
+        """Yield what `blocks` would read, unread."""
+        return self._reader(part, block_rows).planned()
+
+    def _reader(self, part: int, block_rows: int | None) -> ElasticReader:
+        ids = self.work[part].reshape(-1)
+        if len(ids) and ids.min() < 0:
+            ids = ids[ids >= 0]
+        return self.options.elastic_reader(
+            ids, self.batching.batch_size, drop_last=self.batching.drop_last, block_rows=block_rows
+        )

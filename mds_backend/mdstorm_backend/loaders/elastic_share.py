@@ -1,0 +1,41 @@
+"""An elastic order, and this process's share of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from mdstorm_backend.elastic import ElasticOrder, StreamShape
+from mdstorm_backend.order.world import World
+
+__all__ = ["ElasticShare"]
+
+
+@dataclass(frozen=True)
+class ElasticShare:
+    """An elastic order and which of its ranks this process is.
+
+    Attributes
+    ----------
+    order : ElasticOrder
+        The order.
+    world : World
+        The world as launched.
+    streams : tuple of StreamShape
+        The streams of the dataset with their weights; empty for one without.
+    states_batch_size : bool
+        Whether the batch size of the order was asked for; otherwise it is that of the loader.
+    """
+
+    order: ElasticOrder
+    world: World = field(default_factory=World)
+    streams: tuple[StreamShape, ...] = ()
+    states_batch_size: bool = True
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks."""
+        return self.world.size
+
+    def of_batches(self, batch_size: int) -> ElasticOrder:
+        """Return the order for batches of a loader."""
+        return self.order if self.states_batch_size else replace(self.order, batch_size=batch_size)

@@ -1,0 +1,214 @@
+"""Nulls on their way into tensors: filled, masked, or refused by name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, time
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mdstorm_backend.base.errors import ArgumentTypeError, InvalidArgumentError, NullValueError
+from mdstorm_backend.format.batch import Batch, Values, as_arrow
+from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.read.formats import column_to_numpy
+
+__all__ = ["MASK_SUFFIX", "NullPolicy", "null_error"]
+
+#: A mask column is named after the column it belongs to.
+MASK_SUFFIX = "_is_null"
+
+
+class NullPolicy:
+    """What the user asked to do about nulls.
+
+    Parameters
+    ----------
+    schema : Schema
+        The columns that are read.
+    fill : mapping of str to value, optional
+        What takes the place of nulls in a column. In a column of arrays a number takes the place
+        of null elements, and a null array becomes as many of them as every array of the column
+        has, or none where that varies; a sequence takes the place of a null array, and null
+        elements stay.
+    masks : sequence of str, optional
+        Columns that get a boolean companion ``<name>_is_null``. Their own nulls become 0 or NaN
+        unless `fill` says otherwise.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If a column is unknown.
+    """
+
+    def __init__(
+        self, schema: Schema, fill: Mapping[str, Any] | None = None, masks: Sequence[str] = ()
+    ) -> None:
+        self.fill = dict(fill or {})
+        self.masks = tuple(masks)
+        unknown = [name for name in [*self.fill, *self.masks] if name not in schema]
+        if unknown:
+            raise ArgumentTypeError(
+                f"fill_nulls and null_masks name columns {unknown} that are not read; read are "
+                f"{list(schema.names)}"
+            )
+        taken = [name for name in self.masks if name + MASK_SUFFIX in schema]
+        if taken or len(set(self.masks)) < len(self.masks):
+            raise InvalidArgumentError(
+                f"null_masks={list(self.masks)} would make a column {MASK_SUFFIX[1:]!r} twice, or "
+                f"replace one that exists ({taken}): name each column once, and rename that column"
+            )
+        self._schema = schema
+        for name, value in self.fill.items():
+            _check_fill(schema[name], value)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns afterwards."""
+        return (*self._schema.names, *(name + MASK_SUFFIX for name in self.masks))
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether there is nothing to do."""
+        return not self.fill and not self.masks
+
+    def remaining(self, column: Column) -> int:
+        """Nulls of a column that are still there afterwards."""
+        after = self.afterwards(column)
+        return after.null_count + after.element_null_count
+
+    def afterwards(self, column: Column) -> Column:
+        """Return a column as it is afterwards."""
+        if not self._is_treated(column):
+            return column
+        stays = _is_row(self.fill.get(column.name))
+        elements = column.element_null_count if stays else 0
+        return replace(column, null_count=0, element_null_count=elements)
+
+    def _is_treated(self, column: Column) -> bool:
+        return column.name in self.fill or column.name in self.masks
+
+    def __call__(self, batch: Batch) -> Batch:
+        """Fill and mask the nulls of a batch that was read with exact nulls."""
+        result = {column.name: self._treat(batch[column.name], column) for column in self._schema}
+        for name in self.masks:
+            result[name + MASK_SUFFIX] = np.asarray(as_arrow(batch[name]).is_null()).copy()
+        return result
+
+    def _treat(self, values: Values, column: Column) -> Values:
+        if isinstance(values, np.ndarray) or not column.may_have_nulls:
+            return values
+        if (column.is_nested or column.is_late) and column.name not in self.fill:
+            return values  # delivered as Python objects, which have None
+        if self._is_treated(column):
+            fill = self.fill.get(column.name, _default(column))
+            return _to_values(_filled(values, fill, column), self.afterwards(column))
+        if column.is_numpy():
+            return column_to_numpy(values, column)
+        return values
+
+
+def null_error(name: str, count: int, framework: str) -> NullValueError:
+    """Return the error for a column whose nulls `framework` has no value for."""
+    return NullValueError(
+        f"column {name!r} holds {count} nulls, and {framework} has no value that means null there. "
+        f"Give one with fill_nulls={{{name!r}: …}}, ask for a mask column with "
+        f"null_masks=[{name!r}], fill them in the transform, or leave such rows out before "
+        f"converting: df.na.drop(subset=[{name!r}])",
+        column=name,
+        null_count=count,
+    )
+
+
+def _check_fill(column: Column, value: Any) -> None:
+    """Refuse a value that cannot stand in the column, or not unchanged."""
+    is_row = column.is_array and _is_row(value)
+    if is_row and column.length not in (None, len(value)):
+        raise InvalidArgumentError(
+            f"fill_nulls gives {len(value)} elements for column {column.name!r}, whose arrays all "
+            f"have {column.length}: give as many, or one number for each of them"
+        )
+    type_ = column.arrow_type.value_type if column.is_array else column.arrow_type
+    try:
+        for item in value if is_row else [value]:
+            stored = _scalar(item, type_).as_py()
+            if stored is None:
+                raise TypeError("a null cannot take the place of a null")
+            if not _is_kept(item, stored, type_):
+                raise TypeError(f"it would become {stored!r}")
+    except (pa.ArrowException, OverflowError, TypeError) as error:
+        raise InvalidArgumentError(
+            f"fill_nulls gives {value!r} for column {column.name!r} of type {column.arrow_type}, "
+            f"which cannot hold it ({error}): give a value of that type"
+        ) from error
+
+
+def _is_row(fill: Any) -> bool:
+    """Whether a value stands for a whole array rather than for its elements."""
+    return isinstance(fill, Sequence) or (isinstance(fill, np.ndarray) and fill.ndim > 0)
+
+
+def _is_kept(value: Any, stored: Any, type_: pa.DataType) -> bool:
+    """Whether a value was stored as it is, but for the digits of a floating-point number."""
+    if pa.types.is_floating(type_):
+        return math.isfinite(stored) or not math.isfinite(value)
+    if pa.types.is_date(type_) and isinstance(value, datetime):
+        return datetime.combine(stored, time.min) == value.replace(tzinfo=None)
+    return not isinstance(value, (float, np.floating, Decimal)) or bool(stored == value)
+
+
+def _default(column: Column) -> Any:
+    """What takes the place of a null under a mask."""
+    element = column.arrow_type.value_type if column.is_array else column.arrow_type
+    if pa.types.is_floating(element):
+        return float("nan")
+    if pa.types.is_string(element) or pa.types.is_large_string(element):
+        return ""
+    if pa.types.is_binary(element):
+        return b""
+    if pa.types.is_boolean(element):
+        return False
+    if pa.types.is_list(element):
+        return []
+    return pa.scalar(0).cast(pa.int32() if pa.types.is_date(element) else pa.int64()).as_py()
+
+
+def _filled(values: pa.Array, fill: Any, column: Column) -> pa.Array:
+    if not column.is_array:
+        return pc.fill_null(values, _scalar(fill, values.type))
+    if _is_row(fill):
+        return _replace_null_rows(values, list(fill))
+    elements = _scalar(fill, values.type.value_type)
+    filled = _replace_null_rows(values, [fill] * (column.length or 0))
+    return pa.ListArray.from_arrays(filled.offsets, pc.fill_null(filled.flatten(), elements))
+
+
+def _replace_null_rows(values: pa.Array, row: list[Any]) -> pa.ListArray:
+    """Put the array `row` where a row is null. The result begins at offset 0."""
+    if not values.null_count:
+        return pa.concat_arrays([values])
+    candidates = pa.concat_arrays([values, pa.array([row], values.type)])
+    own = np.arange(len(values))
+    return candidates.take(pa.array(np.where(np.asarray(values.is_null()), len(values), own)))
+
+
+def _scalar(value: Any, type_: pa.DataType) -> pa.Scalar:
+    if pa.types.is_temporal(type_) and isinstance(value, int):
+        return pa.scalar(value, pa.int32() if pa.types.is_date(type_) else pa.int64()).cast(type_)
+    if isinstance(value, np.datetime64):
+        stored = value.astype("datetime64[D]" if pa.types.is_date(type_) else "datetime64[us]")
+        if stored != value:
+            raise TypeError(f"it would become {stored}")
+        value = stored.item()
+    return pa.scalar(value, type_)
+
+
+def _to_values(values: pa.Array, column: Column) -> Values:
+    """Return filled values as the column would be without nulls: NumPy where sizes are fixed."""
+    fixed_size = replace(column, element_null_count=0).is_numpy()
+    return column_to_numpy(values, column) if fixed_size else values

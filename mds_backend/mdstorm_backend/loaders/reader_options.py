@@ -1,0 +1,199 @@
+"""What an adapter needs to know to read: the dataset and how, in plain values that pickle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.loaders.elastic_reading import ElasticReading
+from mdstorm_backend.loaders.elastic_share import ElasticShare
+from mdstorm_backend.loaders.endless import EndlessNotice
+from mdstorm_backend.loaders.exact_reading import ExactReading
+from mdstorm_backend.loaders.nulls import NullPolicy
+from mdstorm_backend.loaders.reading import Reading
+from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.read.batch_reader import BatchReader, Keep
+from mdstorm_backend.read.block import Transform
+from mdstorm_backend.read.block_filler import BLOCK_ROWS
+from mdstorm_backend.read.elastic_reader import ElasticReader
+from mdstorm_backend.read.source import SampleSource
+
+__all__ = ["ReaderOptions"]
+
+#: Rows of a block that holds images.
+_IMAGES_AT_A_TIME = 64
+#: Bytes of samples whose shards are opened ahead of use.
+_BYTES_AHEAD = 256 << 20
+
+
+@dataclass(frozen=True)
+class ReaderOptions:
+    """How to read a dataset.
+
+    Attributes
+    ----------
+    dataset : SampleSource
+        What to read.
+    order : ExactOrder or ElasticShare
+        In which order; its seed is fixed.
+    columns : tuple of str or None
+        Which columns, in which order; None for all.
+    num_epochs : int or None
+        Passes over the data; None never ends.
+    transform : Transform, optional
+        Called with each shard's share of the rows.
+    fill_nulls : mapping of str to value
+        What takes the place of nulls, before the transform.
+    null_masks : tuple of str
+        Columns that get a boolean companion which tells their nulls.
+    keep : callable, optional
+        Keeps what the transform returns, in the exact order: see `BatchReader`.
+    workers, prefetch : int
+        Threads that read ahead, and blocks that may be ready.
+    predownload : int or None
+        In the elastic order: samples whose shards are opened ahead of use. None: as many as fit
+        into some hundred MB.
+    notice : EndlessNotice
+        Says once that passes without an end have begun their second epoch.
+    """
+
+    dataset: SampleSource
+    order: ExactOrder | ElasticShare
+    columns: tuple[str, ...] | None = None
+    num_epochs: int | None = 1
+    transform: Transform | None = None
+    fill_nulls: Mapping[str, Any] | None = None
+    null_masks: Sequence[str] = ()
+    keep: Keep | None = None
+    workers: int = 2
+    prefetch: int = 4
+    predownload: int | None = None
+    notice: EndlessNotice = field(default_factory=EndlessNotice, repr=False, compare=False)
+
+    @property
+    def exact_order(self) -> ExactOrder:
+        """The order, which is the exact one."""
+        assert isinstance(self.order, ExactOrder)
+        return self.order
+
+    @property
+    def elastic_share(self) -> ElasticShare:
+        """The order, which is the elastic one."""
+        assert isinstance(self.order, ElasticShare)
+        return self.order
+
+    def reading(self) -> Reading:
+        """Return how to read in this order."""
+        if isinstance(self.order, ExactOrder):
+            return ExactReading(self)
+        return ElasticReading(self)
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The columns that are read."""
+        return self.dataset.schema.select(self.dataset.select(self.columns))
+
+    @cached_property
+    def nulls(self) -> NullPolicy:
+        """What happens to nulls."""
+        return NullPolicy(self.schema, self.fill_nulls, self.null_masks)
+
+    @property
+    def delivered(self) -> tuple[str, ...]:
+        """Names of the columns of a batch."""
+        return tuple(self.transform.columns) if self.transform else self.nulls.columns
+
+    def column(self, name: str) -> Column | None:
+        """The stored column behind a delivered one; None if a transform or a mask has made it.
+
+        A column whose nulls are filled has none.
+        """
+        if self.transform is None or name in getattr(self.transform, "unchanged", ()):
+            return self._columns.get(name)
+        return None
+
+    @property
+    def null_checked(self) -> list[Column]:
+        """Stored columns whose nulls are certain to be delivered, if they have any.
+
+        Filters may be there to leave out the rows with nulls.
+        """
+        if getattr(self.transform, "leaves_out_rows", False):
+            return []
+        columns = (self.column(name) for name in self.delivered)
+        return [column for column in columns if column is not None]
+
+    @cached_property
+    def _columns(self) -> dict[str, Column]:
+        return {column.name: self.nulls.afterwards(column) for column in self.schema}
+
+    def reader(self, batch_size: int, **options: Any) -> BatchReader:
+        """Make a reader in the exact order; further `options` are those of `BatchReader`."""
+        return BatchReader(
+            self.dataset,
+            self.exact_order,
+            batch_size=batch_size,
+            num_epochs=self.num_epochs,
+            columns=self.schema.names,
+            keep=self.keep,
+            **self._common,
+            **{"block_rows": self._block_rows, **options},
+        )
+
+    def elastic_reader(
+        self,
+        ids: npt.NDArray[np.int64],
+        batch_size: int,
+        *,
+        drop_last: bool = False,
+        block_rows: int | None = None,
+    ) -> ElasticReader:
+        """Make a reader of some samples, see `ElasticReader`."""
+        return ElasticReader(
+            self.dataset,
+            ids,
+            batch_size=batch_size,
+            columns=self.columns,
+            predownload=self._ahead(batch_size),
+            block_rows=self._block_rows if block_rows is None else block_rows,
+            drop_last=drop_last,
+            **self._common,
+        )
+
+    @property
+    def _common(self) -> dict[str, Any]:
+        """What readers in any order are told."""
+        return {
+            "transform": self.transform,
+            "prepare": None if self._nulls_stay else self.nulls,
+            "exact_nulls": not self._nulls_stay,
+            "workers": self.workers,
+            "prefetch": self.prefetch,
+        }
+
+    @cached_property
+    def has_images(self) -> bool:
+        """Whether images are read, which take far more memory than they do in their shards."""
+        chosen = self.dataset.schema.names if self.columns is None else self.columns
+        columns = (self.dataset.schema.get(name) for name in chosen)
+        return any(column is not None and column.is_image for column in columns)
+
+    @property
+    def _block_rows(self) -> int:
+        return _IMAGES_AT_A_TIME if self.has_images else BLOCK_ROWS
+
+    @property
+    def _nulls_stay(self) -> bool:
+        return not self.fill_nulls and not self.null_masks
+
+    def _ahead(self, batch_size: int) -> int:
+        if self.predownload is not None:
+            return self.predownload
+        per_row = self.dataset.nbytes // max(len(self.dataset), 1)
+        return max(8 * batch_size, min(_BYTES_AHEAD // max(per_row, 1), 4 * BLOCK_ROWS))

@@ -1,0 +1,188 @@
+"""What loaders ask of an order, whichever it is: passes, their parts, and states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mdstorm_backend.read.block import Block
+
+if TYPE_CHECKING:
+    from mdstorm_backend.loaders.reader_options import ReaderOptions
+
+__all__ = ["Batching", "Leg", "Pass", "Reading", "Worker"]
+
+
+@dataclass(frozen=True)
+class Batching:
+    """How a loader makes batches.
+
+    Attributes
+    ----------
+    batch_size : int
+        Rows of a batch.
+    drop_last : bool
+        Leave out batches that are not full.
+    num_workers : int
+        Processes that read, 0 for none but the loader's own.
+    by_shard : bool
+        A batch is one shard's share of the rows, whatever its size. Only the exact order has
+        such; in others, and for the state, `batch_size` is that of the largest one.
+    """
+
+    batch_size: int
+    drop_last: bool = False
+    num_workers: int = 0
+    by_shard: bool = False
+
+
+@dataclass(frozen=True)
+class Worker:
+    """One of the processes that share the samples of a dataset without a loader of ours.
+
+    Attributes
+    ----------
+    number, count : int
+        Which of how many.
+    group : int
+        The same for those that belong together, and for no others.
+    """
+
+    number: int = 0
+    count: int = 1
+    group: int | None = None
+
+
+class Leg(Protocol):
+    """A stretch of a pass that is read in one go; each worker reads its part. It pickles."""
+
+    @property
+    def token(self) -> Any:
+        """What tells it from the others, in a few plain values: see `Reading.leg`."""
+        ...
+
+    def blocks(self, part: int = 0, *, block_rows: int | None = None) -> Iterator[Block]:
+        """Read the batches of a part."""
+        ...
+
+    def planned(self, part: int = 0, *, block_rows: int | None = None) -> Iterator[Block]:
+        """Yield what `blocks` would read, unread: they know the `numbers` of their samples."""
+        ...
+
+
+class Pass(Protocol):
+    """A pass over the data by a loader: where it stands.
+
+    Attributes
+    ----------
+    rows : int
+        Samples delivered since the pass, or an epoch that no batch spans, began.
+    """
+
+    rows: int
+
+    def following(self) -> Pass:
+        """Return what the next iteration goes through: the rest of this pass, or the next one."""
+        ...
+
+    def legs(self) -> Iterator[Leg]:
+        """Yield what is to be read, one after the other."""
+        ...
+
+    def advance(self, mark: Any, size: int) -> None:
+        """Note that a batch of `size` rows was delivered; `mark` is the block's for it."""
+        ...
+
+    def finish(self) -> None:
+        """Note that the pass came to its end."""
+        ...
+
+    def copied(self) -> Pass:
+        """Return a copy that stands at the same place, and goes its own way."""
+        ...
+
+    def to_continue(self) -> Pass:
+        """Return the pass for a copy of the loader, which goes on from here."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of a checkpoint."""
+        ...
+
+
+class Reading(Protocol):
+    """How a dataset is read in one order. It pickles."""
+
+    options: ReaderOptions
+
+    @property
+    def next_epoch(self) -> int:
+        """Number of the epoch that is begun next."""
+        ...
+
+    @next_epoch.setter
+    def next_epoch(self, epoch: int) -> None: ...
+
+    @property
+    def epoch_size(self) -> int:
+        """Samples of an epoch over the whole world."""
+        ...
+
+    @property
+    def rows_per_epoch(self) -> int:
+        """Samples of this rank in one epoch."""
+        ...
+
+    @property
+    def has_one_leg(self) -> bool:
+        """Whether no pass has a second stretch: batches span epochs, or there is one epoch."""
+        ...
+
+    def num_batches(self, batching: Batching) -> int:
+        """Batches of a whole pass.
+
+        Raises
+        ------
+        TypeError
+            If nobody knows.
+        """
+        ...
+
+    def is_uniform(self, batching: Batching) -> bool:
+        """Whether each leg is cut into full batches alone, but for the last one."""
+        ...
+
+    def first_pass(self, batching: Batching) -> Pass:
+        """Return the pass of a loader that has not begun any."""
+        ...
+
+    def resumed(self, state: object, batching: Batching) -> tuple[Reading, Pass]:
+        """Return how to read, and the pass to go on with, from where a state was taken.
+
+        Raises
+        ------
+        StateMismatchError
+            If it belongs to something else, or is no state.
+        """
+        ...
+
+    def leg(self, token: Any, batching: Batching) -> Leg:
+        """Return the stretch of a pass with that token."""
+        ...
+
+    def own_legs(self, batch_size: int | None, worker: Worker) -> Iterator[Leg]:
+        """Begin an iteration over samples, without a loader of ours: part `worker` of it."""
+        ...
+
+    def skip_pass(self) -> None:
+        """Note that workers with copies of this went through a pass."""
+        ...
+
+    def state_dict(self, num_samples: int, from_beginning: bool) -> dict[str, Any]:
+        """Return the state after so many samples of an epoch, over the whole world."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Let the next iteration over samples go on where a state was taken."""
+        ...

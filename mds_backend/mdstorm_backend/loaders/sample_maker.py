@@ -1,0 +1,110 @@
+"""Single samples of a dataset, as its options say: by number, or out of a block."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.format.batch import Batch
+from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.format.schema import Column
+from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.read.formats import column_to_numpy
+from mdstorm_backend.read.gather import Gatherer
+from mdstorm_backend.read.window import Range, Source, Window
+
+__all__ = ["SampleMaker", "of_batch"]
+
+
+class SampleMaker:
+    """Makes samples: dicts from column to value.
+
+    Parameters
+    ----------
+    options : ReaderOptions
+        How the dataset is read. A transform is left out: it works on many samples at a time.
+    """
+
+    def __init__(self, options: ReaderOptions) -> None:
+        self._options = replace(options, transform=None)
+        self._dataset = options.dataset
+        self._columns = options.columns
+
+    @cached_property
+    def decodes(self) -> bool:
+        """Whether samples are what the format's own decoder gives: nulls need more."""
+        if self._options.fill_nulls or self._options.null_masks:
+            return False
+        return not any(column.has_nulls for column in self._dataset.schema)
+
+    def __call__(self, number: int) -> dict[str, Any]:
+        """Return one sample by its number in stored order."""
+        if self._finish is not None:
+            sample = self._dataset.sample(number, self._columns)
+            for name, finish in self._finish.items():
+                sample[name] = finish(sample[name])
+            return sample
+        shard, row = self._dataset.locate(number)
+        source = Source(self._dataset.shard(shard), row, row + 1)
+        batch = self._gather([Range(Window([source], None), 0, 1)])
+        if not self._options.nulls.is_trivial:
+            batch = self._options.nulls(batch)
+        return next(of_batch(batch, self._options))
+
+    @cached_property
+    def _finish(self) -> dict[str, Callable[[Any], Any]] | None:
+        """What makes of a decoded value the one of a block; None where only a block has it."""
+        if self.decodes:
+            return {}
+        if not self._options.nulls.is_trivial:
+            return None
+        found = {c.name: _of_null_column(c) for c in self._options.schema if c.has_nulls}
+        finish = {name: function for name, function in found.items() if function is not None}
+        return finish if len(finish) == len(found) else None
+
+    @cached_property
+    def _gather(self) -> Gatherer:
+        options = self._options
+        return Gatherer(options.schema, exact_nulls=not options.nulls.is_trivial)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SampleMaker, (self._options,)
+
+
+def _of_null_column(column: Column) -> Callable[[Any], Any] | None:
+    """Return what makes a value of a column with nulls as `of_batch` has it, where it is simple."""
+    if column.is_late or column.is_array:
+        return None
+    type_ = column.arrow_type
+    if pa.types.is_string(type_) or pa.types.is_binary(type_):
+        return _same
+    if pa.types.is_floating(type_):
+        kind = parse_encoding(column.encoding).dtype
+        return None if kind is None else partial(_or_nan, kind.type)
+    if pa.types.is_integer(type_) or pa.types.is_boolean(type_):
+        return partial(_or_nan, np.float64)
+    return None
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _or_nan(kind: Callable[[Any], Any], value: Any) -> Any:
+    return kind(math.nan if value is None else value)
+
+
+def of_batch(batch: Batch, options: ReaderOptions) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a batch as samples."""
+    columns = {
+        name: column_to_numpy(values, options.column(name)) for name, values in batch.items()
+    }
+    for row in zip(*columns.values(), strict=True):
+        yield dict(zip(columns, row, strict=True))

@@ -1,0 +1,1 @@
+"""TensorFlow: `tf.data` datasets of namedtuples."""

@@ -1,0 +1,143 @@
+"""How far iterations over a TensorFlow dataset are: what was delivered, not what was read ahead."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+from mdstorm_backend.base.errors import StateMismatchError
+from mdstorm_backend.loaders.reading import Batching, Leg, Pass, Reading
+from mdstorm_backend.read.block import Block
+
+__all__ = ["TFRun", "TFRuns"]
+
+#: Blocks whose places are remembered behind what was read last, where nobody counts batches.
+_BLOCKS_KEPT = 1024
+
+
+class TFRun:
+    """One iteration.
+
+    Attributes
+    ----------
+    delivered : int
+        Batches that the consumer has taken, as far as they are counted.
+    """
+
+    def __init__(self) -> None:
+        self.delivered = 0
+        self._is_over = False
+        self._read = 0
+        #: Number of batches before a block, where the pass stood, and the block's marks and sizes.
+        self._blocks: deque[tuple[int, Pass, list[Any], list[int]]] = deque(maxlen=_BLOCKS_KEPT)
+
+    def note(self, place: Pass, block: Block) -> None:
+        """Note that a block was read, before which the pass stood at `place`."""
+        self._blocks.append((self._read, place, block.marks, block.sizes))
+        self._read += len(block.sizes)
+        while len(self._blocks) > 1 and self._blocks[1][0] <= self.delivered:
+            self._blocks.popleft()
+
+    def finish(self) -> None:
+        """Note that the consumer has come to the end."""
+        self._is_over = True
+
+    def place(self, batches: int | None) -> Pass | None:
+        """Return where the pass stands after some batches; None before the first one is read.
+
+        Raises
+        ------
+        StateMismatchError
+            If nobody knows, or it is not remembered.
+        """
+        if batches is None:
+            if self._read and not self.delivered and not self._is_over:
+                raise StateMismatchError(
+                    "the batches of this dataset were not counted: TensorFlow took them by itself, "
+                    "as in Keras or in a tf.function, and it reads ahead. Say how many were used "
+                    "since the iteration began, state_dict(batches=…)"
+                )
+            batches = self.delivered
+        if not self._blocks and not batches:
+            return None
+        for first, place, marks, sizes in reversed(self._blocks):
+            if first <= batches <= first + len(marks):
+                current: Pass = place.copied()
+                for mark, size in zip(marks[: batches - first], sizes, strict=False):
+                    current.advance(mark, size)
+                if self._is_over and batches == self._read:
+                    current.finish()
+                return current
+        raise StateMismatchError(
+            f"no state after {batches} batches is known: {self._read} were read, and of long "
+            "iterations only the last ones are remembered"
+        )
+
+
+class TFRuns:
+    """The iterations over one dataset, and its place.
+
+    Parameters
+    ----------
+    reading : Reading
+        How it is read.
+    batching : Batching
+        How batches are made.
+    """
+
+    def __init__(self, reading: Reading, batching: Batching) -> None:
+        self.reading = reading
+        self._batching = batching
+        self._last = reading.first_pass(batching)
+        self._run: TFRun | None = None
+        self._announced: deque[weakref.ref[TFRun]] = deque()
+        self._legs: dict[int, tuple[TFRun, Pass, Leg]] = {}
+        self._numbers = count()
+        self._lock = threading.Lock()
+
+    def announce(self) -> TFRun:
+        """Return the run of an iteration whose batches are going to be counted."""
+        run = TFRun()
+        with self._lock:
+            self._announced.append(weakref.ref(run))
+        return run
+
+    def legs(self) -> Iterator[int]:
+        """Begin an iteration, and yield the number of each of its stretches."""
+        with self._lock:
+            run = self._next_run()
+            current = self._last = self._last.following()
+        for leg in current.legs():
+            number = next(self._numbers)
+            self._legs[number] = run, current, leg
+            yield number
+
+    def _next_run(self) -> TFRun:
+        self._run = None
+        while self._announced and self._run is None:
+            self._run = self._announced.popleft()()
+        self._run = self._run or TFRun()
+        return self._run
+
+    def blocks(self, number: int, block_rows: int | None) -> Iterator[Block]:
+        """Read a stretch."""
+        run, current, leg = self._legs.pop(number)
+        for block in leg.blocks(block_rows=block_rows):
+            run.note(current.copied(), block)
+            for mark, size in zip(block.marks, block.sizes, strict=True):
+                current.advance(mark, size)
+            yield block
+
+    def state_dict(self, batches: int | None = None) -> dict[str, Any]:
+        """Return the state of the iteration that was begun last."""
+        place = None if self._run is None else self._run.place(batches)
+        return (place or self._last).state_dict()
+
+    def load_state_dict(self, state: object) -> None:
+        """Let the next iteration go on where a state was taken."""
+        self.reading, self._last = self.reading.resumed(state, self._batching)
+        self._run = None

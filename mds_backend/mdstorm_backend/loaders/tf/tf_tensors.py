@@ -1,0 +1,158 @@
+"""Batches as what TensorFlow takes in: NumPy arrays of declared dtypes, and ragged tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import tensorflow as tf
+
+from mdstorm_backend.base.errors import TransformError, UnsupportedTypeError
+from mdstorm_backend.format.batch import Values, as_arrow
+from mdstorm_backend.format.schema import Column
+from mdstorm_backend.loaders.nulls import null_error
+from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec
+from mdstorm_backend.loaders.timestamps import nanoseconds
+from mdstorm_backend.read.formats import scalars_to_numpy
+from mdstorm_backend.read.late import LateDecoder
+
+__all__ = ["to_tf"]
+
+
+def to_tf(values: Values, spec: ColumnSpec) -> Any:
+    """Return one column of a batch as `spec` says.
+
+    Dates and timestamps become int64 nanoseconds since 1970 UTC, decimals their text, strings UTF-8
+    bytes. Numbers are cast to the declared dtype.
+
+    Raises
+    ------
+    NullValueError
+        If a null has no value in TensorFlow.
+    TransformError
+        If a transform has returned values of another type or shape.
+    """
+    if spec.image is not None:
+        return _images(values, spec.image)
+    if spec.ragged and isinstance(values, np.ndarray) and values.ndim == 2:
+        values = as_arrow(values)
+    if spec.ragged and isinstance(values, np.ndarray) and values.dtype == object:
+        _check_dimensions(values, spec)
+    if isinstance(values, np.ndarray):
+        result = _flat(values, spec)
+    elif values.null_count:
+        raise null_error(spec.name, values.null_count, "TensorFlow")
+    elif not pa.types.is_list(values.type):
+        result = _flat(values, spec)
+    elif spec.ragged:
+        return _ragged(values, spec)
+    else:
+        result = _dense(values, spec)
+    found = result.shape[1:]
+    if spec.ragged or len(found) != len(spec.shape):
+        raise _shape_error(spec, found)
+    if any(size not in (None, own) for own, size in zip(found, spec.shape, strict=True)):
+        raise _shape_error(spec, found)
+    return result
+
+
+def _check_dimensions(arrays: npt.NDArray[Any], spec: ColumnSpec) -> None:
+    """Refuse stored arrays of no stated shape that have more than one dimension, or none."""
+    for array in arrays:
+        if isinstance(array, np.ndarray) and array.ndim != 1:
+            found = f"arrays of {array.ndim} dimensions"
+            raise UnsupportedTypeError(
+                f"column {spec.name!r} holds {found} whose shape its encoding does not state, and "
+                "a RaggedTensor is made of those with one dimension. Leave it out with "
+                "schema_fields=[…], read it with PyTorch or as NumPy, or write it as "
+                "ndarray:<dtype>:<shape>",
+                columns={spec.name: found},
+            )
+
+
+def _images(values: Values, column: Column) -> npt.NDArray[Any]:
+    """Decode the images of a batch, which have to have one shape."""
+    if isinstance(values, np.ndarray):
+        pixels = values
+    elif values.null_count:
+        raise null_error(column.name, values.null_count, "TensorFlow")
+    else:
+        pixels = LateDecoder(column)(values)
+    if len(pixels) and pixels.dtype != np.uint8:
+        shapes = sorted({f"{image.dtype}{list(image.shape)}" for image in pixels})
+        raise UnsupportedTypeError(
+            f"column {column.name!r} of {column.origin.url} holds images of different shapes in "
+            f"one batch, or of more than 8 bits: {', '.join(shapes[:4])}. TensorFlow takes uint8 "
+            "of one shape a batch: make them alike before writing, or read them with PyTorch or "
+            "as NumPy",
+            columns={column.name: ", ".join(shapes[:4])},
+        )
+    return pixels.astype(np.uint8, copy=False)
+
+
+def _shape_error(spec: ColumnSpec, found: object) -> TransformError:
+    expected = "arrays of varying length" if spec.ragged else f"shape {spec.shape}"
+    return TransformError(
+        f"column {spec.name!r} arrives in TensorFlow with {expected}, but the transform returned "
+        f"{found}: declare its shape in edit_fields, and pad arrays to one length in the function"
+    )
+
+
+def _ragged(lists: pa.Array, spec: ColumnSpec) -> Any:
+    flat = _flat(lists.flatten(), spec)
+    splits = np.zeros(len(lists) + 1, np.int64)
+    np.cumsum(np.asarray(pc.list_value_length(lists)), out=splits[1:])
+    return tf.RaggedTensor.from_row_splits(flat, splits, validate=False)
+
+
+def _dense(lists: pa.Array, spec: ColumnSpec) -> npt.NDArray[Any]:
+    lengths = np.unique(np.asarray(pc.list_value_length(lists)))
+    if len(lengths) > 1:
+        raise _shape_error(spec, f"arrays of lengths from {lengths[0]} to {lengths[-1]}")
+    length = int(lengths[0]) if len(lengths) else spec.shape[0] or 0
+    return _flat(lists.flatten(), spec).reshape(len(lists), length)
+
+
+def _flat(values: Values, spec: ColumnSpec) -> npt.NDArray[Any]:
+    if not isinstance(values, np.ndarray):
+        if spec.dtype == "string":
+            return _strings(values, spec.name)
+        values = scalars_to_numpy(values, has_nulls=values.null_count > 0)
+    kind = values.dtype.kind
+    if kind == "M":
+        return nanoseconds(values, spec.name, "TensorFlow")
+    if spec.dtype == "string":
+        if kind not in "OSU":
+            raise _type_error(spec, values.dtype)
+        return values.astype(object)
+    if kind == "f" and not tf.as_dtype(spec.dtype).is_floating and np.isnan(values).any():
+        raise null_error(spec.name, int(np.isnan(values).sum()), "TensorFlow")
+    try:
+        return values.astype(spec.dtype, copy=False)
+    except OverflowError as error:
+        found = "integers of more than 64 bits"
+        raise UnsupportedTypeError(
+            f"column {spec.name!r} holds {found}, which no type of TensorFlow holds. Leave it out "
+            "with schema_fields=[…], or read it with PyTorch or as NumPy",
+            columns={spec.name: found},
+        ) from error
+    except (TypeError, ValueError) as error:
+        raise _type_error(spec, "Python objects") from error
+
+
+def _type_error(spec: ColumnSpec, found: object) -> TransformError:
+    return TransformError(
+        f"column {spec.name!r} arrives in TensorFlow as {spec.dtype}, but the transform returned "
+        f"{found}: declare its NumPy type in edit_fields, or return that type"
+    )
+
+
+def _strings(values: pa.Array, name: str) -> npt.NDArray[Any]:
+    if values.null_count:
+        raise null_error(name, values.null_count, "TensorFlow")
+    if not pa.types.is_binary(values.type):
+        values = values.cast(pa.string()).cast(pa.binary())
+    return np.array(values.to_pylist(), object)

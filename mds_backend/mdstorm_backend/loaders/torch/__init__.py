@@ -1,0 +1,1 @@
+"""PyTorch: `StreamingDataset`, `StreamingDataLoader` and tensors."""

@@ -1,0 +1,282 @@
+"""`StreamingDataLoader`: whole batches of an MDS dataset as tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from types import TracebackType
+from typing import Any
+from weakref import WeakSet
+
+import torch
+from torch.utils.data import DataLoader
+
+from mdstorm_backend.base.errors import ArgumentTypeError, InvalidArgumentError, StateMismatchError
+from mdstorm_backend.base.pass_threads import PassThreads
+from mdstorm_backend.loaders.reading import Batching, Leg, Pass
+from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset, overrides
+from mdstorm_backend.loaders.torch.torch_batches import (
+    Collate,
+    Delivered,
+    DeliveredBatches,
+    check_columns,
+    pinned,
+)
+from mdstorm_backend.loaders.torch.torch_workers import PersistentWorkers, from_processes
+from mdstorm_backend.read.batch_reader import check_batch_size
+
+__all__ = ["StreamingDataLoader"]
+
+#: Arguments of ``DataLoader`` that say which samples come when.
+_SAMPLERS = ("shuffle", "sampler", "batch_sampler")
+
+
+class StreamingDataLoader(DataLoader[Any]):
+    """A ``DataLoader`` that takes whole batches from a `StreamingDataset`.
+
+    A batch is a dict from column to tensor, or to a list where PyTorch has no type: strings,
+    binaries, decimals, dates, ragged arrays. Tensors are writable; consecutive batches may share a
+    block of memory but never an element. A batch that is kept therefore keeps its block alive, up
+    to 16,384 rows or 8 MiB: ``.clone()`` of its tensors lets the block go.
+
+    Where `collate_fn` is given or the dataset's ``__getitem__`` or ``get_item`` is overridden, the
+    same batches come as lists of samples through `collate_fn`. In the exact order with
+    ``batch_size=1`` the list is empty on a rank that is short of a row, so that all ranks have as
+    many batches.
+
+    In the elastic order the batches hold the samples of MosaicML Streaming's loader with the same
+    arguments: no batch spans epochs, worker w reads the batches w, w + n, …, with `drop_last` each
+    worker drops its own last batch that is not full, and ``len`` is what PyTorch makes of the
+    dataset's. In the exact order no number of workers changes anything.
+
+    It can be iterated more than once, each time with new permutations, and used in a ``with``
+    statement, at whose end its threads are stopped. Nothing is opened before. A copy, or a pickled
+    loader, goes on from where the original stands.
+
+    Parameters
+    ----------
+    dataset : StreamingDataset
+        What to read. In the exact order batches span epochs; only at the very end they may be
+        shorter.
+    batch_size : int
+        Rows of a batch.
+    num_workers : int
+        Processes that read; 0, the default, reads in threads and is usually faster.
+    **options
+        Any argument of ``DataLoader``, but those for another order: samplers, ``shuffle=True``,
+        ``in_order=False``. The order of the dataset is what a state counts by.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If `dataset` is no `StreamingDataset`.
+    InvalidArgumentError
+        If `batch_size` is not a positive integer, or samples or batches are to come in another
+        order than the dataset's.
+    """
+
+    def __init__(
+        self,
+        dataset: StreamingDataset,
+        batch_size: int = 1,
+        *,
+        num_workers: int = 0,
+        **options: Any,
+    ) -> None:
+        if not isinstance(dataset, StreamingDataset):
+            raise ArgumentTypeError(
+                f"a StreamingDataLoader reads a StreamingDataset of mdstorm_backend, found "
+                f"{type(dataset).__name__}: use torch.utils.data.DataLoader for other datasets"
+            )
+        check_batch_size(batch_size)
+        if given := [n for n in _SAMPLERS if options.get(n) not in (None, False)]:
+            raise InvalidArgumentError(
+                f"{', '.join(given)}: the samples come in the order of the dataset. Shuffle with "
+                "StreamingDataset(…, shuffle=True), choose with its streams, and give batch_size"
+            )
+        if not options.get("in_order", True):
+            raise InvalidArgumentError(
+                "in_order=False would let batches come in any order, so that no state could say "
+                "which of them were delivered: leave it out"
+            )
+        self._collates = options.get("collate_fn") is not None or overrides(type(dataset))
+        #: Whether the samples are whatever the dataset's own iterator makes.
+        self._is_opaque = type(dataset).__iter__ is not StreamingDataset.__iter__
+        self._options = options
+        #: The pass that was advanced last; None before the first use.
+        self._pass: Pass | None = None
+        self._workers: PersistentWorkers | None = None
+        self._running: WeakSet[Generator[Any, None, None]] = WeakSet()
+        self._threads = PassThreads()
+        # PyTorch refuses the integers of NumPy.
+        super().__init__(
+            dataset, batch_size=int(batch_size), num_workers=int(num_workers), **options
+        )
+
+    @property
+    def _source(self) -> StreamingDataset:
+        assert isinstance(self.dataset, StreamingDataset)
+        return self.dataset
+
+    @property
+    def _batching(self) -> Batching:
+        assert self.batch_size is not None
+        return Batching(self.batch_size, self.drop_last, self.num_workers)
+
+    def _last_pass(self) -> Pass:
+        return self._pass or self._source.reading.first_pass(self._batching)
+
+    @property
+    def num_samples_yielded(self) -> int:
+        """Samples that the iteration which was advanced last has delivered, on this rank.
+
+        In the elastic order they are counted anew in each epoch.
+        """
+        return 0 if self._pass is None else self._pass.rows
+
+    def __len__(self) -> int:
+        """Batches of a whole pass.
+
+        Raises
+        ------
+        TypeError
+            If epochs are infinite, or a transform may drop rows, or the dataset overrides
+            ``__iter__``.
+        """
+        if self._is_opaque:
+            raise TypeError("the number of batches is not known: the dataset overrides __iter__")
+        return self._source.reading.num_batches(self._batching)
+
+    def __iter__(self) -> Any:
+        batches = self._opaque_batches() if self._is_opaque else self._batches()
+        self._running.add(batches)
+        return batches
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out running iterations; the copy continues where this loader stands."""
+        left_out = ("_running", "_threads", "_workers")
+        state = {name: value for name, value in self.__dict__.items() if name not in left_out}
+        if self._pass is not None:
+            state["_pass"] = self._pass.to_continue()
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _running=WeakSet(), _threads=PassThreads(), _workers=None)
+
+    def __enter__(self) -> StreamingDataLoader:
+        _ = self._source.dataset  # a dataset that is gone shows here, not at the first batch
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End running iterations, their threads and processes. The loader can be iterated again."""
+        for batches in list(self._running):
+            batches.close()
+        self._threads.wait()
+        self._end_workers()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the loader stands, for `load_state_dict` of an equal loader.
+
+        With several iterations under way it is where the one stands that was advanced last. The
+        keys are those of MosaicML Streaming, and under ``"mdstorm"`` what belongs to this order.
+
+        Raises
+        ------
+        StateMismatchError
+            If the dataset overrides ``__iter__``: nobody knows which rows its samples are.
+        """
+        self._check_resumable()
+        return self._last_pass().state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Let the next iteration continue where `state` was taken.
+
+        After the last batch of a pass that is the beginning of the next one.
+
+        Raises
+        ------
+        StateMismatchError
+            If it was taken from another dataset, order or world size, or is no state.
+        """
+        self._check_resumable()
+        source = self._source
+        reading, self._pass = source.reading.resumed(state, self._batching)
+        source.go_on_with(reading)
+
+    def _check_resumable(self) -> None:
+        if self._is_opaque:
+            raise StateMismatchError(
+                f"{type(self._source).__name__} overrides __iter__, so nobody knows which rows its "
+                "samples are, and no state can be taken or loaded: override __getitem__ instead"
+            )
+
+    def _opaque_batches(self) -> Generator[Any, None, None]:
+        yield from super().__iter__()
+        if self.num_workers:
+            # The copies in the workers have gone on to the next epoch, this one has not.
+            self._source.reading.skip_pass()
+
+    def _batches(self) -> Generator[Any, None, None]:
+        if not self._collates:
+            check_columns(self._source.options)
+        pins = self._pins_here()
+        current = self._pass = self._last_pass().following()
+        for leg in current.legs():
+            with self._threads.closing(self._delivered(leg)) as stream:
+                for batch, mark, size in stream:
+                    if self.drop_last and size < (self.batch_size or 1):
+                        continue
+                    if pins:
+                        batch = pinned(batch, collated=self._collates)
+                    current.advance(mark, size)
+                    if self._pass is not current:  # another iteration was advanced meanwhile
+                        self._pass = current
+                    yield batch
+        current.finish()
+        self._pass = current
+
+    def _pins_here(self) -> bool:
+        """Whether this process has to pin; the batches of workers are pinned by PyTorch."""
+        return bool(self.pin_memory and not self.num_workers and torch.cuda.is_available())
+
+    def _delivered(self, leg: Leg) -> Delivered:
+        if not self.num_workers:
+            return iter(DeliveredBatches(self._source, self._own_collate, leg))
+        if self.persistent_workers:
+            return self._from_persistent_workers(leg)
+        batches = DeliveredBatches(self._source, self._own_collate, leg)
+        return from_processes(batches, self._process_options)
+
+    @property
+    def _own_collate(self) -> Collate | None:
+        return self.collate_fn if self._collates else None
+
+    @property
+    def _process_options(self) -> dict[str, Any]:
+        return {**self._options, "num_workers": self.num_workers}
+
+    def _from_persistent_workers(self, leg: Leg) -> Delivered:
+        workers = self._workers
+        if workers is None or workers.reading is not self._source.reading or workers.is_busy:
+            self._end_workers()
+            workers = self._workers = PersistentWorkers(
+                self._source, self._own_collate, self._batching, self._process_options
+            )
+        try:
+            yield from workers.deliver(leg)
+        except Exception:
+            self._end_workers()
+            raise
+
+    def _end_workers(self) -> None:
+        """End persistent workers; those of an iteration that goes on end with it."""
+        workers, self._workers = self._workers, None
+        if workers is not None and not workers.is_busy:
+            workers.shutdown()

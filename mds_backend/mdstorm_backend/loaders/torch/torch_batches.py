@@ -1,0 +1,136 @@
+"""The batches of one iteration of a loader, in its own process or in one of its workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from itertools import islice
+from typing import Any, TypeAlias
+
+import torch
+from torch.utils.data import IterableDataset, default_collate, get_worker_info
+from torch.utils.data._utils.pin_memory import pin_memory
+
+from mdstorm_backend.base.prefetch import Prefetcher
+from mdstorm_backend.format.batch import Values
+from mdstorm_backend.format.schema import Column
+from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.reading import Leg
+from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
+from mdstorm_backend.loaders.torch.torch_tensors import (
+    TorchValues,
+    check_nulls,
+    split_values,
+    to_torch,
+)
+from mdstorm_backend.loaders.torch.worker_guard import end_with_parent
+from mdstorm_backend.read.block import Block
+
+__all__ = [
+    "Collate",
+    "Convert",
+    "Delivered",
+    "DeliveredBatches",
+    "check_columns",
+    "pinned",
+    "tensor_batches",
+]
+
+Collate: TypeAlias = Callable[[list[Any]], Any]
+#: Makes a tensor or a list of a column of a block; its place in the schema, if any, and its name.
+Convert: TypeAlias = Callable[[Values, Column | None, str], TorchValues]
+#: Batches, each with the block's mark for it and its number of rows.
+Delivered: TypeAlias = Generator[tuple[Any, Any, int], None, None]
+
+
+class DeliveredBatches(IterableDataset[Any]):
+    """What an iteration delivers; in a worker process that process's part of it.
+
+    Parameters
+    ----------
+    source : StreamingDataset
+        What to read.
+    collate : callable or None
+        Makes a batch of the list of its samples; None for whole columns as tensors.
+    leg : Leg
+        The stretch to read.
+    """
+
+    def __init__(self, source: StreamingDataset, collate: Collate | None, leg: Leg) -> None:
+        super().__init__()
+        self._source = source
+        self._collate = collate
+        self._leg = leg
+
+    def __iter__(self) -> Delivered:
+        source, worker = self._source, get_worker_info()
+        if worker is not None:
+            end_with_parent()
+        # Blocks of one batch: a view would take its whole block along to the other process.
+        part, rows = (worker.id, 1) if worker else (0, None)
+        if self._collate is None:
+            return tensor_batches(source.options, self._leg.blocks(part, block_rows=rows))
+        blocks = source.sample_blocks(self._leg, part, block_rows=rows)
+        return _collated(source, blocks, self._collate)
+
+
+def check_columns(options: ReaderOptions) -> None:
+    """Refuse nulls that no tensor can hold before the first batch."""
+    for column in options.null_checked:
+        check_nulls(column, options.nulls.remaining(column))
+
+
+def tensor_batches(
+    options: ReaderOptions, blocks: Iterator[Block], convert: Convert = to_torch
+) -> Delivered:
+    """Convert blocks as a whole, column by column, and cut them into batches."""
+
+    def converted(block: Block) -> tuple[Block, dict[str, list[TorchValues]]]:
+        return block, {
+            name: split_values(convert(values, options.column(name), name), block.sizes)
+            for name, values in block.batch.items()
+        }
+
+    # Images are decoded while the batches before them are used. Anything else takes less time than
+    # the threads would wait for each other.
+    ahead = 1 if options.has_images and get_worker_info() is None else 0
+    with Prefetcher(ahead, 2) as prefetcher:
+        for block, columns in prefetcher.map(converted, blocks):
+            names = tuple(columns)
+            for mark, size, *values in zip(
+                block.marks, block.sizes, *columns.values(), strict=True
+            ):
+                yield dict(zip(names, values, strict=True)), mark, size
+
+
+def _collated(source: StreamingDataset, blocks: Iterator[Block], collate: Collate) -> Delivered:
+    """Collate the samples of each batch."""
+    for block in blocks:
+        samples = source.samples(block)
+        for mark, size in zip(block.marks, block.sizes, strict=True):
+            if size == 0 and collate is default_collate:
+                # It needs a sample to know the columns by.
+                yield _without_rows(collate([source[0]])), mark, size
+            else:
+                yield collate(list(islice(samples, size))), mark, size
+
+
+def _without_rows(batch: Any) -> Any:
+    """Return what `default_collate` would have made of no samples like those of `batch`."""
+    if isinstance(batch, torch.Tensor):
+        return batch[:0]
+    if isinstance(batch, Mapping):
+        return {key: _without_rows(values) for key, values in batch.items()}
+    if isinstance(batch, (list, tuple)) and not isinstance(batch[0], (str, bytes)):
+        return [_without_rows(values) for values in batch]
+    return []
+
+
+def pinned(batch: Any, *, collated: bool) -> Any:
+    """Copy the tensors of a batch into pinned memory."""
+    if collated:
+        return pin_memory(batch)  # type: ignore[no-untyped-call]
+    return {name: _pinned(values) for name, values in batch.items()}
+
+
+def _pinned(values: TorchValues) -> TorchValues:
+    return values.pin_memory() if isinstance(values, torch.Tensor) else values

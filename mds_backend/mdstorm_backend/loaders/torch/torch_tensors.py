@@ -1,0 +1,203 @@
+"""Batches as PyTorch tensors."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import torch
+from torch.utils.data import get_worker_info
+
+from mdstorm_backend.format.batch import Values
+from mdstorm_backend.format.schema import Column
+from mdstorm_backend.loaders.nulls import null_error
+from mdstorm_backend.loaders.timestamps import nanoseconds
+from mdstorm_backend.read.formats import scalars_to_numpy
+from mdstorm_backend.read.late import LateDecoder
+
+__all__ = ["TorchValues", "check_nulls", "split_values", "to_torch"]
+
+#: A column of a batch: a tensor, or a list where PyTorch has no type for it.
+TorchValues: TypeAlias = torch.Tensor | list[Any]
+
+#: Petastorm's promotions of what PyTorch does not compute with.
+_PROMOTED = {np.dtype(np.uint16): np.int32, np.dtype(np.uint32): np.int64}
+
+
+def check_nulls(column: Column, count: int) -> None:
+    """Refuse nulls that would become an arbitrary number.
+
+    Floats and integers have NaN for them, and what is delivered as a list has None.
+
+    Raises
+    ------
+    NullValueError
+        If `count` nulls of the column have no value.
+    """
+    if count and _needs_value(column):
+        raise null_error(column.name, count, "PyTorch")
+
+
+def _needs_value(column: Column) -> bool:
+    type_ = column.arrow_type.value_type if column.is_array else column.arrow_type
+    if not _has_tensor(type_):
+        return False
+    return not _has_nan(type_) or (column.is_array and column.null_count > 0)
+
+
+def to_torch(values: Values, column: Column | None, name: str) -> TorchValues:
+    """Return one column of a block as a tensor, or as a list.
+
+    Booleans become uint8, timestamps int64 nanoseconds since 1970 UTC, day-time intervals int64
+    microseconds, integers with nulls float64 with NaN, ragged arrays a list of tensors; strings,
+    binaries, decimals, dates and nested values lists of Python objects. Images become one uint8
+    tensor ``(rows, height, width[, channels])`` if all have one shape, otherwise a list of tensors;
+    so do arrays without a Spark type, as PyTorch's own collation has them, and those of Parquet, as
+    Petastorm has them. Tensors share the memory of `values` where the types allow.
+
+    Parameters
+    ----------
+    values : numpy.ndarray or pyarrow.Array
+        The column; NumPy arrays have to be writable.
+    column : Column or None
+        Its place in the schema; None for a column that a transform has made.
+    name : str
+        Its name, for error messages.
+
+    Raises
+    ------
+    NullValueError
+        If it holds nulls that no tensor can express.
+    OverflowError
+        If a timestamp does not fit into nanoseconds.
+    UnsafeTypeError
+        If it holds pickles that the caller did not allow.
+    CorruptDatasetError
+        If it holds an image, or another stored object, that cannot be decoded.
+    """
+    if column is not None and column.spark_type is None and _holds_objects(values):
+        objects = [_object_to_torch(value, name) for value in values]
+        return _Alike(objects) if column.is_array else objects
+    if column is not None and column.is_late and not isinstance(values, np.ndarray):
+        # In a worker process of PyTorch the other processors are busy with other batches.
+        workers = None if get_worker_info() is None else 1
+        decoded = _late_to_torch(LateDecoder(column)(values, workers=workers), name)
+        return _Alike(decoded) if column.is_image and isinstance(decoded, list) else decoded
+    if isinstance(values, np.ndarray):
+        return _array_to_torch(values, name)
+    if pa.types.is_list(values.type) and _has_tensor(values.type.value_type):
+        return _lists_to_torch(values, column, name)
+    if not _has_tensor(values.type):
+        return _to_list(values)
+    if not _has_nan(values.type):
+        if values.null_count:
+            raise null_error(name, values.null_count, "PyTorch")
+        return _array_to_torch(scalars_to_numpy(values, has_nulls=False), name)
+    has_nulls = values.null_count > 0 if column is None else column.null_count > 0
+    return _array_to_torch(scalars_to_numpy(values, has_nulls), name)
+
+
+def _to_list(values: pa.Array) -> list[Any]:
+    if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
+        return list(values.to_numpy(zero_copy_only=False).tolist())
+    return list(values.to_pylist())
+
+
+def _holds_objects(values: Values) -> bool:
+    return isinstance(values, np.ndarray) and values.dtype == object
+
+
+def _late_to_torch(decoded: npt.NDArray[Any], name: str) -> TorchValues:
+    if decoded.dtype != object:
+        return _array_to_torch(decoded, name)
+    return [_object_to_torch(value, name) for value in decoded]
+
+
+def _object_to_torch(value: Any, name: str) -> Any:
+    """Return arrays as tensors, also in a list of images, and other objects as they are."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "buif":
+        return _array_to_torch(value, name)
+    if isinstance(value, list) and all(isinstance(item, np.ndarray) for item in value):
+        return [_array_to_torch(item, name) for item in value]
+    return value
+
+
+def split_values(values: TorchValues, sizes: list[int]) -> list[TorchValues]:
+    """Cut a column of a block into batches; tensors are views.
+
+    Images, and arrays, that have one shape in a batch are one tensor, whatever the rest of the
+    block holds.
+    """
+    if isinstance(values, torch.Tensor):
+        # Views that autograd takes for tensors of their own, as nobody sees what they are cut out
+        # of: made faster, and what is written to one batch does not count as written to another.
+        return list(torch.unsafe_split_with_sizes(values, sizes))
+    ends = np.cumsum(sizes)
+    cut = _stacked if isinstance(values, _Alike) else list
+    return [cut(values[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
+
+
+class _Alike(list[Any]):
+    """Tensors that are one where they have one shape; None for null."""
+
+
+def _stacked(tensors: list[Any]) -> TorchValues:
+    first = tensors[0] if tensors else None
+    if first is None or any(
+        tensor is None or tensor.shape != first.shape or tensor.dtype != first.dtype
+        for tensor in tensors
+    ):
+        return tensors
+    return torch.stack(tensors)
+
+
+def _has_tensor(type_: pa.DataType) -> bool:
+    """Whether values of an Arrow type become tensors rather than lists."""
+    return bool(_has_nan(type_) or pa.types.is_boolean(type_) or pa.types.is_timestamp(type_))
+
+
+def _has_nan(type_: pa.DataType) -> bool:
+    """Whether nulls of an Arrow type become NaN: in floats, and in integers made float64."""
+    return bool(
+        pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_duration(type_)
+    )
+
+
+def _array_to_torch(array: npt.NDArray[Any], name: str) -> TorchValues:
+    kind = array.dtype.kind
+    if kind in "OSU":
+        return list(array.tolist()) if array.ndim == 1 else list(array)
+    if kind == "M" and array.dtype == "datetime64[D]":
+        return list(array.tolist())
+    if kind == "M":
+        array = nanoseconds(array, name, "PyTorch")
+    elif kind == "b":
+        array = array.view(np.uint8)
+    elif kind == "u" and array.dtype in _PROMOTED:
+        array = array.astype(_PROMOTED[array.dtype])
+    if not array.flags.writeable:
+        array = array.copy()
+    return torch.from_numpy(array)
+
+
+def _lists_to_torch(lists: pa.Array, column: Column | None, name: str) -> TorchValues:
+    if lists.null_count:
+        raise null_error(name, lists.null_count, "PyTorch")
+    elements = lists.flatten()
+    flat = to_torch(elements, _elements_of(column), name)
+    assert isinstance(flat, torch.Tensor)
+    if column is not None and column.length is not None:
+        return flat.reshape(-1, column.length)
+    lengths = np.asarray(pc.list_value_length(lists)).tolist()
+    if column is None or (column.spark_type is not None and not column.may_have_one_length):
+        return list(torch.split(flat, lengths)) if lengths else []
+    if len(set(lengths)) == 1:
+        return flat.reshape(len(lengths), lengths[0])
+    return _Alike(torch.split(flat, lengths)) if lengths else []
+
+
+def _elements_of(column: Column | None) -> Column | None:
+    return None if column is None else Column(column.name, "", null_count=column.element_null_count)

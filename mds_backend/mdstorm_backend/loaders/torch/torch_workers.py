@@ -1,0 +1,121 @@
+"""Worker processes of a loader, for one stretch or for many."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Mapping
+from typing import Any
+
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+
+from mdstorm_backend.loaders.reading import Batching, Leg
+from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
+from mdstorm_backend.loaders.torch.torch_batches import Collate, Delivered, DeliveredBatches
+from mdstorm_backend.loaders.torch.worker_guard import end_with_parent
+
+__all__ = ["PersistentWorkers", "from_processes"]
+
+
+def from_processes(batches: IterableDataset[Any], options: Mapping[str, Any]) -> Delivered:
+    """Hand on what worker processes make of `batches`; they end with this generator.
+
+    Parameters
+    ----------
+    batches : IterableDataset
+        Yields whole batches; in each worker that worker's.
+    options : mapping
+        Arguments of ``DataLoader``, ``num_workers`` among them.
+    """
+    iterator = iter(_loader(batches, options))
+    try:
+        yield from iterator
+    finally:
+        # Not left to the garbage collector: in a cycle, as errors make them, the processes would
+        # not be told, and found out by a timeout.
+        iterator._shutdown_workers()  # type: ignore[attr-defined]
+
+
+def _loader(batches: IterableDataset[Any], options: Mapping[str, Any]) -> DataLoader[Any]:
+    left_out = ("collate_fn", "drop_last", "batch_size")
+    kept = {name: value for name, value in options.items() if name not in left_out}
+    return DataLoader(batches, batch_size=None, collate_fn=_same, **kept)
+
+
+def _same(batch: Any) -> Any:
+    return batch
+
+
+class PersistentWorkers:
+    """Worker processes that stay for the stretches that follow.
+
+    Each learns what to read next from a queue of its own.
+
+    Parameters
+    ----------
+    source : StreamingDataset
+        What to read.
+    collate : callable or None
+        See `DeliveredBatches`.
+    batching : Batching
+        How batches are made.
+    options : mapping
+        Arguments of ``DataLoader``.
+    """
+
+    def __init__(
+        self,
+        source: StreamingDataset,
+        collate: Collate | None,
+        batching: Batching,
+        options: Mapping[str, Any],
+    ) -> None:
+        #: What the workers have copies of.
+        self.reading = source.reading
+        self.is_busy = False
+        context = options.get("multiprocessing_context")
+        if context is None or isinstance(context, str):
+            context = multiprocessing.get_context(context)
+        self._queues = [context.SimpleQueue() for _ in range(batching.num_workers)]
+        batches = _Stretches(source, collate, batching, self._queues)
+        self._loader = _loader(batches, options)
+
+    def deliver(self, leg: Leg) -> Delivered:
+        """Yield the batches of a stretch."""
+        self.is_busy = True
+        try:
+            for queue in self._queues:
+                queue.put(leg.token)
+            yield from self._loader
+        finally:
+            self.is_busy = False
+
+    def shutdown(self) -> None:
+        """End the processes."""
+        iterator = self._loader._iterator
+        if iterator is not None:
+            iterator._shutdown_workers()  # type: ignore[attr-defined]
+
+
+class _Stretches(IterableDataset[Any]):
+    """In a worker process: the batches of the next stretch."""
+
+    def __init__(
+        self,
+        source: StreamingDataset,
+        collate: Collate | None,
+        batching: Batching,
+        queues: list[Any],
+    ) -> None:
+        super().__init__()
+        self._source = source
+        self._collate = collate
+        self._batching = batching
+        self._queues = queues
+
+    def __iter__(self) -> Delivered:
+        worker = get_worker_info()
+        assert worker is not None
+        end_with_parent()
+        token = self._queues[worker.id].get()
+        leg = self._source.reading.leg(token, self._batching)
+        return iter(DeliveredBatches(self._source, self._collate, leg))

@@ -1,0 +1,1 @@
+"""The ``exact`` order, and the world of processes that share it."""

@@ -1,0 +1,142 @@
+"""The ``exact`` order: every row exactly once per epoch, over all ranks together.
+
+A pure function of its arguments. Rank r of W reads the rows from ``r·N // W`` to ``(r + 1)·N // W``
+in stored order, whatever the seed. Within that range shards can be permuted, and rows within
+windows of whole shards; both anew in each epoch.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.base.errors import InvalidArgumentError, NoDataAvailableError
+from mdstorm_backend.base.integers import is_integer
+
+__all__ = ["ExactOrder", "Piece", "batch_sizes", "ceil_div"]
+
+_SHARDS, _ROWS = 0, 1
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The samples `start` to `stop` of the shard number `shard`."""
+
+    shard: int
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class ExactOrder:
+    """The order in which one rank sees its rows.
+
+    Attributes
+    ----------
+    seed : int or None
+        Seed of all permutations. None and 0 draw one from the operating system, once: see
+        `resolved`.
+    shuffle_shards : bool
+        Permute the shards of the rank.
+    shuffle_rows : bool
+        Permute the rows within each shard.
+    window : int
+        Permute rows within windows of so many rows or, if that is more, one shard; windows consist
+        of whole shards. 0: none.
+    rank, world_size : int
+        Which share of the rows is read.
+    """
+
+    seed: int | None = None
+    shuffle_shards: bool = False
+    shuffle_rows: bool = False
+    window: int = 0
+    rank: int = 0
+    world_size: int = 1
+
+    def __post_init__(self) -> None:
+        if self.seed is not None and not (is_integer(self.seed) and self.seed >= 0):
+            raise InvalidArgumentError(
+                f"the seed must be a non-negative integer or None, found seed={self.seed!r}"
+            )
+        for name in ("seed", "window", "rank", "world_size"):
+            value = getattr(self, name)
+            if isinstance(value, np.integer):  # which JSON does not take in a state
+                object.__setattr__(self, name, int(value))
+        if self.world_size < 1 or not 0 <= self.rank < self.world_size:
+            raise InvalidArgumentError(
+                f"rank {self.rank} of {self.world_size} does not exist: the rank must be from 0 to "
+                "one less than the world size"
+            )
+
+    @property
+    def shuffles(self) -> bool:
+        """Whether rows come in another order than the stored one within a shard."""
+        return self.shuffle_rows or self.window > 0
+
+    def resolved(self) -> ExactOrder:
+        """Return the same order with a seed that is fixed."""
+        return self if self.seed else replace(self, seed=secrets.randbits(63) | 1)
+
+    def rows(self, num_rows: int) -> tuple[int, int]:
+        """First row of this rank among `num_rows`, and the one past its last.
+
+        Raises
+        ------
+        NoDataAvailableError
+            If there are fewer rows than ranks, but some.
+        """
+        if 0 < num_rows < self.world_size:
+            raise NoDataAvailableError(
+                f"Number of row-groups in the dataset must be greater or equal to the number of "
+                f"requested shards: there are {num_rows} rows for {self.world_size} ranks. Use "
+                "fewer ranks or more data"
+            )
+        return (
+            self.rank * num_rows // self.world_size,
+            (self.rank + 1) * num_rows // self.world_size,
+        )
+
+    def pieces(self, shard_sizes: Sequence[int], epoch: int) -> list[Piece]:
+        """Return this rank's share of each shard, in the order of `epoch`."""
+        first, last = self.rows(sum(shard_sizes))
+        pieces, begin = [], 0
+        for shard, size in enumerate(shard_sizes):
+            start, stop = max(first - begin, 0), min(last - begin, size)
+            if start < stop:
+                pieces.append(Piece(shard, start, stop))
+            begin += size
+        if not self.shuffle_shards:
+            return pieces
+        return [pieces[i] for i in self._generator(epoch, _SHARDS).permutation(len(pieces))]
+
+    def permutation(self, num_rows: int, epoch: int, number: int) -> npt.NDArray[np.int64] | None:
+        """Return the permutation of the rows of window `number` of `epoch`; None for none."""
+        if not self.shuffles:
+            return None
+        return self._generator(epoch, _ROWS, number).permutation(num_rows)
+
+    def _generator(self, *stream: int) -> np.random.Generator:
+        assert self.seed, "resolved() has not been called"
+        return np.random.default_rng([self.seed, *stream])
+
+
+def ceil_div(dividend: int, divisor: int) -> int:
+    """Divide integers, rounding up."""
+    return (dividend + divisor - 1) // divisor
+
+
+def batch_sizes(rows: int, batches: int, batch_size: int) -> Iterator[int]:
+    """Cut `rows` into exactly `batches` batches of at most `batch_size` rows.
+
+    All are full except at the end, where a rank that is short of rows splits what it has left, so
+    that it has as many batches as the others; with nothing left to split they are empty.
+    """
+    for left in range(batches, 0, -1):
+        size = min(batch_size, max(rows - (left - 1), 1), rows)
+        rows -= size
+        yield size

@@ -1,0 +1,239 @@
+"""Batches as NumPy, Arrow and pandas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mdstorm_backend.base.errors import InvalidArgumentError, UnsupportedTypeError
+from mdstorm_backend.base.optional import require
+from mdstorm_backend.format.batch import Batch, Values, as_arrow
+from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.read.late import LateDecoder
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "arrays_to_pandas",
+    "column_for_pandas",
+    "column_to_numpy",
+    "formatter",
+    "objects",
+    "scalars_to_numpy",
+    "to_numpy",
+    "to_pandas",
+    "to_record_batch",
+    "to_table",
+]
+
+
+def formatter(name: str, schema: Schema) -> Callable[[Batch], Any]:
+    """Return the function that turns a batch of `schema` into the format `name`."""
+    functions: dict[str, Callable[[Batch, Schema], Any]] = {
+        "numpy": to_numpy,
+        "arrow": to_record_batch,
+        "pandas": to_pandas,
+    }
+    if name not in functions:
+        raise InvalidArgumentError(f"format {name!r} is unknown: use one of {list(functions)}")
+    return lambda batch: functions[name](batch, schema)
+
+
+def to_record_batch(batch: Batch, schema: Schema) -> pa.RecordBatch:
+    """Return the batch as Arrow; nothing is copied where Arrow can wrap NumPy.
+
+    Images and pickles are the bytes that are stored; JSON and decimals without a Spark type are
+    text.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        If arrays of several shapes or dtypes have no type in common.
+    """
+    # Declared nullability is Spark's promise about the source, which nobody has checked.
+    arrays = [_column_to_arrow(batch[column.name], column) for column in schema]
+    return pa.RecordBatch.from_arrays(arrays, names=list(schema.names))
+
+
+def _column_to_arrow(values: Values, column: Column) -> pa.Array:
+    if isinstance(values, np.ndarray) and values.dtype == object:
+        values = _objects_to_arrow(values, column)
+    array, type_ = as_arrow(values), column.arrow_type
+    # Arrays that say themselves of which dtype they are have the type that this batch has.
+    states_type = column.is_array and pa.types.is_null(type_.value_type)
+    return array if array.type == type_ or states_type else array.cast(type_)
+
+
+def _objects_to_arrow(values: npt.NDArray[Any], column: Column) -> pa.Array:
+    """Return what a shard holds as objects: arrays of several shapes or dtypes, large integers."""
+    arrays = [value for value in values if isinstance(value, np.ndarray)]
+    kinds = {(array.dtype, array.ndim) for array in arrays}
+    if len(kinds) <= 1 and all(array.ndim == 1 for array in arrays):
+        try:
+            return pa.array(list(values))
+        except (OverflowError, pa.ArrowInvalid):
+            found = "integers of more than 64 bits"
+    else:
+        found = " and ".join(sorted(f"{dtype.name} of {n} dimensions" for dtype, n in kinds))
+    raise _no_arrow_type(column, found)
+
+
+def _no_arrow_type(column: Column, found: str) -> UnsupportedTypeError:
+    return UnsupportedTypeError(
+        f"column {column.name!r} holds {found}, which no one Arrow type holds. Read it as NumPy, "
+        "format='numpy', or leave it out with columns=[…]",
+        columns={column.name: found},
+    )
+
+
+def to_table(batches: Iterable[pa.RecordBatch], schema: Schema) -> pa.Table:
+    """Join what `to_record_batch` made; arrays that state their own dtype have to agree on it.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        If they do not.
+    """
+    found = list(batches)
+    fields = schema.arrow_schema
+    for number, column in enumerate(schema):
+        types = {batch.schema.field(number).type for batch in found if batch.num_rows}
+        if len(types) > 1:
+            raise _no_arrow_type(column, " and ".join(sorted(map(str, types))))
+        fields = fields.set(number, pa.field(column.name, *types or {column.arrow_type}))
+    return pa.Table.from_batches((b for b in found if b.num_rows), fields)
+
+
+def to_numpy(batch: Batch, schema: Schema) -> dict[str, npt.NDArray[Any]]:
+    """Return one NumPy array per column.
+
+    Integer and boolean columns with nulls become float64 with NaN, as pandas does it; dates and
+    timestamps ``datetime64`` with NaT, day-time intervals integers (microseconds); strings,
+    binaries, decimals, nested values and ragged arrays have dtype object, with None for null.
+    Where the schema does not state lengths, arrays that have one in the batch are a matrix.
+    Images are decoded: ``(rows, height, width[, channels])`` if all have one shape, otherwise
+    objects. What JSON and pickles stand for are objects.
+    """
+    return {column.name: column_to_numpy(batch[column.name], column) for column in schema}
+
+
+def column_to_numpy(values: Values, column: Column | None) -> npt.NDArray[Any]:
+    """Return one column as NumPy, see `to_numpy`.
+
+    `column` is None for one that is not stored; then the nulls at hand decide the dtype.
+    """
+    if isinstance(values, np.ndarray):
+        return values
+    if column is not None and column.is_late:
+        return LateDecoder(column)(values)
+    if column is None:
+        column = Column(
+            "",
+            "ndarray:int8" if pa.types.is_list(values.type) else "str",
+            null_count=values.null_count,
+        )
+    if not (column.is_array or (pa.types.is_list(values.type) and not column.is_nested)):
+        return scalars_to_numpy(values, _has_nulls(values, column, column.null_count))
+    length = _one_length(values) if column.may_have_one_length else column.length
+    if column.is_array:
+        return _arrays_to_numpy(values, column, length)
+    if length is None:
+        return objects(values.to_pylist())
+    return scalars_to_numpy(values.flatten(), has_nulls=False).reshape(len(values), length)
+
+
+def scalars_to_numpy(values: pa.Array, has_nulls: bool) -> npt.NDArray[Any]:
+    """Return an Arrow array of scalars as NumPy; `has_nulls` makes integers float64 with NaN."""
+    if pa.types.is_duration(values.type):
+        values = values.cast(pa.int64())
+    type_ = values.type
+    if pa.types.is_temporal(type_):
+        unit = "D" if pa.types.is_date(type_) else "us"
+        numbers = values.view(pa.int32() if unit == "D" else pa.int64())
+        result = np.asarray(pc.fill_null(numbers, 0)).astype(f"datetime64[{unit}]")
+        result[np.asarray(values.is_null())] = np.datetime64("NaT")
+        return result
+    if pa.types.is_boolean(type_) or pa.types.is_integer(type_):
+        if not has_nulls:
+            return np.array(values)
+        values = values.cast(pa.float64(), safe=False)
+    if pa.types.is_floating(values.type):
+        # Only where needed: Arrow 14 fills no float16.
+        return np.array(pc.fill_null(values, float("nan")) if values.null_count else values)
+    if pa.types.is_string(type_) or pa.types.is_binary(type_):
+        return values.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+    return objects(values.to_pylist())
+
+
+def _has_nulls(values: pa.Array, column: Column, counted: int) -> bool:
+    """Whether values become those of a column with nulls; the ones at hand decide if none says."""
+    return counted > 0 or (not column.origin.counts_nulls and values.null_count > 0)
+
+
+def _one_length(lists: pa.Array) -> int | None:
+    """Return the length of the arrays in a batch if they have one and no row is null."""
+    lengths = np.unique(np.asarray(pc.list_value_length(lists)))
+    return int(lengths[0]) if len(lengths) == 1 and not lists.null_count else None
+
+
+def _arrays_to_numpy(values: pa.Array, column: Column, length: int | None) -> npt.NDArray[Any]:
+    """Arrays as one matrix if they have one length and no row is null, else as objects."""
+    flat = values.flatten()
+    flat = scalars_to_numpy(flat, _has_nulls(flat, column, column.element_null_count))
+    if length is not None and not column.null_count and not values.null_count:
+        return flat.reshape(len(values), length)
+    lengths = np.asarray(pc.fill_null(pc.list_value_length(values), 0))
+    arrays: list[Any] = np.split(flat, np.cumsum(lengths)[:-1]) if len(values) else []
+    if values.null_count:
+        arrays = [
+            a if valid else None
+            for a, valid in zip(arrays, values.is_valid().to_pylist(), strict=True)
+        ]
+    return objects(arrays)
+
+
+def objects(values: list[Any]) -> npt.NDArray[Any]:
+    """Return the values as an array of dtype object, one per row whatever they are."""
+    # Not by assignment: NumPy would look into lists of one length for a second dimension.
+    return np.fromiter(values, object, len(values))
+
+
+def to_pandas(batch: Batch, schema: Schema) -> pd.DataFrame:
+    """Return the batch as a DataFrame.
+
+    As `to_numpy`, but with one array per cell for array columns, ``datetime64[ns]`` for timestamps,
+    and dates as `datetime.date` objects.
+    """
+    return arrays_to_pandas({c.name: column_for_pandas(batch[c.name], c) for c in schema})
+
+
+def column_for_pandas(values: Values, column: Column | None) -> npt.NDArray[Any]:
+    """Return one column as NumPy for `arrays_to_pandas`: as `column_to_numpy`, dates as objects."""
+    if not isinstance(values, np.ndarray) and pa.types.is_date(values.type):
+        return objects(values.to_pylist())
+    return column_to_numpy(values, column)
+
+
+def arrays_to_pandas(arrays: dict[str, npt.NDArray[Any]]) -> pd.DataFrame:
+    """Return arrays as the columns of a DataFrame, see `to_pandas`."""
+    pandas = require("pandas")
+    return pandas.DataFrame({name: _series(pandas, array) for name, array in arrays.items()})  # type: ignore[no-any-return]
+
+
+def _series(pandas: Any, array: npt.NDArray[Any]) -> Any:
+    if array.ndim > 1:
+        array = objects(list(array))
+    if array.dtype == "datetime64[D]":
+        dates = array.astype(object)
+        dates[np.isnat(array)] = None
+        return pandas.Series(dates, dtype=object)
+    if array.dtype.kind == "M":
+        # By pandas: NumPy wraps around silently where a timestamp does not fit.
+        return pandas.Series(array).astype("datetime64[ns]")
+    return pandas.Series(array, dtype=array.dtype)

@@ -1,0 +1,234 @@
+"""The commit: the moment in which a directory of shards becomes a dataset, and its removal.
+
+A directory is ours if it holds the marker file, and a dataset once it holds an index, which is
+written last. Until then nothing in it counts. Each job names its shards, and notes of what it has
+finished, after itself, and removes no others than those.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from mdstorm_backend.base.errors import CredentialsError, DatasetExistsError, WriteError
+from mdstorm_backend.format.compression import EXTENSIONS
+from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
+from mdstorm_backend.format.schema import FORMAT_VERSION, Column, Schema
+from mdstorm_backend.storage import Location
+from mdstorm_backend.write.directories import DEFAULT_RETRY, retried, unwritable
+from mdstorm_backend.write.shard_format import ShardReport
+
+__all__ = [
+    "MARKER_NAME",
+    "abandon",
+    "build_index",
+    "check_seen",
+    "commit",
+    "mark_directory",
+    "remove_dataset",
+    "shards_of",
+    "write_index",
+]
+
+#: Says that mdstorm made the directory. Other readers list files that end in ``.json``.
+MARKER_NAME = "_mdstorm"
+
+_OURS = re.compile(
+    rf"part-\d{{5,}}-((?P<job>[0-9a-f]{{8}})-)?\d+\.(\d{{5,}}\.mds(\.({EXTENSIONS}))?|done)"
+    r"(\.[0-9a-f]{32}\.tmp)?"
+)
+
+#: What a process that was killed while it wrote one of the other files leaves behind.
+_TEMPORARY = re.compile(rf"({INDEX_NAME}|{MARKER_NAME})\.[0-9a-f]{{32}}\.tmp")
+
+
+def mark_directory(location: Location) -> None:
+    """Create the directory and our marker in it.
+
+    Raises
+    ------
+    WriteError
+        If the directory cannot be made or written to.
+    """
+    try:
+        location.make_directory()
+        location.write(MARKER_NAME, [b"This directory was made by mdstorm.\n"])
+    except OSError as error:
+        raise unwritable(location, error) from error
+
+
+def commit(
+    location: Location,
+    schema: Schema,
+    reports: Sequence[ShardReport],
+    job: str | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> Index:
+    """Publish the shards of `reports`, in that order, as the dataset of the directory.
+
+    Shards of attempts of the same job that lost, and its notes, are removed. `extra` are further
+    entries for the index, beside the schema.
+
+    Raises
+    ------
+    WriteError, DatasetExistsError
+        As `check_seen`.
+    """
+    infos = [report.info for report in reports]
+    names = {(info.zip_data or info.raw_data).basename for info in infos}
+    sizes = check_seen(location, infos, [INDEX_NAME])
+    index = build_index(schema, reports)
+    index = replace(index, extra={**(extra or {}), **index.extra})
+    write_index(location, index)
+    for name in shards_of(job, sizes):
+        if name not in names:
+            location.remove(name)
+    return index
+
+
+def check_seen(
+    location: Location, shards: Iterable[ShardInfo], indexes: Iterable[str]
+) -> dict[str, int]:
+    """Make sure that shards are where they were reported, and that no other dataset is.
+
+    Parameters
+    ----------
+    shards : iterable of ShardInfo
+        The shards, their files named relative to `location`.
+    indexes : iterable of str
+        Names of the index files that are going to be written.
+
+    Returns
+    -------
+    dict of str to int
+        The files that are there, and their sizes.
+
+    Raises
+    ------
+    WriteError
+        If a shard is not there, because executors wrote to disks of their own.
+    DatasetExistsError
+        If another job has published a dataset there in the meantime.
+    """
+    expected = [shard.zip_data or shard.raw_data for shard in shards]
+    sizes = dict(location.list_sizes())
+    missing = [file.basename for file in expected if sizes.get(file.basename) != file.bytes]
+    if missing:
+        raise WriteError(
+            f"{len(missing)} of {len(expected)} shards that the Spark executors wrote to "
+            f"{location.url} cannot be seen from the driver ({missing[0]} is the first). Choose a "
+            "directory that the driver and all executors share, such as a mounted volume or an "
+            "object store"
+        )
+    if not sizes.keys().isdisjoint(indexes):
+        raise DatasetExistsError(
+            f"another job has written a dataset to {location.url} in the meantime. It is left as "
+            "it is; write to a directory of your own"
+        )
+    return sizes
+
+
+def build_index(schema: Schema | None, reports: Sequence[ShardReport]) -> Index:
+    """Return the index of the shards of `reports`, in that order, with their nulls counted.
+
+    Without a schema it says nothing beyond the format.
+    """
+    shards = tuple(report.info for report in reports)
+    if schema is None:
+        return Index(shards, {})
+    columns = tuple(_with_counts(column, reports) for column in schema)
+    extra = {
+        "version": FORMAT_VERSION,
+        "num_rows": sum(info.samples for info in shards),
+        "columns": Schema(columns).to_json(),
+    }
+    return Index(shards, extra)
+
+
+def write_index(location: Location, index: Index | bytes, *, retry: int = DEFAULT_RETRY) -> None:
+    """Write the index, which makes the directory a dataset, and read it back.
+
+    Raises
+    ------
+    WriteError
+        If it cannot be written, or reads back as something else.
+    """
+    content = index.to_bytes() if isinstance(index, Index) else index
+    try:
+        retried(location, partial(location.write, INDEX_NAME, [content]), retry)
+        found = retried(location, partial(location.read, INDEX_NAME), retry)
+    except CredentialsError:
+        raise
+    except OSError as error:
+        raise WriteError(
+            f"{location.file_url(INDEX_NAME)} could not be written ({error!r}), and without it "
+            "nothing there counts as a dataset. See to the storage and try again"
+        ) from error
+    if bytes(found) != content:
+        raise WriteError(
+            f"{location.file_url(INDEX_NAME)} does not read back as it was written. Another "
+            "process writes to the same directory, or its storage is at fault: choose another "
+            "directory"
+        )
+
+
+def abandon(location: Location, job: str) -> None:
+    """Remove what a failed job has written, and the marker unless another job needs it."""
+    for name in shards_of(job, location.list_names()):
+        location.remove(name)
+    left = location.list_names()
+    if INDEX_NAME not in left and not any(map(_OURS.fullmatch, left)):
+        remove_dataset(location)
+
+
+def remove_dataset(location: Location) -> list[str]:
+    """Remove what mdstorm wrote to a directory: index first, then shards and marker.
+
+    Returns
+    -------
+    list of str
+        Names of files that are not ours; they stay, and the directory with them. In a directory
+        without our marker that is every file.
+    """
+    names = location.list_names()
+    if MARKER_NAME not in names:
+        return names
+    ours = [n for n in names if _OURS.fullmatch(n) or _TEMPORARY.fullmatch(n)]
+    for name in [INDEX_NAME, *ours, MARKER_NAME]:
+        location.remove(name)
+    rest = sorted(set(names) - {INDEX_NAME, MARKER_NAME, *ours})
+    if not rest:
+        location.remove_directory_if_empty()
+    return rest
+
+
+def shards_of(job: str | None, names: Iterable[str]) -> list[str]:
+    """Which of `names` are shards and notes that a job has written, also in directories below."""
+    found = [(name, _OURS.fullmatch(posixpath.basename(name))) for name in names]
+    return [name for name, match in found if match and match["job"] == job]
+
+
+def _with_counts(column: Column, reports: Sequence[ShardReport]) -> Column:
+    encodings = Counter(
+        report.info.column_encodings[report.info.column_names.index(column.name)]
+        for report in reports
+    )
+    length = None
+    if column.is_array and not column.has_shape and len(encodings) == 1:
+        (encoding,) = encodings
+        shape = parse_encoding(encoding).shape
+        length = shape[0] if shape is not None and len(shape) == 1 else None
+    return replace(
+        column,
+        null_count=sum(report.null_counts.get(column.name, 0) for report in reports),
+        element_null_count=sum(
+            report.element_null_counts.get(column.name, 0) for report in reports
+        ),
+        length=length,
+    )

@@ -1,0 +1,251 @@
+"""`MDSWriter`: a dataset from samples one at a time, or from Arrow data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from mdstorm_backend.base.errors import ArgumentTypeError, InvalidArgumentError, WriteError
+from mdstorm_backend.format.hashes import check_hashes
+from mdstorm_backend.format.index import INDEX_NAME
+from mdstorm_backend.format.size_limit import parse_size_limit
+from mdstorm_backend.write.arrow_plan import check_columns
+from mdstorm_backend.write.commit import build_index
+from mdstorm_backend.write.directories import DEFAULT_RETRY
+from mdstorm_backend.write.file_sink import FileSink, check_counts
+from mdstorm_backend.write.mixed_shards import MixedShards
+from mdstorm_backend.write.progress import FileProgress
+from mdstorm_backend.write.shard_format import FullShard, ShardFormat
+from mdstorm_backend.write.shard_store import ShardStore
+from mdstorm_backend.write.target import Path, clear_target, find_targets
+
+__all__ = ["MDSWriter"]
+
+
+class MDSWriter:
+    """Writes an MDS dataset, with the arguments of MosaicML Streaming's class of that name.
+
+    Use it in a ``with`` block. The index is written at its end, after every shard, and makes the
+    files a dataset; if the block raises, there is none, and the files that were written are
+    removed. Samples written one at a time give the same bytes as MosaicML Streaming's writer, but
+    for one thing: it puts an empty shard before a first sample that is larger than `size_limit`.
+
+    Not to be used by several threads at a time.
+
+    Parameters
+    ----------
+    columns : dict of str to str
+        Column → encoding. May be left out if `write_batch` is called first; then every column gets
+        the encoding that keeps its type.
+    out : str or path, or pair of them
+        Directory for the dataset: a local path or a URL. Of a pair ``(local, remote)`` the second
+        gets the dataset, and the first a copy with `keep_local`.
+    keep_local : bool
+        Keep a local copy of a dataset that goes elsewhere; without a pair in a new temporary
+        directory, see the attribute `local`.
+    compression : str, optional
+        ``"zstd"``, ``"gz"``, ``"bz2"``, ``"br"`` or ``"snappy"``, with an optional ``":level"``.
+    hashes : list of str, optional
+        Names of hashes, unique and in sorted order, that the index is to hold of every file.
+    size_limit : int or str, optional
+        Largest size of an uncompressed shard in bytes, or a text such as ``"64mb"``. None or 0 puts
+        everything into one shard, up to the 4 GiB that the format allows.
+    progress_bar : bool
+        Show on a terminal how many files and bytes have been written.
+    max_workers : int, optional
+        Threads that compress, hash and write shards; each holds one shard in memory.
+    retry : int
+        How often writing a file to remote storage is tried again.
+    exist_ok : bool
+        Replace a dataset that is in the directory, or what a writer that was killed has left in a
+        local one. Files that are no part of it are never removed: if there are any, nothing happens
+        and an error says so.
+    storage_options : dict, optional
+        Arguments of the fsspec file system of the URL.
+
+    Attributes
+    ----------
+    local, remote : str or None
+        Local directory and URL of the dataset; None where there is none.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If an argument is outside its domain or unknown.
+    UnsupportedTypeError
+        If the format has no such encoding.
+    DatasetExistsError
+        If the directory is not empty.
+    """
+
+    def __init__(
+        self,
+        *,
+        columns: Mapping[str, str] | None = None,
+        out: Path | tuple[Path, Path],
+        keep_local: bool = False,
+        compression: str | None = None,
+        hashes: Iterable[str] | None = None,
+        size_limit: int | str | None = 1 << 26,
+        progress_bar: bool = False,
+        max_workers: int | None = None,
+        retry: int = DEFAULT_RETRY,
+        exist_ok: bool = False,
+        storage_options: dict[str, Any] | None = None,
+        **unknown: Any,
+    ) -> None:
+        if unknown:
+            raise InvalidArgumentError(
+                f"Invalid Writer argument(s): {sorted(unknown)}. Known are columns, out, "
+                "keep_local, compression, hashes, size_limit, progress_bar, max_workers, retry, "
+                "exist_ok and storage_options"
+            )
+        if columns is not None:
+            check_columns(columns)
+        check_counts(max_workers, retry)
+        limit = parse_size_limit(size_limit)
+        format_ = ShardFormat(limit, compression or None, check_hashes(hashes))
+        targets = find_targets(out, keep_local, storage_options)
+        self.local, self.remote = targets.local, targets.remote
+        first = format_.file_name(_shard_name(0))
+        for location in targets.all:
+            clear_target(location, exist_ok=exist_ok, first_shard=first)
+        self._progress = FileProgress(shown=progress_bar)
+        self._sink = FileSink(
+            targets.to_write,
+            max_workers=max_workers,
+            retry=retry,
+            exclusive=True,
+            on_file=self._progress.add,
+        )
+        self._store = ShardStore(self._sink, format_, _shard_name)
+        self._shards = MixedShards(columns, format_, self._emit)
+        self._state = "open"
+
+    def write(self, sample: Mapping[str, Any]) -> None:
+        """Append a sample: a value for every column; further entries are ignored.
+
+        A sample that is refused leaves no trace, and writing can go on.
+
+        Raises
+        ------
+        ArgumentTypeError
+            If the sample is no mapping.
+        MissingColumnError
+            If a column is missing.
+        EncodingError
+            If a value does not fit the encoding of its column: nothing is wrapped or cut off.
+        WriteError
+            If the writer is finished, or an earlier shard could not be stored.
+        """
+        if self._state != "open":
+            raise self._closed_error()
+        self._shards.write(sample)
+
+    def write_batch(self, data: pa.Table | pa.RecordBatch) -> None:
+        """Append all rows of Arrow data, a whole column at a time.
+
+        The types that MDS has no word for (booleans, dates, timestamps, decimals, nested values,
+        nulls) are kept beside it, as of a Spark DataFrame, and read back by mdstorm; other readers
+        find the values described in the documentation. All batches must have the same types. Data
+        that are refused leave no trace, unless a part of them was appended already: then nothing is
+        published, and writing cannot go on.
+
+        Parameters
+        ----------
+        data : pyarrow.Table or pyarrow.RecordBatch
+            The rows. Columns that are not among `columns` are ignored.
+
+        Raises
+        ------
+        UnsupportedTypeError
+            If a column has no form in MDS shards, or none in its encoding.
+        EncodingError
+            If a value does not fit the encoding of its column.
+        WriteError
+            If the writer is finished, or an earlier shard could not be stored.
+        """
+        if not isinstance(data, (pa.Table, pa.RecordBatch)):
+            raise ArgumentTypeError(
+                f"write_batch takes a pyarrow Table or RecordBatch, found {type(data).__name__}: "
+                "use pyarrow.Table.from_pandas(…) or from_pydict(…), or write(sample)"
+            )
+        if self._state != "open":
+            raise self._closed_error()
+        table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
+        before = self._shards.num_batch_rows
+        try:
+            self._shards.write_batch(table)
+        except BaseException:
+            if self._shards.num_batch_rows > before:
+                self._abandon()
+            raise
+
+    def finish(self) -> None:
+        """Write the last shard, wait for all, and write the index; a second call does nothing.
+
+        Raises
+        ------
+        WriteError
+            If a file could not be stored; then all are removed.
+        """
+        if self._state == "finished":
+            return
+        if self._state != "open":
+            raise self._closed_error()
+        try:
+            self._shards.flush()
+            index = build_index(self._shards.plan, self._store.finish())
+            self._sink.write(INDEX_NAME, [index.to_bytes()])
+            self._sink.close()
+        except BaseException:
+            self._abandon()
+            raise
+        self._state = "finished"
+        self._progress.close()
+
+    def __reduce__(self) -> Any:
+        raise ArgumentTypeError(
+            "an MDSWriter cannot be copied or sent to another process, since both would write the "
+            "same files: make one in the process that writes, with a directory of its own, and "
+            "merge the directories with merge_index"
+        )
+
+    def __enter__(self) -> MDSWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.finish()
+        elif self._state == "open":
+            self._abandon()
+
+    def _closed_error(self) -> WriteError:
+        return WriteError(
+            f"this MDSWriter is {self._state}, and takes no more samples: write another dataset "
+            "with a new one"
+        )
+
+    def _emit(self, shard: FullShard) -> None:
+        try:
+            self._store.put(shard)
+        except BaseException:
+            self._abandon()
+            raise
+
+    def _abandon(self) -> None:
+        self._state = "abandoned"
+        self._sink.remove_all()
+        self._progress.close()
+
+
+def _shard_name(number: int) -> str:
+    return f"shard.{number:05}.mds"

@@ -1,0 +1,189 @@
+"""`merge_index`: one index over the shards of several datasets below one directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import posixpath
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from mdstorm_backend.base.errors import (
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    WriteError,
+)
+from mdstorm_backend.format.index import INDEX_NAME, Index
+from mdstorm_backend.storage import Location
+from mdstorm_backend.write.commit import write_index
+from mdstorm_backend.write.directories import make_directory
+from mdstorm_backend.write.merged_parts import Part, merge_parts
+from mdstorm_backend.write.target import Path, Targets, find_targets
+
+__all__ = ["merge_index"]
+
+_MAX_THREADS = 8
+
+
+def merge_index(*args: Any, **options: Any) -> None:
+    """Write one index over several datasets, with the two forms of MosaicML Streaming.
+
+    ``merge_index(root)`` takes every dataset below a directory, in the order of their paths as
+    text, so that ``1``, ``10``, ``2`` follow each other. ``merge_index([…], out)`` takes the given
+    ``index.json`` files in the given order; all lie below `out`. The merged index is written to
+    the root, or to `out`, and replaces one that was merged before. Nothing else is written, and
+    nothing is removed. The parts stay datasets of their own.
+
+    A shard that several indexes list counts once: where a directory has an index over those below
+    it, merging the whole gives every shard once, in the order of the upper index. The types that
+    MDS has no word for are kept if all parts agree about them, and their null counts are summed.
+
+    Parameters
+    ----------
+    index_file_urls : list
+        Paths or URLs of ``index.json`` files; or pairs ``(local, remote)``, of which the local one
+        is read if it is there. In the first form this is left out.
+    out : str or path, or pair of them
+        Directory of the merged dataset: a path, a URL, or a pair ``(local, remote)``. Of a pair the
+        second gets the index, and the first as well with `keep_local`.
+    keep_local : bool
+        Of a pair: write to the local directory too.
+    download_timeout : int
+        Taken for compatibility; every storage has time limits of its own.
+    storage_options : dict, optional
+        Arguments of the fsspec file system.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is nothing to merge, or a part does not lie below `out`.
+    DatasetNotFoundError
+        If an index is missing.
+    CorruptDatasetError
+        If an index cannot be understood, or two say different things about one shard.
+    WriteError
+        If the root has a dataset of its own, whose shards the merged index would not list.
+
+    Examples
+    --------
+    >>> merge_index("/data/train")  # doctest: +SKIP
+    >>> merge_index(["/data/train/b/index.json", "/data/train/a/index.json"], "/data/train")
+    ... # doctest: +SKIP
+    """
+    has_list = isinstance(args[0], list) if args else "index_file_urls" in options
+    (_merge_files if has_list else _merge_root)(*args, **options)
+
+
+def _merge_root(
+    out: Path | tuple[Path, Path],
+    keep_local: bool = True,
+    download_timeout: int = 60,
+    *,
+    storage_options: dict[str, Any] | None = None,
+) -> None:
+    targets = find_targets(out, keep_local, storage_options, temporary=False)
+    # Of a pair the local directory is looked at first, as for the files of the other form.
+    for root in targets.all:
+        names = [n for n in root.list_names() if posixpath.basename(n) == INDEX_NAME]
+        directories = sorted(f"{posixpath.dirname(n)}/" for n in names if n != INDEX_NAME)
+        if directories:
+            break
+    else:
+        raise InvalidArgumentError(
+            f"there is nothing to merge: no directory below {targets.all[-1].url} has an "
+            f"{INDEX_NAME}. Give the directory that the parts lie in"
+        )
+    indexes = _read_all([root.child(directory[:-1]) for directory in directories])
+    parts = [Part(d[:-1], index) for d, index in zip(directories, indexes, strict=True)]
+    _write(targets, merge_parts(parts, root.url))
+
+
+def _merge_files(
+    index_file_urls: Sequence[Path | tuple[Path, Path]],
+    out: Path | tuple[Path, Path],
+    keep_local: bool = True,
+    download_timeout: int = 60,
+    *,
+    storage_options: dict[str, Any] | None = None,
+) -> None:
+    targets = find_targets(out, keep_local, storage_options, temporary=False)
+    found = {_find(item, targets.all, storage_options): None for item in index_file_urls}
+    if not found:
+        raise InvalidArgumentError(
+            f"there is nothing to merge: the list of {INDEX_NAME} files is empty"
+        )
+    indexes = _read_all([location for location, _ in found])
+    parts = [Part(d, index) for (_, d), index in zip(found, indexes, strict=True)]
+    _write(targets, merge_parts(parts, targets.all[-1].url))
+
+
+def _find(
+    item: Path | tuple[Path, Path],
+    roots: Sequence[Location],
+    storage_options: dict[str, Any] | None,
+) -> tuple[Location, str]:
+    """Return the directory of an index, and its path relative to the merged dataset."""
+    files = [os.fspath(file) for file in (item if isinstance(item, tuple) else (item,)) if file]
+    if not files or not all(posixpath.basename(file) == INDEX_NAME for file in files):
+        raise InvalidArgumentError(
+            f"each part is the path or URL of an {INDEX_NAME}, or a pair of them, found {item!r}"
+        )
+    directories = [Location.of(posixpath.dirname(file) or ".", storage_options) for file in files]
+    chosen = next((d for d in directories[:-1] if d.exists(INDEX_NAME)), directories[-1])
+    for directory in directories:
+        for root in roots:
+            if directory.url.startswith(f"{root.url}/"):
+                return chosen, directory.url[len(root.url) + 1 :]
+    raise InvalidArgumentError(
+        f"{files[0]} does not lie in a directory below {' or '.join(r.url for r in roots)}, so the "
+        "merged index could not name its shards. Merge into a directory above all parts"
+    )
+
+
+def _read_all(directories: Sequence[Location]) -> list[Index]:
+    with ThreadPoolExecutor(min(_MAX_THREADS, len(directories))) as pool:
+        return list(pool.map(_read, directories))
+
+
+def _read(directory: Location) -> Index:
+    url = directory.file_url(INDEX_NAME)
+    try:
+        data = bytes(directory.read(INDEX_NAME))
+    except FileNotFoundError as error:
+        raise DatasetNotFoundError(
+            f"there is no {url}, so it cannot be merged. Check the path; if the dataset was "
+            "deleted or its job failed, write it again",
+            url=url,
+        ) from error
+    return Index.from_bytes(data, url=url)
+
+
+def _write(targets: Targets, index: Index) -> None:
+    for location in targets.to_write:
+        _check_replaceable(location, index)
+    content = _to_bytes(index)
+    for location in targets.to_write:
+        make_directory(location)
+        write_index(location, content)
+
+
+def _check_replaceable(location: Location, index: Index) -> None:
+    """Refuse to replace an index over shards that the merged one does not list."""
+    if not location.exists(INDEX_NAME):
+        return
+    merged = {shard.raw_data.basename for shard in index.shards}
+    for shard in _read(location).shards:
+        stored = shard.zip_data or shard.raw_data
+        if shard.raw_data.basename not in merged and location.exists(stored.basename):
+            raise WriteError(
+                f"{location.url} has a dataset of its own: its index lists {stored.basename}, "
+                "which the merged index would not. It is left as it is; move that dataset to a "
+                "directory below, and merge again"
+            )
+
+
+def _to_bytes(index: Index) -> bytes:
+    """Serialise as MosaicML Streaming's merge does where it can: the version first."""
+    value = json.loads(index.to_bytes())
+    return json.dumps({"version": value.pop("version"), **value}).encode("ascii")

@@ -1,0 +1,98 @@
+"""`cached_property`: computed once, without a lock that others have to wait for."""
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from mdstorm_backend.base.cached_property import cached_property
+
+
+class Slow:
+    """Has a property that takes as long as a test wants it to."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.may_end = threading.Event()
+
+    @cached_property
+    def value(self) -> object:
+        """Something new each time."""
+        self.begun.set()
+        self.may_end.wait()
+        return object()
+
+
+def quick() -> Slow:
+    slow = Slow()
+    slow.may_end.set()
+    return slow
+
+
+def test_it_is_computed_once() -> None:
+    one = quick()
+    assert one.value is one.value
+    assert one.value is not quick().value
+
+
+def test_it_may_be_set_and_forgotten() -> None:
+    one = quick()
+    before = one.value
+    del one.value
+    assert one.value is not before
+    one.value = 3
+    assert one.value == 3
+
+
+def test_the_class_has_its_documentation() -> None:
+    assert Slow.value.__doc__ == "Something new each time."
+
+
+def test_frozen_instances_have_it_too() -> None:
+    @dataclass(frozen=True)
+    class Frozen:
+        number: int
+
+        @cached_property
+        def twice(self) -> int:
+            return 2 * self.number
+
+    assert Frozen(3).twice == 6
+
+
+def test_another_instance_need_not_wait() -> None:
+    slow = Slow()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(lambda: slow.value)
+        slow.begun.wait()
+        assert quick().value is not None
+        slow.may_end.set()
+
+
+def test_threads_get_the_same_value() -> None:
+    slow = Slow()
+    with ThreadPoolExecutor(4) as pool:
+        values = [pool.submit(lambda: slow.value) for _ in range(4)]
+        slow.begun.wait()
+        slow.may_end.set()
+        assert len({id(value.result()) for value in values}) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_fork_need_not_wait_for_a_thread_that_is_not_there() -> None:
+    slow = Slow()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(lambda: slow.value)
+        slow.begun.wait()
+        child = os.fork()
+        if child == 0:
+            found: Any = None
+            try:
+                found = quick().value
+            finally:
+                os._exit(0 if found is not None else 1)
+        slow.may_end.set()
+    assert os.waitpid(child, 0)[1] == 0

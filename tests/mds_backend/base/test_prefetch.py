@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.programs import run_program
+
+from mdstorm_backend.base import prefetch
+from mdstorm_backend.base.prefetch import Prefetcher
+
+
+def own_threads() -> list[threading.Thread]:
+    return [t for t in threading.enumerate() if t.name.startswith("mdstorm-prefetch")]
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+@pytest.mark.parametrize("depth", [1, 2, 10])
+def test_results_come_in_the_order_of_the_items(workers: int, depth: int) -> None:
+    with Prefetcher(workers, depth) as prefetcher:
+        assert list(prefetcher.map(lambda n: n * n, range(20))) == [n * n for n in range(20)]
+
+
+def test_work_is_done_by_other_threads() -> None:
+    with Prefetcher(2, 4) as prefetcher:
+        workers = set(prefetcher.map(lambda _: threading.current_thread(), range(20)))
+    assert threading.current_thread() not in workers
+    assert len(workers) <= 2
+
+
+def test_without_workers_everything_happens_here_when_it_is_asked_for() -> None:
+    done: list[int] = []
+    with Prefetcher(0, 4) as prefetcher:
+        results = prefetcher.map(done.append, range(5))
+        next(results)
+        assert done == [0]
+
+
+@pytest.mark.parametrize(("depth", "own_depth"), [(3, None), (10, 3)])
+def test_no_more_items_are_taken_than_may_be_ahead(depth: int, own_depth: int | None) -> None:
+    taken: list[int] = []
+
+    def items() -> Iterator[int]:
+        for n in range(20):
+            taken.append(n)
+            yield n
+
+    with Prefetcher(2, depth) as prefetcher:
+        results = prefetcher.map(lambda n: n, items(), depth=own_depth)
+        for n in range(10):
+            assert next(results) == n
+            assert len(taken) <= n + 3
+
+
+class AtOnce:
+    """Stands for a pool whose threads are done before anybody looks."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def submit(self, function: Any, item: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(function(item))
+        return future
+
+    def shutdown(self, **_: Any) -> None:
+        pass
+
+
+def test_a_result_that_is_there_does_not_wait_for_all_that_may_be_ahead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(prefetch, "ThreadPoolExecutor", AtOnce)
+    taken: list[int] = []
+    with Prefetcher(2, 10) as prefetcher:
+        results = prefetcher.map(taken.append, range(20))
+        next(results)
+        assert len(taken) == 2
+        next(results)
+        assert len(taken) == 4
+
+
+def test_items_are_taken_in_the_callers_thread() -> None:
+    threads = set()
+
+    def items() -> Iterator[int]:
+        for n in range(5):
+            threads.add(threading.current_thread())
+            yield n
+
+    with Prefetcher(2, 2) as prefetcher:
+        list(prefetcher.map(lambda n: n, items()))
+    assert threads == {threading.current_thread()}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_error_is_raised_in_its_place(workers: int) -> None:
+    def fail_at_three(n: int) -> int:
+        if n == 3:
+            raise ValueError("three")
+        return n
+
+    with Prefetcher(workers, 8) as prefetcher:
+        results = prefetcher.map(fail_at_three, range(10))
+        assert [next(results) for _ in range(3)] == [0, 1, 2]
+        with pytest.raises(ValueError, match="three"):
+            next(results)
+
+
+def test_threads_end_with_the_block_even_if_work_is_left() -> None:
+    with Prefetcher(2, 10) as prefetcher:
+        results = prefetcher.map(lambda n: n, range(1000))
+        next(results)
+        assert own_threads()
+    assert own_threads() == []
+
+
+def test_threads_end_when_the_block_fails() -> None:
+    def fail_inside() -> None:
+        with Prefetcher(2, 10) as prefetcher:
+            next(prefetcher.map(lambda n: n, range(1000)))
+            raise RuntimeError("inside")
+
+    with pytest.raises(RuntimeError, match="inside"):
+        fail_inside()
+    assert own_threads() == []
+
+
+def test_an_error_of_the_items_comes_after_the_results_before_it() -> None:
+    def items() -> Iterator[int]:
+        yield from range(3)
+        raise KeyError("fourth")
+
+    with Prefetcher(2, 8) as prefetcher:
+        results = prefetcher.map(str, items())
+        assert [next(results) for _ in range(3)] == ["0", "1", "2"]
+        with pytest.raises(KeyError, match="fourth"):
+            next(results)
+
+
+#: Forks while a thread makes Arrow import pandas, and lets the child process use Arrow.
+_FORK_DURING_AN_IMPORT = """
+import os, signal, sys, threading
+import pyarrow as pa
+from mdstorm_backend.base.prefetch import Prefetcher
+
+begun, forking = threading.Event(), threading.Event()
+
+class SlowStart:
+    def find_spec(self, name, path=None, target=None):
+        if name == "pandas":
+            begun.set()
+            assert forking.wait(60)
+
+sys.meta_path.insert(0, SlowStart())
+with Prefetcher(1, 1) as prefetcher:
+    os.register_at_fork(before=forking.set)  # called before what was registered earlier
+    read = threading.Thread(target=lambda: list(prefetcher.map(pa.array, [[0]])))
+    read.start()
+    assert begun.wait(60)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        pa.array([0])
+        os._exit(0)
+    read.join()
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_fork_need_not_wait_for_what_a_thread_imports(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    run_program(_FORK_DURING_AN_IMPORT, cwd=tmp_path)

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.mds_backend.loaders.loaders import torch_loader
+from tests.mds_backend.small_datasets import write_numbers
+
+from mdstorm_backend.base.user_warnings import warn_user
+
+
+class Nothing:
+    columns = ("number",)
+
+    def __call__(self, batch: Any) -> Any:
+        return {name: values[:0] for name, values in batch.items()}
+
+
+def where(recorded: list[warnings.WarningMessage]) -> set[str]:
+    return {message.filename for message in recorded}
+
+
+def test_a_direct_call_points_to_the_caller() -> None:
+    with pytest.warns(UserWarning, match="text") as recorded:
+        warn_user("text")
+    assert where(list(recorded)) == {__file__}
+
+
+@pytest.mark.parametrize("read", [list, lambda loader: next(iter(loader), None)])
+def test_a_warning_points_to_the_code_that_reads(tmp_path: Path, read: Any) -> None:
+    dataset = write_numbers(tmp_path, 0)
+    for stream in (torch_loader(dataset), dataset.batches(4), torch_loader(dataset).dataset):
+        with pytest.warns(UserWarning, match="this rank's share of it, has no rows") as recorded:
+            read(stream)
+        assert where(list(recorded)) == {__file__}
+
+
+def test_a_transform_that_returned_nothing_is_named(tmp_path: Path) -> None:
+    dataset = write_numbers(tmp_path, 10)
+    with pytest.warns(UserWarning, match="the transform returned no rows") as recorded:
+        assert list(torch_loader(dataset, transform=Nothing())) == []
+    assert where(list(recorded)) == {__file__}

@@ -1,0 +1,379 @@
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset, write_numbers
+
+import mdstorm_backend
+from mdstorm_backend.base.errors import (
+    ArgumentTypeError,
+    CorruptDatasetError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    MDStormError,
+    NoDataAvailableError,
+)
+from mdstorm_backend.cache import CacheOptions
+from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.format.index import Index
+from mdstorm_backend.order.exact import ExactOrder
+
+FIELDS = {
+    "word": "string",
+    "number": "long",
+    "ratio": "double",
+    "pair": array_of("integer"),
+    "list": array_of("integer"),
+    "thing": struct_of(a="long"),
+}
+ROWS: dict[str, list[Any]] = {
+    "word": ["a", None, "c"],
+    "number": [1, 2, None],
+    "ratio": [0.5, None, 2.5],
+    "pair": [[1, 2], [3, 4], [5, 6]],
+    "list": [[], [1], None],
+    "thing": [{"a": 1}, None, {"a": None}],
+}
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Dataset:
+    return write_dataset(tmp_path / "mixed", ROWS, FIELDS, shard_size=1)
+
+
+@pytest.fixture
+def numbers(tmp_path: Path) -> Dataset:
+    """A thousand numbers in many shards."""
+    dataset = write_numbers(tmp_path / "numbers", 1000)
+    assert len(dataset.index.shards) > 6
+    return dataset
+
+
+def test_the_package_opens_datasets(numbers: Dataset) -> None:
+    assert len(mdstorm_backend.open_dataset(numbers.url)) == 1000
+
+
+def test_a_missing_dataset_is_reported_with_its_url(tmp_path: Path) -> None:
+    with pytest.raises(DatasetNotFoundError, match=r"no dataset at .*: it has no index\.json") as e:
+        open_dataset(str(tmp_path / "missing"))
+    assert isinstance(e.value, FileNotFoundError)
+    assert isinstance(e.value, RuntimeError)
+    assert isinstance(e.value, MDStormError)
+    assert e.value.url == f"file://{tmp_path}/missing"
+    assert "write it again" in str(e.value)
+
+
+def test_a_missing_shard_is_reported_with_its_url(numbers: Dataset) -> None:
+    gone = Path(numbers.location.path, numbers.index.shards[2].raw_data.basename)
+    gone.unlink()
+    assert open_dataset(numbers.url)[0] == {"number": 0}
+    with pytest.raises(DatasetNotFoundError, match="is gone, and the index lists it") as caught:
+        open_dataset(numbers.url).to_table()
+    assert caught.value.url == f"file://{gone}"
+    assert isinstance(caught.value, FileNotFoundError)
+
+
+def test_a_sample_is_found_by_its_number(dataset: Dataset) -> None:
+    assert list(dataset[0]) == list(FIELDS)
+    assert dataset[0]["pair"].tolist() == [1, 2]
+    assert [dataset[i]["word"] for i in (0, 1, 2, -1, -3)] == ["a", None, "c", "c", "a"]
+    assert [dataset[i]["number"] for i in range(3)] == [1, 2, None]
+    assert [dataset[i]["ratio"] for i in range(3)] == [0.5, None, 2.5]
+    assert [dataset[i]["list"].tolist() for i in range(2)] == [[], [1]]
+    assert dataset[2]["list"] is None
+    assert [dataset[i]["thing"] for i in range(3)] == [{"a": 1}, None, {"a": None}]
+
+
+@pytest.mark.parametrize("i", [3, -4, 1000])
+def test_there_is_no_sample_beyond_the_end(dataset: Dataset, i: int) -> None:
+    with pytest.raises(IndexError, match=f"sample {i} of 3"):
+        dataset[i]
+
+
+def test_samples_can_be_iterated_over(numbers: Dataset) -> None:
+    assert [sample["number"] for sample in numbers] == list(range(1000))
+
+
+def test_sizes_and_files_are_known_without_reading(numbers: Dataset) -> None:
+    files = [Path(url.removeprefix("file://")) for url in numbers.file_urls]
+    assert sum(numbers.shard_sizes) == len(numbers) == 1000
+    assert numbers.nbytes == sum(file.stat().st_size for file in files)
+    assert files == sorted(files)
+    assert repr(numbers) == f"Dataset({numbers.url!r}, 1000 samples, {len(files)} shards)"
+
+
+def test_the_fingerprint_tells_datasets_apart(tmp_path: Path) -> None:
+    first = write_numbers(tmp_path / "a", 10)
+    assert write_numbers(tmp_path / "b", 10).fingerprint == first.fingerprint
+    assert write_numbers(tmp_path / "c", 11).fingerprint != first.fingerprint
+    assert open_dataset(first.url).fingerprint == first.fingerprint
+
+
+def test_batches_are_numpy_arrow_or_pandas(dataset: Dataset) -> None:
+    arrays, arrow, frame = (
+        next(dataset.batches(3, format=f)) for f in ("numpy", "arrow", "pandas")
+    )
+    assert arrays["pair"].dtype == np.int32
+    assert arrays["pair"].shape == (3, 2)
+    assert isinstance(arrow, pa.RecordBatch)
+    assert arrow.to_pydict() == ROWS
+    assert frame["word"].tolist() == ["a", None, "c"]
+
+
+def test_columns_come_as_asked_for(dataset: Dataset) -> None:
+    (batch,) = dataset.batches(3, columns=["number", "word"])
+    assert list(batch) == ["number", "word"]
+    assert dataset.to_table(["thing"]).to_pydict() == {"thing": ROWS["thing"]}
+    assert list(dataset.to_pandas(["ratio", "word"]).columns) == ["ratio", "word"]
+
+
+def test_batches_span_epochs(numbers: Dataset) -> None:
+    batches = [b["number"].tolist() for b in numbers.batches(600, num_epochs=2)]
+    assert [len(batch) for batch in batches] == [600, 600, 600, 200]
+    assert list(chain.from_iterable(batches)) == [*range(1000), *range(1000)]
+
+
+def test_epochs_may_be_infinite(numbers: Dataset) -> None:
+    batches = numbers.batches(700, num_epochs=None)
+    assert [next(batches)["number"][0] for _ in range(4)] == [0, 700, 400, 100]
+
+
+def test_an_order_gives_a_share_of_the_rows(numbers: Dataset) -> None:
+    shares = [
+        [n for batch in numbers.batches(64, order=ExactOrder(rank=rank, world_size=3))
+         for n in batch["number"]]
+        for rank in range(3)
+    ]  # fmt: skip
+    assert list(chain.from_iterable(shares)) == list(range(1000))
+
+
+def test_the_whole_dataset_can_be_read_at_once(numbers: Dataset) -> None:
+    assert numbers.to_table()["number"].to_pylist() == list(range(1000))
+    assert numbers.to_pandas()["number"].tolist() == list(range(1000))
+
+
+def test_the_whole_is_the_same_however_it_is_cut(
+    dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = ["word", "number", "ratio", "pair", "list"]
+    table, frame = dataset.to_table(columns), dataset.to_pandas(columns)
+    sizes = []
+    batches = Dataset.batches
+
+    def counted(self: Dataset, batch_size: int, **options: Any) -> Any:
+        sizes.append(batch_size)
+        return batches(self, batch_size, **options)
+
+    monkeypatch.setattr(Dataset, "batches", counted)
+    monkeypatch.setattr("mdstorm_backend.datasets.tabular._LARGE_BATCH", 1)
+    assert dataset.to_table(columns).equals(table)
+    cut = dataset.to_pandas(columns)
+    assert sizes == [1, 1]
+    assert cut.dtypes.equals(frame.dtypes)
+    assert cut.index.equals(frame.index)
+    assert repr(cut.to_dict("list")) == repr(frame.to_dict("list"))
+
+
+def test_samples_can_be_picked_by_slices_and_lists(numbers: Dataset) -> None:
+    def picked(at: Any) -> list[int]:
+        return [sample["number"] for sample in numbers[at]]
+
+    assert picked(slice(997, None)) == [997, 998, 999]
+    assert picked([3, -1, np.int32(5)]) == [3, 999, 5]
+    for index in ("number", None, 1.0):
+        with pytest.raises(InvalidArgumentError, match="samples are numbered"):
+            numbers[index]
+
+
+def test_columns_are_named_once_and_in_a_list(dataset: Dataset) -> None:
+    with pytest.raises(ArgumentTypeError, match=r"'word' is a text: give a list, \['word'\]"):
+        dataset.to_table("word")
+    with pytest.raises(ArgumentTypeError, match="names a column twice"):
+        dataset.to_table(["word", "number", "word"])
+
+
+@pytest.mark.parametrize("schema", ["indexed", "lost"])
+def test_a_damaged_copy_in_the_cache_is_made_anew(
+    schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "cache"))
+    written = write_dataset(
+        tmp_path / "data", {"number": [4, 5]}, {"number": "long"}, compression="zstd"
+    )
+
+    def opened() -> Dataset:
+        return open_dataset(written.url) if schema == "indexed" else without_schema(written)
+
+    assert opened()[1] == {"number": 5}
+    (copy,) = (tmp_path / "cache").rglob("*.mds")
+    with copy.open("r+b") as file:
+        file.write(b"\xff\xff\xff\xff")
+    assert opened()[1] == {"number": 5}
+    assert copy.read_bytes()[:4] != b"\xff\xff\xff\xff"
+
+
+def test_an_empty_dataset_has_columns_and_warns(tmp_path: Path) -> None:
+    empty = write_dataset(tmp_path, {name: [] for name in FIELDS}, FIELDS)
+    with pytest.warns(UserWarning, match="No matching data is available"):
+        table = empty.to_table()
+    assert table.schema.names == list(FIELDS)
+    assert len(table) == 0
+    with pytest.warns(UserWarning, match="No matching data is available"):
+        assert list(empty.to_pandas().columns) == list(FIELDS)
+    with pytest.raises(IndexError):
+        empty[0]
+
+
+def test_unknown_columns_are_named_with_the_known_ones(dataset: Dataset) -> None:
+    with pytest.raises(ArgumentTypeError, match=r"no columns \['x', 'y'\]; it has \['word'") as e:
+        dataset.batches(3, columns=["x", "word", "y"])
+    assert isinstance(e.value, TypeError)
+
+
+@pytest.mark.parametrize("batch_size", [0, -1, 1.5, "2", None, True])
+def test_a_batch_size_is_a_positive_integer(dataset: Dataset, batch_size: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="batch_size must be a positive"):
+        dataset.batches(batch_size)
+
+
+@pytest.mark.parametrize("num_epochs", [0, -1, 1.5, "2", True])
+def test_epochs_are_a_positive_integer_or_none(dataset: Dataset, num_epochs: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="positive integer or None"):
+        dataset.batches(1, num_epochs=num_epochs)
+
+
+def test_an_unknown_format_is_refused(dataset: Dataset) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"'torch' is unknown: use one of \['numpy'"):
+        dataset.batches(1, format="torch")  # type: ignore[arg-type]
+
+
+def test_more_ranks_than_rows_are_refused_at_once(dataset: Dataset) -> None:
+    with pytest.raises(NoDataAvailableError):
+        dataset.batches(1, order=ExactOrder(rank=0, world_size=4))
+
+
+def test_a_dataset_can_be_pickled_before_and_after_reading(numbers: Dataset) -> None:
+    copies = [pickle.loads(pickle.dumps(numbers))]  # noqa: S301 - our own bytes
+    numbers.to_table()
+    copies.append(pickle.loads(pickle.dumps(numbers)))  # noqa: S301 - our own bytes
+    for copy in copies:
+        assert (copy.url, copy.fingerprint) == (numbers.url, numbers.fingerprint)
+        assert copy[999] == {"number": 999}
+
+
+def test_a_pickled_dataset_is_no_larger_than_its_index(numbers: Dataset) -> None:
+    before = len(pickle.dumps(numbers))
+    numbers.to_table()
+    assert len(pickle.dumps(numbers)) <= before + 1000
+
+
+def test_threads_can_share_a_dataset(numbers: Dataset) -> None:
+    def read(seed: int) -> list[int]:
+        order = ExactOrder(seed=seed, shuffle_shards=True, shuffle_rows=True)
+        return sorted(n for b in numbers.batches(37, order=order) for n in b["number"].tolist())
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(read, range(1, 17)))
+    assert found == [list(range(1000))] * 16
+
+
+def test_few_shards_stay_open(tmp_path: Path) -> None:
+    numbers = write_numbers(tmp_path, 200, shard_size=1)
+    before = len(os.listdir("/dev/fd"))
+    list(numbers.batches(1))
+    assert len(os.listdir("/dev/fd")) - before < 20
+
+
+def test_a_dataset_can_lie_in_remote_storage() -> None:
+    fsspec.filesystem("memory").store.clear()
+    numbers = write_numbers("memory://store/data", 100)
+    assert numbers.to_table()["number"].to_pylist() == list(range(100))
+    assert numbers.file_urls[0].startswith("memory://store/data/part-")
+    fsspec.filesystem("memory").store.clear()
+
+
+def test_what_a_batch_holds_can_be_written_to_and_is_nobody_elses(numbers: Dataset) -> None:
+    first = next(numbers.batches(10))["number"]
+    first[:] = -1
+    assert next(numbers.batches(10))["number"].tolist() == list(range(10))
+
+
+@pytest.mark.parametrize("compression", [None, "snappy"])
+def test_samples_cannot_change_the_file(compression: str | None, tmp_path: Path) -> None:
+    fields = {"pair": array_of("long")}
+    dataset = write_dataset(tmp_path, {"pair": [[1, 2]]}, fields, compression=compression)
+    dataset[0]["pair"][:] = 9
+    assert dataset[0]["pair"].tolist() == [1, 2]
+
+
+def without_schema(dataset: Dataset) -> Dataset:
+    """The dataset after another program has written its index anew."""
+    return Dataset(dataset.location, Index(dataset.index.shards, {}))
+
+
+def test_an_index_that_lost_the_schema_takes_it_from_the_shards(tmp_path: Path) -> None:
+    fields = {"b": "boolean", "a": array_of("date")}
+    values = {"b": [True, False], "a": [[date(2024, 5, 6)], [date(1999, 1, 2)]]}
+    dataset = write_dataset(tmp_path, values, fields)
+    lost = without_schema(dataset)
+    assert lost.schema == dataset.schema
+    assert lost.to_table().to_pydict() == values
+
+
+def test_nulls_of_which_a_lost_schema_says_nothing_are_refused(tmp_path: Path) -> None:
+    fields = {"n": "long", "x": "double"}
+    dataset = write_dataset(tmp_path, {"n": [1, None], "x": [0.5, None]}, fields)
+    with pytest.raises(CorruptDatasetError, match=r"holds nulls in \['n', 'x'\].*reindex"):
+        without_schema(dataset).to_table()
+
+
+def test_nulls_of_a_lost_schema_are_nan_in_floats(tmp_path: Path) -> None:
+    dataset = write_dataset(tmp_path, {"x": [0.5, None]}, {"x": "double"})
+    first, second = next(without_schema(dataset).batches(2))["x"].tolist()
+    assert (first, second != second) == (0.5, True)
+
+
+def test_a_foreign_dataset_is_read_by_its_encodings() -> None:
+    dataset = open_dataset(str(Path(__file__).parents[1] / "interop" / "golden" / "multi_shard"))
+    assert dataset.schema.names == ("i", "s", "v")
+    assert dataset[3]["i"] == 3
+
+
+def test_samples_have_the_columns_asked_for(tmp_path: Path) -> None:
+    dataset = write_dataset(tmp_path, {"a": [1, 2], "b": ["x", "y"]}, {"a": "long", "b": "string"})
+    assert dataset.sample(1, ["b"]) == {"b": "y"}
+    assert dataset.sample(-2) == {"a": 1, "b": "x"} == dataset[0]
+
+
+def test_hundreds_of_mapped_shards_stay_open(tmp_path: Path) -> None:
+    dataset = write_dataset(
+        tmp_path,
+        {"x": [bytes(100_000)] * 6},
+        {"x": "binary"},
+        shard_size=150_000,
+    )
+    opened = [dataset.shard(number) for number in range(6)]
+    references = [weakref.ref(shard) for shard in opened]
+    del opened
+    assert [reference() is not None for reference in references] == [True] * 6
+
+
+def test_few_shards_stay_open_where_the_cache_is_limited(tmp_path: Path) -> None:
+    values = {"x": [bytes(100_000)] * 6}
+    write_dataset(tmp_path, values, {"x": "binary"}, shard_size=150_000)
+    dataset = open_dataset(str(tmp_path), cache=CacheOptions(limit=10**6))
+    references = [weakref.ref(dataset.shard(number)) for number in range(6)]
+    gc.collect()
+    assert sum(reference() is not None for reference in references) == 4

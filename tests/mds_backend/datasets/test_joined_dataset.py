@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.mds_backend.small_datasets import array_of, write_dataset
+
+from mdstorm_backend.base.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.datasets.joined_dataset import JoinedDataset
+from mdstorm_backend.format.batch import as_arrow
+from mdstorm_backend.read.elastic_reader import ElasticReader
+
+
+def joined(directory: Path, *parts: tuple[dict[str, Any], dict[str, Any]]) -> JoinedDataset:
+    return JoinedDataset(
+        [
+            write_dataset(directory / str(number), values, fields, shard_size=1_500)
+            for number, (values, fields) in enumerate(parts)
+        ]
+    )
+
+
+def numbers(start: int, stop: int, **others: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    values = {name: [value] * (stop - start) for name, (value, _) in others.items()}
+    fields = {name: type_ for name, (_, type_) in others.items()}
+    return {"n": range(start, stop), **values}, {"n": "long", **fields}
+
+
+def read(dataset: JoinedDataset, ids: list[int], columns: Any = None) -> dict[str, list[Any]]:
+    reader = ElasticReader(dataset, np.array(ids), batch_size=len(ids), columns=columns)
+    ((batch,),) = (block.batches() for block in reader.blocks())
+    return {name: as_arrow(values).to_pylist() for name, values in batch.items()}
+
+
+def test_samples_and_shards_are_numbered_through(tmp_path: Path) -> None:
+    dataset = joined(tmp_path, numbers(0, 70), numbers(70, 75), numbers(75, 200))
+    assert len(dataset) == 200
+    assert [dataset.sample(i)["n"] for i in (0, 69, 70, 74, 75, 199, -1, -200)] == [
+        *(0, 69, 70, 74, 75, 199, 199, 0)
+    ]
+    assert sum(dataset.shard_sizes) == 200 == dataset.bounds[-1]
+    for i in (0, 69, 70, 75, 199):
+        shard, row = dataset.locate(i)
+        assert dataset.bounds[shard] + row == i
+        assert dataset.shard(shard).sample(row) == {"n": i}
+        assert dataset.find_open(shard) is dataset.shard(shard)
+    with pytest.raises(IndexError, match="sample 200 of 200"):
+        dataset.sample(200)
+    assert read(dataset, [3, 199, 71, 3]) == {"n": [3, 199, 71, 3]}
+
+
+def test_samples_keep_the_columns_of_their_own(tmp_path: Path) -> None:
+    dataset = joined(tmp_path, numbers(0, 3, a=("x", "string")), numbers(3, 6, b=(0.5, "double")))
+    assert dataset.sample(1) == {"n": 1, "a": "x"}
+    assert dataset.sample(4) == {"n": 4, "b": 0.5}
+    assert dataset.schema.names == ("n",)
+
+
+def test_batches_need_columns_in_common(tmp_path: Path) -> None:
+    dataset = joined(
+        tmp_path,
+        numbers(0, 3, a=("x", "string"), c=(1, "long")),
+        numbers(3, 6, b=(0.5, "double"), c=(1.5, "double")),
+    )
+    with pytest.raises(
+        InvalidArgumentError, match=r"differ in the columns \['a', 'c', 'b'\].*columns=\['n'\]"
+    ):
+        read(dataset, [0, 4])
+    assert read(dataset, [0, 4], ["n"]) == {"n": [0, 4]}
+    with pytest.raises(ArgumentTypeError, match=r"no stream has columns \['z'\]"):
+        read(dataset, [0], ["z"])
+
+
+def test_without_columns_in_common_there_are_single_samples(tmp_path: Path) -> None:
+    a = ({"a": [1]}, {"a": "long"})
+    b = ({"b": [2]}, {"b": "long"})
+    dataset = joined(tmp_path, a, b)
+    with pytest.raises(InvalidArgumentError, match=r"columns from each\. Read single samples"):
+        read(dataset, [0])
+    assert dataset.sample(1) == {"b": 2}
+
+
+def test_nulls_and_lengths_are_those_of_all(tmp_path: Path) -> None:
+    fields: dict[str, Any] = {"n": "long", "list": array_of("long")}
+    dataset = joined(
+        tmp_path,
+        ({"n": [1, 2], "list": [[1], [2]]}, fields),
+        ({"n": [None, 4], "list": [[3, 3], [4, 4]]}, fields),
+    )
+    assert (dataset.schema["n"].null_count, dataset.schema["list"].length) == (1, None)
+    assert read(dataset, [3, 2, 0]) == {"n": [4, None, 1], "list": [[4, 4], [3, 3], [1]]}
+    # Of one type in every batch, also where no null and one length is at hand.
+    assert read(dataset, [0, 1]) == {"n": [1, 2], "list": [[1], [2]]}
+    reader = ElasticReader(dataset, np.array([0, 1]), batch_size=2)
+    ((batch,),) = (block.batches() for block in reader.blocks())
+    assert not any(isinstance(values, np.ndarray) for values in batch.values())
+
+
+def test_the_fingerprint_is_that_of_all_in_their_order(tmp_path: Path) -> None:
+    dataset = joined(tmp_path, numbers(0, 3), numbers(3, 7))
+    other = JoinedDataset(dataset.parts[::-1])
+    assert dataset.fingerprint == JoinedDataset(dataset.parts).fingerprint != other.fingerprint

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.datasets.sample_access import pick
+
+
+def get(number: int) -> str:
+    if not 0 <= number < 5:
+        raise IndexError(number)
+    return "abcde"[number]
+
+
+@pytest.mark.parametrize(
+    ("at", "expected"),
+    [
+        (0, "a"),
+        (-1, "e"),
+        (np.int32(2), "c"),
+        (slice(1, 3), ["b", "c"]),
+        (slice(None, None, -2), ["e", "c", "a"]),
+        (slice(-2, 99), ["d", "e"]),
+        ([3, [-5, 1]], ["d", ["a", "b"]]),
+        (np.array([[0, 1], [2, -1]]), [["a", "b"], ["c", "e"]]),
+        ([], []),
+    ],
+)
+def test_samples_are_picked(at: Any, expected: Any) -> None:
+    assert pick(at, 5, get) == expected
+
+
+@pytest.mark.parametrize("at", [5, -6, [0, 5]])
+def test_there_are_no_other_samples(at: Any) -> None:
+    with pytest.raises(IndexError):
+        pick(at, 5, get)
+
+
+@pytest.mark.parametrize("at", ["0", 1.0, None, (1, 2)])
+def test_samples_have_numbers(at: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="samples are numbered"):
+        pick(at, 5, get)

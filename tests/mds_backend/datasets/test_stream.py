@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.mds_backend.small_datasets import write_numbers
+
+from mdstorm_backend.base.errors import (
+    ArgumentTypeError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+)
+from mdstorm_backend.datasets.stream import Stream, StreamDefaults
+from mdstorm_backend.elastic import StreamWeight
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({}, "a stream needs remote, local, or both"),
+        ({"local": "a", "repeat": 1, "choose": 2}, "at most one of proportion, repeat and choose"),
+        ({"local": "a", "proportion": -0.1}, "proportion of a stream must be finite and not neg"),
+        ({"local": "a", "repeat": -1}, "repeat of a stream must be finite and not negative"),
+        ({"local": "a", "choose": -1}, "choose must be at least 0"),
+        ({"local": "a", "download_retry": -1}, "download_retry must be a number of attempts"),
+        ({"local": "a", "download_retry": 0}, "download_retry must be a number of attempts"),
+        ({"local": "a", "download_retry": True}, "download_retry must be a number of attempts"),
+        ({"local": "a", "download_timeout": 0}, "download_timeout must be a positive number"),
+        ({"local": "a", "download_timeout": "9"}, "download_timeout must be a positive number"),
+    ],
+)
+def test_arguments_are_checked(arguments: dict[str, Any], text: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=text):
+        Stream(**arguments)
+
+
+def test_a_weight_is_a_number() -> None:
+    with pytest.raises(ArgumentTypeError, match="the repeat of a stream must be a number"):
+        Stream(local="a", repeat="2")  # type: ignore[arg-type]
+
+
+def test_derived_weights_can_be_read_and_do_not_stand_in_the_way(tmp_path: Path) -> None:
+    dataset = write_numbers(tmp_path, 10)
+    stream = Stream(local=str(tmp_path), proportion=0.25)
+    stream.derive(StreamWeight(0.5, 2.0, 20))
+    assert (stream.proportion, stream.repeat, stream.choose) == (0.5, 2.0, 20)
+    shape = stream.shape(dataset)
+    assert (shape.proportion, shape.repeat, shape.choose) == (0.25, None, None)
+    assert shape.shard_sizes == dataset.shard_sizes
+    copy = pickle.loads(pickle.dumps(stream))  # noqa: S301 - our own bytes
+    assert copy.shape(dataset) == shape
+
+
+def test_what_a_stream_does_not_say_its_dataset_says(tmp_path: Path) -> None:
+    write_numbers(tmp_path / "data" / "train", 10)
+    defaults = StreamDefaults(split="train", download_retry=5, keep_zip=True, cache_limit="1gb")
+    stream = Stream(
+        remote=str(tmp_path / "data"),
+        local=str(tmp_path / "cache"),
+        download_timeout=7,
+        keep_zip=False,
+    )
+    cache = stream.open(defaults).cache
+    assert cache is not None
+    assert cache.directory == str(tmp_path / "cache" / "train")
+    assert (cache.limit, cache.retry, cache.timeout, cache.keep_zip) == (1 << 30, 5, 7, False)
+    other = Stream(local=str(tmp_path), split="data/train")
+    assert len(other.open(defaults)) == 10
+
+
+def test_shards_are_brought_to_the_local_directory(tmp_path: Path) -> None:
+    remote = write_numbers(tmp_path / "remote", 10)
+    stream = Stream(remote=remote.url, local=str(tmp_path / "local"))
+    dataset = stream.open(StreamDefaults())
+    assert dataset[3] == {"number": 3}
+    names = [shard.raw_data.basename for shard in remote.index.shards]
+    assert {path.name for path in (tmp_path / "local").iterdir()} >= set(names)
+    assert remote[3] == {"number": 3}
+
+
+def test_a_remote_that_is_local_is_read_where_it_is(tmp_path: Path) -> None:
+    write_numbers(tmp_path, 10)
+    before = set(tmp_path.iterdir())
+    dataset = Stream(remote=str(tmp_path), local=str(tmp_path)).open(StreamDefaults())
+    assert dataset[9] == {"number": 9}
+    assert dataset.is_mapped
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_a_dataset_that_is_nowhere_is_looked_for_elsewhere_by_the_user(tmp_path: Path) -> None:
+    with pytest.raises(DatasetNotFoundError, match="give that place as remote") as caught:
+        Stream(local=str(tmp_path)).open(StreamDefaults())
+    assert isinstance(caught.value, RuntimeError)
+    with pytest.raises(DatasetNotFoundError, match="there is no dataset at"):
+        Stream(remote=str(tmp_path), local=str(tmp_path / "x")).open(StreamDefaults())
+
+
+def test_credentials_are_not_pickled() -> None:
+    harmless = StreamDefaults(storage_options={"anon": True})
+    copy = pickle.loads(pickle.dumps(harmless))  # noqa: S301 - our own bytes
+    assert copy.storage_options == {"anon": True}
+    with pytest.raises(InvalidArgumentError, match=r"\['secret'\]") as caught:
+        pickle.dumps(StreamDefaults(storage_options={"secret": "hush"}))
+    assert "hush" not in str(caught.value)

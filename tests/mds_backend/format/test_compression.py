@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import bz2
+import gzip
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.mds_backend.small_datasets import write_dataset
+
+from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.format.compression import check_compression, compress, decompress, extension
+
+NAMES = ["zstd", "gz", "bz2", "br", "snappy"]
+LEVELS = ["zstd:1", "zstd:22", "gz:0", "gz:9", "bz2:1", "bz2:9", "br:0", "br:11"]
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.sampled_from([*NAMES, *LEVELS]), st.lists(st.binary(max_size=50), min_size=1, max_size=3))
+def test_every_codec_gives_back_what_it_took(compression: str, buffers: list[bytes]) -> None:
+    data = b"".join(buffers)
+    packed = compress(compression, [memoryview(buffer) for buffer in buffers])
+    assert bytes(decompress(compression, packed, len(data))) == data
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.sampled_from(NAMES), st.binary(max_size=300), st.integers(-3, 3), st.booleans())
+def test_what_comes_out_has_the_stated_size_or_is_refused(
+    compression: str, data: bytes, difference: int, repeated: bool
+) -> None:
+    data = data * 50 if repeated else data
+    packed = compress(compression, [data])
+    if difference == 0:
+        assert bytes(decompress(compression, packed, len(data))) == data
+    else:
+        with pytest.raises((ValueError, OSError)):
+            decompress(compression, packed, len(data) + difference)
+
+
+@pytest.mark.parametrize("compression", NAMES)
+def test_damaged_files_are_refused(compression: str) -> None:
+    data = b"".join(b"%d," % (i * i) for i in range(3000))
+    packed = compress(compression, [data])
+    for damaged in (b"", packed[: len(packed) // 2], packed[:-1], b"x" * 100):
+        with pytest.raises((ValueError, OSError)):
+            decompress(compression, damaged, len(data))
+
+
+@pytest.mark.parametrize("compression", NAMES)
+def test_a_file_that_grows_out_of_bounds_is_not_unpacked(compression: str) -> None:
+    packed = compress(compression, [bytes(64 << 20)])
+    tracemalloc.start()
+    try:
+        with pytest.raises((ValueError, OSError)):
+            decompress(compression, packed, 1000)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 << 20
+
+
+def test_gz_and_bz2_files_of_several_members_are_read() -> None:
+    for compression in ("gz", "bz2"):
+        packed = compress(compression, [b"one "]) + compress(compression, [b"two"])
+        assert bytes(decompress(compression, packed, 7)) == b"one two"
+
+
+def test_gz_and_bz2_are_the_common_formats() -> None:
+    assert gzip.decompress(compress("gz", [b"abc"])) == b"abc"
+    assert bz2.decompress(compress("bz2", [b"abc"])) == b"abc"
+
+
+@pytest.mark.parametrize("name", ["zstd", "gz", "bz2", "br"])
+def test_the_level_reaches_the_codec(name: str) -> None:
+    data = [b"".join(b"%d," % (i * i) for i in range(3000))]
+    lowest, highest = {"zstd": (1, 22), "gz": (1, 9), "bz2": (1, 9), "br": (0, 11)}[name]
+    assert compress(f"{name}:{highest}", data) != compress(f"{name}:{lowest}", data)
+
+
+def test_level_zero_of_gz_does_not_compress() -> None:
+    data = b"a" * 10_000
+    assert len(compress("gz:0", [data])) > len(data)
+
+
+@pytest.mark.parametrize("compression", [None, *NAMES, *LEVELS])
+def test_known_names_pass_the_check(compression: str | None) -> None:
+    check_compression(compression)
+
+
+@pytest.mark.parametrize(
+    "compression",
+    ["", "lz4", "deflate", "gzip", "zstd:0", "zstd:23", "gz:10", "bz2:0", "br:12", "snappy:1",
+     "zstd:", "zstd:x", "zstd:-1", "ZSTD", " zstd", "zstd:1:2"],
+)  # fmt: skip
+def test_unknown_names_and_levels_are_refused_with_the_known_ones(compression: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"zstd:1…22.*snappy") as caught:
+        check_compression(compression)
+    assert repr(compression) in str(caught.value)
+    assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize("compression", [*NAMES, "zstd:7"])
+def test_compressed_shards_are_named_after_the_codec_and_read_back(
+    compression: str, tmp_path: Path
+) -> None:
+    columns = {"a": list(range(300)), "b": [None if i % 3 else str(i) for i in range(300)]}
+    fields = {"a": "long", "b": "string"}
+    dataset = write_dataset(tmp_path, columns, fields, shard_size=3000, compression=compression)
+    assert len(dataset.index.shards) > 1
+    for shard in dataset.index.shards:
+        assert shard.zip_data is not None
+        file = tmp_path / shard.zip_data.basename
+        assert file.name == f"{shard.raw_data.basename}.{extension(compression)}"
+        assert file.stat().st_size == shard.zip_data.bytes
+        assert not (tmp_path / shard.raw_data.basename).exists()
+        raw = decompress(compression, file.read_bytes(), shard.raw_data.bytes)
+        assert len(raw) == shard.raw_data.bytes
+        assert shard.compression == compression
+    assert dataset.to_table().to_pydict() == columns

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+import xxhash
+
+from mdstorm_backend.base.errors import (
+    ArgumentTypeError,
+    InvalidArgumentError,
+    MDStormError,
+    MissingDependencyError,
+)
+from mdstorm_backend.format.hashes import HASH_NAMES, check_hashes, digest, digests
+
+OF_MOSAIC = [
+    *("blake2b", "blake2s", "md5", "sha1", "sha224", "sha256", "sha384"),
+    *("sha3_224", "sha3_256", "sha3_384", "sha3_512", "sha512"),
+    *("xxh128", "xxh32", "xxh3_128", "xxh3_64", "xxh64"),
+]
+
+
+def test_the_names_are_those_of_the_format() -> None:
+    assert sorted(HASH_NAMES) == OF_MOSAIC
+
+
+@pytest.mark.parametrize("name", OF_MOSAIC)
+def test_a_digest_is_that_of_the_joined_buffers(name: str) -> None:
+    library: Any = xxhash if name.startswith("xxh") else hashlib
+    expected = getattr(library, name)(b"one two").hexdigest()
+    assert digest(name, [b"one", bytearray(b" "), memoryview(b"two")]) == expected
+    assert digests([name], [b"one two"]) == {name: expected}
+
+
+def test_of_nothing_there_is_a_digest_too() -> None:
+    assert digest("md5", []) == hashlib.md5(b"").hexdigest()
+
+
+def test_several_digests_come_from_one_pass() -> None:
+    buffers = iter([b"a", b"b"])
+    assert digests(["md5", "xxh64"], buffers) == {
+        "md5": hashlib.md5(b"ab").hexdigest(),
+        "xxh64": xxhash.xxh64(b"ab").hexdigest(),
+    }
+
+
+def test_names_are_checked_and_kept() -> None:
+    assert check_hashes(None) == check_hashes([]) == ()
+    assert check_hashes(["md5", "sha1", "xxh64"]) == ("md5", "sha1", "xxh64")
+
+
+@pytest.mark.parametrize(
+    ("names", "remedy"),
+    [(["sha1", "md5"], "['md5', 'sha1']"), (["md5", "md5"], "['md5']")],
+    ids=["order", "twice"],
+)
+def test_names_must_be_unique_and_sorted(names: list[str], remedy: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="unique and in sorted order") as caught:
+        check_hashes(names)
+    assert str(caught.value).endswith(f"write {remedy}")
+    assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize("name", ["", "MD5", "crc32", "shake_128", "new", "xxh"])
+def test_unknown_names_are_refused_with_the_known_ones(name: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"blake2b.*xxh64") as caught:
+        check_hashes([name])
+    assert repr(name) in str(caught.value)
+    with pytest.raises(InvalidArgumentError):
+        digest(name, [])
+
+
+def test_a_single_name_is_not_taken_apart() -> None:
+    with pytest.raises(ArgumentTypeError, match=r"\['md5'\]"):
+        check_hashes("md5")
+
+
+def test_without_xxhash_its_names_are_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "xxhash", None)
+    assert check_hashes(["md5"]) == ("md5",)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'mdstorm\[xxhash\]'") as caught:
+        check_hashes(["xxh64"])
+    assert isinstance(caught.value, MDStormError)

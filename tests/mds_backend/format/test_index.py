@@ -1,0 +1,348 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.mds_backend.small_datasets import write_numbers
+
+from mdstorm_backend.base.errors import CorruptDatasetError, MDStormError
+from mdstorm_backend.datasets.dataset import open_dataset
+from mdstorm_backend.format.index import FileInfo, Index, ShardInfo
+
+URL = "file:///data/index.json"
+
+#: The keys that other readers of the format demand, and more than which they refuse.
+SHARD_KEYS = {
+    "column_encodings",
+    "column_names",
+    "column_sizes",
+    "compression",
+    "format",
+    "hashes",
+    "raw_data",
+    "samples",
+    "size_limit",
+    "version",
+    "zip_data",
+}
+
+SHARD = ShardInfo(
+    column_names=("a", "b"),
+    column_encodings=("int32", "str"),
+    column_sizes=(4, None),
+    samples=3,
+    raw_data=FileInfo("shard.00000.mds", 100, {"sha1": "00ff"}),
+    zip_data=FileInfo("shard.00000.mds.zstd", 50, {"sha1": "ff00"}),
+    compression="zstd:3",
+    hashes=("sha1",),
+    size_limit=1 << 26,
+)
+PLAIN_SHARD = ShardInfo(("a",), ("int8",), (1,), 0, FileInfo("x.mds", 20, {}))
+
+texts = st.text(max_size=5)
+hashes = st.dictionaries(st.sampled_from(["sha1", "xxh64"]), st.text("0123456789abcdef"))
+columns = st.dictionaries(
+    texts,
+    st.sampled_from([("int8", 1), ("str", None), ("ndarray:int8:3", 3), ("later", 7)]),
+    max_size=3,
+)
+
+
+@st.composite
+def shards(draw: st.DrawFn) -> ShardInfo:
+    """A shard; the names of its files are drawn by whoever puts several together."""
+    described = draw(columns)
+    samples = draw(st.integers(0, 1 << 20))
+    least = 8 + samples * (4 + sum(size or 4 for _, size in described.values()))
+    compression = draw(st.sampled_from([None, "gz", "zstd:1"]))
+    zipped = FileInfo("b", draw(st.integers(0, 1 << 40)), draw(hashes))
+    return ShardInfo(
+        tuple(described),
+        tuple(encoding for encoding, _ in described.values()),
+        tuple(size for _, size in described.values()),
+        samples,
+        FileInfo("a", draw(st.integers(least, (1 << 32) - 1)), draw(hashes)),
+        zipped if compression else None,
+        compression,
+        draw(st.lists(st.sampled_from(["sha1", "xxh64"]), max_size=2).map(tuple)),
+        draw(st.none() | st.integers(1, 1 << 32) | st.sampled_from(["1kb", "1.5MB"])),
+    )
+
+
+def named(infos: list[ShardInfo], names: list[str]) -> tuple[ShardInfo, ...]:
+    """Give files names of their own."""
+    unused = iter(names)
+    return tuple(
+        replace(
+            info,
+            raw_data=replace(info.raw_data, basename=next(unused)),
+            zip_data=info.zip_data and replace(info.zip_data, basename=next(unused)),
+        )
+        for info in infos
+    )
+
+
+basenames = st.lists(
+    st.text(st.characters(exclude_characters="\0/\\", codec="utf-8"), min_size=1, max_size=8)
+    .filter(lambda name: name not in (".", "..") and name[1:2] != ":")
+    .flatmap(lambda name: st.sampled_from([name, f"0/{name}", f"a b/{name}/c"])),
+    min_size=6,
+    max_size=6,
+    unique=True,
+)
+
+
+@settings(deadline=None)
+@given(st.lists(shards(), max_size=3), basenames, st.dictionaries(texts, st.integers(), max_size=3))
+def test_an_index_reads_back_as_it_was_written(
+    infos: list[ShardInfo], names: list[str], extra: dict[str, Any]
+) -> None:
+    index = Index(named(infos, names), extra)
+    assert Index.from_bytes(index.to_bytes(), url=URL) == index
+
+
+@pytest.mark.parametrize("shard", [SHARD, PLAIN_SHARD])
+def test_a_shard_object_has_the_eleven_keys_of_the_format(shard: ShardInfo) -> None:
+    value = shard.to_json()
+    assert set(value) == SHARD_KEYS
+    for file in (value["raw_data"], value["zip_data"]):
+        assert file is None or set(file) == {"basename", "bytes", "hashes"}
+    assert (value["format"], value["version"]) == ("mds", 2)
+
+
+def test_the_file_is_written_as_the_formats_own_writer_does() -> None:
+    data = Index((SHARD,), {}).to_bytes()
+    assert data == json.dumps(json.loads(data), sort_keys=True).encode("ascii")
+    assert set(json.loads(data)) == {"shards", "version"}
+
+
+def test_what_the_format_has_no_word_for_stands_outside_of_the_shards(tmp_path: Path) -> None:
+    dataset = write_numbers(tmp_path, 5)
+    value = json.loads((tmp_path / "index.json").read_text("ascii"))
+    assert set(value) == {"mdstorm", "shards", "version"}
+    assert all(set(shard) == SHARD_KEYS for shard in value["shards"])
+    assert value["mdstorm"] == dataset.index.extra
+
+
+def value_of_index() -> dict[str, Any]:
+    return json.loads(Index((SHARD,), {}).to_bytes())  # type: ignore[no-any-return]
+
+
+def check_is_refused(data: bytes) -> str:
+    with pytest.raises(CorruptDatasetError) as caught:
+        Index.from_bytes(data, url=URL)
+    assert isinstance(caught.value, (MDStormError, ValueError))
+    assert caught.value.url == URL
+    message = str(caught.value)
+    assert URL in message
+    assert "Write the dataset again" in message
+    return message
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{", b"\xff\xfe\x00", b"[]", b"null", b"7", b'"text"', b"{}", b'{"version": 2}'],
+)
+def test_what_is_not_an_index_is_refused(data: bytes) -> None:
+    check_is_refused(data)
+
+
+@pytest.mark.parametrize("version", [1, 3, "2", None])
+def test_another_version_is_refused(version: object) -> None:
+    value = {**value_of_index(), "version": version}
+    assert repr(version) in check_is_refused(json.dumps(value).encode())
+
+
+@pytest.mark.parametrize("key", ["shards", "version"])
+def test_a_missing_key_is_named(key: str) -> None:
+    value = value_of_index()
+    del value[key]
+    assert f"KeyError: {key!r}" in check_is_refused(json.dumps(value).encode())
+
+
+@pytest.mark.parametrize("key", sorted(SHARD_KEYS))
+def test_a_missing_key_of_a_shard_is_named(key: str) -> None:
+    value = value_of_index()
+    del value["shards"][0][key]
+    assert f"KeyError: {key!r}" in check_is_refused(json.dumps(value).encode())
+
+
+@pytest.mark.parametrize(
+    ("key", "wrong"),
+    [
+        ("format", "json"),
+        ("version", 1),
+        ("samples", "many"),
+        ("samples", None),
+        ("raw_data", None),
+        ("raw_data", {}),
+        ("raw_data", {"basename": "x", "bytes": 1, "hashes": {}, "more": 1}),
+        ("zip_data", {"basename": "x"}),
+        ("zip_data", None),
+        ("zip_data", [1]),
+        ("raw_data", {"basename": "x", "bytes": True, "hashes": {}}),
+        ("raw_data", {"basename": "x", "bytes": 100.0, "hashes": {}}),
+        ("raw_data", {"basename": "x", "bytes": -1, "hashes": {}}),
+        ("raw_data", {"basename": "x", "bytes": 1 << 32, "hashes": {}}),
+        ("raw_data", {"basename": "x", "bytes": 100, "hashes": []}),
+        ("raw_data", {"basename": "x", "bytes": 100, "hashes": {"sha1": 7}}),
+        ("raw_data", {"basename": 7, "bytes": 100, "hashes": {}}),
+        ("raw_data", {"basename": "shard.00000.mds.zstd", "bytes": 100, "hashes": {}}),
+        ("column_names", 7),
+        ("column_names", "ab"),
+        ("column_names", {"a": 1, "b": 2}),
+        ("column_names", ["a"]),
+        ("column_names", ["a", "a"]),
+        ("column_names", ["a", None]),
+        ("column_names", ["a", "\ud800"]),
+        ("column_encodings", ["int32", 4]),
+        ("column_encodings", ["int32", "ndarray:int8:0"]),
+        ("column_sizes", [4]),
+        ("column_sizes", [8, None]),
+        ("column_sizes", [None, None]),
+        ("column_sizes", [4, 4]),
+        ("column_sizes", [-4, None]),
+        ("column_sizes", [4.0, None]),
+        ("column_sizes", [1 << 40, None]),
+        ("compression", None),
+        ("compression", "lz5"),
+        ("compression", "zstd:99"),
+        ("compression", 3),
+        ("compression", ["zstd"]),
+        ("hashes", "sha1"),
+        ("hashes", [1]),
+        ("samples", True),
+        ("samples", 3.0),
+        ("samples", -1),
+        ("samples", 8),
+        ("samples", 1 << 40),
+        ("size_limit", -1),
+        ("size_limit", True),
+        ("size_limit", [1]),
+        ("size_limit", 10**30),
+        ("version", True),
+        ("more", 1),
+    ],
+)
+def test_a_wrong_value_in_a_shard_is_refused(key: str, wrong: object) -> None:
+    value = value_of_index()
+    value["shards"][0][key] = wrong
+    assert "shard 0: " in check_is_refused(json.dumps(value).encode())
+
+
+@pytest.mark.parametrize("file", ["raw_data", "zip_data"])
+@pytest.mark.parametrize(
+    "basename",
+    [
+        "",
+        ".",
+        "..",
+        "../x.mds",
+        "a/../../x.mds",
+        "a/..",
+        "./x.mds",
+        "/etc/passwd",
+        "//host/x.mds",
+        "a//x.mds",
+        "a/",
+        "C:/x.mds",
+        "c:x.mds",
+        "a\\x.mds",
+        "..\\x.mds",
+        "x\0.mds",
+        "index.json",
+        "x" * 256,
+        "é" * 128,
+        "x/" * 600 + "x",
+        "\ud800",
+    ],
+)
+def test_a_file_outside_of_the_dataset_is_refused(file: str, basename: str) -> None:
+    value = value_of_index()
+    value["shards"][0][file]["basename"] = basename
+    assert "shard 0: " in check_is_refused(json.dumps(value).encode())
+
+
+def test_two_shards_of_one_file_are_refused_as_a_wrong_merge_makes_them() -> None:
+    value = value_of_index()
+    value["shards"] *= 2
+    message = check_is_refused(json.dumps(value).encode())
+    assert "shards 0 and 1 are one file, 'shard.00000.mds'" in message
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"[" * 100_000,
+        b'{"version": 2, "shards": [], "mdstorm": ' + b'{"a": ' * 400 + b"1" + b"}" * 401,
+        b'{"version": 2, "shards": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"version": 2, "shards": [' + b"1" * 5000 + b"]}",
+        b'{"version": NaN, "shards": []}',
+        b'{"version": 2, "shards": {}}',
+        b'{"version": 2, "shards": "text"}',
+        b'{"version": 2, "shards": [[]]}',
+        b'{"version": 2, "shards": [null]}',
+    ],
+    ids=lambda data: data[:40].decode(),
+)
+def test_what_would_break_a_parser_is_refused(data: bytes) -> None:
+    check_is_refused(data)
+
+
+def test_a_message_stays_short_however_large_the_mistake() -> None:
+    value = value_of_index()
+    value["shards"][0]["compression"] = "x" * 100_000
+    value["shards"][0]["samples"] = ["y" * 100_000]
+    assert len(check_is_refused(json.dumps(value).encode())) < 1000
+    value["shards"][0].update({f"key {i}" * 100: 1 for i in range(100)})
+    assert len(check_is_refused(json.dumps(value).encode())) < 1000
+
+
+def test_shards_of_other_columns_are_told_apart() -> None:
+    """What many shards share is checked once; what differs is not taken for the same."""
+    other = replace(PLAIN_SHARD, column_encodings=("int16",), column_sizes=(2,), hashes=("md5",))
+    index = Index(
+        tuple(
+            replace(shard, raw_data=replace(shard.raw_data, basename=f"{i}.mds"))
+            for i, shard in enumerate([PLAIN_SHARD, PLAIN_SHARD, other, PLAIN_SHARD])
+        ),
+        {},
+    )
+    found = Index.from_bytes(index.to_bytes(), url=URL)
+    assert found == index
+    assert found.shards[0].column_names is found.shards[1].column_names
+
+
+def test_the_index_of_a_merge_by_the_formats_own_library_is_read() -> None:
+    """Its keys stand in another order, and the files lie in directories below."""
+    entries = [
+        {**SHARD.to_json(), "size_limit": "1kb"},
+        {**PLAIN_SHARD.to_json(), "zip_data": {}, "compression": ""},
+    ]
+    for i, entry in enumerate(entries):
+        entry["raw_data"]["basename"] = f"{i}/shard.00000.mds"
+        if entry["zip_data"]:
+            entry["zip_data"]["basename"] = f"{i}/shard.00000.mds.zstd"
+    index = Index.from_bytes(json.dumps({"version": 2, "shards": entries}).encode(), url=URL)
+    first, second = index.shards
+    assert first.size_limit == "1kb"
+    assert (second.zip_data, second.compression) == (None, None)
+    assert [s.raw_data.basename for s in index.shards] == ["0/shard.00000.mds", "1/shard.00000.mds"]
+    assert json.loads(index.to_bytes())["shards"][0] == entries[0]
+
+
+def test_our_own_entry_must_be_an_object() -> None:
+    check_is_refused(json.dumps({**value_of_index(), "mdstorm": [1]}).encode())
+
+
+def test_opening_a_dataset_reports_a_corrupt_index_with_its_url(tmp_path: Path) -> None:
+    write_numbers(tmp_path, 5)
+    (tmp_path / "index.json").write_bytes(b"not JSON")
+    with pytest.raises(CorruptDatasetError, match=r"index\.json is not the index") as caught:
+        open_dataset(str(tmp_path))
+    assert caught.value.url == f"file://{tmp_path}/index.json"

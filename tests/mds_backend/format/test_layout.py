@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mdstorm_backend.base.errors import CorruptDatasetError
+from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.format.index import FileInfo, ShardInfo
+from mdstorm_backend.format.layout import (
+    ShardLayout,
+    Validity,
+    pack_validity,
+    parse_header,
+    preamble_size,
+    unpack_validity,
+)
+
+URL = "file:///data/x.mds"
+
+
+def layout(**encodings: str) -> ShardLayout:
+    return ShardLayout(tuple(encodings), tuple(map(parse_encoding, encodings.values())))
+
+
+def info(samples: int, size: int, encoding: str = "int8", width: int | None = 1) -> ShardInfo:
+    return ShardInfo(("a",), (encoding,), (width,), samples, FileInfo("x.mds", size, {}))
+
+
+def shard(samples: list[bytes], header: bytes = b"{}") -> bytes:
+    """Write a shard by hand."""
+    start = 4 + 4 * (len(samples) + 1) + len(header)
+    offsets = start + np.cumsum([0, *map(len, samples)])
+    words = np.array([len(samples), *offsets], "<u4").tobytes()
+    return words + header + b"".join(samples)
+
+
+def parse(data: bytes, samples: int) -> tuple[list[int], dict[str, object]]:
+    offsets, extra = parse_header(np.frombuffer(data, np.uint8), info(samples, len(data)), url=URL)
+    return offsets.tolist(), extra
+
+
+def test_equal_layouts_share_one_dtype_so_that_those_of_many_shards_are_compared_at_once() -> None:
+    assert layout(a="int8", b="int64").record_dtype is layout(a="int8", b="int64").record_dtype
+
+
+def test_records_are_packed_in_the_order_of_the_columns() -> None:
+    dtype = layout(a="int8", b="float64", c="ndarray:int16:3").record_dtype
+    assert dtype.itemsize == 1 + 8 + 6
+    assert [dtype.fields[name][1] for name in "abc"] == [0, 1, 9]
+
+
+def test_variable_size_columns_have_a_size_word_each() -> None:
+    mixed = layout(a="int8", b="str", c="ndarray:int16", d="json")
+    assert not mixed.is_fixed
+    assert (mixed.num_variable, mixed.size_words) == (3, 12)
+    assert layout(a="int8", c="ndarray:int16:3").is_fixed
+    assert layout(a="int8").size_words == 0
+
+
+def test_an_opaque_encoding_has_the_size_that_the_index_states() -> None:
+    assert ShardLayout.of(info(0, 0, "pkl", None)).num_variable == 1
+    sized = ShardLayout.of(info(0, 0, "later", 24))
+    assert sized.is_fixed
+    assert sized.record_dtype.itemsize == 24
+
+
+masks = st.dictionaries(
+    st.text(max_size=4),
+    st.lists(st.booleans(), max_size=40).map(lambda bits: np.array(bits, np.bool_)),
+    max_size=3,
+)
+
+
+@given(masks, masks)
+def test_validity_survives_the_way_through_json(
+    rows: dict[str, np.ndarray], elements: dict[str, np.ndarray]
+) -> None:
+    found = unpack_validity(json.loads(json.dumps(pack_validity(Validity(rows, elements)))))
+    for before, after in ((rows, found.rows), (elements, found.elements)):
+        assert list(before) == list(after)
+        for name, mask in before.items():
+            assert after[name].dtype == np.bool_
+            assert after[name].tolist() == mask.tolist()
+
+
+def test_bitmaps_have_one_bit_a_row_least_significant_first() -> None:
+    packed = pack_validity(Validity({"a": np.array([True, False, False] + [False] * 5 + [True])}))
+    assert packed["rows"] == {"a": {"count": 9, "bits": "AQE="}}
+
+
+def test_absent_bitmaps_mean_that_nothing_is_null() -> None:
+    assert unpack_validity({}) == Validity()
+
+
+@pytest.mark.parametrize(
+    ("count", "bits"),
+    [
+        (17, "AQE="),
+        (8, "AQE="),
+        (1 << 50, "AQE="),
+        (-9, "AQE="),
+        (True, "AQ=="),
+        (9.0, "AQE="),
+        (None, "AQE="),
+        (9, "A!QE="),
+        (9, "AQE"),
+        (9, "é"),
+        (9, None),
+    ],
+)
+def test_a_bitmap_that_is_not_of_its_length_is_refused(count: object, bits: object) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        unpack_validity({"rows": {"a": {"count": count, "bits": bits}}})  # type: ignore[dict-item]
+
+
+@given(st.lists(st.binary(max_size=5), max_size=6))
+def test_a_header_is_read_back(samples: list[bytes]) -> None:
+    header = b'{"mdstorm": {"version": 1}}'
+    data = shard(samples, header)
+    offsets, extra = parse(data, len(samples))
+    assert extra == {"version": 1}
+    assert offsets[0] == preamble_size(len(samples), header)
+    bounds = itertools.pairwise(offsets)
+    assert [data[start:stop] for start, stop in bounds] == samples
+
+
+def test_a_foreign_header_says_nothing_of_ours() -> None:
+    assert parse(shard([b"x"]), 1) == ([14, 15], {})
+
+
+def change(data: bytes, position: int, word: int) -> bytes:
+    return data[:position] + np.array(word, "<u4").tobytes() + data[position + 4 :]
+
+
+GOOD = shard([b"abc", b"de"])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        change(GOOD, 0, 3),
+        change(GOOD, 4, 0),
+        change(GOOD, 4, 5),
+        change(GOOD, 8, 1),
+        change(GOOD, 8, 4_000_000_000),
+        change(GOOD, 12, len(GOOD) - 1),
+        shard([b"abc", b"de"], b"{"),
+        shard([b"abc", b"de"], b""),
+        shard([b"abc", b"de"], b"[]"),
+        shard([b"abc", b"de"], b"\xff"),
+        shard([b"abc", b"de"], b'{"mdstorm": [1]}'),
+        shard([b"abc", b"de"], b'{"a": ' * 300 + b"1" + b"}" * 300),
+        shard([b"abc", b"de"], b"[" * 100_000),
+        b"",
+        b"\x02\x00\x00",
+        GOOD[:12],
+    ],
+    ids=lambda data: f"{len(data)}-{data[:16].hex()}",
+)
+def test_a_damaged_start_is_refused_with_the_file_and_a_remedy(data: bytes) -> None:
+    with pytest.raises(CorruptDatasetError) as caught:
+        parse(data, 2)
+    assert caught.value.url == URL
+    assert URL in str(caught.value)
+    assert "write the dataset again" in str(caught.value)
+
+
+@pytest.mark.parametrize("data", [GOOD[:-1], GOOD + b"x"])
+def test_another_length_than_the_index_states_is_refused(data: bytes) -> None:
+    with pytest.raises(CorruptDatasetError, match=f"holds {len(data)} bytes and the index says 23"):
+        parse_header(np.frombuffer(data, np.uint8), info(2, len(GOOD)), url=URL)

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mdstorm_backend.base.errors import WriteError
+from mdstorm_backend.format.shard_names import (
+    ShardName,
+    missing_numbers,
+    order_shards,
+    parse_shard_name,
+)
+
+
+def parsed(*paths: str) -> list[ShardName]:
+    names = [parse_shard_name(path) for path in paths]
+    return [name for name in names if name is not None]
+
+
+def order(*paths: str) -> list[str]:
+    return [name.path for name in order_shards(parsed(*paths))]
+
+
+def test_names_are_taken_apart() -> None:
+    (ours,) = parsed("part-00003-0a1b2c3d-17.00002.mds.zstd")
+    assert (ours.directory, ours.job, ours.partition, ours.attempt) == ("", "0a1b2c3d", 3, 17)
+    assert (ours.number, ours.extension) == (2, "zstd")
+    assert ours.raw_path == "part-00003-0a1b2c3d-17.00002.mds"
+    (older,) = parsed("part-00003-17.00002.mds")
+    assert (older.job, older.partition, older.attempt, older.number) == ("", 3, 17, 2)
+    (mosaic,) = parsed("a/12/shard.123456.mds")
+    assert (mosaic.directory, mosaic.number, mosaic.extension) == ("a/12", 123456, "")
+    assert mosaic.raw_path == mosaic.path
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "index.json",
+        "_mdstorm",
+        "shard.1.mds",
+        "shard.00001.mds.lz4",
+        "shard.00001.mds.tmp",
+        "part-00000-0a1b2c3d-1.00000.mds.0123456789abcdef0123456789abcdef.tmp",
+        "part-00000.mds",
+        "shard.00000.mdsx",
+        "xshard.00000.mds",
+    ],
+)
+def test_other_names_are_none(path: str) -> None:
+    assert parse_shard_name(path) is None
+
+
+@given(st.permutations(range(6)))
+def test_shards_come_by_directory_partition_and_number(permutation: list[int]) -> None:
+    expected = [
+        "part-00000-5.00000.mds",
+        "part-00000-5.00001.mds",
+        "part-00002-1.00000.mds",
+        "part-100000-0.00000.mds",
+        "2/shard.00000.mds",
+        "10/shard.00000.mds",
+    ]
+    assert order(*(expected[i] for i in permutation)) == expected
+
+
+def test_numbers_grow_past_five_digits() -> None:
+    expected = ["shard.00009.mds", "shard.99999.mds", "shard.100000.mds"]
+    assert order(*reversed(expected)) == expected
+
+
+def test_two_attempts_of_a_partition_are_refused_by_name() -> None:
+    paths = ["part-00000-1.00000.mds", "part-00001-2.00000.mds", "part-00001-3.00000.mds"]
+    with pytest.raises(WriteError, match="2 attempts of partition 1") as caught:
+        order(*paths)
+    assert paths[1] in str(caught.value)
+    assert paths[2] in str(caught.value)
+    assert paths[0] not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        ["part-00000-aaaaaaaa-1.00000.mds", "part-00001-bbbbbbbb-2.00000.mds"],
+        ["part-00000-aaaaaaaa-1.00000.mds", "part-00001-2.00000.mds"],
+        ["part-00000-aaaaaaaa-1.00000.mds", "shard.00000.mds"],
+        ["00000/part-00000-aaaaaaaa-1.00000.mds", "00001/part-00001-bbbbbbbb-2.00000.mds"],
+        ["a/00000/part-00000-aaaaaaaa-1.00000.mds", "a/part-00001-bbbbbbbb-2.00000.mds"],
+    ],
+)
+def test_shards_of_two_writers_in_one_directory_are_refused_by_name(paths: list[str]) -> None:
+    with pytest.raises(WriteError, match="shards of several jobs") as caught:
+        order(*paths)
+    assert all(path in str(caught.value) for path in paths)
+
+
+def test_partitions_may_have_directories_of_their_own() -> None:
+    expected = [f"{n:05}/part-{n:05}-aaaaaaaa-{9 - n}.00000.mds" for n in (0, 2, 7)]
+    assert order(*reversed(expected)) == expected
+
+
+def test_directories_of_their_own_keep_writers_apart() -> None:
+    assert order("a/shard.00000.mds", "b/part-00000-1.00000.mds") == [
+        "a/shard.00000.mds",
+        "b/part-00000-1.00000.mds",
+    ]
+
+
+def test_gaps_are_named() -> None:
+    names = parsed("part-00000-1.00000.mds.gz", "part-00000-1.00003.mds.gz", "a/shard.00001.mds")
+    assert missing_numbers(names) == [
+        "part-00000-1.00001.mds.gz",
+        "part-00000-1.00002.mds.gz",
+        "a/shard.00000.mds",
+    ]
+    assert missing_numbers(parsed("a/shard.00000.mds", "b/shard.00000.mds")) == []

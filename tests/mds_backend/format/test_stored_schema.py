@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset
+
+from mdstorm_backend.base.errors import CorruptDatasetError
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.format.index import Index
+from mdstorm_backend.format.stored_schema import schema_of
+
+URL = "file:///data/index.json"
+FIELDS = {
+    "number": "long",
+    "ragged": array_of("integer"),
+    "pair": array_of("double"),
+    "text": "string",
+    "thing": struct_of(a="date"),
+}
+FIELD = {"name": "a", "type": "long", "nullable": True}
+TWO_FIELDS_OF_ONE_NAME = {"type": "struct", "fields": [FIELD, FIELD]}
+ROWS = {
+    "number": [1, None],
+    "ragged": [[1], [1, 2]],
+    "pair": [[1.0, 2.0], [3.0, 4.0]],
+    "text": ["a", None],
+    "thing": [{"a": 1}, None],
+}
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return write_dataset(tmp_path_factory.mktemp("d"), ROWS, FIELDS, tasks=2)
+
+
+def changed(dataset: Dataset, column: str, **changes: object) -> Index:
+    extra = json.loads(json.dumps(dataset.index.extra))
+    (entry,) = (entry for entry in extra["columns"] if entry["name"] == column)
+    entry.update(changes)
+    return replace(dataset.index, extra=extra)
+
+
+def check_is_refused(index: Index) -> None:
+    with pytest.raises(CorruptDatasetError, match="holds a schema that is not that of") as caught:
+        schema_of(index, url=URL)
+    assert caught.value.url == URL
+    assert "Write the dataset again" in str(caught.value)
+
+
+def test_what_the_writer_wrote_is_accepted(dataset: Dataset) -> None:
+    schema = schema_of(dataset.index, url=URL)
+    assert schema.names == tuple(FIELDS)
+    assert [column.spark_type for column in schema] == list(FIELDS.values())
+
+
+def test_keys_of_later_versions_are_left_alone(dataset: Dataset) -> None:
+    assert schema_of(changed(dataset, "number", later=[1]), url=URL) == dataset.schema
+
+
+@pytest.mark.parametrize(
+    ("column", "changes"),
+    [
+        ("number", {"name": "other"}),
+        ("number", {"name": "text"}),
+        ("number", {"name": 7}),
+        ("number", {"encoding": "int32"}),
+        ("number", {"encoding": "str"}),
+        ("number", {"encoding": 7}),
+        ("number", {"spark_type": "string"}),
+        ("number", {"spark_type": "no such type"}),
+        ("number", {"spark_type": 7}),
+        ("number", {"spark_type": {}}),
+        ("number", {"spark_type": {"type": "array"}}),
+        ("number", {"spark_type": {"type": ["array"]}}),
+        ("number", {"spark_type": "decimal(99,2)"}),
+        ("number", {"nullable": 1}),
+        ("number", {"null_count": -1}),
+        ("number", {"null_count": True}),
+        ("number", {"null_count": "1"}),
+        ("number", {"element_null_count": None}),
+        ("number", {"element_null_count": 1}),
+        ("number", {"length": 3}),
+        ("ragged", {"length": 1}),
+        ("ragged", {"encoding": "ndarray:int64"}),
+        ("ragged", {"encoding": "ndarray:int32:0"}),
+        ("ragged", {"spark_type": array_of("long")}),
+        ("pair", {"length": 3}),
+        ("pair", {"length": -2}),
+        ("pair", {"encoding": "ndarray:float64:2,1"}),
+        ("text", {"spark_type": "binary"}),
+        ("thing", {"spark_type": TWO_FIELDS_OF_ONE_NAME}),
+        ("thing", {"spark_type": array_of(TWO_FIELDS_OF_ONE_NAME)}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else json.dumps(value),
+)
+def test_a_wrong_entry_is_refused(dataset: Dataset, column: str, changes: dict[str, Any]) -> None:
+    check_is_refused(changed(dataset, column, **changes))
+
+
+@pytest.mark.parametrize("columns", [7, "text", {"a": 1}, [7], [[]], [{}], [{"name": "number"}]])
+def test_what_is_no_list_of_columns_is_refused(dataset: Dataset, columns: object) -> None:
+    check_is_refused(replace(dataset.index, extra={"columns": columns}))
+
+
+def test_a_shard_without_the_column_is_refused(dataset: Dataset) -> None:
+    *shards, last = dataset.index.shards
+    names = tuple("other" if name == "number" else name for name in last.column_names)
+    check_is_refused(replace(dataset.index, shards=(*shards, replace(last, column_names=names))))
+
+
+def test_opening_reports_it_with_the_index(dataset: Dataset, tmp_path: Path) -> None:
+    index = changed(dataset, "number", encoding="int8")
+    with pytest.raises(CorruptDatasetError) as caught:
+        Dataset(dataset.location, index).to_table()
+    assert caught.value.url == f"{dataset.url}/index.json"

@@ -1,0 +1,185 @@
+"""The type plan, which needs the JSON of a Spark schema and no Spark."""
+
+from typing import Any
+
+import pytest
+from tests.mds_backend.small_datasets import array_of, map_of, struct_of
+
+from mdstorm_backend.base.errors import InvalidArgumentError, UnsupportedTypeError
+from mdstorm_backend.format.type_plan import plan_types
+
+DTYPES = ["float32", "float64", None]
+
+
+def vector(library: str) -> dict[str, Any]:
+    name = f"{library}.linalg.VectorUDT"
+    return {"type": "udt", "class": f"org.apache.spark.{name}", "pyClass": f"pyspark.{name}"}
+
+
+MATRIX = {
+    "type": "udt",
+    "class": "org.apache.spark.ml.linalg.MatrixUDT",
+    "pyClass": "pyspark.ml.linalg.MatrixUDT",
+}
+
+
+def fields(**types: Any) -> list[dict[str, Any]]:
+    return [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in types.items()]
+
+
+def encoding_of(spark_type: Any, dtype: str | None = "float32") -> str:
+    return plan_types(fields(x=spark_type), dtype)["x"].encoding
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("spark_type", "encoding"),
+    [
+        ("boolean", "uint8"),
+        ("byte", "int8"),
+        ("short", "int16"),
+        ("integer", "int32"),
+        ("long", "int64"),
+        ("decimal(10,2)", "str_decimal"),
+        ("decimal(38,38)", "str_decimal"),
+        ("decimal(2,-3)", "str_decimal"),
+        ("string", "str"),
+        ("string collate UTF8_LCASE", "str"),
+        ("varchar(3)", "str"),
+        ("char(3)", "str"),
+        ("binary", "bytes"),
+        ("date", "int32"),
+        ("timestamp", "int64"),
+        ("timestamp_ntz", "int64"),
+        ("interval day", "int64"),
+        ("interval hour to second", "int64"),
+        ("interval day to second", "int64"),
+        (array_of("boolean"), "ndarray:uint8"),
+        (array_of("byte"), "ndarray:int8"),
+        (array_of("short"), "ndarray:int16"),
+        (array_of("integer"), "ndarray:int32"),
+        (array_of("long"), "ndarray:int64"),
+        (array_of("date"), "ndarray:int32"),
+        (array_of("timestamp"), "ndarray:int64"),
+        (array_of("timestamp_ntz"), "ndarray:int64"),
+        (array_of("interval day to second"), "ndarray:int64"),
+        (array_of("string"), "json"),
+        (array_of("binary"), "json"),
+        (array_of("decimal(4,2)"), "json"),
+        (array_of(array_of("double")), "json"),
+        (array_of(struct_of(a="double")), "json"),
+        (struct_of(a="double"), "json"),
+        (map_of("string", "double"), "json"),
+    ],
+    ids=str,
+)
+def test_encodings_that_no_dtype_changes(spark_type: Any, encoding: str, dtype: str | None) -> None:
+    assert encoding_of(spark_type, dtype) == encoding
+
+
+@pytest.mark.parametrize(
+    ("spark_type", "as_float32", "as_float64", "kept"),
+    [
+        ("float", "float32", "float64", "float32"),
+        ("double", "float32", "float64", "float64"),
+        (array_of("float"), "ndarray:float32", "ndarray:float64", "ndarray:float32"),
+        (array_of("double"), "ndarray:float32", "ndarray:float64", "ndarray:float64"),
+        (vector("ml"), "ndarray:float32", "ndarray:float64", "ndarray:float64"),
+        (vector("mllib"), "ndarray:float32", "ndarray:float64", "ndarray:float64"),
+    ],
+    ids=["float", "double", "array<float>", "array<double>", "ml vector", "mllib vector"],
+)
+def test_dtype_casts_scalars_arrays_and_vectors(
+    spark_type: Any, as_float32: str, as_float64: str, kept: str
+) -> None:
+    assert [encoding_of(spark_type, dtype) for dtype in DTYPES] == [as_float32, as_float64, kept]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "Float32", "", float, 32], ids=str)
+def test_any_other_dtype_is_refused(dtype: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="is not supported") as caught:
+        plan_types(fields(x="long"), dtype)
+    assert isinstance(caught.value, ValueError)
+    assert "Use 'float32' or float64" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("spark_type", "name", "remedy"),
+    [
+        ("void", "void", "give it a type"),
+        ("variant", "variant", "to_json"),
+        ("interval", "interval", "extract"),
+        ("interval year", "interval year", "extract"),
+        ("interval month", "interval month", "extract"),
+        ("interval year to month", "interval year to month", "extract"),
+        ("time(6)", "time(6)", "convert it before"),
+        ("geometry(4326)", "geometry(4326)", "convert it before"),
+        (MATRIX, "MatrixUDT", "convert it before"),
+        (array_of("void"), "array<void>", "give it a type"),
+        (struct_of(a="long", b="variant"), "struct<a:long,b:variant>", "to_json"),
+        (map_of("string", "interval year"), "map<string,interval year>", "extract"),
+        (array_of(vector("ml")), "array<vector>", "convert it before"),
+        (struct_of(a=vector("ml")), "struct<a:vector>", "convert it before"),
+        (map_of("string", array_of(vector("ml"))), "array<vector>", "convert it before"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_type_without_an_encoding_is_refused_with_a_way_out(
+    spark_type: Any, name: str, remedy: str
+) -> None:
+    with pytest.raises(UnsupportedTypeError) as caught:
+        plan_types(fields(x=spark_type))
+    assert name in str(caught.value)
+    assert remedy in caught.value.columns["x"]
+    assert isinstance(caught.value, TypeError)
+
+
+TWINS = {
+    "type": "struct",
+    "fields": [{"name": "a", "type": t, "nullable": True} for t in ("long", "string")],
+}
+
+
+@pytest.mark.parametrize(
+    "spark_type",
+    [TWINS, array_of(TWINS), map_of("string", TWINS), struct_of(x=TWINS)],
+    ids=["struct", "array", "map", "deeper"],
+)
+def test_a_struct_with_two_fields_of_one_name_is_refused(spark_type: Any) -> None:
+    with pytest.raises(UnsupportedTypeError, match="two fields of one name; rename one"):
+        plan_types(fields(x=spark_type))
+
+
+def test_one_error_names_every_refused_column() -> None:
+    with pytest.raises(UnsupportedTypeError, match="2 of 3 columns") as caught:
+        plan_types(fields(first="void", good="long", second="variant"))
+    assert list(caught.value.columns) == ["first", "second"]
+    assert "'first'" in str(caught.value)
+    assert "'second'" in str(caught.value)
+    assert "'good'" not in str(caught.value)
+
+
+def test_a_frame_without_columns_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="no columns"):
+        plan_types([])
+
+
+def test_an_empty_name_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="empty name"):
+        plan_types(fields(**{"x": "long", "": "long"}))
+
+
+def test_repeated_names_are_refused_by_name() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"\['x', 'y'\] occur more than once"):
+        plan_types([*fields(x="long", y="long", z="long"), *fields(x="string", y="long")])
+
+
+def test_names_that_differ_in_case_alone_are_two_columns() -> None:
+    assert plan_types(fields(x="long", X="long")).names == ("x", "X")
+
+
+def test_columns_keep_their_order_spark_type_and_nullability() -> None:
+    described = [*fields(z="double"), {"name": "a", "type": array_of("long"), "nullable": False}]
+    z, a = plan_types(described)
+    assert (z.name, z.spark_type, z.nullable) == ("z", "double", True)
+    assert (a.name, a.spark_type, a.nullable) == ("a", array_of("long"), False)

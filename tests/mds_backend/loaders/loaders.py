@@ -1,0 +1,35 @@
+"""Loaders for the tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
+from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
+from mdstorm_backend.order.exact import ExactOrder
+
+#: Arguments of the loader; all others are the dataset's.
+_LOADER = ("batch_size", "drop_last", "num_workers", "collate_fn", "prefetch_factor")
+
+
+def torch_loader(dataset: Dataset, **options: Any) -> StreamingDataLoader:
+    """Make a loader that reads in stored order unless told otherwise."""
+    loader = {name: options.pop(name) for name in _LOADER if name in options}
+    order = ExactOrder(**options.pop("shuffle", {}))
+    source = StreamingDataset(local=dataset.url, order=order, **options)
+    return StreamingDataLoader(source, **{"batch_size": 4, **loader})
+
+
+def listed(values: Any) -> Any:
+    """Tensors, alone or in a list, as lists."""
+    if isinstance(values, torch.Tensor):
+        return values.tolist()
+    return [value.tolist() if isinstance(value, torch.Tensor) else value for value in values]
+
+
+def column(loader: Any, name: str = "number") -> list[Any]:
+    """One column of every batch."""
+    return [listed(batch[name]) for batch in loader]

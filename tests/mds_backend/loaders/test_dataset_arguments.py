@@ -1,0 +1,55 @@
+"""Arguments of `StreamingDataset` that are refused where they are said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.mds_backend.small_datasets import write_numbers
+
+from mdstorm_backend import ElasticOrder, ExactOrder, Stream, StreamingDataset
+from mdstorm_backend.base.errors import ArgumentTypeError, InvalidArgumentError, MDStormError
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"workers": -1}, InvalidArgumentError, "workers must be at least 0, found -1"),
+        ({"workers": 2.5}, ArgumentTypeError, r"workers must be an integer, found 2\.5"),
+        ({"prefetch": True}, ArgumentTypeError, "prefetch must be an integer, found True"),
+        ({"prefetch": None}, ArgumentTypeError, "prefetch must be an integer, found None"),
+        ({"predownload": "x"}, ArgumentTypeError, "predownload must be an integer, found 'x'"),
+        ({"columns": "number"}, ArgumentTypeError, r"columns is a list .* give \['number'\]"),
+        ({"null_masks": "number"}, ArgumentTypeError, "null_masks is a list of names"),
+        ({"transform": len}, ArgumentTypeError, "transform must .* have an attribute `columns`"),
+        ({"replication": 2}, InvalidArgumentError, "replication=2 does not divide the 1 ranks"),
+    ],
+)
+def test_what_would_fail_later_is_refused_at_once(
+    tmp_path: Path, options: dict[str, Any], error: type[MDStormError], text: str
+) -> None:
+    write_numbers(tmp_path, 10)
+    with pytest.raises(error, match=text):
+        StreamingDataset(local=str(tmp_path), **options)
+
+
+@pytest.mark.parametrize("order", [ExactOrder(), ElasticOrder(batch_size=2)])
+def test_an_order_and_arguments_for_one_are_refused(
+    tmp_path: Path, order: ExactOrder | ElasticOrder
+) -> None:
+    write_numbers(tmp_path, 10)
+    with pytest.raises(InvalidArgumentError, match="so shuffle, epoch_size would have no effect"):
+        StreamingDataset(local=str(tmp_path), order=order, shuffle=True, epoch_size=5)
+    assert len(StreamingDataset(local=str(tmp_path), order=order)) == 10
+
+
+@pytest.mark.parametrize("streams", [Stream(local="a"), ["a"], "a"])
+def test_streams_are_a_list_of_streams(streams: Any) -> None:
+    with pytest.raises(ArgumentTypeError, match=r"give streams=\[Stream\(remote=…\), …\], or"):
+        StreamingDataset(streams=streams)
+
+
+def test_no_streams_are_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="streams is empty"):
+        StreamingDataset(streams=[])

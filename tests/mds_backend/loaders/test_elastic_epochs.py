@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mdstorm_backend.base.errors import InvalidArgumentError, StateMismatchError
+from mdstorm_backend.elastic import ElasticOrder
+from mdstorm_backend.loaders.elastic_epochs import ElasticEpochs, EpochStart, Joining
+from mdstorm_backend.order.world import World
+
+ORDER = ElasticOrder(batch_size=4, shuffle_seed=5)
+STATE = {
+    "epoch": 3,
+    "sample_in_epoch": 16,
+    "num_canonical_nodes": 8,
+    "shuffle_seed": 1,
+    "initial_physical_nodes": 2,
+}
+
+
+def state(epochs: ElasticEpochs, num_samples: int = 0, **options: Any) -> dict[str, Any]:
+    world = options.pop("world", World())
+    options = {"from_beginning": False, **options}
+    return epochs.state_dict(options.pop("order", ORDER), world, num_samples, **options)
+
+
+def test_epochs_are_counted_when_they_begin() -> None:
+    epochs = ElasticEpochs()
+    assert epochs.next_epoch == 0
+    assert [epochs.begin().epoch for _ in range(3)] == [0, 1, 2]
+    epochs.next_epoch = 7
+    assert epochs.begin() == EpochStart(7)
+    assert epochs.next_epoch == 8
+
+
+@pytest.mark.parametrize("epoch", [-1, 1.5, True, "1"])
+def test_an_epoch_is_a_number(epoch: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="an epoch is a number from 0 on"):
+        ElasticEpochs().next_epoch = epoch
+
+
+def test_the_state_of_an_epoch_has_the_keys_of_mosaic() -> None:
+    epochs = ElasticEpochs()
+    assert state(epochs) == {
+        "epoch": -1,
+        "sample_in_epoch": 0,
+        "num_canonical_nodes": 1,
+        "shuffle_seed": 5,
+        "initial_physical_nodes": 1,
+    }
+    epochs.begin()
+    epochs.begin()
+    found = state(epochs, 12, world=World(0, 8, 2))
+    assert (found["epoch"], found["sample_in_epoch"]) == (1, 12)
+    assert (found["num_canonical_nodes"], found["initial_physical_nodes"]) == (4, 4)
+
+
+def test_py1s_has_64_canonical_nodes_for_each_node() -> None:
+    order = ElasticOrder(batch_size=1, shuffle=True, shuffle_algo="py1s")
+    assert state(ElasticEpochs(), order=order)["num_canonical_nodes"] == 64
+
+
+def test_a_loaded_state_is_gone_on_with_and_says_how_to_order() -> None:
+    epochs = ElasticEpochs()
+    epochs.begin()
+    epochs.load_state_dict(STATE)
+    assert state(epochs) == STATE
+    start = epochs.begin()
+    assert (start.epoch, start.sample_in_epoch, start.initial_physical_nodes) == (3, 16, 2)
+    order = start.order(ORDER)
+    assert (order.num_canonical_nodes, order.shuffle_seed) == (8, 1)
+    assert state(epochs, 8)["sample_in_epoch"] == 24
+    assert state(epochs, 8, from_beginning=True)["sample_in_epoch"] == 8
+    following = epochs.begin()
+    assert (following.epoch, following.sample_in_epoch, following.shuffle_seed) == (4, 0, 1)
+    assert state(epochs, 8)["sample_in_epoch"] == 8
+
+
+def test_a_state_of_an_earlier_epoch_is_gone_back_to() -> None:
+    epochs = ElasticEpochs()
+    for _ in range(5):
+        epochs.begin()
+    epochs.load_state_dict(STATE)
+    assert epochs.begin().epoch == 3
+
+
+def test_a_state_from_before_the_first_epoch_begins_it() -> None:
+    epochs = ElasticEpochs()
+    epochs.load_state_dict({**STATE, "epoch": -1})
+    assert state(epochs)["epoch"] == -1
+    start = epochs.begin()
+    assert (start.epoch, start.sample_in_epoch, start.shuffle_seed) == (0, 0, 1)
+
+
+def test_old_states_know_nothing_of_the_first_nodes() -> None:
+    epochs = ElasticEpochs()
+    epochs.load_state_dict({k: v for k, v in STATE.items() if k != "initial_physical_nodes"})
+    assert epochs.begin().initial_physical_nodes is None
+
+
+@pytest.mark.parametrize("value", [None, [], "state", 3])
+def test_what_is_no_state_is_refused(value: Any) -> None:
+    with pytest.raises(StateMismatchError, match="a state is the dict that state_dict"):
+        ElasticEpochs().load_state_dict(value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("epoch", None),
+        ("epoch", -2),
+        ("sample_in_epoch", None),
+        ("sample_in_epoch", "4"),
+        ("num_canonical_nodes", 0),
+        ("shuffle_seed", True),
+        ("initial_physical_nodes", 1.0),
+    ],
+)
+def test_damaged_states_are_refused_when_they_are_loaded(key: str, value: Any) -> None:
+    epochs = ElasticEpochs()
+    with pytest.raises(StateMismatchError, match=f"'{key}' has to be an integer"):
+        epochs.load_state_dict({**STATE, key: value})
+    assert epochs.next_epoch == 0
+
+
+def test_workers_of_a_group_join_in_one_epoch_at_a_time() -> None:
+    mine = ElasticEpochs()
+    copies = [ElasticEpochs() for _ in range(2)]
+    for copy in copies:
+        copy._record = mine._record
+
+    def begin(worker: int, group: int) -> int:
+        return copies[worker].begin(Joining(worker, group)).epoch
+
+    assert [begin(1, 77), begin(0, 77)] == [0, 0]
+    # Workers that stay, and others that are started anew.
+    assert [begin(0, 77), begin(1, 77)] == [1, 1]
+    copies[0]._begun = copies[1]._begun = 0
+    assert [begin(0, 78), begin(1, 78)] == [2, 2]
+    copies[0]._begun = copies[1]._begun = 0
+    # A user's seed may give two groups one number.
+    assert [begin(1, 78), begin(0, 78)] == [3, 3]
+    assert mine.next_epoch == 4

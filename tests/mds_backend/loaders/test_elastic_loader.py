@@ -1,0 +1,377 @@
+"""The elastic order through datasets and loaders: MosaicML Streaming's ids, batches and states."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.mds_backend.loaders.loaders import column
+from tests.mds_backend.small_datasets import write_numbers
+from torch.utils.data import DataLoader, default_collate
+
+from mdstorm_backend import ElasticOrder, ExactOrder, StreamingDataLoader, StreamingDataset
+from mdstorm_backend.base.errors import (
+    ArgumentTypeError,
+    InvalidArgumentError,
+    StateMismatchError,
+)
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.loaders.elastic_share import ElasticShare
+from mdstorm_backend.order.world import World
+
+TESTS = Path(__file__).parents[2]
+GOLDEN = json.loads((TESTS / "mds_backend/elastic/golden_orders.json").read_text())
+MULTI_SHARD = str(TESTS / "interop/golden/multi_shard")
+golden_runs = pytest.mark.parametrize(
+    "run", GOLDEN["end_to_end_on_multi_shard"], ids=lambda run: str(run["args"])
+)
+
+ROWS = 50
+SHUFFLED = {"shuffle": True, "shuffle_seed": 3}
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """Fifty numbers in five shards."""
+    return write_numbers(tmp_path_factory.mktemp("numbers"), ROWS, tasks=5)
+
+
+def make(
+    dataset: Dataset, batch_size: int = 4, *, loader: Any = (), world: Any = (0, 1), **options: Any
+) -> StreamingDataLoader:
+    """Make a loader of a rank of some world."""
+    num_epochs = options.pop("num_epochs", 1)
+    order = ElasticOrder(batch_size=batch_size, **{**SHUFFLED, **options})
+    share = ElasticShare(order, World(*world))
+    source = StreamingDataset(local=dataset.url, order=share, num_epochs=num_epochs)
+    return StreamingDataLoader(source, batch_size, **dict(loader))
+
+
+def rows(loader: Any) -> list[int]:
+    return list(chain.from_iterable(column(loader)))
+
+
+def taken(loader: Any, batches: int) -> list[list[int]]:
+    iterator = iter(loader)
+    found = column(islice(iterator, batches))
+    iterator.close()
+    return found
+
+
+@golden_runs
+def test_epochs_are_those_of_mosaic(run: Any) -> None:
+    dataset = StreamingDataset(local=MULTI_SHARD, **run["args"])
+    assert len(dataset) == run["len"]
+    assert [[sample["i"] for sample in dataset] for _ in range(3)] == run["epochs"]
+    loader = StreamingDataLoader(StreamingDataset(local=MULTI_SHARD, **run["args"]), 4)
+    epochs = [list(chain(*column(loader, "i"))) for _ in range(3)]
+    assert epochs == run["epochs"]
+
+
+@golden_runs
+def test_states_are_those_of_mosaic(run: Any) -> None:
+    loader = StreamingDataLoader(StreamingDataset(local=MULTI_SHARD, **run["args"]), 4)
+    iterator = iter(loader)
+    list(islice(iterator, 4))
+    state = loader.state_dict()
+    iterator.close()
+    expected = run["state_after_4_batches"]
+    assert {key: state[key] for key in expected} == expected
+    for loaded in (state, expected):
+        dataset = StreamingDataset(local=MULTI_SHARD, **{**run["args"], "batch_size": 6})
+        other = StreamingDataLoader(dataset, 6)
+        other.load_state_dict(loaded)
+        assert list(chain(*column(other, "i"))) == run["rest_after_resume"]
+
+
+@golden_runs
+def test_workers_deliver_the_batches_of_mosaic(run: Any) -> None:
+    for kind in (StreamingDataLoader, DataLoader):
+        dataset = StreamingDataset(local=MULTI_SHARD, **run["args"])
+        loader = kind(dataset, batch_size=4, num_workers=2)
+        assert column(loader, "i") == run["batches_with_2_workers"]
+
+
+def test_samples_and_batches_are_the_same(numbers: Dataset) -> None:
+    for world in ((0, 1), (1, 3, 3)):
+        samples = [sample["number"] for sample in make(numbers, world=world).dataset]
+        assert samples == rows(make(numbers, world=world))
+        collated = make(numbers, world=world, loader={"collate_fn": default_collate})
+        assert column(collated) == column(make(numbers, world=world))
+
+
+class Own(StreamingDataset):
+    def get_item(self, sample_id: int, retry: int = 7) -> Any:
+        return {"number": -super().get_item(sample_id, retry)["number"]}
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_an_overridden_get_item_makes_the_samples(numbers: Dataset, num_workers: int) -> None:
+    dataset = Own(local=numbers.url, batch_size=4, **SHUFFLED)
+    loader = StreamingDataLoader(dataset, 4, num_workers=num_workers)
+    assert column(loader) == [[-n for n in batch] for batch in column(make(numbers))]
+    assert dataset[[3, 4]] == [{"number": -3}, {"number": -4}]
+
+
+@pytest.mark.parametrize("kind", [StreamingDataLoader, DataLoader])
+def test_each_pass_is_an_epoch(numbers: Dataset, kind: Any) -> None:
+    whole = make(numbers)
+    expected = [column(whole) for _ in range(3)]
+    for num_workers in (0, 2):
+        dataset = StreamingDataset(local=numbers.url, batch_size=4, **SHUFFLED)
+        loader = kind(dataset, batch_size=4, num_workers=num_workers)
+        assert [column(loader) for _ in range(3)] == expected
+        assert dataset.next_epoch == 3
+        assert dataset.state_dict(8, True)["epoch"] == 2
+
+
+def test_spawned_and_persistent_workers_of_pytorch_count_epochs(numbers: Dataset) -> None:
+    whole = make(numbers)
+    expected = [column(whole) for _ in range(3)]
+    dataset = StreamingDataset(local=numbers.url, batch_size=4, **SHUFFLED)
+    loader: DataLoader[Any] = DataLoader(
+        dataset,
+        batch_size=4,
+        num_workers=2,
+        persistent_workers=True,
+        multiprocessing_context="spawn",
+    )
+    assert [column(loader) for _ in range(3)] == expected
+    dataset.load_state_dict(dataset.state_dict(ROWS - 2, True))
+    assert rows(loader) == list(chain(*expected[2]))[-2:]
+    assert loader._iterator is not None
+    loader._iterator._shutdown_workers()  # type: ignore[attr-defined]
+
+
+def test_an_epoch_can_be_chosen(numbers: Dataset) -> None:
+    whole = make(numbers)
+    expected = [column(whole) for _ in range(3)]
+    loader = make(numbers)
+    loader.dataset.set_epoch(2)  # type: ignore[attr-defined]
+    assert column(loader) == expected[2]
+
+
+def test_epochs_of_one_pass_do_not_share_batches(numbers: Dataset) -> None:
+    loader = make(numbers, num_epochs=2)
+    whole = make(numbers)
+    assert column(loader) == column(whole) + column(whole)
+    assert len(loader) == 26
+    endless = make(numbers, num_epochs=None)
+    again = make(numbers)
+    assert taken(endless, 30) == (column(again) + column(again) + column(again))[:30]
+    with pytest.raises(TypeError, match="never ends"):
+        len(endless)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.data())
+def test_another_world_goes_on_with_the_same_global_batches(
+    numbers: Dataset, data: st.DataObject
+) -> None:
+    """Global batch for global batch the same samples, whoever reads them."""
+    nodes, ranks = data.draw(st.sampled_from([(1, 1), (2, 1), (1, 2), (2, 2), (4, 1)]))
+    other_nodes, other_ranks = data.draw(st.sampled_from([(1, 1), (2, 1), (1, 4), (2, 2)]))
+    done, workers = data.draw(st.integers(1, 6)), data.draw(st.sampled_from([0, 0, 0, 2]))
+    options = {
+        "num_canonical_nodes": 4,
+        "shuffle_algo": data.draw(st.sampled_from(["py1e", "py1s"])),
+    }
+
+    def loaders(nodes: int, ranks: int, workers: int) -> list[StreamingDataLoader]:
+        count = nodes * ranks
+        return [
+            make(
+                numbers,
+                8 // count,
+                world=(r, count, ranks),
+                loader={"num_workers": workers},
+                **options,
+            )
+            for r in range(count)
+        ]
+
+    def global_batches(found: list[list[list[int]]]) -> list[list[int]]:
+        return [sorted(chain(*batches)) for batches in zip(*found, strict=True)]
+
+    first = loaders(nodes, ranks, 0)
+    seen = global_batches([taken(loader, done) for loader in first])
+    states = [loader.state_dict() for loader in first]
+    assert all(state == states[0] for state in states)
+    others = loaders(other_nodes, other_ranks, workers)
+    for other in others:
+        other.load_state_dict(json.loads(json.dumps(states[0])))
+    rest = global_batches([column(other) for other in others])
+    whole = global_batches([column(loader) for loader in loaders(1, 1, 0)])
+    assert (seen + rest)[:6] == whole[:6]
+    assert sorted({*chain(*seen, *rest)}) == list(range(ROWS))
+
+
+@pytest.mark.parametrize("done", [1, 12, 13])
+@pytest.mark.parametrize("workers_before", [0, 2])
+@pytest.mark.parametrize("workers_after", [0, 2])
+def test_a_state_gives_exactly_the_rest(
+    numbers: Dataset, done: int, workers_before: int, workers_after: int
+) -> None:
+    reference = make(numbers)
+    epochs = [column(reference) for _ in range(2)]
+    first = make(numbers, loader={"num_workers": workers_before})
+    assert taken(first, done) == epochs[0][:done]
+    assert first.num_samples_yielded == min(4 * done, ROWS)
+    second = make(numbers, loader={"num_workers": workers_after})
+    second.load_state_dict(first.state_dict())
+    assert second.state_dict() == first.state_dict()
+    # After the last batch of an epoch the next one begins.
+    assert column(second) == (epochs[0][done:] or epochs[1])
+    assert column(second) == (epochs[1] if done < 13 else column(reference))
+
+
+@pytest.mark.parametrize(("done", "left"), [(0, 39), (13, 26), (20, 19), (39, 39)])
+def test_a_state_knows_how_many_epochs_are_left_of_a_pass(
+    numbers: Dataset, done: int, left: int
+) -> None:
+    reference = make(numbers)
+    batches = [batch for _ in range(6) for batch in column(reference)]
+    first, second = make(numbers, num_epochs=3), make(numbers, num_epochs=3)
+    taken(first, done)
+    second.load_state_dict(first.state_dict())
+    assert column(second) == batches[done : done + left]
+
+
+def test_states_of_a_loader_are_added_up(numbers: Dataset) -> None:
+    whole = column(make(numbers))
+    state: Any = None
+    for start in range(0, 12, 3):
+        loader = make(numbers)
+        if state is not None:
+            loader.load_state_dict(state)
+        assert taken(loader, 3) == whole[start : start + 3]
+        state = loader.state_dict()
+        assert state["sample_in_epoch"] == 4 * (start + 3)
+
+
+def test_a_state_goes_back_in_a_loader_that_went_on(numbers: Dataset) -> None:
+    loader = make(numbers)
+    taken(loader, 2)
+    state = loader.state_dict()
+    rest = column(make(numbers))[2:]
+    column(loader)
+    for _ in range(2):
+        loader.load_state_dict(state)
+        assert column(loader) == rest
+
+
+@pytest.mark.parametrize("done", [251, 256])
+def test_what_mosaic_cannot_resume_is_the_end_of_the_epoch(tmp_path: Path, done: int) -> None:
+    """Canonical nodes that do not divide the samples make an epoch longer than `len`."""
+    dataset = write_numbers(tmp_path, 1000, tasks=2)
+    options = {"num_canonical_nodes": 64, "shuffle": False}
+    reference = make(dataset, **options)
+    first = make(dataset, **options)
+    assert len(first) == 250
+    assert len(column(first)) == 256
+    loader = make(dataset, **options)
+    taken(loader, done)
+    second = make(dataset, **options)
+    second.load_state_dict(loader.state_dict())
+    epochs = [column(reference) for _ in range(2)]
+    assert column(second) == (epochs[0][done:] or epochs[1])
+
+
+def test_a_collate_function_that_returns_lists_is_counted_right(numbers: Dataset) -> None:
+    loader = make(numbers, loader={"collate_fn": list})
+    iterator = iter(loader)
+    assert [len(batch) for batch in islice(iterator, 3)] == [4, 4, 4]
+    assert (loader.num_samples_yielded, loader.state_dict()["sample_in_epoch"]) == (12, 12)
+    iterator.close()
+
+
+def test_replicas_count_once(numbers: Dataset) -> None:
+    loaders = [make(numbers, world=(rank, 4, 4), replication=2) for rank in range(4)]
+    found = [taken(loader, 3) for loader in loaders]
+    assert found[0] == found[1] != found[2] == found[3]
+    assert {loader.state_dict()["sample_in_epoch"] for loader in loaders} == {24}
+    assert len(loaders[0]) == 7
+
+
+def test_a_state_of_another_dataset_is_refused(numbers: Dataset, tmp_path: Path) -> None:
+    other = make(write_numbers(tmp_path, ROWS))
+    with pytest.raises(StateMismatchError, match=r"dataset: '\w+' there, '\w+' here"):
+        make(numbers).load_state_dict(other.state_dict())
+    foreign = {key: value for key, value in other.state_dict().items() if key != "mdstorm"}
+    loader = make(numbers)
+    loader.load_state_dict({**foreign, "epoch": 0, "sample_in_epoch": 4000})
+    with pytest.raises(StateMismatchError, match=r"does not go with .* after 4000 samples"):
+        next(iter(loader))
+
+
+def test_a_state_of_other_settings_is_refused_within_an_epoch(numbers: Dataset) -> None:
+    first = make(numbers, shuffle_algo="naive")
+    begun = first.state_dict()
+    taken(first, 2)
+    with pytest.raises(StateMismatchError, match="shuffle_algo: 'naive' there, 'py1e' here"):
+        make(numbers).load_state_dict(first.state_dict())
+    make(numbers).load_state_dict(begun)
+
+
+def test_a_state_of_the_exact_order_is_refused(numbers: Dataset) -> None:
+    exact = StreamingDataset(local=numbers.url, order=ExactOrder(seed=1))
+    state = StreamingDataLoader(exact).state_dict()
+    with pytest.raises(StateMismatchError, match="not taken in the order 'elastic'"):
+        make(numbers).load_state_dict(state)
+    for call in (lambda: exact.state_dict(0, True), lambda: exact.load_state_dict(state)):
+        with pytest.raises(StateMismatchError, match="that of a StreamingDataLoader"):
+            call()
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])  # noqa: S301
+@pytest.mark.parametrize("done", [0, 3, 13])
+def test_a_copy_goes_on_from_the_same_state(numbers: Dataset, duplicate: Any, done: int) -> None:
+    loader = make(numbers)
+    iterator = iter(loader)
+    list(islice(iterator, done))
+    other = duplicate(loader)
+    assert other.state_dict() == loader.state_dict()
+    assert column(other) == (column(iterator) or column(loader))
+    other.close()
+
+
+def test_two_iterations_are_two_epochs(numbers: Dataset) -> None:
+    reference = make(numbers)
+    loader = make(numbers)
+    pairs = list(zip(loader, loader, strict=True))
+    assert column(a for a, _ in pairs) == column(reference)
+    assert column(b for _, b in pairs) == column(reference)
+
+
+def test_a_state_is_made_of_plain_values(numbers: Dataset, tmp_path: Path) -> None:
+    state = make(numbers).state_dict()
+    assert json.loads(json.dumps(state)) == state
+    torch.save(state, tmp_path / "state.pt")
+    assert torch.load(tmp_path / "state.pt", weights_only=True) == state
+
+
+def test_the_batch_size_is_that_of_the_loader_unless_the_dataset_has_one(numbers: Dataset) -> None:
+    options: dict[str, Any] = {**SHUFFLED, "local": numbers.url}
+    loader = StreamingDataLoader(StreamingDataset(**options), 4, num_workers=2)
+    assert column(loader) == column(make(numbers))
+    other = StreamingDataLoader(StreamingDataset(**options, batch_size=4), 3, num_workers=2)
+    assert [len(batch) for batch in column(other)][:2] == [3, 3]
+    assert [sample["number"] for sample in StreamingDataset(**options)] == rows(make(numbers))
+    plain: DataLoader[Any] = DataLoader(StreamingDataset(**options), batch_size=4, num_workers=1)
+    assert column(plain) == column(make(numbers))
+    stratified = StreamingDataset(**options, batching_method="stratified")
+    with pytest.raises(InvalidArgumentError, match="please pass `batch_size`"):
+        next(iter(stratified))
+
+
+def test_other_datasets_are_refused() -> None:
+    with pytest.raises(ArgumentTypeError, match=r"found list: use torch\.utils\.data"):
+        StreamingDataLoader([1, 2, 3])  # type: ignore[arg-type]

@@ -1,0 +1,308 @@
+"""Columns without a Spark type, as every adapter delivers them."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import struct
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import tensorflow as tf
+import torch
+from PIL import Image
+from tests.mds_backend.foreign import foreign_dataset, variable
+from tests.mds_backend.loaders.loaders import torch_loader
+
+from mdstorm_backend.base.errors import (
+    CorruptDatasetError,
+    NullValueError,
+    UnsafeTypeError,
+    UnsupportedTypeError,
+)
+from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.tf.tf_dataset import make_tf_dataset
+from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.write.mds_writer import MDSWriter
+
+
+def png(width: int, height: int, grey: int, mode: str = "L") -> bytes:
+    stream = io.BytesIO()
+    Image.new("L", (width, height), grey).convert(mode).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def array(values: np.ndarray, *, code: int | None = None) -> bytes:
+    start = b"" if code is None else bytes([code])
+    shape = bytes([values.ndim << 2, *values.shape])
+    return start + shape + values.tobytes()
+
+
+def write(directory: Path, encoding: str, *shards: list[bytes], **options: bool) -> Dataset:
+    """A dataset of one variable-size column."""
+    samples = [[variable(value) for value in shard] for shard in shards]
+    return foreign_dataset(directory, [(s, {"x": (encoding, None)}) for s in samples], **options)
+
+
+def as_numpy(dataset: Dataset, batch_size: int = 100) -> Any:
+    (batch,) = dataset.batches(batch_size)
+    return batch["x"]
+
+
+def as_torch(dataset: Dataset, batch_size: int = 100) -> Any:
+    (batch,) = torch_loader(dataset, batch_size=batch_size)
+    return batch["x"]
+
+
+def as_tf(dataset: Dataset, batch_size: int = 100) -> Any:
+    options = ReaderOptions(dataset, ExactOrder().resolved())
+    (batch,) = make_tf_dataset(lambda: options, batch_size=batch_size)
+    return batch.x
+
+
+def test_images_of_one_shape_are_one_tensor(tmp_path: Path) -> None:
+    dataset = write(tmp_path, "png", [png(3, 2, 7), png(3, 2, 8)], [png(3, 2, 9)])
+    expected = np.array([7, 8, 9], np.uint8).reshape(3, 1, 1) + np.zeros((3, 2, 3), np.uint8)
+    np.testing.assert_array_equal(as_numpy(dataset), expected)
+    found = as_torch(dataset)
+    assert isinstance(found, torch.Tensor)
+    assert found.dtype == torch.uint8
+    np.testing.assert_array_equal(found.numpy(), expected)
+    found = as_tf(dataset)
+    assert found.dtype == tf.uint8
+    np.testing.assert_array_equal(found.numpy(), expected)
+
+
+def test_images_of_several_shapes_are_a_list_of_tensors(tmp_path: Path) -> None:
+    dataset = write(tmp_path, "png", [png(3, 2, 7), png(1, 1, 8, "RGB")])
+    assert [image.shape for image in as_numpy(dataset)] == [(2, 3), (1, 1, 3)]
+    found = as_torch(dataset)
+    assert [tuple(image.shape) for image in found] == [(2, 3), (1, 1, 3)]
+    with pytest.raises(UnsupportedTypeError, match=r"'x'.*uint8\[1, 1, 3\], uint8\[2, 3\]"):
+        list(make_specs(dataset))
+
+
+def test_whether_images_are_one_tensor_is_decided_for_each_batch(tmp_path: Path) -> None:
+    dataset = write(tmp_path, "png", [png(3, 2, n) for n in range(4)], [png(1, 1, 4)])
+    batches = [batch["x"] for batch in torch_loader(dataset, batch_size=2)]
+    assert [tuple(batch.shape) for batch in batches] == [(2, 2, 3), (2, 2, 3), (1, 1, 1)]
+    batches = [batch["x"] for batch in torch_loader(dataset, batch_size=3)]
+    assert batches[0].shape == (3, 2, 3)
+    assert [tuple(image.shape) for image in batches[1]] == [(2, 3), (1, 1)]
+    assert [batch["x"].shape for batch in dataset.batches(2)] == [(2, 2, 3), (2, 2, 3), (1, 1, 1)]
+
+
+def make_specs(dataset: Dataset) -> Any:
+    """Deliver to TensorFlow without its generator, which would wrap the error."""
+    from mdstorm_backend.loaders.tf.tf_specs import spec_of_column
+    from mdstorm_backend.loaders.tf.tf_tensors import to_tf
+    from mdstorm_backend.read.batch_reader import BatchReader
+
+    for batch in BatchReader(dataset, ExactOrder(), batch_size=100):
+        yield to_tf(batch["x"], spec_of_column(dataset.schema["x"]))
+
+
+def test_images_are_their_bytes_in_arrow_and_arrays_in_pandas(tmp_path: Path) -> None:
+    values = [png(3, 2, 7), png(3, 2, 8)]
+    dataset = write(tmp_path, "png", values)
+    assert dataset.to_table()["x"].to_pylist() == values
+    frame = dataset.to_pandas()
+    assert [image.shape for image in frame["x"]] == [(2, 3), (2, 3)]
+
+
+def test_missing_images_stay_missing_beside_their_mask(tmp_path: Path) -> None:
+    with MDSWriter(columns={"x": "png"}, out=tmp_path) as writer:
+        writer.write_batch(pa.table({"x": pa.array([png(3, 2, 7), None])}))
+    dataset = open_dataset(str(tmp_path))
+    assert dataset[1] == {"x": None}
+    (batch,) = torch_loader(dataset, null_masks=["x"])
+    assert batch["x_is_null"].tolist() == [0, 1]
+    assert batch["x"][1] is None
+    assert tuple(batch["x"][0].shape) == (2, 3)
+    with pytest.raises(NullValueError, match="'x' holds 1 nulls"):
+        list(make_specs(dataset))
+
+
+def test_lists_of_images_are_lists_of_tensors(tmp_path: Path) -> None:
+    images = [png(3, 2, 7), png(1, 1, 8)]
+    several = struct.pack("<4I", 0, 2, *map(len, images)) + b"".join(images)
+    dataset = write(tmp_path, "list[png]", [several, bytes(8)])
+    assert [[i.shape for i in images] for images in as_numpy(dataset)] == [[(2, 3), (1, 1)], []]
+    first, second = as_torch(dataset)
+    assert [tuple(image.shape) for image in first] == [(2, 3), (1, 1)]
+    assert all(isinstance(image, torch.Tensor) for image in first)
+    assert second == []
+    with pytest.raises(UnsupportedTypeError, match=r"'x' of encoding 'list\[png\]'"):
+        as_tf(dataset)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "texts", "values"),
+    [
+        ("json", [b'{"a": [1]}', b"null", b'"b"'], [{"a": [1]}, None, "b"]),
+        (
+            "str_decimal",
+            [b"1.50", b"-0", b"1E+3"],
+            [Decimal("1.50"), Decimal("-0"), Decimal("1E+3")],
+        ),
+    ],
+)
+def test_json_and_decimals_are_objects_or_text(
+    tmp_path: Path, encoding: str, texts: list[bytes], values: list[Any]
+) -> None:
+    dataset = write(tmp_path, encoding, texts)
+    assert repr(as_numpy(dataset).tolist()) == repr(values)
+    assert repr(as_torch(dataset)) == repr(values)
+    assert repr(dataset.to_pandas()["x"].tolist()) == repr(values)
+    assert dataset.to_table()["x"].to_pylist() == [text.decode() for text in texts]
+    assert as_tf(dataset).numpy().tolist() == texts
+
+
+def test_numbers_that_are_stored_as_text_are_numbers(tmp_path: Path) -> None:
+    for encoding, values, dtype in (
+        ("str_int", [1, -(1 << 63)], "int64"),
+        ("str_float", [0.1, -1e300], "float64"),
+    ):
+        directory = tmp_path / encoding
+        directory.mkdir()
+        dataset = write(directory, encoding, [str(value).encode() for value in values])
+        assert as_numpy(dataset).dtype == dtype
+        assert as_torch(dataset).dtype == getattr(torch, dtype)
+        assert as_tf(dataset).dtype == dtype
+        assert dataset.to_table()["x"].type == getattr(pa, dtype)()
+        for found in (as_numpy(dataset), as_torch(dataset), as_tf(dataset).numpy()):
+            assert found.tolist() == values
+
+
+def test_integers_of_more_than_64_bits_are_objects(tmp_path: Path) -> None:
+    dataset = write(tmp_path, "str_int", [b"1", b"2"], [str(1 << 70).encode()])
+    assert as_numpy(dataset).tolist() == [1, 2, 1 << 70]
+    assert as_torch(dataset) == [1, 2, 1 << 70]
+    with pytest.raises(UnsupportedTypeError, match=r"'x' holds integers of more than 64 bits"):
+        dataset.to_table()
+    with pytest.raises(UnsupportedTypeError, match=r"'x' holds integers .* no type of TensorFlow"):
+        list(make_specs(dataset))
+
+
+def test_pickles_are_objects_if_allowed(tmp_path: Path) -> None:
+    values = [{"a": 1}, None, (1, 2)]
+    stored = [pickle.dumps(value) for value in values]
+    allowed = write(tmp_path, "pkl", stored, allow_unsafe_types=True)
+    assert as_numpy(allowed).tolist() == values
+    (batch,) = torch_loader(allowed, allow_unsafe_types=True)
+    assert batch["x"] == values
+    assert allowed.to_table()["x"].to_pylist() == stored
+    with pytest.raises(UnsupportedTypeError, match="'x' of encoding 'pkl'"):
+        as_tf(allowed)
+    refused = Dataset(allowed.location, allowed.index)
+    assert refused.to_table()["x"].to_pylist() == stored
+    for read in (as_numpy, as_torch):
+        with pytest.raises(UnsafeTypeError, match="allow_unsafe_types=True"):
+            read(refused)
+
+
+CODES = {"int16": 17, "float32": 34, "uint16": 16}
+
+
+def states_dtype(*arrays: np.ndarray) -> list[bytes]:
+    return [array(values, code=CODES[values.dtype.name]) for values in arrays]
+
+
+def test_arrays_that_state_their_dtype_keep_it(tmp_path: Path) -> None:
+    arrays = [np.array([1, 2], np.int16), np.array([0.5], np.float32), np.ones((2, 2), np.uint16)]
+    dataset = write(tmp_path, "ndarray", *([stored] for stored in states_dtype(*arrays)))
+    for found in (as_numpy(dataset), dataset.to_pandas()["x"]):
+        assert [(a.dtype, a.tolist()) for a in found] == [(a.dtype, a.tolist()) for a in arrays]
+        assert all(a.flags.writeable for a in found)
+    tensors = as_torch(dataset)
+    # PyTorch does not compute with unsigned numbers of 16 bits.
+    assert [t.dtype for t in tensors] == [torch.int16, torch.float32, torch.int32]
+    assert [t.tolist() for t in tensors] == [a.tolist() for a in arrays]
+    with pytest.raises(UnsupportedTypeError, match="'x' of arrays that each have a dtype"):
+        as_tf(dataset)
+    with pytest.raises(UnsupportedTypeError, match=r"float32 of 1 dim.*int16.*uint16 of 2 dim"):
+        dataset.to_table()
+
+
+def test_arrays_that_state_one_dtype_are_lists_in_arrow(tmp_path: Path) -> None:
+    arrays = [np.array([1, 2], np.int16), np.array([], np.int16), np.array([3], np.int16)]
+    dataset = write(tmp_path, "ndarray", *([stored] for stored in states_dtype(*arrays)))
+    table = dataset.to_table()
+    assert table["x"].type == pa.list_(pa.int16())
+    assert table["x"].to_pylist() == [[1, 2], [], [3]]
+    assert [t.tolist() for t in as_torch(dataset)] == [[1, 2], [], [3]]
+
+
+def test_shards_of_several_dtypes_make_no_table(tmp_path: Path) -> None:
+    arrays = states_dtype(np.array([1], np.int16), np.array([1], np.float32))
+    dataset = write(tmp_path, "ndarray", *([stored] for stored in arrays))
+    with pytest.raises(UnsupportedTypeError, match=r"'x' holds float32 of .* and int16 of"):
+        dataset.to_table()
+
+
+def test_ragged_arrays_of_more_dimensions_keep_their_shape(tmp_path: Path) -> None:
+    arrays = [np.ones((2, 3), np.int16), np.ones(4, np.int16), np.array(5, np.int16)]
+    dataset = write(
+        tmp_path,
+        "ndarray:int16",
+        [array(a) for a in arrays[:1]],
+        [array(arrays[1])],
+        [array(arrays[2])],
+    )
+    assert [a.tolist() for a in as_numpy(dataset)] == [a.tolist() for a in arrays]
+    assert [t.tolist() for t in as_torch(dataset)] == [a.tolist() for a in arrays]
+    assert [dataset[i]["x"].shape for i in range(3)] == [(2, 3), (4,), ()]
+    with pytest.raises(UnsupportedTypeError, match="of 2 dimensions"):
+        dataset.to_table()
+    with pytest.raises(UnsupportedTypeError, match="'x' holds arrays of 2 dimensions whose shape"):
+        list(make_specs(dataset))
+
+
+@pytest.mark.parametrize("encoding", ["ndarray", "ndarray:int16"])
+@pytest.mark.parametrize(
+    "shapes", [[(2,)] * 5 + [(3,)], [(2, 3)] * 5 + [(3, 2)], [()] * 5 + [(1,)]]
+)
+def test_whether_arrays_are_one_tensor_is_decided_for_each_batch(
+    encoding: str, shapes: list[tuple[int, ...]], tmp_path: Path
+) -> None:
+    arrays = [np.full(shape, number, np.int16) for number, shape in enumerate(shapes)]
+    code = 17 if encoding == "ndarray" else None
+    dataset = write(tmp_path, encoding, [array(values, code=code) for values in arrays])
+    for size in (2, 5):
+        batches = [batch["x"] for batch in torch_loader(dataset, batch_size=size)]
+        for number, found in enumerate(batches):
+            chosen = arrays[number * size : (number + 1) * size]
+            assert isinstance(found, torch.Tensor) == (len({a.shape for a in chosen}) == 1)
+            assert [t.tolist() for t in found] == [a.tolist() for a in chosen]
+            assert {t.dtype for t in found} == {torch.int16}
+
+
+def test_arrays_without_elements_are_one_tensor_too(tmp_path: Path) -> None:
+    dataset = write(tmp_path, "ndarray:int16", [array(np.empty(0, np.int16))] * 2)
+    assert as_torch(dataset).shape == (2, 0)
+
+
+def test_arrays_of_one_shape_are_a_tensor_of_it(tmp_path: Path) -> None:
+    samples = [np.arange(6, dtype=np.int16).tobytes(), bytes(12)]
+    dataset = foreign_dataset(tmp_path, [(samples, {"x": ("ndarray:int16:2,3", 12)})])
+    expected = [[[0, 1, 2], [3, 4, 5]], [[0, 0, 0], [0, 0, 0]]]
+    for read in (as_numpy, as_torch):
+        assert read(dataset).tolist() == expected
+    found = as_tf(dataset)
+    assert found.shape == (2, 2, 3)
+    assert found.numpy().tolist() == expected
+
+
+def test_a_damaged_image_is_an_error_that_names_column_and_dataset(tmp_path: Path) -> None:
+    dataset = write(tmp_path, "png", [png(3, 2, 7), b"no image"])
+    for read in (as_numpy, as_torch):
+        with pytest.raises(CorruptDatasetError, match=rf"'x' of file://{tmp_path} .* as png"):
+            read(dataset)
+    with pytest.raises(CorruptDatasetError, match=rf"'x' of file://{tmp_path}/shard.00000.mds"):
+        dataset[1]
+    assert dataset[0]["x"].size == (3, 2)

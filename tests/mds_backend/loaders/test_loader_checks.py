@@ -1,0 +1,178 @@
+"""What a loader refuses, what its copies know, and which iteration its state describes."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.mds_backend.loaders.loaders import column, torch_loader
+from tests.mds_backend.small_datasets import write_dataset, write_numbers
+
+from mdstorm_backend.base.errors import InvalidArgumentError, StateMismatchError
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
+from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
+
+ROWS = 40
+SHUFFLED = {"seed": 5, "window": ROWS}
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """Forty numbers in eight shards."""
+    return write_numbers(tmp_path_factory.mktemp("numbers"), ROWS, tasks=8)
+
+
+class Same:
+    columns = ("number",)
+
+    def __call__(self, batch: Any) -> Any:
+        return batch
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ({"num_epochs": 2}, "num_epochs"),
+        ({"num_epochs": None}, "num_epochs"),
+        ({"transform": Same()}, "transform"),
+    ],
+)
+def test_a_state_of_another_reading_is_refused(
+    numbers: Dataset, options: dict[str, Any], word: str
+) -> None:
+    state = torch_loader(numbers).state_dict()
+    with pytest.raises(StateMismatchError, match=f"{word}: .* there, .* here"):
+        torch_loader(numbers, **options).load_state_dict(state)
+
+
+def test_a_state_of_other_columns_is_refused(tmp_path: Path) -> None:
+    dataset = write_dataset(tmp_path, {"a": [1], "b": [2]}, {"a": "long", "b": "long"})
+    state = torch_loader(dataset, columns=["a"]).state_dict()
+    with pytest.raises(StateMismatchError, match="columns: "):
+        torch_loader(dataset, columns=["b"]).load_state_dict(state)
+
+
+@pytest.mark.parametrize("state", [None, [], "state", 3])
+def test_what_is_no_state_is_refused(numbers: Dataset, state: Any) -> None:
+    with pytest.raises(StateMismatchError, match="a state is the dict that state_dict"):
+        torch_loader(numbers).load_state_dict(state)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("epoch", None, "'epoch' has to be an integer"),
+        ("epoch", 7, "it stands in epoch 7 of a pass of 1"),
+        ("shuffle_seed", "1", "'shuffle_seed' has to be an integer from 1 on, found '1'"),
+        ("row", -1, "'row' has to be an integer from 0 on, found -1"),
+        ("row", ROWS + 1, f"it stands at row {ROWS + 1} of an epoch of {ROWS} rows"),
+        ("batches", 1.5, "'batches' has to be"),
+        ("batch_size", True, "'batch_size' has to be"),
+        ("started", 1, "'started' has to be true or false, found 1"),
+    ],
+)
+def test_damaged_states_are_refused(numbers: Dataset, key: str, value: Any, text: str) -> None:
+    state = torch_loader(numbers).state_dict()
+    place = state if key in state else state["mdstorm"]
+    for _ in range(2):
+        place[key] = value
+        with pytest.raises(StateMismatchError, match=text.replace("(", r"\(")) as caught:
+            torch_loader(numbers).load_state_dict(state)
+        assert "begin anew" in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["row", "dataset", "first_epoch", "world_size", "num_epochs"])
+def test_states_without_a_key_are_refused(numbers: Dataset, key: str) -> None:
+    state = torch_loader(numbers).state_dict()
+    del state["mdstorm"][key]
+    with pytest.raises(StateMismatchError, match=key):
+        torch_loader(numbers).load_state_dict(state)
+
+
+@pytest.mark.parametrize("exhausted", [False, True])
+@pytest.mark.parametrize("other_size", [4, 7])
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_after_the_last_batch_the_next_pass_begins(
+    numbers: Dataset, exhausted: bool, other_size: int, rank: int
+) -> None:
+    shuffle = {**SHUFFLED, "rank": rank, "world_size": 3}
+    first = torch_loader(numbers, shuffle=shuffle, num_epochs=2)
+    iterator = iter(first)
+    list(iterator if exhausted else islice(iterator, len(first)))
+    options = {"shuffle": shuffle, "num_epochs": 2, "batch_size": other_size}
+    whole, second = torch_loader(numbers, **options), torch_loader(numbers, **options)
+    second.load_state_dict(first.state_dict())
+    list(whole)
+    assert column(second) == column(whole)
+
+
+def test_after_a_pass_through_a_transform_the_next_one_begins(numbers: Dataset) -> None:
+    options = {"shuffle": SHUFFLED, "transform": Same()}
+    first, second = torch_loader(numbers, **options), torch_loader(numbers, **options)
+    list(first)
+    second.load_state_dict(first.state_dict())
+    assert column(second) == column(first)
+
+
+def test_the_state_is_that_of_the_iteration_which_was_advanced_last(numbers: Dataset) -> None:
+    loader = torch_loader(numbers)
+    first, second = iter(loader), iter(loader)
+    list(islice(first, 3))
+    next(second)
+    assert (loader.state_dict()["mdstorm"]["row"], loader.num_samples_yielded) == (4, 4)
+    next(first)
+    assert (loader.state_dict()["mdstorm"]["row"], loader.num_samples_yielded) == (16, 16)
+    assert loader.state_dict()["epoch"] == 0
+    next(second)
+    assert (loader.state_dict()["mdstorm"]["row"], loader.state_dict()["epoch"]) == (8, 1)
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])  # noqa: S301
+@pytest.mark.parametrize("done", [0, 3, ROWS // 4])
+def test_a_copy_goes_on_from_the_same_state(numbers: Dataset, duplicate: Any, done: int) -> None:
+    loader = torch_loader(numbers, shuffle=SHUFFLED)
+    iterator = iter(loader)
+    list(islice(iterator, done))
+    other = duplicate(loader)
+    assert other.state_dict() == loader.state_dict()
+    assert column(other) == (column(iterator) or column(loader))
+    other.close()
+
+
+def test_batches_out_of_order_are_refused(numbers: Dataset) -> None:
+    source = StreamingDataset(local=numbers.url)
+    with pytest.raises(InvalidArgumentError, match="in_order=False would let"):
+        StreamingDataLoader(source, in_order=False)
+
+
+@pytest.mark.parametrize("option", [{"shuffle": True}, {"sampler": [0]}, {"batch_sampler": [[0]]}])
+def test_another_order_than_the_datasets_is_refused(
+    numbers: Dataset, option: dict[str, Any]
+) -> None:
+    source = StreamingDataset(local=numbers.url)
+    with pytest.raises(InvalidArgumentError, match=r"Shuffle with StreamingDataset\(…, shuffle=T"):
+        StreamingDataLoader(source, **option)
+    assert len(StreamingDataLoader(source, shuffle=False, sampler=None)) == len(numbers)
+
+
+def test_integers_of_numpy_are_integers(numbers: Dataset) -> None:
+    shuffle = {"seed": np.int64(5), "window": np.int32(9), "rank": np.int64(0)}
+    loader = torch_loader(
+        numbers,
+        batch_size=np.int64(4),
+        num_epochs=np.int64(2),
+        shuffle={**shuffle, "world_size": np.int64(1)},
+    )
+    found = list(chain.from_iterable(column(loader)))
+    assert sorted(found) == sorted([*range(ROWS)] * 2)
+    state = loader.state_dict()
+    assert json.loads(json.dumps(state)) == state
+    seeded = StreamingDataset(local=numbers.url, shuffle=True, shuffle_seed=np.int64(5))
+    json.dumps(StreamingDataLoader(seeded).state_dict())

@@ -1,0 +1,239 @@
+"""A state, taken anywhere, lets another loader continue exactly there."""
+
+from __future__ import annotations
+
+import json
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.mds_backend.loaders.loaders import column, torch_loader
+from tests.mds_backend.small_datasets import write_numbers
+
+from mdstorm_backend.base.errors import StateMismatchError
+from mdstorm_backend.datasets.dataset import Dataset
+
+ROWS = 40
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """Forty numbers in eight shards."""
+    return write_numbers(tmp_path_factory.mktemp("numbers"), ROWS, tasks=8)
+
+
+shuffles = st.fixed_dictionaries(
+    {
+        "seed": st.integers(0, 3),
+        "shuffle_shards": st.booleans(),
+        "shuffle_rows": st.booleans(),
+        "window": st.sampled_from([0, 12]),
+    }
+)
+
+
+def taken(loader: Any, batches: int) -> list[list[int]]:
+    iterator = iter(loader)
+    found = column(islice(iterator, batches))
+    iterator.close()
+    return found
+
+
+def through_json(state: dict[str, Any]) -> dict[str, Any]:
+    return json.loads(json.dumps(state))  # type: ignore[no-any-return]
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    shuffles,
+    st.integers(1, 50),
+    st.integers(1, 3),
+    st.integers(0, 2),
+    st.integers(1, 3),
+    st.data(),
+)
+def test_a_state_gives_exactly_the_rest(
+    numbers: Dataset,
+    shuffle: dict[str, Any],
+    batch_size: int,
+    epochs: int,
+    passes: int,
+    world_size: int,
+    data: st.DataObject,
+) -> None:
+    shuffle = {
+        **shuffle,
+        "world_size": world_size,
+        "rank": data.draw(st.integers(0, world_size - 1)),
+    }
+    options = {"batch_size": batch_size, "num_epochs": epochs}
+    first = torch_loader(numbers, shuffle=shuffle, **options)
+    for _ in range(passes):
+        list(first)
+    done = data.draw(st.integers(1, len(first)))
+    taken(first, done)
+    state = through_json(first.state_dict())
+
+    other_seed = {**shuffle, "seed": 99}
+    second = torch_loader(numbers, shuffle=other_seed, **options)
+    second.load_state_dict(state)
+    assert second.state_dict() == state
+    whole = torch_loader(numbers, shuffle={**shuffle, "seed": state["shuffle_seed"]}, **options)
+    for _ in range(passes):
+        list(whole)
+    expected = column(whole)
+    # After the last batch of a pass the next one begins.
+    assert column(second) == (expected[done:] or column(whole))
+    # The pass after that is again a whole one, and the same for both.
+    assert column(second) == column(whole)
+
+
+@settings(deadline=None, max_examples=60)
+@given(shuffles, st.integers(1, 20), st.integers(1, 20), st.integers(1, 3), st.data())
+def test_a_state_can_be_continued_with_another_batch_size(
+    numbers: Dataset,
+    shuffle: dict[str, Any],
+    batch_size: int,
+    other_size: int,
+    epochs: int,
+    data: st.DataObject,
+) -> None:
+    first = torch_loader(numbers, shuffle=shuffle, batch_size=batch_size, num_epochs=epochs)
+    done = list(chain.from_iterable(taken(first, data.draw(st.integers(1, len(first))))))
+    second = torch_loader(numbers, shuffle=shuffle, batch_size=other_size, num_epochs=epochs)
+    second.load_state_dict(through_json(first.state_dict()))
+    rest = column(second) if len(done) < ROWS * epochs else []
+    assert all(0 < len(batch) <= other_size for batch in rest)
+    seed = first.state_dict()["shuffle_seed"]
+    whole = torch_loader(numbers, shuffle={**shuffle, "seed": seed}, num_epochs=epochs)
+    assert done + list(chain.from_iterable(rest)) == list(chain.from_iterable(column(whole)))
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_all_ranks_continue_with_as_many_batches_of_another_size(
+    numbers: Dataset, drop_last: bool
+) -> None:
+    options = {"num_epochs": 2, "drop_last": drop_last}
+    for done in range(1, 6):
+        counts = set()
+        for rank in range(3):
+            shuffle = {"rank": rank, "world_size": 3}
+            first = torch_loader(numbers, shuffle=shuffle, batch_size=5, **options)
+            taken(first, done)
+            second = torch_loader(numbers, shuffle=shuffle, batch_size=3, **options)
+            second.load_state_dict(first.state_dict())
+            counts.add(len(column(second)))
+        assert len(counts) == 1
+
+
+def test_endless_epochs_are_continued(numbers: Dataset) -> None:
+    options = {"shuffle": {"seed": 3, "window": ROWS}, "batch_size": 7, "num_epochs": None}
+    whole = taken(torch_loader(numbers, **options), 30)
+    first, second = torch_loader(numbers, **options), torch_loader(numbers, **options)
+    assert taken(first, 17) == whole[:17]
+    second.load_state_dict(first.state_dict())
+    assert taken(second, 13) == whole[17:]
+
+
+@pytest.mark.parametrize("workers_before", [0, 2])
+@pytest.mark.parametrize("workers_after", [0, 2])
+@pytest.mark.parametrize("done", [2, 3])
+def test_processes_continue_where_threads_were_and_the_other_way_round(
+    numbers: Dataset, workers_before: int, workers_after: int, done: int
+) -> None:
+    options = {"shuffle": {"seed": 3, "window": 12}, "batch_size": 6, "num_epochs": 2}
+    whole = column(torch_loader(numbers, **options))
+    first = torch_loader(numbers, num_workers=workers_before, **options)
+    assert taken(first, done) == whole[:done]
+    second = torch_loader(numbers, num_workers=workers_after, **options)
+    second.load_state_dict(through_json(first.state_dict()))
+    assert column(second) == whole[done:]
+
+
+def test_a_state_from_before_the_first_batch_begins_at_the_beginning(numbers: Dataset) -> None:
+    options = {"shuffle": {"seed": 3, "window": ROWS}}
+    first, second = torch_loader(numbers, **options), torch_loader(numbers, **options)
+    second.load_state_dict(first.state_dict())
+    assert column(second) == column(first)
+
+
+def test_without_a_seed_the_state_keeps_the_one_that_was_drawn(numbers: Dataset) -> None:
+    first = torch_loader(numbers, shuffle={"window": ROWS})
+    done = taken(first, 3)
+    second = torch_loader(numbers, shuffle={"window": ROWS})
+    second.load_state_dict(through_json(first.state_dict()))
+    assert sorted(chain.from_iterable(done + column(second))) == list(range(ROWS))
+
+
+def test_a_loader_can_be_taken_back_to_its_own_state(numbers: Dataset) -> None:
+    loader = torch_loader(numbers, shuffle={"seed": 1, "window": ROWS})
+    taken(loader, 2)
+    state = loader.state_dict()
+    rest = column(loader.__class__(loader.dataset, batch_size=4))[2:]
+    for _ in range(2):
+        loader.load_state_dict(state)
+        assert column(loader) == rest
+
+
+def test_a_state_is_made_of_plain_values_and_has_the_keys_of_streaming(
+    numbers: Dataset, tmp_path: Path
+) -> None:
+    loader = torch_loader(numbers, shuffle={"seed": 5, "rank": 1, "world_size": 2}, batch_size=6)
+    taken(loader, 2)
+    state = loader.state_dict()
+    assert {key: value for key, value in state.items() if key != "mdstorm"} == {
+        "epoch": 0,
+        "sample_in_epoch": 24,
+        "num_canonical_nodes": 2,
+        "shuffle_seed": 5,
+        "initial_physical_nodes": 2,
+    }
+    assert state["mdstorm"]["dataset"] == numbers.fingerprint
+    torch.save(state, tmp_path / "state.pt")
+    assert torch.load(tmp_path / "state.pt", weights_only=True) == state
+
+
+@pytest.mark.parametrize(
+    ("shuffle", "word"),
+    [
+        ({"seed": 1, "window": 12, "world_size": 2}, "world_size"),
+        ({"seed": 1, "window": 13}, "shuffle"),
+        ({"seed": 1, "window": 12, "shuffle_rows": True}, "shuffle"),
+        ({"seed": 1, "window": 12, "shuffle_shards": True}, "shuffle"),
+    ],
+)
+def test_a_state_of_another_way_of_reading_is_refused(
+    numbers: Dataset, shuffle: dict[str, Any], word: str
+) -> None:
+    state = torch_loader(numbers, shuffle={"seed": 1, "window": 12}).state_dict()
+    loader = torch_loader(numbers, shuffle=shuffle)
+    with pytest.raises(StateMismatchError, match=f"{word}: .* there, .* here") as caught:
+        loader.load_state_dict(state)
+    assert isinstance(caught.value, ValueError)
+    assert "Make an equal loader" in str(caught.value)
+    assert sorted(chain.from_iterable(column(loader)))[:1] == [0]
+
+
+def test_a_state_of_another_dataset_is_refused(numbers: Dataset, tmp_path: Path) -> None:
+    state = torch_loader(write_numbers(tmp_path, ROWS)).state_dict()
+    with pytest.raises(StateMismatchError, match="dataset: "):
+        torch_loader(numbers).load_state_dict(state)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {},
+        {"epoch": 0, "sample_in_epoch": 4, "num_canonical_nodes": 1, "shuffle_seed": 1},
+        {"mdstorm": None},
+        {"mdstorm": {"order": "elastic"}},
+    ],
+    ids=str,
+)
+def test_a_state_of_another_order_is_refused(numbers: Dataset, state: dict[str, Any]) -> None:
+    with pytest.raises(StateMismatchError, match="not taken from a loader with the order 'exact'"):
+        torch_loader(numbers).load_state_dict(state)

@@ -1,0 +1,261 @@
+"""Nulls on their way into PyTorch: delivered as NaN or None, filled, masked, or refused."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.mds_backend.loaders.loaders import listed, torch_loader
+from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset
+
+from mdstorm_backend.base.errors import (
+    ArgumentTypeError,
+    InvalidArgumentError,
+    MDStormError,
+    NullValueError,
+)
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.format.spark_types import SparkType
+
+NAN = float("nan")
+
+
+def write(directory: Path, spark_type: SparkType, values: list[Any]) -> Dataset:
+    return write_dataset(directory, {"a": values}, {"a": spark_type}, shard_size=1)
+
+
+def read(dataset: Dataset, **options: Any) -> dict[str, Any]:
+    """Read everything in batches of one row; all batches must agree in their dtypes."""
+    batches = list(torch_loader(dataset, batch_size=1, **options))
+    joined: dict[str, Any] = {}
+    for name, first in batches[0].items():
+        parts = [batch[name] for batch in batches]
+        if isinstance(first, torch.Tensor):
+            assert {part.dtype for part in parts} == {first.dtype}
+            joined[name] = torch.cat(parts)
+        else:
+            joined[name] = [value for part in parts for value in part]
+    return joined
+
+
+@pytest.mark.parametrize(
+    ("spark_type", "values", "dtype"),
+    [
+        ("float", [0.5, None], torch.float32),
+        ("double", [0.5, None], torch.float64),
+        ("byte", [1, None], torch.float64),
+        ("long", [1, None], torch.float64),
+        ("interval day to second", [timedelta(microseconds=1), None], torch.float64),
+        (array_of("float"), [[0.5, 1.0], [None, 2.0]], torch.float32),
+        (array_of("integer"), [[1, 2], [None, 2]], torch.float64),
+    ],
+    ids=str,
+)
+def test_nulls_of_numbers_are_nan(
+    spark_type: SparkType, values: list[Any], dtype: torch.dtype, tmp_path: Path
+) -> None:
+    found = read(write(tmp_path, spark_type, values))["a"]
+    assert found.dtype == dtype
+    expected = np.array(values, "m8[us]").astype("f8") if isinstance(values[0], timedelta) else None
+    if expected is None:
+        expected = np.array(values, np.float64)
+    else:
+        expected[1] = np.nan
+    np.testing.assert_array_equal(found.numpy(), expected)
+
+
+def test_null_elements_of_ragged_arrays_are_nan_in_every_tensor(tmp_path: Path) -> None:
+    found = read(write(tmp_path, array_of("integer"), [[1], [None, 2], []]))["a"]
+    assert [value.dtype for value in found] == [torch.float64] * 3
+    assert repr(listed(found)) == "[[1.0], [nan, 2.0], []]"
+
+
+@pytest.mark.parametrize(
+    ("spark_type", "values"),
+    [
+        ("string", ["a", None]),
+        ("binary", [b"a", None]),
+        ("decimal(5,2)", [Decimal("1.50"), None]),
+        ("date", [date(2020, 1, 1), None]),
+        (array_of("string"), [["a", None], None]),
+        (struct_of(x="long"), [{"x": None}, None]),
+    ],
+    ids=str,
+)
+def test_nulls_in_lists_are_none(spark_type: SparkType, values: list[Any], tmp_path: Path) -> None:
+    assert read(write(tmp_path, spark_type, values))["a"] == values
+
+
+REFUSED: list[tuple[SparkType, list[Any], int]] = [
+    ("boolean", [True, None, None], 2),
+    ("timestamp", [0, 1, None], 1),
+    ("timestamp_ntz", [datetime(2020, 1, 1), None, None], 2),
+    (array_of("boolean"), [[True, None], [None, False]], 2),
+    (array_of("timestamp_ntz"), [[None], [datetime(2020, 1, 1)]], 1),
+    (array_of("integer"), [[1, 2], None], 1),
+    (array_of("integer"), [[1], [2, 3], None], 1),
+    (array_of("float"), [[0.5, 1.0], None], 1),
+]
+
+
+@pytest.mark.parametrize(("spark_type", "values", "count"), REFUSED, ids=str)
+@pytest.mark.parametrize("num_workers", [0])
+def test_other_nulls_are_refused_before_the_first_batch(
+    spark_type: SparkType, values: list[Any], count: int, num_workers: int, tmp_path: Path
+) -> None:
+    # The first rows have none.
+    dataset = write_dataset(
+        tmp_path,
+        {"a": [values[0]] * 50 + values, "n": range(50 + len(values))},
+        {"a": spark_type, "n": "long"},
+        shard_size=1,
+    )
+    expected = dataset.schema["a"].null_count + dataset.schema["a"].element_null_count
+    with pytest.raises(NullValueError) as caught:
+        next(iter(torch_loader(dataset, batch_size=1, num_workers=num_workers)))
+    assert isinstance(caught.value, (MDStormError, TypeError))
+    assert isinstance(caught.value, ValueError)
+    assert (caught.value.column, caught.value.null_count) == ("a", expected)
+    message = str(caught.value)
+    assert f"'a' holds {expected} nulls, and PyTorch" in message
+    for remedy in (
+        "fill_nulls={'a': …}",
+        "null_masks=['a']",
+        "in the transform",
+        "df.na.drop(subset=['a'])",
+    ):
+        assert remedy in message
+    assert expected >= count
+    # A column that is not read does no harm.
+    assert len(read(dataset, columns=["n"])["n"]) == len(dataset)
+
+
+@pytest.mark.parametrize(
+    ("spark_type", "values", "fill", "expected"),
+    [
+        ("long", [1, None], 7, [1, 7]),
+        ("float", [0.5, None], -1, [0.5, -1.0]),
+        ("float", [NAN, None], 0.0, [NAN, 0.0]),
+        ("boolean", [True, None], False, [1, 0]),
+        ("timestamp", [1, None], 0, [1000, 0]),
+        ("timestamp_ntz", [None, None], datetime(1970, 1, 1, 0, 0, 1), [10**9, 10**9]),
+        ("date", [date(2020, 1, 1), None], date(1, 1, 1), [date(2020, 1, 1), date(1, 1, 1)]),
+        ("string", ["a", None], "none", ["a", "none"]),
+        ("binary", [b"a", None], b"", [b"a", b""]),
+        ("decimal(5,2)", [None, None], Decimal("9.50"), [Decimal("9.50")] * 2),
+        (array_of("integer"), [[1, 2], None], 7, [[1, 2], [7, 7]]),
+        (array_of("integer"), [[1, 2], None], [3, 4], [[1, 2], [3, 4]]),
+        (array_of("integer"), [[1, 2], None], np.array([3, 4]), [[1, 2], [3, 4]]),
+        (array_of("integer"), [[1, None], None], 7, [[1, 7], [7, 7]]),
+        (array_of("integer"), [[1], [2, None], None], 7, [[1], [2, 7], []]),
+        (array_of("integer"), [[1], [2, 3], None], [7, 8], [[1], [2, 3], [7, 8]]),
+        (array_of("boolean"), [[True, None], None], True, [[1, 1], [1, 1]]),
+        (array_of("string"), [["a"], None], ["x"], [["a"], ["x"]]),
+        (struct_of(x="long"), [{"x": 1}, None], {"x": 2}, [{"x": 1}, {"x": 2}]),
+    ],
+    ids=str,
+)
+def test_nulls_are_filled(
+    spark_type: SparkType, values: list[Any], fill: Any, expected: list[Any], tmp_path: Path
+) -> None:
+    found = read(write(tmp_path, spark_type, values), fill_nulls={"a": fill})["a"]
+    assert repr(listed(found)) == repr(expected)
+
+
+def test_filled_integers_stay_integers(tmp_path: Path) -> None:
+    dataset = write(tmp_path, "short", [1, None])
+    assert read(dataset, fill_nulls={"a": 0})["a"].dtype == torch.int16
+    matrix = write(tmp_path / "m", array_of("short"), [[1, None], None])
+    found = read(matrix, fill_nulls={"a": 0})["a"]
+    assert (found.dtype, found.shape) == (torch.int16, (2, 2))
+
+
+@pytest.mark.parametrize("values", [[[1, 2], [3, None], None], [[1], [3, None], None]], ids=str)
+def test_elements_beside_filled_arrays_stay_null_with_one_dtype(
+    values: list[Any], tmp_path: Path
+) -> None:
+    dataset = write(tmp_path, array_of("integer"), values)
+    loader = torch_loader(dataset, batch_size=1, num_workers=1, fill_nulls={"a": [7, 8]})
+    rows = [row for batch in loader for row in batch["a"]]
+    assert repr(listed(rows)) == repr([[float(n) for n in values[0]], [3.0, NAN], [7.0, 8.0]])
+    assert {row.dtype for row in rows} == {torch.float64}
+    booleans = write(tmp_path / "b", array_of("boolean"), [[True], [None], None])
+    with pytest.raises(NullValueError, match="column 'a' holds 1 nulls"):
+        read(booleans, fill_nulls={"a": [True]})
+
+
+@pytest.mark.parametrize(
+    ("spark_type", "values", "expected"),
+    [
+        ("long", [1, None], [1, 0]),
+        ("float", [0.5, None], [0.5, NAN]),
+        ("boolean", [True, None], [1, 0]),
+        ("timestamp", [1, None], [1000, 0]),
+        ("date", [date(2020, 1, 1), None], [date(2020, 1, 1), date(1970, 1, 1)]),
+        ("string", ["a", None], ["a", ""]),
+        ("binary", [b"a", None], [b"a", b""]),
+        ("decimal(5,2)", [Decimal("1.50"), None], [Decimal("1.50"), Decimal("0.00")]),
+        ("interval day to second", [timedelta(microseconds=1), None], [1, 0]),
+        (array_of("integer"), [[1, 2], None], [[1, 2], [0, 0]]),
+        (array_of("float"), [[1.0, 2.0], None], [[1.0, 2.0], [NAN, NAN]]),
+        (array_of("integer"), [[1], [2, 3], None], [[1], [2, 3], []]),
+        (array_of("boolean"), [[True], None], [[1], [0]]),
+        (array_of("string"), [["a"], None], [["a"], []]),
+        (struct_of(x="long"), [{"x": 1}, None], [{"x": 1}, None]),
+    ],
+    ids=str,
+)
+def test_masks_tell_which_rows_are_null(
+    spark_type: SparkType, values: list[Any], expected: list[Any], tmp_path: Path
+) -> None:
+    found = read(write(tmp_path, spark_type, values), null_masks=["a"])
+    assert list(found) == ["a", "a_is_null"]
+    assert found["a_is_null"].dtype == torch.uint8
+    assert found["a_is_null"].tolist() == [int(value is None) for value in values]
+    assert repr(listed(found["a"])) == repr(expected)
+
+
+def test_a_mask_can_stand_beside_a_fill(tmp_path: Path) -> None:
+    found = read(write(tmp_path, "long", [1, None]), fill_nulls={"a": -1}, null_masks=["a"])
+    assert found["a"].tolist() == [1, -1]
+    assert found["a_is_null"].tolist() == [0, 1]
+
+
+def test_masks_of_columns_without_nulls_are_zero(tmp_path: Path) -> None:
+    found = read(write(tmp_path, "long", [1, 2]), null_masks=["a"], fill_nulls={"a": 0})
+    assert found["a"].dtype == torch.int64
+    assert found["a_is_null"].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("option", [{"fill_nulls": {"b": 0, "a": 0}}, {"null_masks": ["a", "b"]}])
+def test_columns_that_are_not_read_are_refused(option: dict[str, Any], tmp_path: Path) -> None:
+    dataset = write_dataset(tmp_path, {"a": [1], "b": [2]}, {"a": "long", "b": "long"})
+    with pytest.raises(ArgumentTypeError, match=r"\['b'\] that are not read; read are \['a'\]"):
+        read(dataset, columns=["a"], **option)
+
+
+@pytest.mark.parametrize(
+    ("spark_type", "values", "fill"),
+    [
+        ("long", [1, None], "x"),
+        ("long", [1, None], 2**70),
+        ("byte", [1, None], 300),
+        ("string", ["a", None], 1),
+        ("boolean", [True, None], 2),
+        (array_of("integer"), [[1], None], "x"),
+        (array_of("integer"), [[1, 2], None], [1, 2, 3]),
+        (array_of("integer"), [[1, 2], None], ["x", "y"]),
+        (array_of("integer"), [[1, 2], None], 2**70),
+    ],
+    ids=str,
+)
+def test_a_value_that_cannot_stand_in_the_column_is_refused(
+    spark_type: SparkType, values: list[Any], fill: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"fill_nulls gives .* column 'a'"):
+        read(write(tmp_path, spark_type, values), fill_nulls={"a": fill})

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.mds_backend.small_datasets import write_dataset
+
+from mdstorm_backend.base.errors import ArgumentTypeError
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.format.batch import Batch
+from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.read.block_filler import BLOCK_ROWS
+
+
+class Renamed:
+    """A transform to another column."""
+
+    columns = ("c",)
+
+    def __call__(self, batch: Batch) -> Batch:
+        return {"c": batch["b"]}
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Dataset:
+    return write_dataset(tmp_path, {"a": [1, None], "b": [3, 4]}, {"a": "long", "b": "long"})
+
+
+def options(dataset: Dataset, **given: Any) -> ReaderOptions:
+    return ReaderOptions(dataset, ExactOrder(seed=1), **given)
+
+
+def test_all_columns_are_delivered_unless_some_are_chosen(dataset: Dataset) -> None:
+    assert options(dataset).delivered == ("a", "b")
+    assert options(dataset, columns=("b",)).delivered == ("b",)
+    with pytest.raises(ArgumentTypeError):
+        _ = options(dataset, columns=("x",)).schema
+
+
+def test_masks_are_delivered_after_the_columns(dataset: Dataset) -> None:
+    masked = options(dataset, null_masks=("a",))
+    assert masked.delivered == ("a", "b", "a_is_null")
+    assert masked.column("a_is_null") is None
+
+
+def test_a_transform_says_what_is_delivered(dataset: Dataset) -> None:
+    transformed = options(dataset, transform=Renamed())
+    assert transformed.delivered == ("c",)
+    assert transformed.column("b") is None
+    assert [batch["c"].tolist() for batch in transformed.reader(2)] == [[3, 4]]  # type: ignore[union-attr]
+
+
+def test_a_column_whose_nulls_are_treated_has_none(dataset: Dataset) -> None:
+    nulls = {
+        name: getattr(options(dataset, **given).column("a"), "null_count", None)
+        for name, given in {
+            "left": {},
+            "filled": {"fill_nulls": {"a": 0}},
+            "masked": {"null_masks": ("a",)},
+        }.items()
+    }
+    assert nulls == {"left": 1, "filled": 0, "masked": 0}
+
+
+def test_nulls_are_filled_before_the_transform(dataset: Dataset) -> None:
+    class Plus(Renamed):
+        def __call__(self, batch: Batch) -> Batch:
+            return {"c": batch["a"] + batch["b"]}  # type: ignore[operator]
+
+    reader = options(dataset, fill_nulls={"a": 10}, transform=Plus()).reader(2)
+    assert [batch["c"].tolist() for batch in reader] == [[4, 14]]  # type: ignore[union-attr]
+
+
+def test_some_batches_are_ahead_however_large_their_samples_are(dataset: Dataset) -> None:
+    assert options(dataset)._ahead(16) == 4 * BLOCK_ROWS
+    dataset.nbytes = 1 << 40
+    assert options(dataset)._ahead(16) == 8 * 16
+    assert options(dataset, predownload=3)._ahead(16) == 3

@@ -1,0 +1,56 @@
+"""Single samples: the same as in the blocks that iterating reads."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.mds_backend.small_datasets import array_of, write_dataset
+
+from mdstorm_backend import StreamingDataset
+
+COLUMNS: dict[str, tuple[Any, list[Any]]] = {
+    "bool": ("boolean", [True, None, False]),
+    "byte": ("byte", [None, -7, 7]),
+    "long": ("long", [1 << 60, None, -3]),
+    "float": ("float", [0.1, None, float("nan")]),
+    "double": ("double", [None, 0.1, 2.5]),
+    "text": ("string", ["x", None, ""]),
+    "bytes": ("binary", [None, b"\0x", b""]),
+    "date": ("date", [date(2020, 2, 3), None, date(1969, 1, 1)]),
+    "list": (array_of("integer"), [[1, 2], None, []]),
+    "full": ("integer", [1, 2, 3]),
+}
+SIMPLE = ["bool", "byte", "long", "float", "double", "text", "bytes", "full"]
+
+
+@pytest.fixture(scope="module")
+def with_nulls(tmp_path_factory: pytest.TempPathFactory) -> str:
+    directory = tmp_path_factory.mktemp("nulls")
+    columns = {name: values for name, (_, values) in COLUMNS.items()}
+    write_dataset(directory, columns, {name: type_ for name, (type_, _) in COLUMNS.items()})
+    return str(directory)
+
+
+def shown(sample: dict[str, Any]) -> list[tuple[str, type, str]]:
+    """Names, types and values, NaN among them."""
+    return [(name, type(value), repr(value)) for name, value in sample.items()]
+
+
+@pytest.mark.parametrize("names", [SIMPLE, [*SIMPLE, "date"], ["list"], list(COLUMNS)])
+def test_samples_with_nulls_are_those_of_blocks(with_nulls: str, names: list[str]) -> None:
+    dataset = StreamingDataset(local=with_nulls, columns=names)
+    iterated = [shown(sample) for sample in dataset]
+    assert [shown(dataset[i]) for i in range(3)] == iterated
+    assert {len(sample) for sample in iterated} == {len(names)}
+
+
+def test_simple_columns_with_nulls_need_no_block(
+    with_nulls: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = StreamingDataset(local=with_nulls, columns=SIMPLE)
+    monkeypatch.setattr("mdstorm_backend.loaders.sample_maker.Gatherer", None)
+    assert dataset[1]["text"] is None
+    assert np.isnan(dataset[1]["long"])

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import copy
+import multiprocessing
+import os
+import pickle
+from typing import Any
+
+import pytest
+
+from mdstorm_backend.loaders.shared_record import SharedRecord
+
+
+def add(record: SharedRecord, times: int) -> None:
+    for _ in range(times):
+        with record.changing() as content:
+            content["count"] += 1
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_processes_change_one_record(method: str) -> None:
+    context: Any = multiprocessing.get_context(method)
+    record = SharedRecord({"count": 0})
+    processes = [context.Process(target=add, args=(record, 50)) for _ in range(2)]
+    for process in processes:
+        process.start()
+    add(record, 50)
+    for process in processes:
+        process.join(60)
+        assert process.exitcode == 0
+    assert record.read() == {"count": 150}
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])  # noqa: S301
+def test_a_copy_is_a_record_of_its_own(duplicate: Any) -> None:
+    record = SharedRecord({"count": 3})
+    other = duplicate(record)
+    add(record, 1)
+    assert (record.read(), other.read()) == ({"count": 4}, {"count": 3})
+
+
+def test_what_is_shorter_is_stored_whole() -> None:
+    record = SharedRecord({"text": "x" * 100})
+    with record.changing() as content:
+        content["text"] = ""
+    assert record.read() == {"text": ""}
+
+
+def test_an_error_changes_nothing() -> None:
+    record = SharedRecord({"count": 0})
+    with pytest.raises(ZeroDivisionError), record.changing() as content:
+        content["count"] = 1 // 0
+    with record.changing() as content:
+        assert content == {"count": 0}
+
+
+def test_nothing_is_left_behind(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = len(os.listdir("/dev/fd"))
+    record = SharedRecord({})
+    assert os.listdir(tmp_path) == []
+    del record
+    assert len(os.listdir("/dev/fd")) == before

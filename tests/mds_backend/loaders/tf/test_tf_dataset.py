@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import gc
+import threading
+from collections import Counter
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tensorflow as tf
+from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset, write_numbers
+
+from mdstorm_backend.base.errors import NullValueError, UnsupportedTypeError
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.tf import tf_dataset
+from mdstorm_backend.loaders.tf.tf_dataset import make_tf_dataset
+from mdstorm_backend.order.exact import ExactOrder
+
+SHUFFLED = {"seed": 5, "shuffle_shards": True, "window": 30}
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """A hundred numbers in ten shards."""
+    return write_numbers(tmp_path_factory.mktemp("numbers"), 100, tasks=10)
+
+
+def make(dataset: Dataset, batch_size: int = 4, **options: Any) -> Any:
+    order = ExactOrder(**options.pop("shuffle", {})).resolved()
+    return make_tf_dataset(lambda: ReaderOptions(dataset, order, **options), batch_size=batch_size)
+
+
+def column(batches: Any, name: str = "number") -> list[list[Any]]:
+    return [getattr(batch, name).numpy().tolist() for batch in batches]
+
+
+@pytest.mark.parametrize("block_rows", [1, 10, 1 << 16])
+@pytest.mark.parametrize("batch_size", [1, 7, 10, 30, 99, 100, 101, 1000])
+def test_batches_of_any_size_are_cut_from_blocks_of_any_size(
+    numbers: Dataset, batch_size: int, block_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tf_dataset, "_BLOCK_ROWS", block_rows)
+    batches = column(make(numbers, batch_size, num_epochs=2))
+    rows = [*range(100)] * 2
+    assert batches == [rows[i : i + batch_size] for i in range(0, 200, batch_size)]
+
+
+@pytest.mark.parametrize(("world_size", "block_rows"), [(3, 10), (7, 1 << 16)])
+@pytest.mark.parametrize("batch_size", [1, 5, 33, 34])
+def test_all_ranks_have_as_many_batches_and_each_row_once(
+    numbers: Dataset,
+    batch_size: int,
+    world_size: int,
+    block_rows: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tf_dataset, "_BLOCK_ROWS", block_rows)
+    ranks = [
+        column(
+            make(numbers, batch_size, shuffle={**SHUFFLED, "rank": rank, "world_size": world_size})
+        )
+        for rank in range(world_size)
+    ]
+    assert len({len(batches) for batches in ranks}) == 1
+    found = Counter(chain.from_iterable(chain.from_iterable(ranks)))
+    assert found == Counter(range(100))
+
+
+def test_batches_are_namedtuples_in_the_order_of_the_columns(tmp_path: Path) -> None:
+    fields = {"z": "long", "a": "string", "m": array_of("float"), "r": array_of("integer")}
+    values = {"z": [1, 2], "a": ["x", "y"], "m": [[0.5], [1.5]], "r": [[], [1, 2]]}
+    dataset = make(write_dataset(tmp_path, values, fields))
+    (batch,) = dataset
+    assert batch._fields == ("z", "a", "m", "r")
+    assert batch.z.numpy().tolist() == [1, 2]
+    assert batch.a.numpy().tolist() == [b"x", b"y"]
+    assert isinstance(batch.r, tf.RaggedTensor)
+    assert batch.r.to_list() == [[], [1, 2]]
+    assert dataset.element_spec.m == tf.TensorSpec((None, 1), tf.float32)
+    assert dataset.element_spec.z == tf.TensorSpec((None,), tf.int64)
+
+
+def test_equal_columns_share_one_type(numbers: Dataset) -> None:
+    first, second = (type(next(iter(make(numbers)))) for _ in range(2))
+    assert first is second
+
+
+@pytest.mark.parametrize("batch_size", [3, 50, 1000])
+def test_ragged_columns_are_cut_into_batches(batch_size: int, tmp_path: Path) -> None:
+    lists = [list(range(i % 4)) for i in range(100)]
+    dataset = write_dataset(tmp_path, {"a": lists}, {"a": array_of("short")}, tasks=5)
+    found = [batch.a.to_list() for batch in make(dataset, batch_size)]
+    assert found == [lists[i : i + batch_size] for i in range(0, 100, batch_size)]
+
+
+def test_each_iteration_is_whole_and_has_permutations_of_its_own(numbers: Dataset) -> None:
+    dataset = make(numbers, shuffle=SHUFFLED)
+    passes = [list(chain.from_iterable(column(dataset))) for _ in range(3)]
+    assert len({tuple(found) for found in passes}) == 3
+    assert all(sorted(found) == list(range(100)) for found in passes)
+    again = make(numbers, shuffle=SHUFFLED)
+    assert list(chain.from_iterable(column(again))) == passes[0]
+
+
+@pytest.mark.parametrize("block_rows", [100, 1 << 16])
+def test_endless_epochs_go_on(
+    numbers: Dataset, block_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tf_dataset, "_BLOCK_ROWS", block_rows)
+    batches = iter(make(numbers, 60, num_epochs=None))
+    found = list(chain.from_iterable(column(next(batches) for _ in range(10))))
+    assert found == [i % 100 for i in range(600)]
+
+
+def test_a_dataset_is_its_own_context(numbers: Dataset) -> None:
+    dataset = make(numbers)
+    with dataset as entered:
+        assert entered is dataset
+        assert isinstance(entered, tf.data.Dataset)
+        assert len(list(entered)) == 25
+    assert len(list(dataset)) == 25
+
+
+def test_the_usual_operations_follow(numbers: Dataset) -> None:
+    with make(numbers, 10) as dataset:
+        doubled = dataset.map(lambda batch: batch.number * 2).unbatch().batch(30)
+        assert next(batch.numpy().tolist() for batch in doubled) == list(range(0, 60, 2))
+
+
+def test_a_model_can_be_trained_from_it(tmp_path: Path) -> None:
+    values = {"x": [[float(i), 1.0] for i in range(32)], "y": [2.0 * i for i in range(32)]}
+    dataset = make(
+        write_dataset(tmp_path, values, {"x": array_of("float"), "y": "float"}), 8, num_epochs=None
+    )
+    weights = tf.Variable([0.0, 0.0])
+    losses = []
+    for batch in dataset.take(20):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((tf.linalg.matvec(batch.x, weights) - batch.y) ** 2)
+        weights.assign_sub(0.001 * tape.gradient(loss, weights))
+        losses.append(float(loss))
+    assert losses[-1] < losses[0] / 10
+
+
+def graph_rows(dataset: Any) -> list[list[int]]:
+    """Read a dataset in graph mode, as code for TensorFlow 1 does."""
+    batch = tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()
+    found = []
+    with tf.compat.v1.Session() as session:
+        while True:
+            try:
+                found.append(session.run(batch).number.tolist())
+            except tf.errors.OutOfRangeError:
+                return found
+
+
+def test_graph_mode_reads_the_same(numbers: Dataset) -> None:
+    expected = column(make(numbers, 30, num_epochs=2))
+    with tf.Graph().as_default():
+        assert graph_rows(make(numbers, 30, num_epochs=2)) == expected
+
+
+def test_the_dataset_has_its_own_one_shot_iterator(numbers: Dataset) -> None:
+    with tf.Graph().as_default(), make(numbers, 30) as dataset:
+        batch = dataset.make_one_shot_iterator().get_next()
+        with tf.compat.v1.Session() as session:
+            assert session.run(batch).number.tolist() == list(range(30))
+            assert session.run(batch.number).tolist() == list(range(30, 60))
+
+
+def test_a_dataset_can_be_made_in_one_graph_and_entered_in_another(numbers: Dataset) -> None:
+    dataset = make(numbers, 30)
+    with tf.Graph().as_default(), dataset as entered:
+        assert entered is not dataset
+        assert list(chain.from_iterable(graph_rows(entered))) == list(range(100))
+
+
+@pytest.mark.parametrize(("world_size", "policy"), [(1, "AUTO"), (2, "OFF")])
+def test_what_is_sharded_already_is_not_sharded_again(
+    numbers: Dataset, world_size: int, policy: str
+) -> None:
+    dataset = make(numbers, shuffle={"world_size": world_size})
+    found = dataset.options().experimental_distribute.auto_shard_policy
+    assert found == tf.data.experimental.AutoShardPolicy[policy]
+
+
+def test_a_distribution_strategy_takes_its_rows(numbers: Dataset) -> None:
+    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+    dataset = make(numbers, 10, shuffle={"rank": 1, "world_size": 2})
+    found = column(strategy.experimental_distribute_dataset(dataset))
+    assert list(chain.from_iterable(found)) == list(range(50, 100))
+
+
+def test_nulls_are_refused_when_the_dataset_is_made(tmp_path: Path) -> None:
+    dataset = write_dataset(tmp_path, {"a": [1, None, None]}, {"a": "long"})
+    with pytest.raises(NullValueError, match="column 'a' holds 2 nulls, and TensorFlow"):
+        make(dataset)
+
+
+def test_nulls_are_filled_and_masked(tmp_path: Path) -> None:
+    dataset = write_dataset(
+        tmp_path,
+        {"a": [1, None], "b": [None, 0.5], "c": [None, "x"]},
+        {"a": "long", "b": "float", "c": "string"},
+    )
+    (batch,) = make(dataset, fill_nulls={"a": 7}, null_masks=("c",))
+    assert batch.a.numpy().tolist() == [1, 7]
+    assert repr(batch.b.numpy().tolist()) == "[nan, 0.5]"
+    assert batch.c.numpy().tolist() == [b"", b"x"]
+    assert batch.c_is_null.numpy().tolist() == [True, False]
+
+
+def test_a_nested_column_is_refused_unless_it_is_left_out(tmp_path: Path) -> None:
+    fields = {"a": "long", "thing": struct_of(x="long")}
+    dataset = write_dataset(tmp_path, {"a": [1], "thing": [{"x": 1}]}, fields)
+    with pytest.raises(UnsupportedTypeError, match="'thing'"):
+        make(dataset)
+    assert column(make(dataset, columns=("a",)), "a") == [[1]]
+
+
+def test_damage_reaches_the_caller(tmp_path: Path) -> None:
+    dataset = write_numbers(tmp_path, 20, tasks=2)
+    Path(dataset.location.path, dataset.index.shards[1].raw_data.basename).write_bytes(b"damaged")
+    with pytest.raises(tf.errors.OpError, match="holds 7 bytes and the index says"):
+        list(make(dataset))
+
+
+def test_nothing_stays_open_when_the_context_is_left(tmp_path: Path) -> None:
+    stored = write_numbers(tmp_path, 100, tasks=10)
+    with make(stored) as dataset:
+        list(dataset)
+        assert stored.find_open(9) is not None
+    gc.collect()
+    assert [number for number in range(10) if stored.find_open(number)] == []
+    assert len(list(dataset)) == 25
+
+
+@pytest.mark.parametrize("batches", [1, 25])
+def test_the_threads_of_a_pass_end_with_its_iterator(tmp_path: Path, batches: int) -> None:
+    before = set(threading.enumerate())
+    rows = {"word": [str(i) for i in range(100)]}
+    dataset = make(write_dataset(tmp_path, rows, {"word": "string"}, tasks=10))
+    iterator = iter(dataset)
+    for _ in range(batches):
+        next(iterator)
+    del iterator
+    gc.collect()
+    for thread in set(threading.enumerate()) - before:
+        if thread.name.startswith("mdstorm-prefetch"):
+            thread.join(30)
+            assert not thread.is_alive()

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import tensorflow as tf
+from tests.mds_backend.small_datasets import array_of, map_of, plan, struct_of
+
+from mdstorm_backend.base.errors import NullValueError, UnsupportedTypeError
+from mdstorm_backend.format.schema import Column
+from mdstorm_backend.format.spark_types import SparkType
+from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec, check_nulls, spec_of_column
+
+
+def stored(spark_type: SparkType, **changes: Any) -> Column:
+    column = plan({"a": spark_type})["a"]
+    return Column(column.name, column.encoding, column.spark_type, **changes)
+
+
+@pytest.mark.parametrize(
+    ("spark_type", "dtype"),
+    [
+        ("boolean", "bool"),
+        ("byte", "int8"),
+        ("short", "int16"),
+        ("integer", "int32"),
+        ("long", "int64"),
+        ("float", "float32"),
+        ("double", "float64"),
+        ("string", "string"),
+        ("binary", "string"),
+        ("decimal(5,2)", "string"),
+        ("date", "int64"),
+        ("timestamp", "int64"),
+        ("timestamp_ntz", "int64"),
+        ("interval day to second", "int64"),
+    ],
+)
+def test_scalars_have_a_dtype(spark_type: str, dtype: str) -> None:
+    assert spec_of_column(stored(spark_type)) == ColumnSpec("a", dtype)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "dtype"),
+    [("uint8", "uint8"), ("uint16", "int32"), ("uint32", "int64"), ("uint64", "uint64")],
+)
+def test_unsigned_integers_are_promoted_as_petastorm_does(encoding: str, dtype: str) -> None:
+    assert spec_of_column(Column("a", encoding)).dtype == dtype
+
+
+def test_arrays_of_one_length_have_a_static_shape_and_others_are_ragged() -> None:
+    one_length = spec_of_column(stored(array_of("short"), length=3))
+    assert one_length == ColumnSpec("a", "int16", (3,))
+    assert one_length.signature == tf.TensorSpec((None, 3), tf.int16)
+    ragged = spec_of_column(stored(array_of("string")))
+    assert ragged == ColumnSpec("a", "string", ragged=True)
+    assert ragged.signature == tf.RaggedTensorSpec((None, None), tf.string, 1, tf.int64)
+
+
+@pytest.mark.parametrize(
+    "spark_type",
+    [struct_of(x="long"), map_of("string", "long"), array_of(array_of("long"))],
+    ids=str,
+)
+def test_nested_columns_have_no_counterpart(spark_type: SparkType) -> None:
+    with pytest.raises(UnsupportedTypeError, match=r"'a' of type .* has no counterpart") as e:
+        spec_of_column(stored(spark_type))
+    assert list(e.value.columns) == ["a"]
+    assert "schema_fields=[…]" in str(e.value)
+    assert isinstance(e.value, TypeError)
+
+
+@pytest.mark.parametrize(
+    ("column", "refused"),
+    [
+        (stored("long", null_count=2), True),
+        (stored("boolean", null_count=2), True),
+        (stored("string", null_count=2), True),
+        (stored("timestamp", null_count=2), True),
+        (stored("float", null_count=2), False),
+        (stored(array_of("float"), element_null_count=2), False),
+        (stored(array_of("float"), null_count=2), True),
+        (stored(array_of("long"), element_null_count=2), True),
+        (stored("long"), False),
+    ],
+)
+def test_only_floats_may_be_null(column: Column, refused: bool) -> None:
+    count = column.null_count + column.element_null_count
+    if not refused:
+        check_nulls(column, count)
+        return
+    with pytest.raises(NullValueError, match="column 'a' holds 2 nulls, and TensorFlow") as caught:
+        check_nulls(column, count)
+    assert (caught.value.column, caught.value.null_count) == ("a", 2)

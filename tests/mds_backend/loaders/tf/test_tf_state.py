@@ -1,0 +1,165 @@
+"""States of TensorFlow datasets, in both orders, and between TensorFlow and PyTorch."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tensorflow as tf
+from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
+
+from mdstorm_backend.base.errors import StateMismatchError
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.elastic import ElasticOrder
+from mdstorm_backend.loaders.elastic_share import ElasticShare
+from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.tf.tf_dataset import make_tf_dataset
+from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
+from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
+from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.order.world import World
+
+ROWS, BATCH = 50, 4
+ORDERS = {
+    "exact": ExactOrder(seed=3, shuffle_shards=True, window=20),
+    "elastic": ElasticShare(ElasticOrder(batch_size=BATCH, shuffle=True, shuffle_seed=3)),
+}
+with_either_order = pytest.mark.parametrize("order", ORDERS)
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """Fifty numbers in five shards."""
+    return write_numbers(tmp_path_factory.mktemp("numbers"), ROWS, tasks=5)
+
+
+def make(dataset: Dataset, order: str, **options: Any) -> Any:
+    return make_tf_dataset(
+        lambda: ReaderOptions(dataset, ORDERS[order], **options), batch_size=BATCH
+    )
+
+
+def column(batches: Any) -> list[list[int]]:
+    return [batch.number.numpy().tolist() for batch in batches]
+
+
+def torch_loader(dataset: Dataset, order: str, **options: Any) -> StreamingDataLoader:
+    source = StreamingDataset(local=dataset.url, order=ORDERS[order], **options)
+    return StreamingDataLoader(source, batch_size=BATCH)
+
+
+def torch_column(loader: StreamingDataLoader) -> list[list[int]]:
+    return [batch["number"].tolist() for batch in loader]
+
+
+@with_either_order
+@pytest.mark.parametrize("num_epochs", [1, 3])
+def test_tensorflow_and_pytorch_read_the_same_batches(
+    numbers: Dataset, order: str, num_epochs: int
+) -> None:
+    expected = torch_column(torch_loader(numbers, order, num_epochs=num_epochs))
+    assert column(make(numbers, order, num_epochs=num_epochs)) == expected
+
+
+@with_either_order
+@pytest.mark.parametrize("done", [1, 7, 13, 20, 26, 39])
+def test_a_state_gives_exactly_the_rest(numbers: Dataset, order: str, done: int) -> None:
+    first, second = (make(numbers, order, num_epochs=3) for _ in range(2))
+    whole = column(make(numbers, order, num_epochs=3))
+    assert column(islice(first, done)) == whole[:done]
+    state = json.loads(json.dumps(first.state_dict()))
+    second.load_state_dict(state)
+    if done < len(whole):
+        assert column(second) == whole[done:]
+    torch = torch_loader(numbers, order, num_epochs=3)
+    torch.load_state_dict(state)
+    if done < len(whole):
+        assert torch_column(torch) == whole[done:]
+
+
+@with_either_order
+def test_pytorch_states_are_continued(numbers: Dataset, order: str) -> None:
+    torch, tensorflow = torch_loader(numbers, order), make(numbers, order)
+    iterator = iter(torch)
+    done = [next(iterator)["number"].tolist() for _ in range(5)]
+    tensorflow.load_state_dict(torch.state_dict())
+    assert done + column(tensorflow) == torch_column(torch_loader(numbers, order))
+    # The pass after that is again a whole one.
+    assert len(column(tensorflow)) == len(torch)
+
+
+@with_either_order
+def test_after_the_last_batch_the_next_pass_begins(numbers: Dataset, order: str) -> None:
+    first, second = make(numbers, order), make(numbers, order)
+    column(first)
+    second.load_state_dict(first.state_dict())
+    assert column(second) == column(first)
+
+
+@with_either_order
+def test_a_state_from_before_the_first_batch_begins_at_the_beginning(
+    numbers: Dataset, order: str
+) -> None:
+    first, second = make(numbers, order), make(numbers, order)
+    second.load_state_dict(first.state_dict())
+    assert column(second) == column(first)
+
+
+@with_either_order
+def test_what_a_function_of_tensorflow_takes_is_counted_by_the_user(
+    numbers: Dataset, order: str
+) -> None:
+    first, second = make(numbers, order), make(numbers, order)
+    whole = column(make(numbers, order))
+
+    @tf.function
+    def step(iterator: Any) -> Any:
+        return next(iterator).number
+
+    iterator = iter(first)
+    assert [step(iterator).numpy().tolist() for _ in range(3)] == whole[:3]
+    with pytest.raises(StateMismatchError, match=r"TensorFlow took them by itself.*batches="):
+        first.state_dict()
+    second.load_state_dict(first.state_dict(batches=3))
+    assert column(second) == whole[3:]
+    with pytest.raises(StateMismatchError, match="no state after 99 batches"):
+        first.state_dict(batches=99)
+
+
+def test_the_state_is_that_of_the_iteration_which_was_begun_last(numbers: Dataset) -> None:
+    dataset = make(numbers, "elastic")
+    first, second = iter(dataset), iter(dataset)
+    next(first), next(first), next(second)
+    assert (dataset.state_dict()["epoch"], dataset.state_dict()["sample_in_epoch"]) == (1, BATCH)
+    iter(dataset)  # never used
+    third = iter(dataset)
+    next(third), next(third)
+    assert (dataset.state_dict()["epoch"], dataset.state_dict()["sample_in_epoch"]) == (2, 8)
+
+
+def test_ragged_columns_have_a_state(tmp_path: Path) -> None:
+    values = {"number": range(20), "list": [list(range(n % 3)) for n in range(20)]}
+    fields = {"number": "long", "list": array_of("long")}
+    dataset = write_dataset(tmp_path, values, fields)
+    first, second = make(dataset, "elastic"), make(dataset, "elastic")
+    done = column(islice(first, 2))
+    second.load_state_dict(first.state_dict())
+    assert done + column(second) == column(make(dataset, "elastic"))
+
+
+def test_ranks_are_not_sharded_again(numbers: Dataset) -> None:
+    share = ElasticShare(ElasticOrder(batch_size=BATCH), World(1, 2, 2))
+    dataset = make_tf_dataset(lambda: ReaderOptions(numbers, share), batch_size=BATCH)
+    policy = dataset.options().experimental_distribute.auto_shard_policy
+    assert policy == tf.data.experimental.AutoShardPolicy.OFF
+    assert [n for batch in column(dataset) for n in batch] == list(range(1, ROWS, 2))
+
+
+def test_a_state_of_the_other_order_is_refused(numbers: Dataset) -> None:
+    with pytest.raises(StateMismatchError, match="order 'exact'"):
+        make(numbers, "exact").load_state_dict(make(numbers, "elastic").state_dict())
+    with pytest.raises(StateMismatchError, match="order 'elastic'"):
+        make(numbers, "elastic").load_state_dict(make(numbers, "exact").state_dict())

@@ -1,0 +1,281 @@
+"""The arguments and attributes of MosaicML Streaming's `StreamingDataset`."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.mds_backend.loaders.loaders import column
+from tests.mds_backend.small_datasets import write_dataset, write_numbers
+
+from mdstorm_backend import (
+    ElasticOrder,
+    ExactOrder,
+    Stream,
+    StreamingDataLoader,
+    StreamingDataset,
+)
+from mdstorm_backend.base.errors import (
+    ArgumentTypeError,
+    CorruptDatasetError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    StateMismatchError,
+)
+from mdstorm_backend.order.world import find_world
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Three datasets of 10, 20 and 30 numbers in one, two and three shards."""
+    for number, rows in enumerate((10, 20, 30)):
+        first = 100 * number
+        write_dataset(
+            tmp_path / str(number),
+            {"number": range(first, first + rows)},
+            {"number": "long"},
+            tasks=number + 1,
+        )
+    return tmp_path
+
+
+def streams(data: Path, *weights: dict[str, Any]) -> list[Stream]:
+    given = weights or ({}, {}, {})
+    return [Stream(local=str(data / str(n)), **weight) for n, weight in enumerate(given)]
+
+
+def test_the_arguments_and_defaults_are_those_of_mosaic() -> None:
+    found = {
+        name: parameter.default
+        for name, parameter in inspect.signature(StreamingDataset).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY
+    }
+    expected = {
+        **dict.fromkeys(("streams", "remote", "local", "split")),
+        "download_retry": 2,
+        "download_timeout": 60,
+        "validate_hash": None,
+        "keep_zip": False,
+        **dict.fromkeys(("epoch_size", "predownload", "cache_limit")),
+        "sampling_method": "balanced",
+        "sampling_granularity": 1,
+        "partition_algo": "relaxed",
+        **dict.fromkeys(("num_canonical_nodes", "batch_size")),
+        "shuffle": False,
+        "shuffle_algo": "py1e",
+        "shuffle_seed": 9176,
+        "shuffle_block_size": None,
+        "batching_method": "random",
+        "allow_unsafe_types": False,
+        "replication": None,
+        "stream_name": "stream",
+        "stream_config": None,
+    }
+    assert list(found)[: len(expected)] == list(expected)
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_counts_and_offsets_go_through_all_streams(data: Path) -> None:
+    dataset = StreamingDataset(streams=streams(data), batch_size=4)
+    assert (dataset.num_samples, dataset.size, dataset.epoch_size) == (60, 60, 60)
+    assert (len(dataset), dataset.length) == (60, 60)
+    assert (dataset.num_streams, dataset.num_shards, len(dataset.shards)) == (3, 6, 6)
+    assert dataset.samples_per_shard.tolist() == [10] * 6
+    assert dataset.sample_offset_per_shard.tolist() == [0, 10, 20, 30, 40, 50]
+    assert dataset.samples_per_stream.tolist() == [10, 20, 30]
+    assert dataset.sample_offset_per_stream.tolist() == [0, 10, 30]
+    assert dataset.shards_per_stream.tolist() == [1, 2, 3]
+    assert dataset.shard_offset_per_stream.tolist() == [0, 1, 3]
+    assert dataset.stream_per_shard.tolist() == [0, 1, 1, 2, 2, 2]
+    assert [dataset.spanner[i] for i in (0, 25, 59)] == [(0, 0), (2, 5), (5, 9)]
+    assert dataset.next_epoch == 0
+
+
+def test_samples_are_picked_as_from_an_array(data: Path) -> None:
+    dataset = StreamingDataset(streams=streams(data))
+    assert dataset[10] == dataset[np.int64(-50)] == {"number": 100}
+    assert dataset[8:11] == [{"number": 8}, {"number": 9}, {"number": 100}]
+    assert dataset[::-30] == [{"number": 229}, {"number": 119}]
+    assert dataset[[[0], np.array([30, -1])]] == [
+        [{"number": 0}],
+        [{"number": 200}, {"number": 229}],
+    ]
+    for beyond in (60, -61):
+        with pytest.raises(IndexError, match="of 60"):
+            dataset[beyond]
+
+
+def test_weights_are_worked_out_and_streams_can_be_used_again(data: Path) -> None:
+    given = streams(data, {"proportion": 2}, {"proportion": 1}, {"proportion": 1})
+    dataset = StreamingDataset(streams=given, epoch_size=40, batch_size=4)
+    assert dataset.streams == given
+    assert [stream.choose for stream in given] == [20, 10, 10]
+    assert [stream.proportion for stream in given] == [0.5, 0.25, 0.25]
+    assert [stream.repeat for stream in given] == [2.0, 0.5, 10 / 30]
+    again = StreamingDataset(streams=given, epoch_size="0.08k", batch_size=4)
+    assert (again.epoch_size, dataset.epoch_size) == (80, 40)
+    assert [stream.choose for stream in given] == [40, 20, 20]
+    assert len(list(dataset)) == 40
+
+
+def test_weights_hold_in_an_order_that_was_given(data: Path) -> None:
+    given = streams(data, {"choose": 3}, {"choose": 0}, {"repeat": 0.5})
+    dataset = StreamingDataset(streams=given, order=ElasticOrder(batch_size=4))
+    found = [sample["number"] // 100 for sample in dataset]
+    assert [found.count(stream) for stream in range(3)] == [3, 0, 15]
+    assert (dataset.epoch_size, given[2].choose) == (18, 15)
+    with pytest.raises(InvalidArgumentError, match="has a weight, and in the exact order"):
+        StreamingDataset(streams=given, order=ExactOrder())
+
+
+@pytest.mark.parametrize("world_size", [1, 3])
+def test_streams_can_be_read_in_the_exact_order(data: Path, world_size: int) -> None:
+    found = []
+    for rank in range(world_size):
+        order = ExactOrder(seed=1, window=25, rank=rank, world_size=world_size)
+        loader = StreamingDataLoader(StreamingDataset(streams=streams(data), order=order), 7)
+        found += [n for batch in column(loader) for n in batch]
+    assert sorted(found) == [*range(10), *range(100, 120), *range(200, 230)]
+
+
+@pytest.mark.parametrize(
+    ("weights", "options", "text"),
+    [
+        ([{"proportion": 1}, {"repeat": 1}], {}, "relative and absolute weights"),
+        ([{"proportion": 1}, {}], {}, "relative and absolute weights"),
+        ([{"choose": 3}, {}], {"epoch_size": 9}, "epoch_size cannot be combined"),
+    ],
+)
+def test_weights_that_do_not_go_together_are_refused(
+    data: Path, weights: list[dict[str, Any]], options: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=text):
+        StreamingDataset(streams=streams(data, *weights), **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"sampling_method": "best"}, "sampling_method must be one of balanced, fixed"),
+        ({"batching_method": "best"}, "batching_method must be one of"),
+        ({"partition_algo": "best"}, "partition_algo must be one of"),
+        ({"shuffle_algo": "best"}, "shuffle_algo must be one of"),
+        ({"sampling_granularity": 0}, "sampling_granularity must be at least 1"),
+        ({"shuffle_seed": -1}, "shuffle_seed must be at least 0"),
+        ({"epoch_size": -1}, "epoch_size must be at least 0"),
+        ({"epoch_size": "10q"}, "epoch_size must be a number"),
+        ({"replication": 0}, "replication must be at least 1"),
+        ({"batch_size": 0}, "batch_size must be a positive"),
+        ({"cache_limit": "lots"}, "the cache limit must be a positive number of bytes"),
+        ({"download_retry": -1}, "download_retry must be a number of attempts"),
+        ({"download_timeout": 0}, "download_timeout must be a positive"),
+        ({"streams": []}, "You must provide either `streams` or"),
+        ({"stream_name": "other"}, "stream_name='other' is no kind of stream"),
+        ({"stream_config": {"repeat": 1, "choose": 2}}, "at most one of"),
+    ],
+)
+def test_wrong_arguments_are_refused_at_once(
+    data: Path, options: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=text):
+        StreamingDataset(local=str(data / "0"), **options)
+
+
+def test_a_dataset_that_is_not_there_is_an_error_at_once(tmp_path: Path) -> None:
+    with pytest.raises(DatasetNotFoundError, match="give that place as remote"):
+        StreamingDataset(local=str(tmp_path))
+
+
+def test_the_only_stream_takes_a_configuration(data: Path) -> None:
+    dataset = StreamingDataset(
+        local=str(data), split="1", stream_config={"repeat": 0.5}, batch_size=4
+    )
+    assert (dataset.epoch_size, dataset.num_samples) == (10, 20)
+
+
+def test_columns_in_common_make_batches(tmp_path: Path) -> None:
+    write_dataset(tmp_path / "a", {"n": [1], "x": [0.5]}, {"n": "long", "x": "double"})
+    write_dataset(tmp_path / "b", {"n": [2], "y": ["z"]}, {"n": "long", "y": "string"})
+    both = [Stream(local=str(tmp_path / name)) for name in "ab"]
+    assert list(StreamingDataset(streams=both)) == [{"n": 1, "x": 0.5}, {"n": 2, "y": "z"}]
+    with pytest.raises(InvalidArgumentError, match=r"differ in the columns .*columns=\['n'\]"):
+        next(iter(StreamingDataLoader(StreamingDataset(streams=both), batch_size=2)))
+    common = StreamingDataset(streams=both, columns=["n"])
+    assert column(StreamingDataLoader(common, batch_size=2), "n") == [[1, 2]]
+    assert common[1] == {"n": 2}
+    with pytest.raises(ArgumentTypeError, match=r"no stream has columns \['z'\]"):
+        next(iter(StreamingDataLoader(StreamingDataset(streams=both, columns=["z"]))))
+
+
+@pytest.mark.parametrize("compression", [None, "zstd"])
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_remote_shards_are_brought_to_the_local_directory(
+    tmp_path: Path, compression: str | None, num_workers: int
+) -> None:
+    write_numbers(tmp_path / "remote", 60, tasks=6, compression=compression)
+    place = {"remote": str(tmp_path / "remote"), "local": str(tmp_path / "local")}
+    dataset = StreamingDataset(**place, batch_size=8, shuffle=True)
+    loader = StreamingDataLoader(dataset, 8, num_workers=num_workers)
+    whole = column(StreamingDataLoader(StreamingDataset(**place, batch_size=8, shuffle=True), 8))
+    assert column(loader) == whole
+    files = [path for path in (tmp_path / "local").iterdir() if path.is_file()]
+    assert len([path for path in files if path.suffix == ".mds"]) == 6
+    assert dataset.cache_usage == sum(path.stat().st_size for path in files)
+    assert StreamingDataset(local=str(tmp_path / "remote")).cache_usage == 0
+
+
+def test_a_wrong_hash_is_raised_and_the_file_is_gone(tmp_path: Path) -> None:
+    dataset = write_numbers(tmp_path / "remote", 10)
+    place = {"remote": dataset.url, "local": str(tmp_path / "local")}
+    with pytest.raises(InvalidArgumentError, match="validate_hash='sha256' cannot be checked"):
+        list(StreamingDataset(**place, validate_hash="sha256"))
+    name = dataset.index.shards[0].raw_data.basename
+    (tmp_path / "remote" / name).write_bytes(b"short")
+    for _ in range(2):
+        with pytest.raises(CorruptDatasetError):
+            list(StreamingDataset(**place))
+    assert not (tmp_path / "local" / name).exists()
+
+
+def test_shards_can_be_prepared(data: Path) -> None:
+    dataset = StreamingDataset(streams=streams(data))
+    dataset.prepare_shard(3)
+    assert dataset.dataset.find_open(3) is not None
+    with pytest.raises(IndexError):
+        dataset.prepare_shard(6)
+
+
+def test_ranks_come_from_the_launcher(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    world = find_world()
+    assert (world.node, world.num_nodes, world.local_rank) == (1, 2, 1)
+    dataset = StreamingDataset(local=str(data / "1"))
+    assert len(dataset) == 5
+    assert [sample["number"] - 100 for sample in dataset] == [11, 13, 15, 17, 19]
+
+
+def test_a_stream_without_samples_gives_none(tmp_path: Path) -> None:
+    write_numbers(tmp_path / "none", 0)
+    write_numbers(tmp_path / "some", 5)
+    none, some = (Stream(local=str(tmp_path / name)) for name in ("none", "some"))
+    dataset = StreamingDataset(streams=[none, some], batch_size=2)
+    assert [sample["number"] for sample in dataset] == list(range(5))
+    assert column(StreamingDataLoader(dataset, 2)) == [[0, 1], [2, 3], [4]]
+    empty = StreamingDataLoader(StreamingDataset(streams=[none], batch_size=2), 2)
+    with pytest.warns(UserWarning, match="No matching data is available"):
+        assert list(empty) == []
+    assert len(empty) == 0
+
+
+def test_a_state_of_other_weights_is_refused_within_an_epoch(data: Path) -> None:
+    one, other = (
+        StreamingDataset(streams=streams(data, {}, {"choose": n}, {}), batch_size=4) for n in (3, 4)
+    )
+    other.load_state_dict(one.state_dict(0, True))
+    with pytest.raises(StateMismatchError, match="weights: "):
+        other.load_state_dict({**one.state_dict(4, True), "epoch": 0})

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import pickle
+from datetime import date, datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.mds_backend.loaders.loaders import column
+from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
+from torch.utils.data import DataLoader
+
+from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.datasets.stream import Stream
+from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
+from mdstorm_backend.order.exact import ExactOrder
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """Sixty numbers in six shards."""
+    return write_numbers(tmp_path_factory.mktemp("numbers"), 60, tasks=6)
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(variable, raising=False)
+
+
+def rows(dataset: StreamingDataset) -> list[int]:
+    return [sample["number"] for sample in dataset]
+
+
+def test_iterating_yields_samples(tmp_path: Path) -> None:
+    fields = {"n": "long", "word": "string", "pair": array_of("short"), "list": array_of("byte")}
+    values = {"n": [1, 2], "word": ["a", None], "pair": [[1, 2], [3, 4]], "list": [[1], []]}
+    first, second = StreamingDataset(local=write_dataset(tmp_path, values, fields).url)
+    assert list(first) == list(fields)
+    assert (first["n"], first["word"], second["word"]) == (1, "a", None)
+    assert first["pair"].tolist() == [1, 2]
+    assert [first["list"].tolist(), second["list"].tolist()] == [[1], []]
+
+
+def test_samples_are_found_by_number(numbers: Dataset) -> None:
+    dataset = StreamingDataset(remote=numbers.url)
+    assert dataset[7] == {"number": 7}
+    assert (len(dataset), dataset.num_samples) == (60, 60)
+
+
+def test_shuffling_is_repeatable_and_new_in_each_epoch(numbers: Dataset) -> None:
+    first, second = (StreamingDataset(local=numbers.url, shuffle=True) for _ in range(2))
+    epochs = [rows(first) for _ in range(3)]
+    assert len({tuple(epoch) for epoch in epochs}) == 3
+    assert all(sorted(epoch) == list(range(60)) for epoch in epochs)
+    assert [rows(second) for _ in range(3)] == epochs
+    second.set_epoch(1)
+    assert rows(second) == epochs[1]
+    other = StreamingDataset(local=numbers.url, shuffle=True, shuffle_seed=1)
+    assert rows(other) != epochs[0]
+
+
+def test_without_shuffling_samples_come_in_stored_order(numbers: Dataset) -> None:
+    dataset = StreamingDataset(local=numbers.url)
+    assert rows(dataset) == rows(dataset) == list(range(60))
+
+
+def test_samples_are_shuffled_within_windows_of_the_exact_order(numbers: Dataset) -> None:
+    order = ExactOrder(seed=1, shuffle_shards=True, window=20)
+    found = rows(StreamingDataset(local=numbers.url, order=order))
+    for start in range(0, 60, 20):
+        shards = {n // 10 for n in found[start : start + 20]}
+        assert len(shards) == 2
+
+
+def test_the_share_comes_from_the_launcher(
+    numbers: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "3")
+    dataset = StreamingDataset(local=numbers.url)
+    assert rows(dataset) == list(range(1, 60, 3))
+    assert (len(dataset), dataset.num_samples) == (20, 60)
+    whole = StreamingDataset(local=numbers.url, order=ExactOrder())
+    assert rows(whole) == list(range(60))
+
+
+def test_a_split_is_a_sub_directory(numbers: Dataset, tmp_path: Path) -> None:
+    write_numbers(tmp_path / "train", 5)
+    assert rows(StreamingDataset(local=str(tmp_path), split="train")) == list(range(5))
+
+
+@pytest.mark.parametrize("arguments", [{}, {"local": "a", "streams": [Stream(local="a")]}])
+def test_streams_or_one_place_are_wanted(arguments: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError, match="You must provide either `streams` or"):
+        StreamingDataset(**arguments)
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 2])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_a_plain_data_loader_reads_each_sample_once(
+    numbers: Dataset, num_workers: int, shuffle: bool
+) -> None:
+    dataset = StreamingDataset(local=numbers.url, batch_size=7, shuffle=shuffle)
+    batches = column(DataLoader(dataset, batch_size=7, num_workers=num_workers))
+    found = [n for batch in batches for n in batch]
+    assert sorted(found) == list(range(60))
+    assert (found == list(range(60))) is not shuffle
+
+
+def test_a_subclass_may_make_its_own_samples(numbers: Dataset) -> None:
+    class Squared(StreamingDataset):
+        def __getitem__(self, index: int) -> Any:
+            return super().__getitem__(index)["number"] ** 2
+
+    order = ExactOrder(seed=1, window=60)
+    squares = list(Squared(local=numbers.url, order=order))
+    plain = rows(StreamingDataset(local=numbers.url, order=order))
+    assert squares == [n**2 for n in plain]
+
+
+def test_columns_and_epochs_are_chosen(tmp_path: Path) -> None:
+    fields = {"a": "long", "b": "string"}
+    url = write_dataset(tmp_path, {"a": [1, 2], "b": ["x", "y"]}, fields).url
+    dataset = StreamingDataset(local=url, columns=["b"], num_epochs=2)
+    assert list(dataset) == [{"b": "x"}, {"b": "y"}] * 2
+
+
+def test_nulls_are_filled_and_masked(tmp_path: Path) -> None:
+    url = write_dataset(tmp_path, {"a": [1, None]}, {"a": "long"}).url
+    (_, plain) = StreamingDataset(local=url)
+    assert np.isnan(plain["a"])
+    (_, filled) = StreamingDataset(local=url, fill_nulls={"a": 7}, null_masks=["a"])
+    assert filled == {"a": 7, "a_is_null": True}
+    assert filled["a"].dtype == np.int64
+
+
+def test_a_dataset_can_be_pickled_before_and_after_reading(numbers: Dataset) -> None:
+    dataset = StreamingDataset(local=numbers.url, shuffle=True)
+    copies = [pickle.loads(pickle.dumps(dataset))]  # noqa: S301 - our own bytes
+    expected = rows(StreamingDataset(local=numbers.url, shuffle=True))
+    assert rows(dataset) == expected
+    dataset.set_epoch(0)
+    copies.append(pickle.loads(pickle.dumps(dataset)))  # noqa: S301 - our own bytes
+    assert [rows(copy) for copy in copies] == [expected, expected]
+
+
+def test_samples_by_number_are_those_of_iterating(tmp_path: Path) -> None:
+    moment, day = datetime(2024, 5, 6, 7, 8, 9, tzinfo=timezone.utc), date(2024, 5, 6)
+    fields: dict[str, Any] = {
+        "flag": "boolean",
+        "n": "long",
+        "t": "timestamp",
+        "d": "date",
+        "x": "double",
+        "s": "string",
+        "a": array_of("long"),
+    }
+    values = {
+        "flag": [True, None],
+        "n": [1, None],
+        "t": [moment, moment],
+        "d": [day, None],
+        "x": [0.5, None],
+        "s": ["a", None],
+        "a": [[1], [2, 3]],
+    }
+    url = write_dataset(tmp_path, values, fields).url
+    for options in ({}, {"columns": ["d", "n"]}, {"fill_nulls": {"n": 7}, "null_masks": ["flag"]}):
+        dataset = StreamingDataset(local=url, **options)
+        iterated = list(dataset)
+        for number, expected in enumerate(iterated):
+            found = dataset[number]
+            assert repr(found) == repr(expected)
+            assert [type(v) for v in found.values()] == [type(v) for v in expected.values()]
+        assert repr(dataset[-1]) == repr(iterated[1])
+    with pytest.raises(IndexError, match="sample 2 of 2"):
+        dataset[2]

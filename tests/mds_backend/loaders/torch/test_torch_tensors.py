@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from tests.mds_backend.loaders.loaders import listed, torch_loader
+from tests.mds_backend.small_datasets import array_of, map_of, struct_of, write_dataset
+
+from mdstorm_backend.base.errors import NullValueError
+from mdstorm_backend.format.spark_types import SparkType
+from mdstorm_backend.loaders.torch.torch_tensors import split_values, to_torch
+
+UTC = timezone.utc
+
+
+def read(directory: Path, spark_type: SparkType, values: list[Any]) -> Any:
+    dataset = write_dataset(directory, {"a": values}, {"a": spark_type})
+    (batch,) = torch_loader(dataset, batch_size=len(values))
+    return batch["a"]
+
+
+@pytest.mark.parametrize(
+    ("spark_type", "values", "dtype", "expected"),
+    [
+        ("boolean", [True, False], torch.uint8, [1, 0]),
+        ("byte", [1, -2], torch.int8, [1, -2]),
+        ("short", [1, -2], torch.int16, [1, -2]),
+        ("integer", [1, -2], torch.int32, [1, -2]),
+        ("long", [1, -(1 << 62)], torch.int64, [1, -(1 << 62)]),
+        ("float", [0.5, -2.0], torch.float32, [0.5, -2.0]),
+        ("double", [0.1, -2.0], torch.float64, [0.1, -2.0]),
+        (
+            "timestamp",
+            [datetime(1970, 1, 1, 0, 0, 1, 5, timezone.utc)],
+            torch.int64,
+            [1_000_005_000],
+        ),
+        ("timestamp_ntz", [datetime(1969, 12, 31, 23, 59, 59)], torch.int64, [-1_000_000_000]),
+        ("interval day to second", [timedelta(seconds=1)], torch.int64, [1_000_000]),
+        (array_of("short"), [[1, 2], [3, 4]], torch.int16, [[1, 2], [3, 4]]),
+        (array_of("boolean"), [[True, False]], torch.uint8, [[1, 0]]),
+        (array_of("timestamp_ntz"), [[datetime(1970, 1, 2)]], torch.int64, [[86_400_000_000_000]]),
+    ],
+    ids=str,
+)
+def test_numbers_are_tensors(
+    spark_type: SparkType, values: list[Any], dtype: torch.dtype, expected: Any, tmp_path: Path
+) -> None:
+    found = read(tmp_path, spark_type, values)
+    assert found.dtype == dtype
+    assert found.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("spark_type", "values"),
+    [
+        ("string", ["a", "é\0"]),
+        ("binary", [b"a", b"\0"]),
+        ("decimal(5,2)", [Decimal("1.50"), Decimal("0.00")]),
+        ("date", [date(2020, 1, 1), date(1, 1, 1)]),
+        (array_of("string"), [["a"], []]),
+        (array_of("decimal(3,1)"), [[Decimal("1.5")], []]),
+        (struct_of(x="long"), [{"x": 1}]),
+        (map_of("string", "long"), [[("a", 1)], []]),
+    ],
+    ids=str,
+)
+def test_what_pytorch_has_no_type_for_is_a_list(
+    spark_type: SparkType, values: list[Any], tmp_path: Path
+) -> None:
+    found = read(tmp_path, spark_type, values)
+    assert isinstance(found, list)
+    assert found == values
+
+
+@pytest.mark.parametrize(
+    ("element", "values", "dtype"),
+    [
+        ("integer", [[1], [], [2, 3]], torch.int32),
+        ("float", [[0.5], [], [1.0, 2.0]], torch.float32),
+        ("boolean", [[True], [], [False, True]], torch.uint8),
+        ("long", [[], []], torch.int64),
+    ],
+)
+def test_ragged_arrays_are_a_list_of_tensors(
+    element: str, values: list[Any], dtype: torch.dtype, tmp_path: Path
+) -> None:
+    found = read(tmp_path, array_of(element), values)
+    assert isinstance(found, list)
+    assert {value.dtype for value in found} == {dtype}
+    assert listed(found) == values
+
+
+def test_a_timestamp_beyond_nanoseconds_is_an_error_that_names_the_column(tmp_path: Path) -> None:
+    with pytest.raises(OverflowError, match="column 'a' holds the timestamp 3000-01-01"):
+        read(tmp_path, "timestamp_ntz", [datetime(3000, 1, 1)])
+
+
+@pytest.mark.parametrize(
+    ("array", "dtype"),
+    [
+        (np.array([1], np.uint8), torch.uint8),
+        (np.array([1], np.uint16), torch.int32),
+        (np.array([1], np.uint32), torch.int64),
+        (np.array([1], np.float16), torch.float16),
+        (np.array([True]), torch.uint8),
+        (np.array(["1970-01-02"], "M8[ns]"), torch.int64),
+    ],
+)
+def test_columns_of_a_transform_are_converted_by_their_dtype(
+    array: np.ndarray, dtype: torch.dtype
+) -> None:
+    found = to_torch(array, None, "a")
+    assert isinstance(found, torch.Tensor)
+    assert found.dtype == dtype
+
+
+def test_object_arrays_of_a_transform_are_lists() -> None:
+    assert to_torch(np.array(["a", None], object), None, "a") == ["a", None]
+    assert to_torch(np.array(["a", "b"]), None, "a") == ["a", "b"]
+
+
+def test_arrow_columns_of_a_transform_decide_by_their_own_nulls() -> None:
+    assert to_torch(pa.array([1, 2]), None, "a").dtype == torch.int64  # type: ignore[union-attr]
+    assert to_torch(pa.array([1, None]), None, "a").dtype == torch.float64  # type: ignore[union-attr]
+    with pytest.raises(NullValueError, match="'a' holds 1 nulls"):
+        to_torch(pa.array([True, None]), None, "a")
+    with pytest.raises(NullValueError, match="'a' holds 1 nulls"):
+        to_torch(pa.array([[1], None]), None, "a")
+
+
+def test_read_only_memory_is_copied() -> None:
+    array = np.arange(3)
+    array.flags.writeable = False
+    tensor = to_torch(array, None, "a")
+    assert isinstance(tensor, torch.Tensor)
+    tensor[:] = 7
+    assert array.tolist() == [0, 1, 2]
+
+
+def test_columns_are_cut_into_batches_as_views() -> None:
+    tensor = torch.arange(5)
+    first, second, third = split_values(tensor, [2, 0, 3])
+    assert [listed(part) for part in (first, second, third)] == [[0, 1], [], [2, 3, 4]]
+    assert isinstance(third, torch.Tensor)
+    third[:] = 0
+    assert tensor.tolist() == [0, 1, 0, 0, 0]
+    assert split_values(["a", "b", "c"], [1, 2]) == [["a"], ["b", "c"]]
+
+
+def test_writing_to_one_batch_lets_autograd_go_back_through_another() -> None:
+    first, second = split_values(torch.ones(4), [2, 2])
+    assert isinstance(first, torch.Tensor)
+    assert isinstance(second, torch.Tensor)
+    weight = torch.ones(2, requires_grad=True)
+    loss = (weight * first).sum()
+    second.add_(1)
+    loss.backward()
+    assert weight.grad is not None
+    assert weight.grad.tolist() == [1, 1]

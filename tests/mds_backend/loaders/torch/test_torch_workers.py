@@ -1,0 +1,211 @@
+"""Worker processes: what they deliver, how long they live, and where their errors go."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import select
+import signal
+import sys
+from itertools import islice
+from pathlib import Path
+from subprocess import PIPE, Popen
+from typing import Any
+
+import pytest
+from tests.mds_backend.loaders.loaders import column, torch_loader
+from tests.mds_backend.small_datasets import write_numbers
+from torch.utils.data import DataLoader
+
+from mdstorm_backend import StreamingDataLoader, StreamingDataset
+from mdstorm_backend.base.errors import DatasetNotFoundError, MDStormError
+from mdstorm_backend.datasets.dataset import Dataset
+
+ROWS = 60
+SHUFFLED = {"shuffle": True, "shuffle_seed": 3}
+EXACT = {"shuffle": {"seed": 3, "window": 20}, "num_epochs": 2}
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """Sixty numbers in six shards."""
+    return write_numbers(tmp_path_factory.mktemp("numbers"), ROWS, tasks=6)
+
+
+def elastic_loader(dataset: Dataset, **options: Any) -> StreamingDataLoader:
+    source = StreamingDataset(local=dataset.url, batch_size=8, **SHUFFLED)
+    return StreamingDataLoader(source, batch_size=8, **options)
+
+
+def exact_loader(dataset: Dataset, **options: Any) -> StreamingDataLoader:
+    plain = torch_loader(dataset, batch_size=8, **EXACT)
+    return StreamingDataLoader(plain.dataset, batch_size=8, **options)  # type: ignore[arg-type]
+
+
+MAKERS = pytest.mark.parametrize("make", [elastic_loader, exact_loader])
+PERSISTENT: dict[str, Any] = {"num_workers": 2, "persistent_workers": True}
+
+
+def workers_of(loader: StreamingDataLoader) -> list[int]:
+    assert loader._workers is not None
+    return [process.pid for process in loader._workers._loader._iterator._workers]  # type: ignore[union-attr]
+
+
+def is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@MAKERS
+def test_persistent_workers_deliver_pass_after_pass(numbers: Dataset, make: Any) -> None:
+    loader, plain = make(numbers, **PERSISTENT), make(numbers, num_workers=2)
+    processes = set()
+    for _ in range(3):
+        assert column(loader) == column(plain)
+        processes.update(workers_of(loader))
+    assert len(processes) == 2
+    loader.close()
+    assert not any(is_alive(process) for process in processes)
+    assert column(loader) == column(plain)
+    loader.close()
+
+
+@MAKERS
+def test_persistent_workers_leave_an_iteration_that_is_left(numbers: Dataset, make: Any) -> None:
+    loader, plain = make(numbers, **PERSISTENT), make(numbers)
+    for iterating in (loader, plain):
+        iterator = iter(iterating)
+        list(islice(iterator, 2))
+        iterator.close()
+    processes = workers_of(loader)
+    assert column(loader) == column(plain)
+    assert workers_of(loader) == processes
+    loader.close()
+
+
+@MAKERS
+def test_persistent_workers_go_back_to_a_state(numbers: Dataset, make: Any) -> None:
+    loader = make(numbers, **PERSISTENT)
+    iterator = iter(loader)
+    list(islice(iterator, 3))
+    state = loader.state_dict()
+    rest = column(iterator)
+    column(loader)
+    loader.load_state_dict(state)
+    assert column(loader) == rest
+    loader.close()
+
+
+@MAKERS
+def test_two_iterations_with_persistent_workers_do_not_disturb_each_other(
+    numbers: Dataset, make: Any
+) -> None:
+    def read_two(loader: StreamingDataLoader) -> list[Any]:
+        first, second = iter(loader), iter(loader)
+        return [(column([a]), column([b])) for a, b in zip(first, second, strict=True)]
+
+    loader = make(numbers, **PERSISTENT)
+    assert read_two(loader) == read_two(make(numbers))
+    loader.close()
+
+
+@MAKERS
+def test_spawned_workers_deliver_the_same(numbers: Dataset, make: Any) -> None:
+    spawned = {"num_workers": 1, "multiprocessing_context": "spawn"}
+    is_elastic = make is elastic_loader
+    loader = make(numbers, persistent_workers=is_elastic, **spawned)
+    plain = make(numbers, num_workers=1)
+    for _ in range(1 + is_elastic):  # to begin a process takes seconds
+        assert column(loader) == column(plain)
+    loader.close()
+
+
+def broken(tmp_path: Path) -> Path:
+    """A dataset without one of its shards."""
+    dataset = write_numbers(tmp_path / "broken", ROWS, tasks=6)
+    Path(dataset.location.path, dataset.index.shards[3].raw_data.basename).unlink()
+    return tmp_path / "broken"
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, 2])
+@pytest.mark.parametrize("persistent", [False, True])
+@pytest.mark.parametrize("cached", [False, True])
+def test_an_error_of_a_worker_is_raised_where_batches_are_used(
+    tmp_path: Path, num_workers: int, persistent: bool, cached: bool
+) -> None:
+    place = {"remote" if cached else "local": str(broken(tmp_path))}
+    if cached:
+        place["local"] = str(tmp_path / "cache")
+    source = StreamingDataset(**place, batch_size=8)
+    options = {"persistent_workers": True} if persistent and num_workers else {}
+    loader = StreamingDataLoader(source, batch_size=8, num_workers=num_workers, **options)
+    for _ in range(2):
+        with pytest.raises(DatasetNotFoundError, match="is gone"):
+            list(loader)
+        assert not multiprocessing.active_children()
+
+
+def test_an_error_of_a_plain_data_loader_is_raised(tmp_path: Path) -> None:
+    source = StreamingDataset(local=str(broken(tmp_path)), batch_size=8)
+    with pytest.raises(MDStormError, match="is gone"):
+        list(DataLoader(source, batch_size=8))
+    batches: Any = iter(DataLoader(source, batch_size=8, num_workers=2))
+    with pytest.raises(MDStormError, match="is gone"):
+        list(batches)
+    batches._shutdown_workers()
+
+
+PROGRAM = """
+import multiprocessing
+import sys
+import threading
+from torch.utils.data import DataLoader
+from mdstorm_backend import StreamingDataLoader, StreamingDataset
+
+class Slow(StreamingDataset):
+    def get_item(self, sample_id, retry=7):
+        if sample_id % 2:
+            threading.Event().wait()  # for ever: what it waits for does not come
+        return super().get_item(sample_id, retry)
+
+kind, url = sys.argv[1:]
+if kind == "plain":
+    loader = DataLoader(Slow(local=url, batch_size=1), batch_size=1, num_workers=2)
+else:
+    source = StreamingDataset(local=url, batch_size=1)
+    persistent = kind == "persistent"
+    loader = StreamingDataLoader(source, 1, num_workers=2, persistent_workers=persistent)
+batches = iter(loader)
+next(batches)
+print(*(process.pid for process in multiprocessing.active_children()), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux")
+@pytest.mark.parametrize("kind", ["ours", "persistent", "plain"])
+def test_workers_end_when_their_parent_is_killed(numbers: Dataset, kind: str) -> None:
+    program = Popen([sys.executable, "-c", PROGRAM, kind, numbers.url], stdin=PIPE, stdout=PIPE)
+    with program:
+        assert program.stdout is not None
+        handles = [os.pidfd_open(int(pid)) for pid in program.stdout.readline().split()]
+        program.send_signal(signal.SIGKILL)
+        assert len(handles) == 2
+        for handle in handles:
+            ended = select.poll()
+            ended.register(handle, select.POLLIN)
+            assert ended.poll(60_000)
+            os.close(handle)
+
+
+def test_an_abandoned_loader_ends_its_workers(numbers: Dataset) -> None:
+    loader = elastic_loader(numbers, **PERSISTENT)
+    column(loader)
+    processes = workers_of(loader)
+    del loader
+    gc.collect()
+    assert not any(is_alive(process) for process in processes)

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mdstorm_backend.base.errors import InvalidArgumentError, NoDataAvailableError
+from mdstorm_backend.order.exact import ExactOrder, Piece, batch_sizes, ceil_div
+
+shard_sizes = st.lists(st.integers(0, 20), max_size=8)
+orders = st.builds(
+    ExactOrder,
+    seed=st.integers(1, 1 << 62),
+    shuffle_shards=st.booleans(),
+    shuffle_rows=st.booleans(),
+    window=st.integers(0, 30),
+)
+
+
+def rows_of(pieces: list[Piece]) -> list[tuple[int, int]]:
+    return [(p.shard, row) for p in pieces for row in range(p.start, p.stop)]
+
+
+@given(st.integers(0, 1000), st.integers(1, 20))
+def test_the_shares_of_all_ranks_make_up_the_dataset(num_rows: int, world_size: int) -> None:
+    if 0 < num_rows < world_size:
+        return
+    shares = [
+        ExactOrder(rank=rank, world_size=world_size).rows(num_rows) for rank in range(world_size)
+    ]
+    assert [row for start, stop in shares for row in range(start, stop)] == list(range(num_rows))
+    sizes = [stop - start for start, stop in shares]
+    assert max(sizes) - min(sizes) <= 1
+
+
+@given(shard_sizes, orders, st.integers(1, 5), st.integers(0, 3))
+def test_every_row_comes_once_per_epoch_over_all_ranks(
+    sizes: list[int], order: ExactOrder, world_size: int, epoch: int
+) -> None:
+    if sum(sizes) < world_size:
+        return
+    ranks = [
+        ExactOrder(
+            seed=order.seed, shuffle_shards=order.shuffle_shards, rank=r, world_size=world_size
+        )
+        for r in range(world_size)
+    ]
+    rows = [row for rank in ranks for row in rows_of(rank.pieces(sizes, epoch))]
+    everything = [(shard, row) for shard, size in enumerate(sizes) for row in range(size)]
+    assert Counter(rows) == Counter(everything)
+
+
+@given(shard_sizes, orders, st.integers(0, 3))
+def test_without_shuffling_shards_come_in_stored_order(
+    sizes: list[int], order: ExactOrder, epoch: int
+) -> None:
+    pieces = order.pieces(sizes, epoch)
+    assert all(piece.start < piece.stop for piece in pieces)
+    if not order.shuffle_shards:
+        assert rows_of(pieces) == sorted(rows_of(pieces))
+
+
+@given(orders, st.integers(0, 50), st.integers(0, 3), st.integers(0, 3))
+def test_rows_are_permuted_and_the_same_for_the_same_arguments(
+    order: ExactOrder, num_rows: int, epoch: int, number: int
+) -> None:
+    found = order.permutation(num_rows, epoch, number)
+    if not order.shuffles:
+        assert found is None
+        return
+    assert found is not None
+    assert sorted(found) == list(range(num_rows))
+    again = order.permutation(num_rows, epoch, number)
+    assert again is not None
+    assert found.tolist() == again.tolist()
+
+
+def test_permutations_differ_between_epochs_windows_and_seeds() -> None:
+    order, other = (ExactOrder(seed=seed, shuffle_rows=True) for seed in (1, 2))
+    permutations = [
+        order.permutation(50, 0, 0),
+        order.permutation(50, 1, 0),
+        order.permutation(50, 0, 1),
+        other.permutation(50, 0, 0),
+    ]
+    assert len({tuple(p) for p in permutations if p is not None}) == 4
+
+
+def test_shards_come_in_another_order_in_each_epoch() -> None:
+    order = ExactOrder(seed=1, shuffle_shards=True)
+    orders = {tuple(piece.shard for piece in order.pieces([5] * 10, epoch)) for epoch in range(5)}
+    assert len(orders) == 5
+
+
+def test_a_share_does_not_depend_on_the_seed() -> None:
+    shares = {
+        frozenset(
+            rows_of(
+                ExactOrder(seed=seed, shuffle_shards=True, rank=1, world_size=3).pieces([4] * 5, 0)
+            )
+        )
+        for seed in range(1, 5)
+    }
+    assert len(shares) == 1
+
+
+@pytest.mark.parametrize("seed", [None, 0])
+def test_without_a_seed_one_is_drawn_and_kept(seed: int | None) -> None:
+    order = ExactOrder(seed=seed, shuffle_rows=True)
+    first, second = order.resolved(), order.resolved()
+    assert first.seed
+    assert first.seed != second.seed
+    assert first.resolved() is first
+
+
+def test_a_given_seed_is_kept() -> None:
+    assert ExactOrder(seed=7).resolved().seed == 7
+    assert ExactOrder(seed=np.int64(7), shuffle_rows=True).resolved().seed == 7  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("rank", "world_size"), [(-1, 2), (2, 2), (0, 0), (0, -1)])
+def test_a_rank_outside_of_the_world_is_refused(rank: int, world_size: int) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"rank {rank} of {world_size}"):
+        ExactOrder(rank=rank, world_size=world_size)
+
+
+def test_fewer_rows_than_ranks_are_no_data() -> None:
+    with pytest.raises(NoDataAvailableError, match="there are 2 rows for 3 ranks") as caught:
+        ExactOrder(rank=0, world_size=3).rows(2)
+    assert "fewer ranks" in str(caught.value)
+    assert not isinstance(caught.value, (ValueError, RuntimeError))
+
+
+def test_no_rows_at_all_are_no_error() -> None:
+    assert ExactOrder(rank=2, world_size=3).rows(0) == (0, 0)
+
+
+@given(st.integers(1, 300), st.integers(1, 8), st.integers(1, 40), st.integers(1, 3))
+def test_all_ranks_have_the_same_number_of_batches(
+    num_rows: int, world_size: int, batch_size: int, epochs: int
+) -> None:
+    if num_rows < world_size:
+        return
+    batches = ceil_div(ceil_div(num_rows, world_size) * epochs, batch_size)
+    for rank in range(world_size):
+        start, stop = ExactOrder(rank=rank, world_size=world_size).rows(num_rows)
+        sizes = list(batch_sizes((stop - start) * epochs, batches, batch_size))
+        assert len(sizes) == batches
+        assert sum(sizes) == (stop - start) * epochs
+        assert max(sizes) <= batch_size
+        assert sizes == sorted(sizes, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("rows", "batches", "expected"),
+    [
+        (10, 4, [3, 3, 3, 1]),
+        (9, 3, [3, 3, 3]),
+        (9, 4, [3, 3, 2, 1]),
+        (1, 2, [1, 0]),
+        (0, 0, []),
+    ],
+)
+def test_a_rank_that_is_short_of_rows_splits_what_it_has_left(
+    rows: int, batches: int, expected: list[int]
+) -> None:
+    assert list(batch_sizes(rows, batches, 3)) == expected
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "1", True])
+def test_a_seed_is_a_non_negative_integer_or_none(seed: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="the seed must be a non-negative integer or No"):
+        ExactOrder(seed=seed)
+
+
+def test_integers_of_numpy_become_plain_ones() -> None:
+    order = ExactOrder(seed=np.uint32(7), window=np.int64(3), world_size=np.int64(2))
+    assert {type(v) for v in (order.seed, order.window, order.world_size)} == {int}

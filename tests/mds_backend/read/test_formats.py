@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from tests.mds_backend.small_datasets import array_of, map_of, plan, struct_of, write_dataset
+
+from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.format.spark_types import SparkType
+from mdstorm_backend.read.formats import column_to_numpy, formatter, objects
+
+UTC = timezone.utc
+
+
+def write(directory: Path, spark_type: SparkType, values: list[Any]) -> Dataset:
+    """Write one column, a shard per row."""
+    return write_dataset(directory, {"a": values}, {"a": spark_type}, shard_size=1)
+
+
+def read(dataset: Dataset, format: Any = "numpy", batch_size: int = 100) -> list[Any]:
+    return [batch["a"] for batch in dataset.batches(batch_size, format=format)]
+
+
+@pytest.mark.parametrize(
+    ("spark_type", "values", "dtype"),
+    [
+        ("boolean", [True, False], "bool"),
+        ("byte", [1, -2], "int8"),
+        ("short", [1, -2], "int16"),
+        ("integer", [1, -2], "int32"),
+        ("long", [1, -2], "int64"),
+        ("float", [0.5, -2.0], "float32"),
+        ("double", [0.1, -2.0], "float64"),
+        ("float", [0.5, None], "float32"),
+        ("date", [date(2020, 1, 1), date(1, 1, 1)], "datetime64[D]"),
+        ("timestamp_ntz", [datetime(2020, 1, 1), datetime(9999, 12, 31)], "datetime64[us]"),
+        ("timestamp", [datetime(2020, 1, 1, tzinfo=UTC)] * 2, "datetime64[us]"),
+        ("interval day to second", [timedelta(seconds=1), timedelta(-1)], "int64"),
+        ("string", ["a", "b\0"], "object"),
+        ("binary", [b"a", b"\0"], "object"),
+        ("decimal(5,2)", [Decimal("1.50"), Decimal("0.00")], "object"),
+    ],
+)
+def test_numpy_arrays_have_the_type_of_their_column(
+    spark_type: SparkType, values: list[Any], dtype: str, tmp_path: Path
+) -> None:
+    (found,) = read(write(tmp_path, spark_type, values))
+    assert found.dtype == dtype
+    expected = (
+        np.array(values, "m8[us]").astype(np.int64)
+        if "interval" in str(spark_type)
+        else (
+            np.array(
+                [v.replace(tzinfo=None) if isinstance(v, datetime) else v for v in values], dtype
+            )
+        )
+    )
+    np.testing.assert_array_equal(found, expected)
+    assert found.flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("spark_type", "values", "expected"),
+    [
+        ("boolean", [True, None, False], [1.0, np.nan, 0.0]),
+        ("byte", [1, None, -1], [1.0, np.nan, -1.0]),
+        ("long", [1, None, -1], [1.0, np.nan, -1.0]),
+        ("float", [0.5, None, np.nan], [0.5, np.nan, np.nan]),
+        ("interval day to second", [timedelta(0), None, None], [0.0, np.nan, np.nan]),
+        ("date", [date(1970, 1, 2), None, None], ["1970-01-02", "NaT", "NaT"]),
+        ("timestamp_ntz", [datetime(1970, 1, 2), None, None], ["1970-01-02", "NaT", "NaT"]),
+        ("string", ["a", None, ""], ["a", None, ""]),
+        ("binary", [b"a", None, b""], [b"a", None, b""]),
+        ("decimal(5,2)", [Decimal("1.50"), None, None], [Decimal("1.50"), None, None]),
+    ],
+)
+def test_nulls_decide_the_dtype_for_the_whole_dataset(
+    spark_type: SparkType, values: list[Any], expected: list[Any], tmp_path: Path
+) -> None:
+    dataset = write(tmp_path, spark_type, values)
+    (whole,) = read(dataset)
+    one_by_one = read(dataset, batch_size=1)
+    assert {batch.dtype for batch in one_by_one} == {whole.dtype}
+    joined = np.concatenate(one_by_one)
+    np.testing.assert_array_equal(whole, np.array(expected, whole.dtype))
+    np.testing.assert_array_equal(joined, whole)
+    if spark_type in ("boolean", "byte", "long", "interval day to second"):
+        assert whole.dtype == np.float64
+
+
+def test_arrays_of_one_length_are_a_matrix(tmp_path: Path) -> None:
+    (found,) = read(write(tmp_path, array_of("integer"), [[1, 2], [3, 4]]))
+    assert found.dtype == np.int32
+    assert found.tolist() == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize("element", ["integer", "float", "boolean"])
+def test_null_elements_are_nan_in_every_batch(element: str, tmp_path: Path) -> None:
+    one, zero = (True, False) if element == "boolean" else (1, 0)
+    dataset = write(tmp_path, array_of(element), [[one, zero], [None, one]])
+    (whole,) = read(dataset)
+    np.testing.assert_array_equal(whole, [[1, 0], [np.nan, 1]])
+    dtype = np.dtype(np.float32 if element == "float" else np.float64)
+    assert {batch.dtype for batch in read(dataset, batch_size=1)} == {whole.dtype} == {dtype}
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [[1], [2, 3], []],
+        [[1, 2], None],
+        [None, None],
+        [[], []],
+        [[1], None, [2, 3], [4, 5]],
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("batch_size", [1, 2, 100])
+def test_other_arrays_are_objects(rows: list[Any], batch_size: int, tmp_path: Path) -> None:
+    dataset = write(tmp_path, array_of("short"), rows)
+    found = [row for batch in read(dataset, batch_size=batch_size) for row in batch]
+    assert [None if row is None else row.tolist() for row in found] == rows
+    assert {row.dtype for row in found if row is not None} <= {np.dtype(np.int16)}
+    for batch in read(dataset, batch_size=batch_size):
+        assert batch.dtype == object
+        assert batch.ndim == 1
+
+
+@pytest.mark.parametrize(
+    ("spark_type", "values"),
+    [
+        (array_of("string"), [["a", None], None, []]),
+        (struct_of(x="long", y="date"), [{"x": 1, "y": date(2020, 1, 1)}, None]),
+        (map_of("string", "double"), [[("a", 1.0)], None, []]),
+        (array_of(array_of("long")), [[[1], None], [], None]),
+    ],
+    ids=str,
+)
+def test_nested_values_are_python_objects(
+    spark_type: SparkType, values: list[Any], tmp_path: Path
+) -> None:
+    (found,) = read(write(tmp_path, spark_type, values))
+    assert found.dtype == object
+    assert list(found) == values
+
+
+def test_objects_stay_one_per_row_whatever_they_are() -> None:
+    for values in ([[1, 2], [3, 4]], [np.zeros(2), np.zeros(2)], [], [None], ["ab"]):
+        found = objects(values)  # type: ignore[arg-type]
+        assert found.shape == (len(values),)  # type: ignore[arg-type]
+        assert all(a is b for a, b in zip(found, values, strict=True))  # type: ignore[call-overload]
+
+
+def test_arrow_batches_have_nulls_and_the_types_of_spark(tmp_path: Path) -> None:
+    values = [datetime(2020, 1, 1, tzinfo=UTC), None]
+    (found,) = read(write(tmp_path, "timestamp", values), "arrow")
+    assert found.type == pa.timestamp("us", tz="UTC")
+    assert found.to_pylist() == values
+
+
+def test_pandas_columns(tmp_path: Path) -> None:
+    columns: dict[str, tuple[SparkType, list[Any], str]] = {
+        "whole": ("long", [1, 2], "int64"),
+        "number": ("long", [1, None], "float64"),
+        "flag": ("boolean", [True, None], "float64"),
+        "word": ("string", ["a", None], "object"),
+        "day": ("date", [date(2020, 1, 1), None], "object"),
+        "sure day": ("date", [date(2020, 1, 1)] * 2, "object"),
+        "time": ("timestamp", [datetime(2020, 1, 1, tzinfo=UTC), None], "datetime64[ns]"),
+        "pair": (array_of("long"), [[1, 2], [3, 4]], "object"),
+        "list": (array_of("long"), [[1], None], "object"),
+    }
+    frame = write_dataset(
+        tmp_path,
+        {name: values for name, (_, values, _) in columns.items()},
+        {name: spark_type for name, (spark_type, _, _) in columns.items()},
+    ).to_pandas()
+    assert {name: str(dtype) for name, dtype in frame.dtypes.items()} == {
+        name: dtype for name, (_, _, dtype) in columns.items()
+    }
+    assert frame["word"].tolist() == ["a", None]
+    assert frame["day"].tolist() == [date(2020, 1, 1), None]
+    assert frame["sure day"].tolist() == [date(2020, 1, 1)] * 2
+    assert frame["time"][0] == pd.Timestamp("2020-01-01")
+    assert frame["time"].isna().tolist() == [False, True]
+    assert [row.tolist() for row in frame["pair"]] == [[1, 2], [3, 4]]
+    assert frame["list"][1] is None
+
+
+def test_a_timestamp_that_pandas_cannot_hold_is_an_error(tmp_path: Path) -> None:
+    dataset = write(tmp_path, "timestamp_ntz", [datetime(2020, 1, 1), datetime(3000, 1, 1)])
+    with pytest.raises(pd.errors.OutOfBoundsDatetime, match="3000-01-01"):
+        dataset.to_pandas()
+
+
+def test_a_column_that_is_not_stored_is_converted_by_its_own_nulls() -> None:
+    assert column_to_numpy(pa.array([1, 2], pa.int8()), None).dtype == np.int8
+    assert column_to_numpy(pa.array([1, None], pa.int8()), None).dtype == np.float64
+    ragged = column_to_numpy(pa.array([[1], [2, 3]], pa.list_(pa.int8())), None)
+    assert [row.tolist() for row in ragged] == [[1], [2, 3]]
+
+
+def test_formats_are_known_by_name() -> None:
+    batch = {"a": np.array([1])}
+    assert formatter("numpy", plan({"a": "long"}))(batch) == batch
+    with pytest.raises(InvalidArgumentError, match="format 'tensor' is unknown"):
+        formatter("tensor", plan({"a": "long"}))

@@ -1,0 +1,117 @@
+"""Datasets for the tests, written by the real writer and without Spark."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.format.spark_types import SparkType, arrow_type
+from mdstorm_backend.format.type_plan import plan_types
+from mdstorm_backend.storage import Location
+from mdstorm_backend.write.commit import commit, mark_directory
+from mdstorm_backend.write.shard_format import ShardReport
+from mdstorm_backend.write.shard_writer import ShardWriter
+
+Fields = Mapping[str, SparkType]
+Columns = pa.Table | Mapping[str, Sequence[Any]]
+
+#: Small enough for several shards, large enough for some rows in each: a header takes about 1 KiB.
+SMALL_SHARD = 2_000
+
+
+def array_of(element: SparkType) -> dict[str, Any]:
+    return {"type": "array", "elementType": element, "containsNull": True}
+
+
+def map_of(key: SparkType, value: SparkType) -> dict[str, Any]:
+    return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+
+
+def struct_of(**fields: SparkType) -> dict[str, Any]:
+    described = [{"name": n, "type": t, "nullable": True} for n, t in fields.items()]
+    return {"type": "struct", "fields": described}
+
+
+def plan(fields: Fields, dtype: str | None = None, *, nullable: bool = True) -> Schema:
+    described = [{"name": n, "type": t, "nullable": nullable} for n, t in fields.items()]
+    return plan_types(described, dtype)
+
+
+def to_table(columns: Columns, fields: Fields) -> pa.Table:
+    """Python values as the Arrow data that Spark would hand over."""
+    if isinstance(columns, pa.Table):
+        return columns
+    return pa.table({n: pa.array(columns[n], arrow_type(t)) for n, t in fields.items()})
+
+
+def write_shards(
+    directory: str | Path,
+    columns: Columns,
+    fields: Fields,
+    *,
+    shard_size: int = 1 << 20,
+    batch_rows: int | None = None,
+    dtype: str | None = None,
+    nullable: bool = True,
+    compression: str | None = None,
+    prefix: str = "part-00000-0",
+) -> list[ShardReport]:
+    """Write shards as one task of a job does; nothing is committed."""
+    location = Location.of(str(directory))
+    mark_directory(location)
+    writer = ShardWriter(
+        location,
+        plan(fields, dtype, nullable=nullable),
+        prefix=prefix,
+        shard_size=shard_size,
+        compression=compression,
+    )
+    for batch in to_table(columns, fields).combine_chunks().to_batches(max_chunksize=batch_rows):
+        writer.write(batch)
+    return writer.close()
+
+
+def write_dataset(
+    directory: str | Path,
+    columns: Columns,
+    fields: Fields,
+    *,
+    tasks: int = 1,
+    dtype: str | None = None,
+    nullable: bool = True,
+    **options: Any,
+) -> Dataset:
+    """Write a dataset, by `tasks` writers with an equal share of the rows each, and open it."""
+    table = to_table(columns, fields)
+    bounds = np.linspace(0, len(table), tasks + 1).astype(int).tolist()
+    reports = []
+    for task, (start, stop) in enumerate(itertools.pairwise(bounds)):
+        reports += write_shards(
+            directory,
+            table.slice(start, stop - start),
+            fields,
+            dtype=dtype,
+            nullable=nullable,
+            prefix=f"part-{task:05}-{task}",
+            **options,
+        )
+    commit(Location.of(str(directory)), plan(fields, dtype, nullable=nullable), reports)
+    return open_dataset(str(directory))
+
+
+def write_numbers(directory: str | Path, rows: int, **options: Any) -> Dataset:
+    """Write the numbers from 0 as int64, in shards of a few rows each."""
+    options = {"shard_size": SMALL_SHARD, **options}
+    return write_dataset(directory, {"number": range(rows)}, {"number": "long"}, **options)
+
+
+def same_values(found: pa.Table | pa.RecordBatch, expected: pa.Table) -> bool:
+    """Whether all values are equal, NaN to NaN and nulls to nulls, 0.0 and -0.0 apart."""
+    return repr(found.to_pydict()) == repr(expected.to_pydict())

@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.mds_backend.small_datasets import (
+    array_of,
+    plan,
+    write_dataset,
+    write_numbers,
+    write_shards,
+)
+
+from mdstorm_backend.base.errors import (
+    CredentialsError,
+    DatasetNotFoundError,
+    MDStormError,
+    StorageError,
+    WriteError,
+)
+from mdstorm_backend.datasets.dataset import open_dataset
+from mdstorm_backend.format.index import Index
+from mdstorm_backend.storage import Location
+from mdstorm_backend.write import directories
+from mdstorm_backend.write.commit import (
+    MARKER_NAME,
+    commit,
+    mark_directory,
+    remove_dataset,
+    write_index,
+)
+from mdstorm_backend.write.merge import merge_index
+
+FIELDS = {"number": "long"}
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(str(file.relative_to(directory)) for file in directory.rglob("*"))
+
+
+def write_attempt(directory: Path, numbers: range, prefix: str) -> list:
+    return write_shards(directory, {"number": numbers}, FIELDS, prefix=prefix)
+
+
+def test_a_directory_is_no_dataset_before_the_commit(tmp_path: Path) -> None:
+    write_attempt(tmp_path, range(3), "part-00000-0")
+    with pytest.raises(DatasetNotFoundError):
+        open_dataset(str(tmp_path))
+
+
+def test_rows_come_in_the_order_of_the_reports(tmp_path: Path) -> None:
+    first = write_attempt(tmp_path, range(3), "part-00000-1")
+    second = write_attempt(tmp_path, range(3, 5), "part-00001-0")
+    commit(Location.of(str(tmp_path)), plan(FIELDS), [*second, *first])
+    assert open_dataset(str(tmp_path)).to_table()["number"].to_pylist() == [3, 4, 0, 1, 2]
+
+
+def test_shards_of_attempts_that_lost_are_removed_and_other_files_stay(tmp_path: Path) -> None:
+    write_attempt(tmp_path, range(3), "part-00000-0")
+    winner = write_attempt(tmp_path, range(3), "part-00000-7")
+    half = "part-00000-3.00000.mds.0123456789abcdef0123456789abcdef.tmp"
+    (tmp_path / half).write_bytes(b"half a shard")
+    (tmp_path / "part-00000-3.00000.mds.zstd").write_bytes(b"compressed")
+    (tmp_path / "part-00000.parquet").write_bytes(b"of somebody else")
+    commit(Location.of(str(tmp_path)), plan(FIELDS), winner)
+    assert names(tmp_path) == [
+        MARKER_NAME,
+        "index.json",
+        "part-00000-7.00000.mds",
+        "part-00000.parquet",
+    ]
+
+
+def test_a_shard_that_the_driver_cannot_see_fails_the_commit(tmp_path: Path) -> None:
+    reports = write_attempt(tmp_path, range(3), "part-00000-0")
+    (tmp_path / "part-00000-0.00000.mds").unlink()
+    with pytest.raises(WriteError, match=r"1 of 1 shards .* cannot be seen") as caught:
+        commit(Location.of(str(tmp_path)), plan(FIELDS), reports)
+    assert isinstance(caught.value, RuntimeError)
+    assert isinstance(caught.value, MDStormError)
+    assert "part-00000-0.00000.mds" in str(caught.value)
+    assert "driver and all executors share" in str(caught.value)
+    assert not (tmp_path / "index.json").exists()
+
+
+def test_a_shard_of_another_size_fails_the_commit(tmp_path: Path) -> None:
+    reports = write_attempt(tmp_path, range(3), "part-00000-0")
+    (tmp_path / "part-00000-0.00000.mds").write_bytes(b"cut off")
+    with pytest.raises(WriteError):
+        commit(Location.of(str(tmp_path)), plan(FIELDS), reports)
+
+
+def test_nulls_are_counted_over_all_shards(tmp_path: Path) -> None:
+    dataset = write_dataset(
+        tmp_path,
+        {"a": [1, None] * 300, "b": [[1, None], None, []] * 200, "c": [0] * 600},
+        {"a": "long", "b": array_of("integer"), "c": "long"},
+        shard_size=3000,
+        tasks=2,
+    )
+    assert len(dataset.index.shards) > 3
+    counts = {c.name: (c.null_count, c.element_null_count) for c in dataset.schema}
+    assert counts == {"a": (300, 0), "b": (200, 200), "c": (0, 0)}
+    assert dataset.index.extra["num_rows"] == 600
+
+
+@pytest.mark.parametrize(
+    ("second", "length"), [([[3, 4]], 2), ([[3, 4, 5]], None), ([[]], None), ([None], None)]
+)
+def test_the_length_of_arrays_is_known_if_all_shards_agree(
+    second: list[object], length: int | None, tmp_path: Path
+) -> None:
+    dataset = write_dataset(tmp_path, {"a": [[1, 2], *second]}, {"a": array_of("long")}, tasks=2)
+    assert dataset.schema["a"].length == length
+
+
+def test_no_rows_make_a_dataset_that_knows_its_columns(tmp_path: Path) -> None:
+    dataset = write_dataset(tmp_path, {"number": []}, FIELDS)
+    assert len(dataset) == 0
+    assert dataset.schema.names == ("number",)
+    assert names(tmp_path) == [MARKER_NAME, "index.json"]
+
+
+def test_removal_takes_everything_that_was_written(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    dataset = write_numbers(directory, 1000)
+    assert len(dataset.index.shards) > 1
+    assert remove_dataset(dataset.location) == []
+    assert not directory.exists()
+
+
+def test_removal_leaves_the_files_of_others_and_names_them(tmp_path: Path) -> None:
+    dataset = write_numbers(tmp_path, 10)
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "index.json").write_text("also mine")
+    assert remove_dataset(dataset.location) == ["notes.txt", "sub/index.json"]
+    assert names(tmp_path) == ["notes.txt", "sub", "sub/index.json"]
+
+
+def test_a_directory_without_our_marker_is_left_alone(tmp_path: Path) -> None:
+    dataset = write_numbers(tmp_path, 10)
+    (tmp_path / MARKER_NAME).unlink()
+    before = names(tmp_path)
+    assert remove_dataset(dataset.location) == before
+    assert names(tmp_path) == before
+
+
+def test_removing_a_directory_that_is_gone_is_no_error(tmp_path: Path) -> None:
+    assert remove_dataset(Location.of(str(tmp_path / "missing"))) == []
+
+
+def test_the_marker_cannot_be_taken_for_an_index(tmp_path: Path) -> None:
+    mark_directory(Location.of(str(tmp_path)))
+    (marker,) = tmp_path.iterdir()
+    assert marker.name == MARKER_NAME
+    assert not marker.name.endswith(".json")
+
+
+def test_a_directory_that_cannot_be_made_is_a_write_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(WriteError, match="cannot be written to") as caught:
+        mark_directory(Location.of(str(tmp_path / "file" / "data")))
+    assert "Choose a directory" in str(caught.value)
+
+
+@pytest.fixture
+def failures(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
+    """What writing a file raises, one error a time, until there are none."""
+    errors: list[Exception] = []
+    write = Location.write
+
+    def fail(self: Location, name: str, buffers: Any) -> None:
+        if errors:
+            raise errors.pop(0)
+        write(self, name, buffers)
+
+    monkeypatch.setattr(Location, "write", fail)
+    monkeypatch.setattr(directories, "time", SimpleNamespace(sleep=lambda seconds: None))
+    return errors
+
+
+def test_writing_an_index_elsewhere_is_tried_again(failures: list[Exception]) -> None:
+    location = Location.of("memory://index/again")
+    failures += [OSError("one"), StorageError("two")]
+    write_index(location, Index((), {}))
+    assert location.list_names() == ["index.json"]
+
+
+@pytest.mark.parametrize(("url", "count"), [("memory://index/down", 3), ("", 1)])
+def test_an_index_that_cannot_be_written_is_an_error(
+    url: str, count: int, tmp_path: Path, failures: list[Exception]
+) -> None:
+    failures += [OSError("down")] * count
+    with pytest.raises(WriteError, match=r"index\.json could not be written .*down"):
+        write_index(Location.of(url or str(tmp_path)), Index((), {}))
+    assert failures == []
+
+
+def test_refused_credentials_stay_what_they_are(failures: list[Exception]) -> None:
+    failures.append(CredentialsError("who are you?"))
+    with pytest.raises(CredentialsError, match="who are you"):
+        write_index(Location.of("memory://index/refused"), Index((), {}), retry=0)
+
+
+def test_a_merged_index_is_tried_again(failures: list[Exception]) -> None:
+    index = Index((), {}).to_bytes()
+    Location.of("memory://index/merged").write("a/index.json", [index])
+    failures.append(OSError("down"))
+    merge_index("memory://index/merged")
+    assert failures == []
+    assert open_dataset("memory://index/merged").index == Index((), {})

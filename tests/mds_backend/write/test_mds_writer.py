@@ -1,0 +1,572 @@
+"""What `MDSWriter` writes, and when it writes nothing."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import json
+import os
+import pickle
+from collections.abc import Callable
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.mds_backend.shard_decoder import decode_files
+
+from mdstorm_backend import MDSWriter, open_dataset
+from mdstorm_backend.base.errors import (
+    ArgumentTypeError,
+    DatasetExistsError,
+    EncodingError,
+    InvalidArgumentError,
+    MissingColumnError,
+    UnsupportedTypeError,
+    WriteError,
+)
+from mdstorm_backend.format.hashes import digest
+from mdstorm_backend.storage import Location
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "out"
+
+
+def index_of(out: Path) -> dict[str, Any]:
+    return json.loads((out / "index.json").read_text())  # type: ignore[no-any-return]
+
+
+def write_numbers(out: Any, numbers: range = range(300), **options: Any) -> MDSWriter:
+    with MDSWriter(columns={"n": "int"}, out=out, **{"size_limit": 500, **options}) as writer:
+        for number in numbers:
+            writer.write({"n": number})
+    return writer
+
+
+def numbers_in(location: str | Path) -> list[int]:
+    dataset = open_dataset(str(location))
+    return dataset.to_table()["n"].to_pylist()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    "compression", [None, "", "zstd", "zstd:19", "gz", "bz2:1", "br", "snappy"]
+)
+@pytest.mark.parametrize("max_workers", [None, 1])
+def test_samples_read_back_in_order(
+    out: Path, compression: str | None, max_workers: int | None
+) -> None:
+    write_numbers(out, compression=compression, max_workers=max_workers)
+    assert len(index_of(out)["shards"]) > 5
+    assert numbers_in(out) == list(range(300))
+
+
+def test_the_index_and_nothing_else_is_beside_the_shards(out: Path) -> None:
+    write_numbers(out, hashes=["md5", "xxh64"])
+    shards = index_of(out)["shards"]
+    names = [f"shard.{number:05}.mds" for number in range(len(shards))]
+    assert sorted(path.name for path in out.iterdir()) == ["index.json", *names]
+    for shard, name in zip(shards, names, strict=True):
+        assert shard["raw_data"]["basename"] == name
+        content = (out / name).read_bytes()
+        assert shard["raw_data"]["bytes"] == len(content) <= 500
+        assert shard["raw_data"]["hashes"] == {h: digest(h, [content]) for h in ("md5", "xxh64")}
+    assert set(index_of(out)) == {"shards", "version"}
+
+
+def test_without_samples_there_is_an_index_without_shards(out: Path) -> None:
+    write_numbers(out, range(0))
+    assert (out / "index.json").read_text() == '{"shards": [], "version": 2}'
+
+
+def test_finish_may_be_called_twice_and_within_the_block(out: Path) -> None:
+    with MDSWriter(columns={"n": "int"}, out=out) as writer:
+        writer.write({"n": 1})
+        writer.finish()
+        writer.finish()
+    writer.finish()
+    assert numbers_in(out) == [1]
+
+
+def test_a_finished_writer_takes_no_more(out: Path) -> None:
+    writer = write_numbers(out)
+    with pytest.raises(WriteError, match="is finished, and takes no more samples"):
+        writer.write({"n": 1})
+    with pytest.raises(WriteError, match="is finished"):
+        writer.write_batch(pa.table({"n": [1]}))
+
+
+def fail_while_writing(writer: MDSWriter) -> None:
+    with writer:
+        for number in range(50):
+            writer.write({"n": number})
+        raise KeyError("mine")
+
+
+@pytest.mark.parametrize("existed", [True, False])
+def test_an_exception_in_the_block_publishes_nothing(out: Path, existed: bool) -> None:
+    if existed:
+        out.mkdir()
+    writer = MDSWriter(columns={"n": "int"}, out=out, size_limit=100)
+    with pytest.raises(KeyError, match="mine"):
+        fail_while_writing(writer)
+    assert list(out.parent.rglob("*")) == ([out] if existed else [])
+    with pytest.raises(WriteError, match="is abandoned"):
+        writer.finish()
+    with pytest.raises(WriteError, match="is abandoned"):
+        writer.write({"n": 1})
+
+
+def test_a_refused_sample_can_be_left_out(out: Path) -> None:
+    with MDSWriter(columns={"n": "uint8"}, out=out) as writer:
+        for number in (1, 300, None, 2):
+            try:
+                writer.write({"n": number})
+            except EncodingError:
+                continue
+        with pytest.raises(MissingColumnError):
+            writer.write({})
+    assert numbers_in(out) == [1, 2]
+
+
+def test_a_directory_in_use_is_refused(out: Path) -> None:
+    write_numbers(out)
+    with pytest.raises(DatasetExistsError, match="Directory is not empty"):
+        write_numbers(out)
+    write_numbers(out, range(5), exist_ok=True)
+    assert numbers_in(out) == list(range(5))
+    assert sorted(path.name for path in out.iterdir()) == ["index.json", "shard.00000.mds"]
+
+
+def start(out: Path, **options: Any) -> MDSWriter:
+    return MDSWriter(columns={"n": "int"}, out=out, size_limit=300, **options)
+
+
+@pytest.mark.parametrize("exist_ok", [True, False])
+def test_a_directory_has_one_writer_at_a_time(out: Path, exist_ok: bool) -> None:
+    first = start(out)
+    with pytest.raises(DatasetExistsError, match=f"another writer .* by process {os.getpid()}"):
+        start(out, exist_ok=exist_ok)
+    write_all(first, 100)
+    assert numbers_in(out) == list(range(100))
+    assert "_mdstorm_writing" not in {path.name for path in out.iterdir()}
+
+
+def test_a_writer_that_is_dropped_gives_the_directory_back(out: Path) -> None:
+    start(out)
+    gc.collect()
+    assert list(out.iterdir()) == []
+    write_numbers(out)
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_writer_cannot_be_copied(out: Path, duplicate: Callable[[object], object]) -> None:
+    with (
+        start(out) as writer,
+        pytest.raises(ArgumentTypeError, match="in the process that writes"),
+    ):
+        duplicate(writer)
+
+
+def test_of_two_writers_with_one_url_the_second_fails_and_the_first_is_unharmed() -> None:
+    url = "memory://two/writers"
+    first = MDSWriter(columns={"n": "int"}, out=url, size_limit=300)
+    second = MDSWriter(columns={"n": "int"}, out=url, size_limit=300)
+    write_all(first, 100)
+    second.write({"n": -1})
+    with pytest.raises(DatasetExistsError, match="another writer has the same directory"):
+        second.finish()
+    assert numbers_in(url) == list(range(100))
+
+
+def test_a_url_gets_the_dataset(tmp_path: Path) -> None:
+    writer = write_numbers("memory://plain/url")
+    assert (writer.local, writer.remote) == (None, "memory://plain/url")
+    assert numbers_in("memory://plain/url") == list(range(300))
+
+
+@pytest.mark.parametrize("keep_local", [True, False])
+def test_a_pair_gets_a_copy_on_request(out: Path, keep_local: bool) -> None:
+    remote = f"memory://pair/{keep_local}"
+    write_numbers((str(out), remote), keep_local=keep_local)
+    assert numbers_in(remote) == list(range(300))
+    assert out.exists() == keep_local
+    if keep_local:
+        names = sorted(path.name for path in out.iterdir())
+        assert names == Location.of(remote).list_names()
+        assert numbers_in(out) == list(range(300))
+
+
+class BrokenError(Exception):
+    pass
+
+
+@pytest.fixture
+def broken_storage(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Writing a file whose name is in the list fails."""
+    names: list[str] = []
+    write = Location.write
+
+    def write_or_fail(self: Location, name: str, buffers: Any) -> None:
+        if name in names:
+            raise BrokenError("no space left")
+        write(self, name, buffers)
+
+    monkeypatch.setattr(Location, "write", write_or_fail)
+    return names
+
+
+@pytest.mark.parametrize("name", ["shard.00000.mds", "shard.00003.mds", "index.json"])
+@pytest.mark.parametrize("in_block", [True, False])
+def test_a_file_that_cannot_be_stored_is_an_error_and_leaves_nothing(
+    broken_storage: list[str], name: str, in_block: bool
+) -> None:
+    broken_storage.append(name)
+    url = f"memory://broken/{name}/{in_block}"
+    if in_block:
+        with pytest.raises(WriteError, match="no space left"):
+            write_numbers(url, retry=0)
+    else:
+        writer = MDSWriter(columns={"n": "int"}, out=url, size_limit=500, retry=0)
+        with pytest.raises(WriteError, match="no space left"):
+            write_all(writer, 300)
+        with pytest.raises(WriteError, match="is abandoned"):
+            writer.finish()
+    assert Location.of(url).list_names() == []
+
+
+def write_all(writer: MDSWriter, count: int) -> None:
+    for number in range(count):
+        writer.write({"n": number})
+    writer.finish()
+
+
+def test_the_index_comes_last(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
+    written: list[str] = []
+    write = Location.write
+
+    def noted(self: Location, name: str, buffers: Any) -> None:
+        write(self, name, buffers)
+        written.append(name)
+
+    monkeypatch.setattr(Location, "write", noted)
+    write_numbers(out, max_workers=np.int64(4), retry=np.int64(0))
+    assert written[-1] == "index.json"
+    assert len(written) == len(index_of(out)["shards"]) + 1
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"colour": "red"}, InvalidArgumentError, r"Invalid Writer argument\(s\): \['colour'\]"),
+        ({"compression": "lzo"}, InvalidArgumentError, "'lzo' is unknown"),
+        ({"hashes": ["sha1", "md5"]}, InvalidArgumentError, "unique and in sorted order"),
+        ({"size_limit": -1}, InvalidArgumentError, "greater than zero"),
+        ({"max_workers": 0}, InvalidArgumentError, "max_workers must be"),
+        ({"max_workers": True}, InvalidArgumentError, "max_workers must be"),
+        ({"retry": -1}, InvalidArgumentError, "retry must be"),
+        ({"columns": {}}, UnsupportedTypeError, "at least one entry"),
+        ({"columns": {"a": "list[str]"}}, UnsupportedTypeError, "is unsupported"),
+        ({"columns": {"a": "ndarray:bool"}}, UnsupportedTypeError, "'ndarray:bool'"),
+        ({"columns": {"a": "ndarray:int32:0"}}, UnsupportedTypeError, "'ndarray:int32:0'"),
+        ({"columns": {"a": "str:x", "b": "int"}}, UnsupportedTypeError, "{'a': 'str:x'} is"),
+        ({"columns": {5: "str"}}, UnsupportedTypeError, "{5: 'str'}"),
+        ({"columns": None}, InvalidArgumentError, "columns are not known"),
+    ],
+    ids=str,
+)
+def test_wrong_arguments_are_refused_and_nothing_is_written(
+    out: Path, options: dict[str, Any], kind: type[Exception], message: str
+) -> None:
+    with (
+        pytest.raises(kind, match=message),
+        MDSWriter(**{"columns": {"a": "int"}, "out": out, **options}) as writer,
+    ):
+        writer.write({"a": 1})
+    assert not out.exists()
+
+
+TABLE = pa.table(
+    {
+        "z": pa.array([True, None, False]),
+        "day": pa.array([date(2024, 2, 29), None, date(1969, 12, 31)]),
+        "time": pa.array([datetime(2024, 1, 1), None, datetime(1950, 1, 1)], pa.timestamp("ns")),
+        "price": pa.array([Decimal("1.50"), None, Decimal("-2.00")], pa.decimal128(10, 2)),
+        "text": pa.array(["é", None, ""], pa.large_string()),
+        "word": pa.array(["a", None, "a"]).dictionary_encode(),
+        "n": pa.array([1, None, 3], pa.int64()),
+        "small": pa.array([1, 2, 255], pa.uint8()),
+        "half": pa.array(np.float16([0.5, 1, 2])),
+        "ragged": pa.array([[1.5], None, [2.5, None]], pa.list_(pa.float32())),
+        "pair": pa.array([[1, 2], [3, 4], [5, 6]], pa.list_(pa.int16(), 2)),
+        "nested": pa.array([{"a": [1], "b": None}, None, {"a": None, "b": "x"}]),
+        "map": pa.array([[("k", 1)], None, []], pa.map_(pa.string(), pa.int32())),
+    }
+)
+
+
+def same_values(found: pa.Table, expected: pa.Table) -> None:
+    for name in expected.column_names:
+        values = expected[name]
+        if pa.types.is_timestamp(values.type):
+            values = values.cast(found[name].type)
+        assert repr(found[name].to_pylist()) == repr(values.to_pylist()), name
+
+
+def test_arrow_data_of_all_types_read_back_with_their_nulls(out: Path) -> None:
+    with MDSWriter(out=out) as writer:
+        writer.write_batch(TABLE)
+        for batch in TABLE.to_batches():
+            writer.write_batch(batch)
+    dataset = open_dataset(str(out))
+    assert dataset.schema.names == tuple(TABLE.column_names)
+    same_values(dataset.to_table(), pa.concat_tables([TABLE, TABLE]))
+    assert dataset.schema["day"].null_count == 2
+    assert dataset.schema["ragged"].element_null_count == 2
+    assert dataset.schema["pair"].length == 2
+
+
+def test_batches_are_cut_into_shards(out: Path) -> None:
+    with MDSWriter(out=out, size_limit="4kb", compression="zstd", hashes=["sha1"]) as writer:
+        for start in range(0, 3000, 700):
+            writer.write_batch(pa.table({"n": range(start, min(start + 700, 3000))}))
+    shards = index_of(out)["shards"]
+    assert len(shards) > 3
+    assert max(shard["raw_data"]["bytes"] for shard in shards) <= 4096
+    assert all(shard["zip_data"]["hashes"] for shard in shards)
+    assert numbers_in(out) == list(range(3000))
+
+
+def test_samples_and_batches_may_take_turns(out: Path) -> None:
+    columns = {"n": "int64", "a": "ndarray:float32", "t": "str"}
+    sample = {"a": np.float32([1, 2]), "t": "one"}
+    batch = {"a": pa.array([[1, 2], [3]], pa.list_(pa.float32())), "t": ["two", None]}
+    with MDSWriter(columns=columns, out=out) as writer:
+        for number in range(0, 9, 3):
+            writer.write({"n": number, **sample})
+            writer.write_batch(pa.table({"n": [number + 1, number + 2], **batch}))
+        writer.write({"n": 9, **sample})
+    table = open_dataset(str(out)).to_table()
+    assert table["n"].to_pylist() == list(range(10))
+    assert table["t"].to_pylist() == [*["one", "two", None] * 3, "one"]
+    assert table["a"].to_pylist() == [*[[1, 2], [1, 2], [3]] * 3, [1, 2]]
+    shards = index_of(out)["shards"]
+    assert {text for shard in shards for text in shard["column_encodings"]} == set(columns.values())
+
+
+def test_samples_may_follow_batches_that_chose_the_encodings(out: Path) -> None:
+    with MDSWriter(out=out) as writer:
+        writer.write_batch(pa.table({"n": [1], "day": [date(1970, 1, 2)]}))
+        writer.write({"n": 2, "day": 2})
+    table = open_dataset(str(out)).to_table()
+    assert table["day"].to_pylist() == [date(1970, 1, 2), date(1970, 1, 3)]
+    assert [shard.header["mdstorm"]["version"] for shard in decode_files(out)] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "values", "stored"),
+    [
+        ("int", pa.array([1, None], pa.int32()), [1, 0]),
+        ("uint8", pa.array([1.0, 255.0]), [1, 255]),
+        ("float32", pa.array([0.1, None]), [np.float32(0.1), float("nan")]),
+        ("int32", pa.array([True, False]), [1, 0]),
+        ("str_int", pa.array([7, None]), ["7", "0"]),
+        ("str_float", pa.array([0.1, 1e20]), ["0.1", "1e+20"]),
+        ("str_decimal", pa.array([Decimal("1.50")]), ["1.50"]),
+        ("json", pa.array([[1], None]), ["[1]", "null"]),
+        ("json", pa.array(["a", None]), ['"a"', "null"]),
+        ("jpeg", pa.array([b"file", None]), [b"file", b""]),
+        ("ndarray", pa.array([[1, 2]], pa.list_(pa.int8())), [bytes([9, 4, 2, 1, 2])]),
+        ("ndarray:int8:2,1", pa.array([[1, 2], None], pa.list_(pa.int8())), [b"\1\2", b"\0\0"]),
+        ("jpeg_array", pa.array([[b"a", b"bc"], None]), None),
+    ],
+    ids=str,
+)
+def test_columns_are_written_in_the_encoding_that_is_given(
+    out: Path, encoding: str, values: pa.Array, stored: list[Any] | None
+) -> None:
+    with MDSWriter(columns={"v": encoding}, out=out) as writer:
+        writer.write_batch(pa.table({"v": values, "left out": values}))
+    (shard,) = index_of(out)["shards"]
+    assert shard["column_encodings"] == [encoding]
+    assert shard["column_names"] == ["v"]
+    ((size, *_),) = [shard["column_sizes"]]
+    data = (out / "shard.00000.mds").read_bytes()
+    if encoding == "jpeg_array":
+        assert data.endswith(
+            np.array([2, 1, 2], "<u4").tobytes() + b"abc" + bytes([4, 0, 0, 0]) + bytes(4)
+        )
+        return
+    assert stored is not None
+    rows = [row_bytes(encoding, value, size) for value in stored]
+    assert data.endswith(b"".join(rows))
+
+
+def row_bytes(encoding: str, value: Any, size: int | None) -> bytes:
+    if size is not None and not isinstance(value, bytes):
+        return np.array(value, "<i8" if encoding == "int" else encoding).tobytes()
+    data = value.encode() if isinstance(value, str) else value
+    return data if size is not None else len(data).to_bytes(4, "little") + data
+
+
+@pytest.mark.parametrize(
+    ("encoding", "values"),
+    [
+        ("uint8", pa.array([300])),
+        ("uint8", pa.array([-1])),
+        ("int32", pa.array([3.9])),
+        ("int32", pa.array([float("nan")])),
+        ("int64", pa.array([2.0**63])),
+        ("float32", pa.array([1e300])),
+        ("int8", pa.array([Decimal("1.5")])),
+        ("ndarray:uint8", pa.array([[1], [256]])),
+        ("ndarray:int8:2", pa.array([[1, 2], [1]], pa.list_(pa.int8()))),
+    ],
+    ids=str,
+)
+def test_values_that_do_not_fit_are_refused(out: Path, encoding: str, values: pa.Array) -> None:
+    with (
+        pytest.raises(EncodingError, match="column 'v'") as caught,
+        MDSWriter(columns={"v": encoding}, out=out) as writer,
+    ):
+        writer.write_batch(pa.table({"v": values}))
+    assert (caught.value.column, caught.value.encoding) == ("v", encoding)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("columns", "table", "kind", "message"),
+    [
+        ({"v": "int"}, {"v": ["a"]}, UnsupportedTypeError, "'v' cannot be stored: string as 'int'"),
+        ({"v": "bytes"}, {"v": ["a"]}, UnsupportedTypeError, "string as 'bytes'"),
+        ({"v": "str"}, {"v": [1]}, UnsupportedTypeError, "int64 as 'str'"),
+        ({"v": "jpeg"}, {"v": ["a"]}, UnsupportedTypeError, "string as 'jpeg'"),
+        ({"v": "ndarray"}, {"v": [1]}, UnsupportedTypeError, "int64 as 'ndarray'"),
+        ({"v": "int", "w": "int"}, {"v": [1]}, MissingColumnError, "no column 'w'"),
+        (None, {"v": pa.nulls(2)}, UnsupportedTypeError, "'v': type null"),
+        (None, {"v": pa.array([1], pa.time32("s"))}, UnsupportedTypeError, "time32"),
+    ],
+    ids=str,
+)
+def test_columns_that_contradict_the_data_are_refused(
+    out: Path, columns: Any, table: dict[str, Any], kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message), MDSWriter(columns=columns, out=out) as writer:
+        writer.write_batch(pa.table(table))
+    assert not out.exists()
+
+
+def test_all_batches_have_the_same_types(out: Path) -> None:
+    with MDSWriter(out=out) as writer:
+        writer.write_batch(pa.table({"a": [1], "b": ["x"]}))
+        with pytest.raises(InvalidArgumentError, match=r"'a' has type double .* int64 in the ones"):
+            writer.write_batch(pa.table({"a": [1.5], "b": ["x"]}))
+        with pytest.raises(InvalidArgumentError, match="'b' has type nothing"):
+            writer.write_batch(pa.table({"a": [1]}))
+        writer.write_batch(pa.table({"b": ["y"], "a": [2], "c": [None]}))
+    assert open_dataset(str(out)).to_table()["a"].to_pylist() == [1, 2]
+
+
+def test_only_arrow_data_make_a_batch(out: Path) -> None:
+    with MDSWriter(out=out) as writer, pytest.raises(ArgumentTypeError, match="found dict"):
+        writer.write_batch({"a": [1]})  # type: ignore[arg-type]
+
+
+def test_nanoseconds_that_would_be_lost_are_refused(out: Path) -> None:
+    times = pa.array([1], pa.timestamp("ns"))
+    with pytest.raises(EncodingError, match="column 't'"), MDSWriter(out=out) as writer:
+        writer.write_batch(pa.table({"t": times}))
+
+
+def test_a_batch_that_is_refused_before_any_of_it_was_written_leaves_no_trace(out: Path) -> None:
+    with MDSWriter(columns={"n": "uint8"}, out=out) as writer:
+        writer.write_batch(pa.table({"n": [1]}))
+        with pytest.raises(EncodingError):
+            writer.write_batch(pa.table({"n": [2, 300]}))
+        writer.write_batch(pa.table({"n": [3]}))
+    assert numbers_in(out) == [1, 3]
+
+
+def test_a_first_batch_that_is_refused_does_not_choose_the_types(out: Path) -> None:
+    odd = pa.table({"t": pa.array([1], pa.timestamp("ns"))})
+    with MDSWriter(out=out) as writer:
+        with pytest.raises(EncodingError, match="would lose data"):
+            writer.write_batch(odd)
+        with pytest.raises(InvalidArgumentError, match="columns are not known"):
+            writer.write({"t": 1})
+        writer.write_batch(odd.cast(pa.schema([("t", pa.int64())])))
+    assert open_dataset(str(out)).to_table()["t"].to_pylist() == [1]
+
+
+def test_samples_before_a_batch_that_is_refused_stay(out: Path) -> None:
+    with MDSWriter(columns={"n": "uint8"}, out=out) as writer:
+        writer.write({"n": 1})
+        with pytest.raises(EncodingError):
+            writer.write_batch(pa.table({"n": [300]}))
+        with pytest.raises(MissingColumnError):
+            writer.write_batch(pa.table({"m": [1]}))
+        writer.write({"n": 2})
+        with pytest.raises(InvalidArgumentError, match="holds 1 nulls"):
+            writer.write_batch(without_nulls([None]))
+    assert numbers_in(out) == [1, 2]
+
+
+def without_nulls(values: list[int | None]) -> pa.Table:
+    """A table of a field that says it has no nulls."""
+    return pa.table({"n": values}, pa.schema([pa.field("n", pa.int64(), nullable=False)]))
+
+
+def test_nulls_in_a_column_that_the_first_batch_says_has_none_are_refused(out: Path) -> None:
+    with MDSWriter(out=out) as writer:
+        with pytest.raises(InvalidArgumentError, match="make the field nullable"):
+            writer.write_batch(without_nulls([1, None]))
+        writer.write_batch(without_nulls([1]))
+        with pytest.raises(InvalidArgumentError, match="'n' holds 2 nulls"):
+            writer.write_batch(pa.table({"n": pa.array([None, None], pa.int64())}))
+        writer.write_batch(pa.table({"n": [2]}))
+    assert numbers_in(out) == [1, 2]
+
+
+def test_tensors_keep_their_shape(out: Path) -> None:
+    tensors = np.arange(12, dtype="int16").reshape(2, 2, 3)
+    with MDSWriter(out=out) as writer:
+        writer.write_batch(pa.table({"t": pa.FixedShapeTensorArray.from_numpy_ndarray(tensors)}))
+    dataset = open_dataset(str(out))
+    assert dataset.schema["t"].encoding == "ndarray:int16:2,3"
+    np.testing.assert_array_equal([dataset[i]["t"] for i in range(2)], tensors)
+
+
+def test_a_batch_that_is_refused_in_the_middle_ends_the_writing(out: Path) -> None:
+    writer = MDSWriter(columns={"n": "uint8"}, out=out)
+    with pytest.raises(EncodingError):
+        writer.write_batch(pa.table({"n": pa.chunked_array([[1, 2], [300]])}))
+    with pytest.raises(WriteError, match="is abandoned"):
+        writer.finish()
+    assert not out.exists()
+
+
+def test_columns_of_one_name_are_refused(out: Path) -> None:
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["n", "n"])
+    for columns in (None, {"n": "int"}):
+        with (
+            MDSWriter(columns=columns, out=out / str(columns)) as writer,
+            pytest.raises(InvalidArgumentError, match="'n'"),
+        ):
+            writer.write_batch(table)
+
+
+def test_an_empty_batch_adds_nothing_but_its_types(out: Path) -> None:
+    with MDSWriter(out=out) as writer:
+        writer.write_batch(pa.table({"day": pa.array([], pa.date32())}))
+    dataset = open_dataset(str(out))
+    assert (len(dataset), dataset.schema["day"].arrow_type) == (0, pa.date32())
+
+
+def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(WriteError, match="cannot be written to"):
+        MDSWriter(columns={"n": "int"}, out=tmp_path / "file" / "below")

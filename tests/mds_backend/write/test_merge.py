@@ -1,0 +1,254 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from mdstorm_backend import MDSWriter, merge_index, open_dataset
+from mdstorm_backend.base.errors import (
+    CorruptDatasetError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    WriteError,
+)
+from mdstorm_backend.storage import Location
+
+
+def write(directory: Any, *numbers: int, **options: Any) -> str:
+    """Write a dataset of numbers, and return the path of its index."""
+    with MDSWriter(columns={"n": "int"}, out=directory, size_limit=230, **options) as writer:
+        for number in numbers:
+            writer.write({"n": number})
+    return f"{directory}/index.json"
+
+
+def write_days(directory: str | Path, *days: date | None, name: str = "day") -> None:
+    pairs = pa.array([[1.0, 2.0]] * len(days), pa.list_(pa.float64()))
+    with MDSWriter(out=str(directory)) as writer:
+        writer.write_batch(pa.table({name: pa.array(days, pa.date32()), "x": pairs}))
+
+
+def numbers_in(directory: str | Path) -> list[int]:
+    return open_dataset(str(directory)).to_table()["n"].to_pylist()  # type: ignore[no-any-return]
+
+
+def names_in(directory: Path) -> list[str]:
+    shards = json.loads((directory / "index.json").read_text())["shards"]
+    return [(shard["zip_data"] or shard["raw_data"])["basename"] for shard in shards]
+
+
+def tree(directory: Path) -> set[str]:
+    return {str(path.relative_to(directory)) for path in directory.rglob("*")}
+
+
+def test_a_root_takes_every_dataset_below_in_the_order_of_their_paths(tmp_path: Path) -> None:
+    for name in ("2", "10", "1", "a-b", "a"):
+        write(tmp_path / name, int(name) if name.isdigit() else ord(name[-1]))
+    merge_index(str(tmp_path))
+    assert [os.path.dirname(name) for name in names_in(tmp_path)] == ["1", "10", "2", "a-b", "a"]
+    assert numbers_in(tmp_path) == [1, 10, 2, ord("b"), ord("a")]
+
+
+def test_a_list_is_taken_in_its_order_and_each_part_once(tmp_path: Path) -> None:
+    parts = [write(tmp_path / name, number) for number, name in enumerate("cab")]
+    merge_index([*parts, parts[0]], str(tmp_path))
+    assert numbers_in(tmp_path) == [0, 1, 2]
+
+
+def test_parts_at_any_depth_keep_their_whole_path(tmp_path: Path) -> None:
+    for number, name in enumerate(("a/p0", "a/p1", "b/p0", "b/deep/er/p0")):
+        write(tmp_path / name, *range(10 * number, 10 * number + 10))
+    expected = [*range(20), *range(30, 40), *range(20, 30)]
+    merge_index(str(tmp_path))
+    assert numbers_in(tmp_path) == expected
+    merge_index(str(tmp_path))
+    assert numbers_in(tmp_path) == expected
+
+
+def test_merging_the_children_first_does_not_count_twice(tmp_path: Path) -> None:
+    for number, name in enumerate(("a/p0", "a/p1", "b/p0", "b/p1")):
+        write(tmp_path / name, number)
+    # In an order of its own, which the whole then has as well.
+    merge_index([f"{tmp_path}/a/{name}/index.json" for name in ("p1", "p0")], tmp_path / "a")
+    merge_index(tmp_path / "b")
+    merge_index(tmp_path)
+    assert numbers_in(tmp_path) == [1, 0, 2, 3]
+    merge_index([str(tmp_path / name / "index.json") for name in "ba"], tmp_path)
+    assert numbers_in(tmp_path) == [2, 3, 1, 0]
+    assert numbers_in(tmp_path / "a") == [1, 0]
+
+
+def test_nothing_but_the_index_is_written_and_the_parts_stay(tmp_path: Path) -> None:
+    write(tmp_path / "a", 1, 2)
+    (tmp_path / "a" / "expected.json").write_text("{}")
+    (tmp_path / "notes.json").write_text("[]")
+    before = tree(tmp_path)
+    for keep_local in (True, False):
+        merge_index(str(tmp_path), keep_local)
+        merge_index([f"{tmp_path}/a/index.json"], str(tmp_path), keep_local, 10)
+    assert tree(tmp_path) == before | {"index.json"}
+    assert numbers_in(tmp_path / "a") == numbers_in(tmp_path) == [1, 2]
+
+
+@pytest.mark.parametrize("name", ["a#b", "a?b", "a b", "a%20b", "ü", "index.json.d"])
+def test_directories_of_any_name(tmp_path: Path, name: str) -> None:
+    part = write(tmp_path / name, 1, 2)
+    merge_index(str(tmp_path))
+    assert numbers_in(tmp_path) == [1, 2]
+    merge_index([part], str(tmp_path))
+    assert names_in(tmp_path) == [f"{name}/shard.00000.mds"]
+
+
+def test_an_empty_part_adds_no_shard(tmp_path: Path) -> None:
+    write(tmp_path / "a")
+    write(tmp_path / "b", 5)
+    merge_index(str(tmp_path))
+    assert names_in(tmp_path) == ["b/shard.00000.mds"]
+
+
+def test_compressed_parts_with_hashes(tmp_path: Path) -> None:
+    write(tmp_path / "a", *range(30), compression="zstd", hashes=["sha1"])
+    write(tmp_path / "b", *range(30, 40))
+    merge_index(str(tmp_path))
+    assert numbers_in(tmp_path) == list(range(40))
+    shard = json.loads((tmp_path / "index.json").read_text())["shards"][0]
+    assert shard["zip_data"]["basename"] == "a/shard.00000.mds.zstd"
+    assert shard["raw_data"]["basename"] == "a/shard.00000.mds"
+    assert set(shard["zip_data"]["hashes"]) == {"sha1"}
+
+
+def test_elsewhere_and_with_keywords() -> None:
+    for name in ("b", "a"):
+        write(f"memory://merge/{name}", ord(name))
+    merge_index(out="memory://merge")
+    assert numbers_in("memory://merge") == [ord("a"), ord("b")]
+    urls = ["memory://merge/b/index.json", "memory://merge/a/index.json"]
+    merge_index(index_file_urls=urls, out="memory://merge")
+    assert numbers_in("memory://merge") == [ord("b"), ord("a")]
+
+
+@pytest.mark.parametrize("keep_local", [True, False])
+@pytest.mark.parametrize("form", ["root", "list"])
+def test_pairs(tmp_path: Path, keep_local: bool, form: str) -> None:
+    remote = f"memory://pairs/{keep_local}/{form}"
+    local = tmp_path / "local"
+    parts = []
+    for name in "ab":
+        write((str(local / name), f"{remote}/{name}"), ord(name), keep_local=True)
+        parts.append((f"{local}/{name}/index.json", f"{remote}/{name}/index.json"))
+    shutil.rmtree(local / "b")  # then the remote one is read
+    if form == "list":
+        merge_index(parts, (str(local), remote), keep_local)
+        assert numbers_in(remote) == [97, 98]
+    else:
+        merge_index((str(local), remote), keep_local)
+        assert numbers_in(remote) == [97]
+    assert (local / "index.json").exists() == keep_local
+
+
+def test_types_and_null_counts_are_kept_where_the_parts_agree(tmp_path: Path) -> None:
+    write_days(tmp_path / "a", date(2024, 1, 1), None)
+    write_days(tmp_path / "b", None, None, date(2024, 1, 2))
+    write_days(tmp_path / "c")
+    merge_index(str(tmp_path))
+    dataset = open_dataset(str(tmp_path))
+    assert dataset.schema["day"].null_count == 3
+    assert dataset.schema["x"].length == 2
+    days = dataset.to_table()["day"].to_pylist()
+    assert days == [date(2024, 1, 1), None, None, None, date(2024, 1, 2)]
+    assert dataset.index.extra["num_rows"] == 5
+
+
+def test_counts_are_not_summed_twice_over_two_levels(tmp_path: Path) -> None:
+    for name in ("a/p0", "a/p1", "b/p0"):
+        write_days(tmp_path / name, None)
+    merge_index(tmp_path / "a")
+    merge_index(tmp_path)
+    assert open_dataset(str(tmp_path)).schema["day"].null_count == 3
+
+
+def test_counts_that_cannot_be_divided_are_not_made_up(tmp_path: Path) -> None:
+    with MDSWriter(out=tmp_path / "a" / "p0", size_limit=1) as writer:
+        writer.write_batch(pa.table({"day": pa.array([None, date(2024, 1, 1)], pa.date32())}))
+    merge_index(tmp_path / "a")
+    upper = tmp_path / "a" / "index.json"
+    index = json.loads(upper.read_text())
+    del index["shards"][1]  # so that the upper index lists one of the two
+    index["mdstorm"]["num_rows"] = 1
+    upper.write_text(json.dumps(index))
+    with pytest.warns(UserWarning, match="the merged index names none"):
+        merge_index(tmp_path)
+    assert len(open_dataset(str(tmp_path))) == 2
+    assert "mdstorm" not in json.loads((tmp_path / "index.json").read_text())
+
+
+@pytest.mark.parametrize("other", ["plain", "name"])
+def test_types_that_differ_are_left_out_with_a_warning(tmp_path: Path, other: str) -> None:
+    write_days(tmp_path / "a", date(2024, 1, 1))
+    if other == "plain":
+        write(tmp_path / "b", 1)
+    else:
+        write_days(tmp_path / "b", date(2024, 1, 1), name="date")
+    with pytest.warns(UserWarning, match="do not have the same types") as caught:
+        merge_index(str(tmp_path))
+    assert caught[0].filename == __file__
+    assert "mdstorm" not in json.loads((tmp_path / "index.json").read_text())
+
+
+def test_a_dataset_in_the_root_is_not_lost(tmp_path: Path) -> None:
+    write(tmp_path / "val", 1)
+    with MDSWriter(columns={"n": "int"}, out=str(tmp_path / "train")) as writer:
+        writer.write({"n": 2})
+    for file in (tmp_path / "train").iterdir():
+        file.rename(tmp_path / file.name)
+    with pytest.raises(WriteError, match=r"has a dataset of its own: .* shard\.00000\.mds"):
+        merge_index(str(tmp_path))
+    assert numbers_in(tmp_path) == [2]
+
+
+def test_a_part_that_was_removed_is_gone_from_the_next_merge(tmp_path: Path) -> None:
+    for name in "ab":
+        write(tmp_path / name, ord(name))
+    merge_index(tmp_path)
+    shutil.rmtree(tmp_path / "a")
+    merge_index(tmp_path)
+    assert numbers_in(tmp_path) == [98]
+
+
+def test_two_stories_about_one_shard_are_refused(tmp_path: Path) -> None:
+    write(tmp_path / "a/p", 1)
+    merge_index(tmp_path / "a")
+    shutil.rmtree(tmp_path / "a/p")
+    write(tmp_path / "a/p", 1, 2)
+    with pytest.raises(CorruptDatasetError, match="different things about the shard a/p/shard"):
+        merge_index(tmp_path)
+    assert not (tmp_path / "index.json").exists()
+
+
+def test_what_cannot_be_merged_is_refused(tmp_path: Path) -> None:
+    part = write(tmp_path / "a", 1)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InvalidArgumentError, match="nothing to merge: no directory below"):
+        merge_index(tmp_path / "empty")
+    with pytest.raises(InvalidArgumentError, match=r"list of index\.json files is empty"):
+        merge_index([], tmp_path)
+    with pytest.raises(InvalidArgumentError, match="does not lie in a directory below"):
+        merge_index([part], tmp_path / "a")
+    with pytest.raises(InvalidArgumentError, match="does not lie in a directory below"):
+        merge_index([part], tmp_path / "empty")
+    with pytest.raises(InvalidArgumentError, match=r"path or URL of an index\.json"):
+        merge_index([str(tmp_path / "a")], tmp_path)
+    with pytest.raises(DatasetNotFoundError, match=r"b/index\.json") as caught:
+        merge_index([part, f"{tmp_path}/b/index.json"], tmp_path)
+    assert isinstance(caught.value, RuntimeError)
+    (tmp_path / "a" / "index.json").write_text('{"shards": []}')
+    with pytest.raises(CorruptDatasetError, match="is not the index of an MDS dataset"):
+        merge_index(tmp_path)
+    assert not (tmp_path / "index.json").exists()
+    assert Location.of(str(tmp_path / "empty")).list_names() == []
