@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mdstorm._datasets.convert import convert
+    from mdstorm._conversion.convert import convert
     from mdstorm._drop_in.install import install_as_petastorm
     from mdstorm.errors import NoDataAvailableError
     from mdstorm.reader import make_batch_reader, make_reader
@@ -31,7 +31,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "NoDataAvailableError": "errors",
     "TransformSpec": "transform",
-    "convert": "_datasets.convert",
+    "convert": "_conversion.convert",
     "install_as_petastorm": "_drop_in.install",
     "make_batch_reader": "reader",
     "make_reader": "reader",

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-import abc
-from collections.abc import Callable
-from typing import Any
+from mdstorm._readers.cache import (
+    CacheBase,
+    NullCache,
+)
 
-__all__ = ["CacheBase", "NullCache"]
-
-
-class CacheBase(abc.ABC):
-    """Keeps values by key."""
-
-    @abc.abstractmethod
-    def get(self, key: str, fill_cache_func: Callable[[], Any]) -> Any:
-        """Return what is kept under a key, or else what the function returns, and keep that."""
-
-    def cleanup(self) -> None:  # noqa: B027  # not every cache has something to remove
-        """Remove everything that is kept."""
-
-
-class NullCache(CacheBase):
-    """Keeps nothing."""
-
-    def get(self, key: str, fill_cache_func: Callable[[], Any]) -> Any:
-        """Return what the function returns."""
-        return fill_cache_func()
+__all__ = [
+    "CacheBase",
+    "NullCache",
+]

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import ParseResult, urlparse
 
-from mdstorm._readers.sources import check_urls
+from mdstorm._datasets.sources import check_urls
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.storage.filesystems import open_filesystem
 from mdstorm_backend.storage.urls import normalize_url

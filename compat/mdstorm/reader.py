@@ -7,9 +7,9 @@ from dataclasses import replace
 from inspect import signature
 from typing import Any
 
+from mdstorm._datasets.sources import Opened, open_source
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.reader import Reader
-from mdstorm._readers.sources import Opened, open_source
 from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
 from mdstorm.ngram import NGram
 from mdstorm.transform import TransformSpec

@@ -1,16 +1,13 @@
-"""Selectors: row groups to read, chosen by an index that `build_rowgroup_index` has made.
-
-Names and signatures are those of ``petastorm.selectors``. A selection is of whole row groups: the
-rows of one that do not have the value are delivered as well.
-"""
+"""Selectors: row groups to read, chosen by an index that `build_rowgroup_index` has made."""
 
 from __future__ import annotations
 
-import abc
-from collections.abc import Iterable, Mapping
-from typing import Any
-
-from mdstorm.errors import InvalidArgumentError
+from mdstorm._selection.selectors import (
+    IntersectIndexSelector,
+    RowGroupSelectorBase,
+    SingleIndexSelector,
+    UnionIndexSelector,
+)
 
 __all__ = [
     "IntersectIndexSelector",
@@ -18,97 +15,3 @@ __all__ = [
     "SingleIndexSelector",
     "UnionIndexSelector",
 ]
-
-
-class RowGroupSelectorBase(abc.ABC):
-    """Base of all selectors."""
-
-    @abc.abstractmethod
-    def get_index_names(self) -> list[str]:
-        """Return the names of the indexes that `select_row_groups` looks into."""
-
-    @abc.abstractmethod
-    def select_row_groups(self, index_dict: Mapping[str, Any]) -> set[int]:
-        """Return the numbers of the row groups to read, given the indexers by index name."""
-
-
-class SingleIndexSelector(RowGroupSelectorBase):
-    """Row groups that hold at least one of some values.
-
-    Parameters
-    ----------
-    index_name : str
-        Name of the index.
-    values_list : iterable
-        The values; for a `FieldNotNullIndexer` anything, once.
-    """
-
-    def __init__(self, index_name: str, values_list: Iterable[Any]) -> None:
-        self._index_name = index_name
-        self._values_to_select = values_list
-
-    def get_index_names(self) -> list[str]:
-        """Return the name of the index, in a list."""
-        return [self._index_name]
-
-    def select_row_groups(self, index_dict: Mapping[str, Any]) -> set[int]:
-        """Return the numbers of the row groups that hold one of the values."""
-        indexer = index_dict[self._index_name]
-        return set().union(*map(indexer.get_row_group_indexes, self._values_to_select))
-
-
-class _SeveralSelectors(RowGroupSelectorBase):
-    """Several selectors in one."""
-
-    def __init__(self, single_index_selectors: list[Any]) -> None:
-        selectors = list(single_index_selectors)
-        if not selectors or not all(isinstance(s, RowGroupSelectorBase) for s in selectors):
-            raise InvalidArgumentError(
-                f"{type(self).__name__} takes a list of one selector or more, found "
-                f"{single_index_selectors!r}"
-            )
-        self._single_index_selectors = selectors
-
-    def get_index_names(self) -> list[str]:
-        """Return the names of the indexes of all of them."""
-        return [name for each in self._single_index_selectors for name in each.get_index_names()]
-
-
-class IntersectIndexSelector(_SeveralSelectors):
-    """Row groups that all of several selectors choose.
-
-    Parameters
-    ----------
-    single_index_selectors : list of RowGroupSelectorBase
-        The selectors, at least one.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If there is none, or one is something else.
-    """
-
-    def select_row_groups(self, index_dict: Mapping[str, Any]) -> set[int]:
-        """Return the numbers of the row groups that all of them choose."""
-        found = (each.select_row_groups(index_dict) for each in self._single_index_selectors)
-        return set.intersection(*map(set, found))
-
-
-class UnionIndexSelector(_SeveralSelectors):
-    """Row groups that at least one of several selectors chooses.
-
-    Parameters
-    ----------
-    single_index_selectors : list of RowGroupSelectorBase
-        The selectors, at least one.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If there is none, or one is something else.
-    """
-
-    def select_row_groups(self, index_dict: Mapping[str, Any]) -> set[int]:
-        """Return the numbers of the row groups that any of them chooses."""
-        found = (each.select_row_groups(index_dict) for each in self._single_index_selectors)
-        return set().union(*found)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm._readers.rows import rows_of
-from mdstorm._readers.sources import open_source
+from mdstorm._datasets.sources import open_source
+from mdstorm._rows.rows import rows_of
 from mdstorm.errors import UnsupportedArgumentError
 from mdstorm.unischema import Unischema, UnischemaField
 

@@ -12,16 +12,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mdstorm._datasets.cast_scalars import cast_scalars
 from mdstorm._datasets.npy_arrays import Shape, decode_npy
 from mdstorm._datasets.npz_arrays import inflate_npz
-from mdstorm._transforms.cast_scalars import cast_scalars
-from mdstorm.codecs import (
+from mdstorm._schema.codecs import (
     CompressedImageCodec,
     CompressedNdarrayCodec,
     NdarrayCodec,
     ScalarCodec,
 )
-from mdstorm.unischema import UnischemaField
+from mdstorm._schema.unischema import UnischemaField
 from mdstorm_backend.format.batch import Values
 from mdstorm_backend.format.encodings import ARRAY_DTYPES, parse_encoding
 from mdstorm_backend.format.schema import Column

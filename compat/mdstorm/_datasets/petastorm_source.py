@@ -12,10 +12,10 @@ import numpy as np
 from mdstorm._datasets.decoded_shard import DecodedShard
 from mdstorm._datasets.field_decoders import decoded_field
 from mdstorm._datasets.metadata_keys import UNISCHEMA_EXTRA, UNISCHEMA_KEY
-from mdstorm._datasets.schema_json import unischema_from_json, unischema_to_json
 from mdstorm._pickles.restricted_unpickler import load_unischema
+from mdstorm._schema.schema_json import unischema_from_json, unischema_to_json
+from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import MissingColumnError
-from mdstorm.unischema import Unischema
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.datasets.tabular import Tabular
 from mdstorm_backend.format.schema import Schema

@@ -11,7 +11,6 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-import mdstorm
 from mdstorm.errors import MissingModuleError
 
 __all__ = ["Petastorm", "install"]
@@ -21,6 +20,9 @@ _OURS = "mdstorm"
 
 #: What `petastorm.__version__` says: the release whose API mdstorm has.
 _VERSION = "0.13.1"
+
+#: The package itself, which is there before any of its modules.
+_package = sys.modules[_OURS]
 
 
 def install() -> None:
@@ -42,7 +44,7 @@ class Petastorm(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         try:
-            return getattr(mdstorm, name)
+            return getattr(_package, name)
         except AttributeError:
             raise AttributeError(f"module {_THEIRS!r} has no attribute {name!r}") from None
 
@@ -50,16 +52,16 @@ class Petastorm(ModuleType):
         if _is_special(name):
             super().__setattr__(name, value)
         else:
-            setattr(mdstorm, name, value)
+            setattr(_package, name, value)
 
     def __delattr__(self, name: str) -> None:
         if _is_special(name):
             super().__delattr__(name)
         else:
-            delattr(mdstorm, name)
+            delattr(_package, name)
 
     def __dir__(self) -> list[str]:
-        return dir(mdstorm)
+        return dir(_package)
 
 
 def _is_special(name: str) -> bool:
@@ -80,7 +82,7 @@ class _Finder(MetaPathFinder):
         if package != _THEIRS:
             return None
         if not rest:
-            return ModuleSpec(fullname, _PackageLoader(), origin=mdstorm.__file__, is_package=True)
+            return ModuleSpec(fullname, _PackageLoader(), origin=_package.__file__, is_package=True)
         ours = f"{_OURS}.{rest}"
         spec = importlib.util.find_spec(ours)
         if spec is not None:
@@ -109,7 +111,7 @@ class _PackageLoader(Loader):
     """Makes the package itself."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return Petastorm(spec.name, mdstorm.__doc__)
+        return Petastorm(spec.name, _package.__doc__)
 
     def exec_module(self, module: ModuleType) -> None:
         """Do nothing: all that it has is in mdstorm."""

@@ -23,14 +23,14 @@ from mdstorm._pickles.types import (
     scalar,
     spark_type,
 )
-from mdstorm.codecs import (
+from mdstorm._schema.codecs import (
     CompressedImageCodec,
     CompressedNdarrayCodec,
     DataframeColumnCodec,
     NdarrayCodec,
     ScalarCodec,
 )
-from mdstorm.unischema import Unischema, UnischemaField
+from mdstorm._schema.unischema import Unischema, UnischemaField
 
 __all__ = ["StoredIndex", "load_indexes", "load_unischema"]
 

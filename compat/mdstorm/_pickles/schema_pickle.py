@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm._datasets.spark_type_names import class_name, spark_type_json
-from mdstorm.codecs import (
+from mdstorm._schema.codecs import (
     CompressedImageCodec,
     CompressedNdarrayCodec,
     NdarrayCodec,
     ScalarCodec,
 )
+from mdstorm._schema.spark_type_names import class_name, spark_type_json
+from mdstorm._schema.unischema import Unischema, UnischemaField
 from mdstorm.errors import InvalidArgumentError
-from mdstorm.unischema import Unischema, UnischemaField
 
 __all__ = ["dump_unischema"]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm._datasets.spark_type_names import ATOMIC_TYPES, NamedSparkType
 from mdstorm._pickles.nodes import Call, Global, Mapping
+from mdstorm._schema.spark_type_names import ATOMIC_TYPES, NamedSparkType
 from mdstorm.errors import UnsafePickleError
 
 __all__ = [

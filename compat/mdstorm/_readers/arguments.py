@@ -12,10 +12,10 @@ from typing import Any
 from mdstorm._readers.cache_arguments import make_cache
 from mdstorm._readers.fields import field_patterns
 from mdstorm._readers.options import reader_options
+from mdstorm._selection.predicates import PredicateBase
+from mdstorm._selection.selectors import RowGroupSelectorBase
+from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm.predicates import PredicateBase
-from mdstorm.selectors import RowGroupSelectorBase
-from mdstorm.transform import TransformSpec
 from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.elastic import ElasticOrder

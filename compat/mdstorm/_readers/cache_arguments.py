@@ -6,10 +6,10 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from mdstorm._readers.cache import CacheBase, NullCache
+from mdstorm._readers.local_disk_cache import LocalDiskCache
 from mdstorm._transforms.function_pickles import function_identity
-from mdstorm.cache import CacheBase, NullCache
 from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
-from mdstorm.local_disk_cache import LocalDiskCache
 from mdstorm_backend.format.batch import Batch
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 

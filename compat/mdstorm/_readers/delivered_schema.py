@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mdstorm.transform import TransformSpec
-from mdstorm.unischema import Unischema, UnischemaField
+from mdstorm._schema.unischema import Unischema, UnischemaField
+from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm_backend.loaders.nulls import MASK_SUFFIX
 
 __all__ = ["delivered_schema"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
-from mdstorm._readers.batch_values import batch_array
-from mdstorm._readers.rows import cells, rows_of
+from mdstorm._rows.batch_values import batch_array
+from mdstorm._rows.rows import cells, rows_of
+from mdstorm._schema.unischema import Unischema
+from mdstorm._selection.ngram import NGram
 from mdstorm._selection.ngram_rows import form
-from mdstorm.ngram import NGram
-from mdstorm.unischema import Unischema
 from mdstorm_backend.format.batch import Batch
 from mdstorm_backend.format.schema import Column
 

@@ -7,19 +7,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mdstorm._datasets.petastorm_source import DecodedSource
+from mdstorm._readers.cache import NullCache
 from mdstorm._readers.cache_arguments import KeptShares, make_cache
 from mdstorm._readers.fields import select_fields
-from mdstorm._readers.shard_views import RankShare, SplitShards
 from mdstorm._readers.steps import Selection, Steps
 from mdstorm._selection.filters import Filters, RowFilter
 from mdstorm._selection.predicate_filter import PredicateFilter
 from mdstorm._selection.pruning import prune_by_filters, prune_by_predicate
 from mdstorm._selection.selected import select_row_groups
+from mdstorm._selection.shard_views import RankShare, SplitShards
 from mdstorm._transforms.pandas_transform import PandasTransform
 from mdstorm._transforms.process_transform import ProcessTransform
 from mdstorm._transforms.row_transform import RowTransform
-from mdstorm.cache import NullCache
-from mdstorm.transform import TransformSpec
+from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.nulls import NullPolicy

@@ -8,14 +8,14 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
+from mdstorm._datasets.sources import Opened
 from mdstorm._readers.arguments import ReaderArguments, with_window
 from mdstorm._readers.cache_arguments import make_cache
 from mdstorm._readers.cursor import ReaderCursor
 from mdstorm._readers.delivered_schema import delivered_schema
 from mdstorm._readers.items import items_of
-from mdstorm._readers.sources import Opened
+from mdstorm._selection.ngram import NGram
 from mdstorm._transforms.process_transform import ProcessTransform
-from mdstorm.ngram import NGram
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.read.source import SampleSource
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from mdstorm._transforms.declared import Declared
-from mdstorm.transform import TransformSpec
+from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm_backend.format.batch import Batch, num_rows
 from mdstorm_backend.read.block import Transform
 

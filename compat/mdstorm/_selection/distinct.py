@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mdstorm._readers.rows import cells
+from mdstorm._rows.rows import cells
 from mdstorm_backend.format.batch import Values
 from mdstorm_backend.format.schema import Column
 

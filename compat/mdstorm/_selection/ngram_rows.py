@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mdstorm.ngram import NGram
-from mdstorm.unischema import Unischema
+from mdstorm._schema.unischema import Unischema
+from mdstorm._selection.ngram import NGram
 
 __all__ = ["form"]
 

@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm._readers.rows import cells
+from mdstorm._rows.rows import cells
 from mdstorm._selection.among import is_among
 from mdstorm._selection.distinct import distinct_cells
-from mdstorm._transforms.pandas_values import is_missing
-from mdstorm.predicates import (
+from mdstorm._selection.predicates import (
     PredicateBase,
     in_intersection,
     in_lambda,
@@ -23,6 +22,7 @@ from mdstorm.predicates import (
     in_reduce,
     in_set,
 )
+from mdstorm._transforms.pandas_values import is_missing
 from mdstorm_backend.base.optional import require
 from mdstorm_backend.format.batch import Batch, Values, num_rows
 from mdstorm_backend.format.schema import Schema

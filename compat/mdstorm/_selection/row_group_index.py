@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from mdstorm._pickles.restricted_unpickler import load_indexes
+from mdstorm._selection.row_group_indexers import FieldNotNullIndexer, SingleFieldIndexer
 from mdstorm.errors import CorruptDatasetError, InvalidArgumentError
-from mdstorm.etl.rowgroup_indexers import FieldNotNullIndexer, SingleFieldIndexer
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.parquet import ParquetDataset
 

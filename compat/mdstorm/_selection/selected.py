@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mdstorm._readers.shard_views import SomeShards
 from mdstorm._selection.row_group_index import load_row_group_index
+from mdstorm._selection.selectors import RowGroupSelectorBase
+from mdstorm._selection.shard_views import SomeShards
 from mdstorm.errors import InvalidArgumentError
-from mdstorm.selectors import RowGroupSelectorBase
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read.source import SampleSource

@@ -9,9 +9,9 @@ from typing import Any
 import tensorflow as tf
 
 from mdstorm._readers.passes import can_pass_over
+from mdstorm._schema.unischema import Unischema
 from mdstorm._tensorflow.elements import Elements, NGrams
 from mdstorm._tensorflow.fields import specs_of_schema
-from mdstorm.unischema import Unischema
 from mdstorm_backend.loaders.tf.tf_dataset import check_nulls_of, without_sharding
 from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mdstorm._transforms.transform_spec import EditedField, TransformSpec
 from mdstorm.errors import NoMatchingFieldsError, TransformError
-from mdstorm.transform import EditedField, TransformSpec
 from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.format.batch import Values
 from mdstorm_backend.read.formats import objects

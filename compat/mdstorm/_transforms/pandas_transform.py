@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from mdstorm._transforms.declared import Declared, declared_dtype
 from mdstorm._transforms.pandas_values import Expected, series_to_values
+from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm.errors import TransformError
-from mdstorm.transform import TransformSpec
 from mdstorm_backend.format.batch import Batch, Values
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.read.formats import arrays_to_pandas, column_for_pandas, objects

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm._transforms.declared import declared_dtype
-from mdstorm.transform import EditedField
+from mdstorm._transforms.transform_spec import EditedField
 from mdstorm_backend.format.batch import Values, as_arrow, common_type
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.read.formats import objects, scalars_to_numpy

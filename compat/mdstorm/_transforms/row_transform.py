@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm._readers.rows import cells
+from mdstorm._rows.rows import cells
 from mdstorm._transforms.declared import Declared
+from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm.errors import RowTransformError, TransformError
-from mdstorm.transform import TransformSpec
 from mdstorm_backend.format.batch import Batch, Values
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.read.formats import objects

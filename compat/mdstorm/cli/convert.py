@@ -59,7 +59,7 @@ def convert(
     Values stay as they are, and so does the order of the rows. Interrupted, it goes on where it was
     when it is run again.
     """
-    from mdstorm._datasets.convert import convert as convert_dataset
+    from mdstorm._conversion.convert import convert as convert_dataset
 
     size = None if shard_size is None else parse_size(shard_size)
     shown: AbstractContextManager[Any] = nullcontext() if quiet or spark else progress("Converting")

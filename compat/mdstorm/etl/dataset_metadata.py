@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from mdstorm._conversion.written_parquet import WrittenParquet
 from mdstorm._datasets.common_metadata import common_metadata_of
 from mdstorm._datasets.hadoop_conf import parquet_settings
-from mdstorm._datasets.inferred_schema import infer_unischema
 from mdstorm._datasets.metadata_keys import ROW_GROUPS_PER_FILE_KEY, UNISCHEMA_KEY
 from mdstorm._datasets.petastorm_source import stored_unischema
-from mdstorm._datasets.written_parquet import WrittenParquet
+from mdstorm._datasets.sources import check_urls
 from mdstorm._pickles.restricted_unpickler import load_unischema
-from mdstorm._readers.sources import check_urls
+from mdstorm._schema.inferred_schema import infer_unischema
 from mdstorm.errors import (
     ArgumentTypeError,
     DatasetNotFoundError,

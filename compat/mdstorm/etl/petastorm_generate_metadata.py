@@ -16,9 +16,9 @@ from typing import Any
 from mdstorm._datasets.common_metadata import add_metadata
 from mdstorm._datasets.metadata_keys import ROW_GROUPS_PER_FILE_KEY, UNISCHEMA_EXTRA, UNISCHEMA_KEY
 from mdstorm._datasets.petastorm_source import decoded
-from mdstorm._datasets.schema_json import unischema_to_json
+from mdstorm._datasets.sources import check_urls
 from mdstorm._pickles.schema_pickle import dump_unischema
-from mdstorm._readers.sources import check_urls
+from mdstorm._schema.schema_json import unischema_to_json
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.etl.dataset_metadata import get_schema
 from mdstorm.unischema import Unischema

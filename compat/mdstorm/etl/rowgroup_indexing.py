@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from mdstorm._datasets.petastorm_source import DecodedSource
-from mdstorm._readers.rows import cells
-from mdstorm._readers.sources import open_source
+from mdstorm._datasets.sources import open_source
+from mdstorm._rows.rows import cells
 from mdstorm._selection.distinct import distinct_cells
 from mdstorm._selection.row_group_index import (
     ROWGROUPS_INDEX_KEY,

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.compat.selection.parquet_files import batch_of, write
 
-from mdstorm._readers.rows import cells
+from mdstorm._rows.rows import cells
 from mdstorm._selection.predicate_filter import PredicateFilter
 from mdstorm._selection.pruning import prune_by_predicate
 from mdstorm.predicates import (

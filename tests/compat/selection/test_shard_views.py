@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.compat.selection.parquet_files import column, read_all, write
 from tests.mds_backend.small_datasets import write_dataset
 
-from mdstorm._readers.shard_views import RankShare, SomeShards, SplitShards
 from mdstorm._selection.ngram_windows import window_starts
+from mdstorm._selection.shard_views import RankShare, SomeShards, SplitShards
 from mdstorm.errors import InvalidArgumentError, NoDataAvailableError
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.batch_reader import BatchReader

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from mdstorm._spark.cache_dir import parent_cache_dir
 from mdstorm.errors import InvalidArgumentError, UnsupportedURLError
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
-from mdstorm.spark._cache_dir import parent_cache_dir
 
 MDSTORM = "mdstorm.spark.converter.parentCacheDirUrl"
 PETASTORM = "petastorm.spark.converter.parentCacheDirUrl"

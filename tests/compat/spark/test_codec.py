@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from mdstorm._spark.codec import mds_compression
 from mdstorm.errors import CompressionCodecError
 from mdstorm.spark import make_spark_converter
-from mdstorm.spark._codec import mds_compression
 from mdstorm_backend.datasets.dataset import open_dataset
 
 

@@ -59,7 +59,7 @@ def test_copies_stay_that_are_to_be_kept_or_found_by_name(tmp_path: Path) -> Non
 #: Without Spark: the marker file alone makes a directory ours.
 DOOMED = """
 import os, sys
-from mdstorm.spark._deletion import delete_at_exit
+from mdstorm._spark.deletion import delete_at_exit
 from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
 from mdstorm_backend.write.commit import mark_directory
 from mdstorm_backend.storage import Location
@@ -76,7 +76,7 @@ ENDS = {
     "a normal end": ("", 0),
     "an uncaught exception": ("raise ValueError('uncaught')", 1),
     "sys.exit": ("sys.exit(3)", 3),
-    "after delete()": ("from mdstorm.spark._deletion import delete_dir; delete_dir(url)", 0),
+    "after delete()": ("from mdstorm._spark.deletion import delete_dir; delete_dir(url)", 0),
 }
 
 

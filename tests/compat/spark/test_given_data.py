@@ -14,10 +14,10 @@ from tests.compat.spark.converters import IN_ORDER, Read, with_either, with_torc
 from tests.mds_backend.convert.parquet_files import write
 from tests.mds_backend.small_datasets import write_numbers
 
+from mdstorm._spark.given_data import databricks_path, open_given
+from mdstorm._spark.session import session_of
 from mdstorm.errors import DatasetNotFoundError, InvalidArgumentError, UnsupportedURLError
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
-from mdstorm.spark._given_data import databricks_path, open_given
-from mdstorm.spark._session import session_of
 from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
 
 TABLE = pa.table({"id": range(6), "x": [i / 4 for i in range(6)], "s": list("abcdef")})
@@ -28,11 +28,11 @@ pytestmark = pytest.mark.usefixtures("default_delete_handler")
 @pytest.fixture
 def converter_of_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """Make converters in a session that has the conf, and runs nothing."""
-    from mdstorm.spark import _make_converter
+    from mdstorm._spark import make_converter
 
     conf = {SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF: f"file://{tmp_path}/cache"}
     session = SimpleNamespace(conf=conf)
-    monkeypatch.setattr(_make_converter, "session_of", lambda df: session)
+    monkeypatch.setattr(make_converter, "session_of", lambda df: session)
     return make_spark_converter
 
 
@@ -120,10 +120,10 @@ def test_nothing_there_is_an_error(converter_of_path: Any, tmp_path: Path) -> No
 def test_the_conf_is_needed_all_the_same(
     monkeypatch: pytest.MonkeyPatch, converter_of_path: Any, data: Path
 ) -> None:
-    from mdstorm.spark import _make_converter
+    from mdstorm._spark import make_converter
 
     session = SimpleNamespace(conf={})
-    monkeypatch.setattr(_make_converter, "session_of", lambda df: session)
+    monkeypatch.setattr(make_converter, "session_of", lambda df: session)
     with pytest.raises(InvalidArgumentError, match="Please set the spark config"):
         converter_of_path(str(data))
 

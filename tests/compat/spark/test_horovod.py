@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from mdstorm._spark.horovod import warn_if_inconsistent
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.spark import SparkDatasetConverter
-from mdstorm.spark._horovod import warn_if_inconsistent
 
 HOROVOD = {"HOROVOD_RANK": "1", "HOROVOD_SIZE": "4"}
 OPEN_MPI = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4"}

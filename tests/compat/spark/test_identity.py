@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mdstorm.spark._identity import Identity, identify
+from mdstorm._spark.identity import Identity, identify
 
 
 def frame(*files: str, plan: int = 7, schema: str = "[]") -> Any:

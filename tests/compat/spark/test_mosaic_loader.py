@@ -13,10 +13,10 @@ import pytest
 from tests.compat.spark.converters import IN_ORDER, converter_of
 
 from mdstorm import TransformSpec
+from mdstorm._spark.mosaic_loader import is_mosaic_loader
 from mdstorm.errors import NullValueError, UnsupportedArgumentError
 from mdstorm.predicates import in_set
 from mdstorm.spark import SparkDatasetConverter
-from mdstorm.spark._mosaic import is_mosaic_loader
 
 
 class Dataset:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.compat.spark.converters import directories
 
-from mdstorm.spark import _conversions, make_spark_converter
+from mdstorm._spark import conversions, make_spark_converter
 from mdstorm.spark.spark_dataset_converter import CachedDataFrameMeta
 from mdstorm_backend.datasets.dataset import open_dataset
 
@@ -200,4 +200,4 @@ def test_a_conversion_is_remembered_with_its_options(cache_dir: Path, classic_sp
 
 
 def remembered() -> list[CachedDataFrameMeta]:
-    return list(_conversions._conversions.values())
+    return list(conversions.conversions.values())

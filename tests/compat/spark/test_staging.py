@@ -18,15 +18,15 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 from tests.compat.spark.converters import directories, ids
 
-from mdstorm.errors import InvalidArgumentError, UnsupportedTypeError, UnsupportedURLError
-from mdstorm.spark import SparkDatasetConverter, make_spark_converter
-from mdstorm.spark._staging import (
+from mdstorm._spark.staging import (
     DIRECTORY_CONF,
     DIRECTORY_VARIABLE,
     STAGING_CONF,
     STAGING_VARIABLE,
     staging_dir,
 )
+from mdstorm.errors import InvalidArgumentError, UnsupportedTypeError, UnsupportedURLError
+from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm_backend.convert import compare
 from mdstorm_backend.convert.staging import materialize_staged
 from mdstorm_backend.datasets.dataset import open_dataset

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from mdstorm._conversion.petastorm_to_mds import mds_plan
 from mdstorm._datasets.metadata_keys import UNISCHEMA_EXTRA
 from mdstorm._datasets.petastorm_source import stored_unischema, with_declared_partitions
-from mdstorm._datasets.petastorm_to_mds import mds_plan
-from mdstorm._datasets.schema_json import unischema_to_json
+from mdstorm._schema.schema_json import unischema_to_json
+from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import DatasetExistsError, InvalidArgumentError
-from mdstorm.unischema import Unischema
 from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.convert.piece_writer import Recode
 from mdstorm_backend.convert.plan import chosen_fields, plan_parquet

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mdstorm._readers.batch_values import element_arrays, split_rows
+from mdstorm._rows.batch_values import element_arrays, split_rows
 from mdstorm_backend.format.batch import Batch, Values
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.read.formats import scalars_to_numpy

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from mdstorm.errors import EncodingError, EncodingTypeError
 
 if TYPE_CHECKING:
-    from mdstorm.unischema import UnischemaField
+    from mdstorm._schema.unischema import UnischemaField
 
 __all__ = ["check_array", "has_length", "no_image"]
 

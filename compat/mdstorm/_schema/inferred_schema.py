@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mdstorm._schema.unischema import Unischema, UnischemaField
 from mdstorm.errors import InvalidArgumentError
-from mdstorm.unischema import Unischema, UnischemaField
 from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.schema import Column, Schema

@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm._datasets.field_decoders import DecodedField, decoded_field
+from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import DecodeFieldError, MissingColumnError
-from mdstorm.unischema import Unischema
 from mdstorm_backend.format.batch import Values, as_arrow
 from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.schema import Column, Origin, Schema

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.batch_size import rows_of_batch
-from mdstorm.spark._files import open_files
+from mdstorm._spark.files import open_files
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader

@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from mdstorm.spark._cache_dir import parent_cache_dir
-from mdstorm.spark._codec import mds_compression
-from mdstorm.spark._conversions import find_or_convert
-from mdstorm.spark._deletion import delete_at_exit, keep_after_exit
-from mdstorm.spark._given_data import databricks_path, open_given
-from mdstorm.spark._identity import identify
-from mdstorm.spark._session import check_driver, directory_name, session_of
-from mdstorm.spark._staging import staging_dir
+from mdstorm._public import public
+from mdstorm._spark.cache_dir import parent_cache_dir
+from mdstorm._spark.codec import mds_compression
+from mdstorm._spark.conversions import find_or_convert
+from mdstorm._spark.converter import SparkDatasetConverter
+from mdstorm._spark.deletion import delete_at_exit, keep_after_exit
+from mdstorm._spark.given_data import databricks_path, open_given
+from mdstorm._spark.identity import identify
+from mdstorm._spark.session import check_driver, directory_name, session_of
+from mdstorm._spark.staging import staging_dir
 from mdstorm_backend.convert.staging import materialize_staged
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.format.type_plan import check_float_dtype, plan_types
@@ -22,8 +24,6 @@ from mdstorm_backend.spark.materialize import checked_shard_size, materialize
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from mdstorm.spark.spark_dataset_converter import SparkDatasetConverter
-
 __all__ = ["DEFAULT_ROW_GROUP_SIZE_BYTES", "make_spark_converter"]
 
 #: 32 MiB, Petastorm's default, here the largest size of a shard.
@@ -32,6 +32,7 @@ DEFAULT_ROW_GROUP_SIZE_BYTES = 32 << 20
 _logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
 
 
+@public("mdstorm.spark.spark_dataset_converter")
 def make_spark_converter(
     df: DataFrame | str,
     parquet_row_group_size_bytes: int | None = DEFAULT_ROW_GROUP_SIZE_BYTES,
@@ -142,6 +143,4 @@ def _converter_of_path(path: str) -> SparkDatasetConverter:
 
 
 def _converter(url: str, dataset: Dataset | ParquetDataset) -> SparkDatasetConverter:
-    from mdstorm.spark.spark_dataset_converter import SparkDatasetConverter  # which imports this
-
     return SparkDatasetConverter(url, dataset.file_urls, len(dataset))

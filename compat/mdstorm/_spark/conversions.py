@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mdstorm.spark._identity import Identity
+from mdstorm._public import public
+from mdstorm._spark.identity import Identity
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.storage import Location
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["CachedDataFrameMeta", "find_or_convert", "forget"]
 
 
+@public("mdstorm.spark.spark_dataset_converter")
 @dataclass(frozen=True)
 class CachedDataFrameMeta:
     """A conversion that this process remembers.

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from mdstorm._readers.arguments import ReaderArguments
+from mdstorm._spark.files import open_files
 from mdstorm._tensorflow.fields import declared_spec
-from mdstorm.spark._files import open_files
-from mdstorm.transform import TransformSpec
+from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.tf.tf_dataset import make_tf_dataset, stored_specs
 from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec, spec_of_column

@@ -6,17 +6,19 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
+from mdstorm._datasets.sources import opened
+from mdstorm._public import public
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.reader import Reader
-from mdstorm._readers.sources import opened
+from mdstorm._spark.files import open_files
+from mdstorm._spark.mosaic_loader import is_mosaic_loader, make_mosaic_loader
 from mdstorm.errors import InvalidArgumentError
-from mdstorm.spark._files import open_files
-from mdstorm.spark._mosaic import is_mosaic_loader, make_mosaic_loader
 from mdstorm_backend.base.optional import require
 
 __all__ = ["TFDatasetContextManager", "TorchDatasetContextManager"]
 
 
+@public("mdstorm.spark.spark_dataset_converter")
 class TFDatasetContextManager:
     """Makes a TensorFlow dataset on entry.
 
@@ -51,7 +53,7 @@ class TFDatasetContextManager:
 
     def __enter__(self) -> Any:
         require("tensorflow")
-        from mdstorm.spark._tensorflow import make_dataset
+        from mdstorm._spark.tf_dataset import make_dataset
 
         arguments = _arguments(self.petastorm_reader_kwargs, self.shuffling_queue_capacity)
         return make_dataset(
@@ -67,6 +69,7 @@ class TFDatasetContextManager:
         """Do nothing: the threads of a pass end with its iterator."""
 
 
+@public("mdstorm.spark.spark_dataset_converter")
 class TorchDatasetContextManager:
     """Opens a reader on entry and hands it to ``data_loader_fn``.
 
@@ -122,7 +125,7 @@ class TorchDatasetContextManager:
             if function is not None:
                 self.loader = make_mosaic_loader(function, dataset, arguments, self.batch_size)
                 return self.loader
-            from mdstorm.spark._torch import make_loader
+            from mdstorm._spark.torch_loader import make_loader
 
             rows = len(dataset)
             self.loader = make_loader(self._dir_url, files, arguments, self.batch_size, rows)

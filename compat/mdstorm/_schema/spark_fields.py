@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mdstorm._datasets.spark_type_names import NamedSparkType
+from mdstorm._schema.spark_type_names import NamedSparkType
 from mdstorm.errors import EncodingTypeError, InvalidArgumentError
 
 if TYPE_CHECKING:
-    from mdstorm.unischema import UnischemaField
+    from mdstorm._schema.unischema import UnischemaField
 
 __all__ = ["encoded", "spark_type"]
 

@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Callable
 
+from mdstorm._public import public
 from mdstorm_backend.cache.inventory import clear_cached
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.commit import remove_dataset
@@ -33,6 +34,7 @@ def _remove_ours(dir_url: str) -> None:
 _handler: Callable[[str], object] = _remove_ours
 
 
+@public("mdstorm.spark.spark_dataset_converter")
 def register_delete_dir_handler(handler: Callable[[str], object] | None) -> None:
     """Replace the function that removes a converted copy, for the whole process.
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import posixpath
 from typing import Any
 
+from mdstorm._conversion.petastorm_to_mds import mds_plan
 from mdstorm._datasets.metadata_keys import UNISCHEMA_EXTRA
 from mdstorm._datasets.petastorm_source import with_declared_partitions
-from mdstorm._datasets.petastorm_to_mds import mds_plan
-from mdstorm._datasets.schema_json import unischema_to_json
+from mdstorm._schema.schema_json import unischema_to_json
+from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import (
     DatasetExistsError,
     DatasetNotFoundError,
     MDStormError,
     PetastormMetadataGenerationError,
 )
-from mdstorm.unischema import Unischema
 from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.parquet import open_parquet

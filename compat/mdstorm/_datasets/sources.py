@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlparse
 
-from mdstorm._datasets.inferred_schema import infer_unischema
 from mdstorm._datasets.petastorm_source import decoded, stored_unischema
+from mdstorm._schema.inferred_schema import infer_unischema
+from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import InvalidArgumentError
-from mdstorm.unischema import Unischema
 from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.format.index import INDEX_NAME

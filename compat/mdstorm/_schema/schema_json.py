@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm._datasets.spark_type_names import NamedSparkType, spark_type_json
-from mdstorm.codecs import (
+from mdstorm._schema.codecs import (
     CompressedImageCodec,
     CompressedNdarrayCodec,
     DataframeColumnCodec,
     NdarrayCodec,
     ScalarCodec,
 )
+from mdstorm._schema.spark_type_names import NamedSparkType, spark_type_json
+from mdstorm._schema.unischema import Unischema, UnischemaField
 from mdstorm.errors import CorruptDatasetError
-from mdstorm.unischema import Unischema, UnischemaField
 
 __all__ = ["unischema_from_json", "unischema_to_json"]
 

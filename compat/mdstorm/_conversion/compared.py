@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm._datasets.petastorm_source import decoded, stored_unischema
-from mdstorm.unischema import Unischema
+from mdstorm._schema.unischema import Unischema
 from mdstorm_backend.convert.compared_rows import ComparedRows, MDSRows, ParquetRows
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.format.batch import Values, as_arrow

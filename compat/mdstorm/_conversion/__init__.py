@@ -1,0 +1,1 @@
+"""Converting stored datasets to MDS, and comparing the copies."""

@@ -1,0 +1,24 @@
+"""The public home of classes and functions that are defined below the front floor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+__all__ = ["public"]
+
+_Defined = TypeVar("_Defined", bound=Any)
+
+
+def public(module: str) -> Callable[[_Defined], _Defined]:
+    """Let what is decorated name `module` as its home, which re-exports it.
+
+    Pickles, messages and documentation then name what users import, and stay valid when the
+    definition moves.
+    """
+
+    def name_home(defined: _Defined) -> _Defined:
+        defined.__module__ = module
+        return defined
+
+    return name_home

@@ -1,0 +1,32 @@
+"""Caches of what readers make: the mirror of ``petastorm.cache``."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+from mdstorm._public import public
+
+__all__ = ["CacheBase", "NullCache"]
+
+
+@public("mdstorm.cache")
+class CacheBase(abc.ABC):
+    """Keeps values by key."""
+
+    @abc.abstractmethod
+    def get(self, key: str, fill_cache_func: Callable[[], Any]) -> Any:
+        """Return what is kept under a key, or else what the function returns, and keep that."""
+
+    def cleanup(self) -> None:  # noqa: B027  # not every cache has something to remove
+        """Remove everything that is kept."""
+
+
+@public("mdstorm.cache")
+class NullCache(CacheBase):
+    """Keeps nothing."""
+
+    def get(self, key: str, fill_cache_func: Callable[[], Any]) -> Any:
+        """Return what the function returns."""
+        return fill_cache_func()

@@ -1,0 +1,1 @@
+"""Rows of batches as the Python and NumPy values that users see."""

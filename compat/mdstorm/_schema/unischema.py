@@ -1,0 +1,290 @@
+"""`Unischema`: the fields of a dataset as NumPy, Spark and a person see them.
+
+Names, signatures and pickles are those of ``petastorm.unischema``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from mdstorm._public import public
+from mdstorm._schema.row_types import row_type
+from mdstorm._schema.spark_fields import encoded, spark_type
+from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.base.optional import require
+from mdstorm_backend.base.user_warnings import warn_user
+
+__all__ = [
+    "Unischema",
+    "UnischemaField",
+    "dict_to_spark_row",
+    "insert_explicit_nulls",
+    "match_unischema_fields",
+]
+
+
+@public("mdstorm.unischema")
+class UnischemaField(NamedTuple):
+    """One field. Fields that differ in nothing but the codec are equal.
+
+    Attributes
+    ----------
+    name : str
+        Name of the field.
+    numpy_dtype : type
+        Type of a value, or of the elements of an array: ``np.int64``, ``np.str_``, `Decimal`, …
+    shape : tuple of (int or None)
+        Shape of a value: ``()`` for a scalar, None for a dimension of any size.
+    codec : DataframeColumnCodec or None
+        How values are stored; None for what Spark stores without help.
+    nullable : bool
+        Whether a value may be None.
+    """
+
+    name: str
+    numpy_dtype: Any
+    shape: tuple[int | None, ...]
+    codec: Any = None
+    nullable: bool = False
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (self.name, self.numpy_dtype, self.shape, self.nullable)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UnischemaField) and self._identity() == other._identity()
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+
+@public("mdstorm.unischema")
+class Unischema:
+    """An ordered set of fields.
+
+    Every field is also an attribute, unless its name is taken: ``schema.id``.
+
+    Parameters
+    ----------
+    name : str
+        Name of the schema; rows are namedtuples of the type ``<name>_view``.
+    fields : iterable of UnischemaField
+        The fields, in the order in which rows have them.
+    """
+
+    def __init__(self, name: str, fields: Iterable[UnischemaField]) -> None:
+        self._name = name
+        self._fields: OrderedDict[str, UnischemaField] = OrderedDict()
+        for field in fields:
+            if not isinstance(field, UnischemaField):
+                raise ArgumentTypeError(
+                    f"Schema {name!r} is made of UnischemaField objects, and got {field!r} of type "
+                    f"{type(field).__name__}"
+                )
+            self._fields[field.name] = field
+            if hasattr(self, field.name):
+                warn_user(
+                    f"Can not create dynamic property {field.name} because it conflicts with an "
+                    f"existing property of Unischema; use .fields[{field.name!r}]"
+                )
+            else:
+                setattr(self, field.name, field)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> UnischemaField: ...
+
+    @property
+    def fields(self) -> OrderedDict[str, UnischemaField]:
+        """The fields by name, in order."""
+        return self._fields
+
+    def create_schema_view(self, fields: Iterable[UnischemaField | str]) -> Unischema:
+        """Return a schema of some of the fields, named ``<name>_view``.
+
+        Parameters
+        ----------
+        fields : iterable of UnischemaField or str
+            Fields of this schema, and regular expressions that match whole names. The given fields
+            come first, then the matched ones in the order of this schema.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If a field is not one of this schema, or something is neither a field nor a text; also
+            ValueError.
+        """
+        if isinstance(fields, (str, UnischemaField)):
+            raise InvalidArgumentError(
+                'Elements of "fields" must be either a string (regular expressions) or an instance '
+                f"of UnischemaField class. Give a list: [{fields!r}]"
+            )
+        given, patterns = [], []
+        for field in fields:
+            if isinstance(field, str):
+                patterns.append(field)
+            elif not isinstance(field, UnischemaField):
+                raise InvalidArgumentError(
+                    'Elements of "fields" must be either a string (regular expressions) or an '
+                    f"instance of UnischemaField class. Found {field!r}"
+                )
+            elif field.name not in self._fields:
+                raise InvalidArgumentError(
+                    f"field {field.name!r} does not belong to the schema {self}"
+                )
+            else:
+                given.append(self._fields[field.name])
+        matched = match_unischema_fields(self, patterns)
+        return Unischema(f"{self._name}_view", dict.fromkeys([*given, *matched]))
+
+    def make_namedtuple(self, **kwargs: Any) -> Any:
+        """Return a row of the values given by name."""
+        return self._get_namedtuple()(**kwargs)
+
+    def make_namedtuple_tf(self, *args: Any, **kwargs: Any) -> Any:
+        """Return a row of the values given by position or by name."""
+        return self._get_namedtuple()(*args, **kwargs)
+
+    def _get_namedtuple(self) -> type[tuple[Any, ...]]:
+        """Type of the rows; the same for all schemas of one name and the same fields."""
+        return row_type(self._name, tuple(self._fields))
+
+    def as_spark_schema(self) -> Any:
+        """Return the `pyspark.sql.types.StructType` of the stored columns.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If a field has no codec and is not of a type that Spark stores by itself; also
+            ValueError.
+        """
+        require("pyspark")
+        from pyspark.sql.types import StructField, StructType
+
+        return StructType(
+            [
+                StructField(field.name, spark_type(field), field.nullable)
+                for field in self._fields.values()
+            ]
+        )
+
+    @classmethod
+    def from_arrow_schema(
+        cls, parquet_dataset: Any, omit_unsupported_fields: bool = True
+    ) -> Unischema:
+        """Return the schema that the columns of a Parquet dataset imply.
+
+        Parameters
+        ----------
+        parquet_dataset : pyarrow.parquet.ParquetDataset, pyarrow.Schema, or ours
+            Anything with an Arrow schema as ``schema`` or ``arrow_schema``.
+        omit_unsupported_fields : bool
+            Whether columns of types that have no counterpart are left out with a warning.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If such a column is not to be left out; also ValueError.
+        """
+        from mdstorm._schema.inferred_schema import from_arrow
+
+        return from_arrow(parquet_dataset, omit_unsupported_fields=omit_unsupported_fields)
+
+    def __str__(self) -> str:
+        lines = [
+            f"  UnischemaField({field.name!r}, {_type_name(field.numpy_dtype)}, {field.shape}, "
+            f"{field.codec}, {field.nullable}),\n"
+            for field in self._fields.values()
+        ]
+        return f"Unischema({self._name}, [\n{''.join(lines)}])"
+
+
+@public("mdstorm.unischema")
+def match_unischema_fields(schema: Unischema, field_regex: Sequence[str]) -> list[UnischemaField]:
+    """Return the fields whose whole name matches one of the regular expressions, in order.
+
+    Parameters
+    ----------
+    schema : Unischema
+        The schema.
+    field_regex : sequence of str
+        Regular expressions.
+    """
+    patterns = [re.compile(pattern) for pattern in field_regex]
+    return [
+        field
+        for name, field in schema.fields.items()
+        if any(pattern.fullmatch(name) for pattern in patterns)
+    ]
+
+
+@public("mdstorm.unischema")
+def insert_explicit_nulls(unischema: Unischema, row_dict: dict[str, Any]) -> None:
+    """Set fields that a row lacks to None, in place.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If such a field is not nullable; also ValueError.
+    """
+    for name, field in unischema.fields.items():
+        if name not in row_dict:
+            if not field.nullable:
+                raise InvalidArgumentError(
+                    f"Field {name} is not found in the row_dict, but is not nullable."
+                )
+            row_dict[name] = None
+
+
+@public("mdstorm.unischema")
+def dict_to_spark_row(unischema: Unischema, row_dict: dict[str, Any]) -> Any:
+    """Encode the values of a row for a Spark DataFrame of ``unischema.as_spark_schema()``.
+
+    Parameters
+    ----------
+    unischema : Unischema
+        The schema.
+    row_dict : dict of str to object
+        A value for every field; nullable ones may be missing. It is left as it is.
+
+    Returns
+    -------
+    pyspark.sql.Row
+        The encoded values, in the order of the schema.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If fields are missing or unknown, or None where it may not be; also ValueError.
+    EncodingError
+        If a value does not fit its field; also ValueError.
+    """
+    if not isinstance(unischema, Unischema):
+        raise ArgumentTypeError(f"unischema must be a Unischema, not {unischema!r}")
+    if not isinstance(row_dict, dict):
+        raise ArgumentTypeError(f"row_dict must be a dict, not {row_dict!r}")
+    from pyspark.sql import Row
+
+    row = dict(row_dict)
+    insert_explicit_nulls(unischema, row)
+    if row.keys() != unischema.fields.keys():
+        raise InvalidArgumentError(
+            f"Dictionary fields {', '.join(sorted(map(str, row)))} do not match schema fields "
+            f"{', '.join(unischema.fields)}: unknown "
+            f"{', '.join(sorted(map(str, row.keys() - unischema.fields.keys())))}"
+        )
+    values = [encoded(field, row[name]) for name, field in unischema.fields.items()]
+    return Row(*unischema.fields)(*values)
+
+
+def _type_name(numpy_dtype: Any) -> str:
+    if numpy_dtype is np.bool_:
+        return "bool_"  # which NumPy 2 calls otherwise
+    return getattr(numpy_dtype, "__name__", None) or str(numpy_dtype)

@@ -1,0 +1,1 @@
+"""The converter: DataFrames become datasets, and datasets become loaders."""

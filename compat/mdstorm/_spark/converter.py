@@ -1,0 +1,207 @@
+"""`SparkDatasetConverter`: the handle of a converted DataFrame, from which loaders are made."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from mdstorm._public import public
+from mdstorm._readers.arguments import DEFAULT_WORKERS, ReaderArguments
+from mdstorm._spark.cache_dir import PETASTORM_CONF
+from mdstorm._spark.context_managers import TorchDatasetContextManager
+from mdstorm._spark.conversions import forget
+from mdstorm._spark.deletion import delete_dir
+from mdstorm._spark.horovod import warn_if_inconsistent
+from mdstorm_backend.base.optional import require
+
+if TYPE_CHECKING:
+    from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
+
+__all__ = ["SparkDatasetConverter"]
+
+_DEFAULT_BATCH_SIZE = 32
+
+_logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
+
+
+@public("mdstorm.spark.spark_dataset_converter")
+class SparkDatasetConverter:
+    """A converted DataFrame, from which loaders and TensorFlow datasets are made.
+
+    It pickles as its three attributes, and works in any process that can read the files. It may be
+    made by hand: over an MDS dataset, or over any Parquet files.
+
+    Attributes
+    ----------
+    cache_dir_url : str
+        URL of the dataset.
+    file_urls : list of str
+        URLs of its shards, all of them and in order, or of Parquet files.
+    dataset_size : int
+        Number of rows.
+    """
+
+    PARENT_CACHE_DIR_URL_CONF = PETASTORM_CONF
+
+    #: Whether the data are the user's own.
+    _is_given = False
+
+    def __init__(self, cache_dir_url: str, file_urls: list[str], dataset_size: int) -> None:
+        self.cache_dir_url = cache_dir_url
+        self.file_urls = file_urls
+        self.dataset_size = dataset_size
+
+    def __len__(self) -> int:
+        return self.dataset_size
+
+    def make_tf_dataset(
+        self,
+        batch_size: int | None = None,
+        prefetch: int | None = None,
+        num_epochs: int | None = None,
+        workers_count: int | None = None,
+        shuffling_queue_capacity: int | None = None,
+        **petastorm_reader_kwargs: Any,
+    ) -> Any:
+        """Make a TensorFlow dataset of batches.
+
+        Parameters
+        ----------
+        batch_size : int, optional
+            Rows of a batch, 32 by default. Batches span epochs; the last one may be shorter.
+        prefetch : int, optional
+            Batches that TensorFlow keeps ready; by default it decides.
+        num_epochs : int, optional
+            Passes over the data; None never ends.
+        workers_count : int, optional
+            Threads that read, 4 by default and at most one per processor.
+        shuffling_queue_capacity : int, optional
+            Rows are shuffled within windows of so many rows or, if that is more, one shard.
+        **petastorm_reader_kwargs
+            ``cur_shard``, ``shard_count``, ``schema_fields``, ``transform_spec``, ``seed``,
+            ``shuffle_rows``, ``shuffle_row_groups``, ``reader_pool_type``; and beyond Petastorm
+            ``fill_nulls={column: value}``, ``null_masks=[column, …]`` and ``order``. The order
+            ``"exact"``, the default, delivers every row once per epoch over all ranks. The order
+            ``"elastic"`` delivers the samples in MosaicML Streaming's order, which resumes with
+            other numbers of ranks; there no batch spans epochs, and a transform gets the rows of
+            a batch.
+
+        Returns
+        -------
+        tf.compat.v1.data.Dataset
+            Yields namedtuples with one tensor per column, in eager and in graph mode. It can be
+            used as it is or in a ``with`` statement.
+
+        Raises
+        ------
+        ArgumentTypeError
+            If a keyword is unknown.
+        NullValueError
+            If a column holds nulls for which TensorFlow has no value.
+        """
+        arguments = self._arguments(
+            "make_tf_dataset",
+            num_epochs,
+            workers_count,
+            shuffling_queue_capacity,
+            petastorm_reader_kwargs,
+        )
+        require("tensorflow")
+        from mdstorm._spark.tf_dataset import make_dataset
+
+        return make_dataset(
+            self.cache_dir_url,
+            self.file_urls,
+            arguments,
+            batch_size or _DEFAULT_BATCH_SIZE,
+            prefetch,
+        )
+
+    def make_torch_dataloader(
+        self,
+        batch_size: int | None = _DEFAULT_BATCH_SIZE,
+        num_epochs: int | None = None,
+        workers_count: int | None = None,
+        shuffling_queue_capacity: int | None = 0,
+        data_loader_fn: Callable[..., Any] | None = None,
+        **petastorm_reader_kwargs: Any,
+    ) -> StreamingDataLoader | TorchDatasetContextManager:
+        """Make a PyTorch loader of batches.
+
+        Parameters
+        ----------
+        batch_size : int, optional
+            Rows of a batch. Batches span epochs; the last one may be shorter. None, 0 or less: all
+            rows of all epochs in one batch.
+        num_epochs, workers_count, shuffling_queue_capacity
+            As in `make_tf_dataset`.
+        data_loader_fn : callable, optional
+            Makes the loader from the keywords ``reader``, ``batch_size`` and
+            ``shuffling_queue_capacity``.
+        **petastorm_reader_kwargs
+            As in `make_tf_dataset`.
+
+        Returns
+        -------
+        StreamingDataLoader or TorchDatasetContextManager
+            A ``torch.utils.data.DataLoader`` that yields dicts from column to tensor, to be used as
+            it is or in a ``with`` statement; with `data_loader_fn` the context manager that calls
+            it.
+
+        Raises
+        ------
+        ArgumentTypeError
+            If a keyword is unknown.
+        """
+        arguments = self._arguments(
+            "make_torch_dataloader",
+            num_epochs,
+            workers_count,
+            shuffling_queue_capacity,
+            petastorm_reader_kwargs,
+        )
+        if data_loader_fn is not None:
+            reader_kwargs = {
+                **petastorm_reader_kwargs,
+                "num_epochs": num_epochs,
+                "workers_count": workers_count or DEFAULT_WORKERS,
+            }
+            return TorchDatasetContextManager(
+                self.file_urls,
+                cast(int, batch_size),
+                reader_kwargs,
+                shuffling_queue_capacity or 0,
+                data_loader_fn,
+            )
+        require("torch")
+        from mdstorm._spark.torch_loader import make_loader
+
+        return make_loader(
+            self.cache_dir_url, self.file_urls, arguments, batch_size, self.dataset_size
+        )
+
+    def delete(self) -> None:
+        """Remove the converted copy: what mdstorm wrote, and the directory if it is then empty.
+
+        A converter that was made from a path has no copy, and removes nothing.
+        """
+        if self._is_given:
+            _logger.warning("%s is no copy that a converter made: it stays", self.cache_dir_url)
+            return
+        forget(self.cache_dir_url)
+        delete_dir(self.cache_dir_url)
+
+    @staticmethod
+    def _arguments(
+        method: str,
+        num_epochs: int | None,
+        workers_count: int | None,
+        shuffling_queue_capacity: int | None,
+        others: dict[str, Any],
+    ) -> ReaderArguments:
+        arguments = ReaderArguments(
+            method, num_epochs, workers_count, shuffling_queue_capacity, others
+        )
+        warn_if_inconsistent(arguments.cur_shard, arguments.shard_count)
+        return arguments
