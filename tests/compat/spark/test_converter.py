@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.compat.spark.converters import IN_ORDER, with_either, with_torch
+from tests.naming import value_id
 
 from mdstorm.errors import (
     InvalidArgumentError,
@@ -126,7 +127,7 @@ class NotAFrame:
 
 
 @pytest.mark.parametrize(
-    "thing", [None, 7, NotAFrame(), Path("/data"), SimpleNamespace(sparkSession=1)], ids=repr
+    "thing", [None, 7, NotAFrame(), Path("/data"), SimpleNamespace(sparkSession=1)], ids=value_id
 )
 def test_anything_but_a_frame_is_refused(thing: Any) -> None:
     message = f"'{type(thing).__name__}' object has no attribute '_jdf'"

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from tests.compat.spark.converters import directories
 
-from mdstorm._spark import conversions, make_spark_converter
+from mdstorm._spark import conversions
+from mdstorm.spark import make_spark_converter
 from mdstorm.spark.spark_dataset_converter import CachedDataFrameMeta
 from mdstorm_backend.datasets.dataset import open_dataset
 

@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
+from tests.naming import value_id
 
 from mdstorm_backend.maintenance.plain import plain
 
@@ -29,7 +30,7 @@ from mdstorm_backend.maintenance.plain import plain
         (timedelta(milliseconds=1500), 1.5),
         ({1: [b"a", (None,)]}, {"1": ["YQ==", [None]]}),
     ],
-    ids=repr,
+    ids=value_id,
 )
 def test_every_value_becomes_json(value: object, expected: object) -> None:
     found = plain(value)

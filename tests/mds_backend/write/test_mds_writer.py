@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.mds_backend.shard_decoder import decode_files
+from tests.naming import value_id
 
 from mdstorm_backend import MDSWriter, open_dataset
 from mdstorm_backend.base.errors import (
@@ -277,7 +278,7 @@ def test_the_index_comes_last(monkeypatch: pytest.MonkeyPatch, out: Path) -> Non
         ({"columns": {5: "str"}}, UnsupportedTypeError, "{5: 'str'}"),
         ({"columns": None}, InvalidArgumentError, "columns are not known"),
     ],
-    ids=str,
+    ids=value_id,
 )
 def test_wrong_arguments_are_refused_and_nothing_is_written(
     out: Path, options: dict[str, Any], kind: type[Exception], message: str
@@ -384,7 +385,7 @@ def test_samples_may_follow_batches_that_chose_the_encodings(out: Path) -> None:
         ("ndarray:int8:2,1", pa.array([[1, 2], None], pa.list_(pa.int8())), [b"\1\2", b"\0\0"]),
         ("jpeg_array", pa.array([[b"a", b"bc"], None]), None),
     ],
-    ids=str,
+    ids=value_id,
 )
 def test_columns_are_written_in_the_encoding_that_is_given(
     out: Path, encoding: str, values: pa.Array, stored: list[Any] | None
@@ -426,7 +427,7 @@ def row_bytes(encoding: str, value: Any, size: int | None) -> bytes:
         ("ndarray:uint8", pa.array([[1], [256]])),
         ("ndarray:int8:2", pa.array([[1, 2], [1]], pa.list_(pa.int8()))),
     ],
-    ids=str,
+    ids=value_id,
 )
 def test_values_that_do_not_fit_are_refused(out: Path, encoding: str, values: pa.Array) -> None:
     with (
@@ -450,7 +451,7 @@ def test_values_that_do_not_fit_are_refused(out: Path, encoding: str, values: pa
         (None, {"v": pa.nulls(2)}, UnsupportedTypeError, "'v': type null"),
         (None, {"v": pa.array([1], pa.time32("s"))}, UnsupportedTypeError, "time32"),
     ],
-    ids=str,
+    ids=value_id,
 )
 def test_columns_that_contradict_the_data_are_refused(
     out: Path, columns: Any, table: dict[str, Any], kind: type[Exception], message: str

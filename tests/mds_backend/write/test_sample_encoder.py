@@ -81,7 +81,7 @@ def test_what_is_not_a_plain_number_takes_the_careful_way(value: Any) -> None:
         ("int", np.ma.masked, EncodingError, (), "masked elements"),
         ("json", MASKED, EncodingError, (), r"hold masked_array\(data=\[1.0, --\], mask="),
     ],
-    ids=str,
+    ids=value_id,
 )
 @pytest.mark.parametrize("others", [{}, {"z": "str"}], ids=["alone", "beside others"])
 def test_what_does_not_fit_is_an_error_that_names_column_encoding_and_value(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.naming import value_id
 
 from mdstorm_backend.format.encodings import SCALAR_DTYPES
 from mdstorm_backend.write.values.numbers import encode_number
@@ -48,7 +49,7 @@ def test_a_float_is_rounded_to_the_nearest_or_refused(name: str, value: float) -
     "value",
     [7, 7.0, np.int64(7), np.uint8(7), np.float16(7), "7", True + 6, Decimal(7), Fraction(14, 2),
      np.array([7]), np.array(7.0), [7], np.datetime64(7, "D")],
-    ids=repr,
+    ids=value_id,
 )  # fmt: skip
 def test_everything_that_stands_for_one_number_is_taken(value: Any) -> None:
     assert encode("uint8", value) == 7
@@ -82,20 +83,22 @@ def test_what_is_out_of_range_is_refused_not_wrapped(name: str, value: Any) -> N
     "value",
     [3.9, np.float32(0.5), math.nan, math.inf, Decimal("0.1"), Decimal("NaN"), "3.9", "seven",
      np.datetime64("NaT")],
-    ids=repr,
+    ids=value_id,
 )  # fmt: skip
 def test_what_is_no_integer_is_refused_not_truncated(value: Any) -> None:
     with pytest.raises(ValueError, match=r"no integer|invalid literal|no time"):
         encode("int32", value)
 
 
-@pytest.mark.parametrize("value", [None, [1, 2], [], {}, object(), 1j, np.array([1, 2])], ids=repr)
+@pytest.mark.parametrize(
+    "value", [None, [1, 2], [], {}, object(), 1j, np.array([1, 2])], ids=value_id
+)
 def test_what_is_no_number_is_refused(value: Any) -> None:
     with pytest.raises(TypeError, match="must be"):
         encode("int32", value)
 
 
-@pytest.mark.parametrize("value", [[1, 2], {}, object(), 1j], ids=repr)
+@pytest.mark.parametrize("value", [[1, 2], {}, object(), 1j], ids=value_id)
 def test_what_is_no_number_is_refused_among_floats(value: Any) -> None:
     with pytest.raises(TypeError, match="must be"):
         encode("float64", value)

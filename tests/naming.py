@@ -1,0 +1,14 @@
+"""Names of test cases that are the same in every process, as `pytest -n` asks for."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+__all__ = ["value_id"]
+
+
+def value_id(value: Any) -> str:
+    """Return a text for a value, without the address that it has in this process."""
+    text = value if isinstance(value, str) else repr(value)
+    return re.sub(r" at 0x[0-9a-f]+", "", text)
