@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.naming import value_id
 
 from mdstorm_backend.base.errors import (
     ArgumentTypeError,
