@@ -20,9 +20,9 @@ from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import DecodeFieldError, MissingColumnError
 from mdstorm_backend.format.batch import Values, as_arrow
 from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.format.encodings.encode_array import array_encoder
 from mdstorm_backend.format.schema import Column, Origin, Schema
 from mdstorm_backend.parquet import ParquetDataset
-from mdstorm_backend.write.values.arrays import array_encoder
 
 __all__ = ["MDSPlan", "mds_plan"]
 

@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from mdstorm_backend.base.errors import MissingColumnError
 from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.format.encodings.vectors import holds_vectors
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.write.arrow_plan import plan_batch
-from mdstorm_backend.write.vectors import holds_vectors
 
 __all__ = ["chosen_fields", "plan_parquet", "row_bytes"]
 

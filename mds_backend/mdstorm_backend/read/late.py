@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from mdstorm_backend.base.errors import CorruptDatasetError, MDStormError, UnsafeTypeError
 from mdstorm_backend.format.encodings import IMAGE_LISTS, IMAGES, parse_encoding
+from mdstorm_backend.format.encodings.decode_images import image_array, open_image, split_images
 from mdstorm_backend.format.schema import Column
-from mdstorm_backend.read.images import image_array, open_image, split_images
 from mdstorm_backend.read.parallel import decode_pixels, default_workers, map_in_threads
 
 __all__ = ["Form", "LateDecoder", "check_safe", "object_decoder"]

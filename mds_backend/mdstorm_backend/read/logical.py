@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from mdstorm_backend.format.batch import Values, as_arrow
 from mdstorm_backend.format.encodings import parse_encoding
-from mdstorm_backend.format.json_values import decode_json
+from mdstorm_backend.format.encodings.decode_json import decode_json
+from mdstorm_backend.format.encodings.gather import decode_json_lists
 from mdstorm_backend.format.schema import Column
-from mdstorm_backend.read.decode import decode_json_lists
 
 __all__ = ["no_values", "to_logical", "view_dtype"]
 

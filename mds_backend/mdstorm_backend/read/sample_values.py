@@ -18,8 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.format.encodings import TEXTS, Encoding
+from mdstorm_backend.format.encodings.decode_arrays import array_decoder
 from mdstorm_backend.format.schema import Column
-from mdstorm_backend.read.arrays import array_decoder
 from mdstorm_backend.read.late import object_decoder
 from mdstorm_backend.read.logical import view_dtype
 

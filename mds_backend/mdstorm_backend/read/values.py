@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from mdstorm_backend.format.batch import Values
 from mdstorm_backend.format.encodings import TEXTS, Encoding
-from mdstorm_backend.read.arrays import decode_arrays
-from mdstorm_backend.read.decode import Positions, gather_binary, gather_fixed
-from mdstorm_backend.read.texts import parse_floats, parse_integers
+from mdstorm_backend.format.encodings.decode_arrays import decode_arrays
+from mdstorm_backend.format.encodings.gather import Positions, gather_binary, gather_fixed
+from mdstorm_backend.format.encodings.texts import parse_floats, parse_integers
 
 __all__ = ["decode_values"]
 

@@ -14,10 +14,10 @@ from mdstorm_backend.base.errors import (
     UnsupportedTypeError,
 )
 from mdstorm_backend.format.encodings import ARRAY_DTYPES, Encoding, parse_encoding
+from mdstorm_backend.format.plain_arrow import plain_type
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.spark_types import SparkType
 from mdstorm_backend.format.type_plan import plan_types
-from mdstorm_backend.write.plain_arrow import plain_type
 
 __all__ = ["check_columns", "fitted_column", "plan_batch"]
 

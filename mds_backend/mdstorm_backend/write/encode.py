@@ -13,14 +13,14 @@ import pyarrow.compute as pc
 
 from mdstorm_backend.base.errors import EncodingError, EncodingRangeError, MDStormError
 from mdstorm_backend.format.encodings import IMAGE_LISTS, Encoding, parse_encoding
-from mdstorm_backend.format.json_text import json_text
+from mdstorm_backend.format.encodings.encode_arrays import encode_arrays
+from mdstorm_backend.format.encodings.encode_json import json_text
+from mdstorm_backend.format.encodings.encode_numbers import fit_numbers, to_numpy
+from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
+from mdstorm_backend.format.encodings.vectors import holds_vectors, vectors_to_lists
+from mdstorm_backend.format.plain_arrow import plain_values
 from mdstorm_backend.format.schema import Column
-from mdstorm_backend.write.arrays import encode_arrays
-from mdstorm_backend.write.encoded_column import EncodedColumn
-from mdstorm_backend.write.numbers import fit_numbers, to_numpy
-from mdstorm_backend.write.plain_arrow import plain_values
 from mdstorm_backend.write.values import value_encoder
-from mdstorm_backend.write.vectors import holds_vectors, vectors_to_lists
 
 __all__ = ["encode_column"]
 

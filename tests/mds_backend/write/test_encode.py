@@ -10,11 +10,11 @@ import pytest
 from tests.mds_backend.small_datasets import array_of, plan, struct_of
 
 from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.format.encodings.decode_arrays import array_decoder
+from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.spark_types import SparkType, arrow_type
-from mdstorm_backend.read.arrays import array_decoder
 from mdstorm_backend.write.encode import encode_column
-from mdstorm_backend.write.encoded_column import EncodedColumn
 from mdstorm_backend.write.values import value_encoder
 
 

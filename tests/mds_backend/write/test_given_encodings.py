@@ -15,9 +15,9 @@ from hypothesis.extra.numpy import array_shapes
 
 from mdstorm_backend.base.errors import EncodingError, EncodingRangeError
 from mdstorm_backend.format.encodings import ARRAY_DTYPES, SCALAR_DTYPES, parse_encoding
+from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.write.encode import encode_column
-from mdstorm_backend.write.encoded_column import EncodedColumn
 from mdstorm_backend.write.samples import assemble_samples
 from mdstorm_backend.write.values import value_encoder
 

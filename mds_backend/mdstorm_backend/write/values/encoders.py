@@ -14,10 +14,14 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from mdstorm_backend.format.encodings import IMAGE_LISTS, IMAGES, Encoding
-from mdstorm_backend.write.values.arrays import array_encoder
-from mdstorm_backend.write.values.images import encode_image, encode_images, encode_jpeg_files
-from mdstorm_backend.write.values.numbers import encode_number
-from mdstorm_backend.write.values.texts import TEXT_ENCODERS
+from mdstorm_backend.format.encodings.encode_array import array_encoder
+from mdstorm_backend.format.encodings.encode_images import (
+    encode_image,
+    encode_images,
+    encode_jpeg_files,
+)
+from mdstorm_backend.format.encodings.encode_number import encode_number
+from mdstorm_backend.format.encodings.encode_texts import TEXT_ENCODERS
 
 __all__ = ["Encode", "value_encoder"]
 

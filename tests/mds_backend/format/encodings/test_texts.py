@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdstorm_backend.write.values.texts import TEXT_ENCODERS
+from mdstorm_backend.format.encodings.encode_texts import TEXT_ENCODERS
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdstorm_backend.read.texts import parse_floats, parse_integers
+from mdstorm_backend.format.encodings.texts import parse_floats, parse_integers
 
 few = settings(deadline=None, max_examples=60)
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdstorm_backend.write.vectors import vectors_to_lists
+from mdstorm_backend.format.encodings.vectors import vectors_to_lists
 
 #: As Spark hands a vector to Arrow.
 VECTOR = pa.struct(

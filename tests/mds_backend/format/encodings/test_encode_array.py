@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from mdstorm_backend.format.encodings import ARRAY_CODES, ARRAY_DTYPES, parse_encoding
-from mdstorm_backend.write.values.arrays import array_encoder
+from mdstorm_backend.format.encodings.encode_array import array_encoder
 
 ARRAYS = st.sampled_from(sorted(ARRAY_DTYPES)).flatmap(
     lambda name: arrays(name, array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=3))

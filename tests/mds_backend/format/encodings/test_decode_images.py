@@ -12,14 +12,14 @@ import pytest
 from PIL import Image
 
 from mdstorm_backend.base.errors import MissingDependencyError
-from mdstorm_backend.read import images
-from mdstorm_backend.read.images import image_array, open_image, split_images
+from mdstorm_backend.format.encodings import decode_images
+from mdstorm_backend.format.encodings.decode_images import image_array, open_image, split_images
 
 
 @pytest.fixture(params=["pillow", "simplejpeg"])
 def decoder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "pillow":
-        monkeypatch.setattr(images, "_turbo", lambda: None)
+        monkeypatch.setattr(decode_images, "_turbo", lambda: None)
     else:
         pytest.importorskip("simplejpeg")
     return str(request.param)
@@ -66,7 +66,7 @@ def test_both_decoders_make_the_same_of_a_jpeg(
     pytest.importorskip("simplejpeg")
     data = file(picture("RGB"), "JPEG", **options)
     turbo = image_array("jpeg", data)
-    monkeypatch.setattr(images, "_turbo", lambda: None)
+    monkeypatch.setattr(decode_images, "_turbo", lambda: None)
     pillow = image_array("jpeg", data)
     assert np.abs(turbo.astype(int) - pillow.astype(int)).max() <= 4
 
@@ -261,12 +261,12 @@ def test_a_list_of_other_sizes_than_it_says_is_an_error(data: bytes) -> None:
 
 def test_without_pillow_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
-    images._image_module.cache_clear()
+    decode_images._image_module.cache_clear()
     try:
         with pytest.raises(MissingDependencyError, match=r"pip install 'mdstorm\[images\]'"):
             open_image("png", b"")
     finally:
-        images._image_module.cache_clear()
+        decode_images._image_module.cache_clear()
 
 
 def test_raw_images_and_jpegs_need_no_pillow_for_their_pixels(
@@ -274,6 +274,6 @@ def test_raw_images_and_jpegs_need_no_pillow_for_their_pixels(
 ) -> None:
     pytest.importorskip("simplejpeg")
     data = file(picture("L"), "JPEG")
-    monkeypatch.setattr(images, "_image_module", lambda: pytest.fail("Pillow was asked for"))
+    monkeypatch.setattr(decode_images, "_image_module", lambda: pytest.fail("Pillow was asked for"))
     assert image_array("jpeg", data).shape == (24, 40)
     assert image_array("pil", raw(picture("RGB"))).shape == (24, 40, 3)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm_backend.write.values.numbers import check_no_mask
+from mdstorm_backend.format.encodings.encode_number import check_no_mask
 
 __all__ = ["TEXT_ENCODERS"]
 

@@ -12,7 +12,7 @@ from tests.mds_backend.read.spread import spread
 
 from mdstorm_backend.base.errors import UnsupportedEncodingError
 from mdstorm_backend.format.encodings import ARRAY_CODES, ARRAY_DTYPES
-from mdstorm_backend.read.arrays import array_decoder, decode_arrays
+from mdstorm_backend.format.encodings.decode_arrays import array_decoder, decode_arrays
 
 INT16 = np.dtype("<i2")
 few = settings(deadline=None, max_examples=60)
@@ -138,7 +138,7 @@ def test_a_scalar_is_an_array_without_dimensions() -> None:
 def test_arrays_may_have_as_many_dimensions_as_numpy_allows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mdstorm_backend.read.arrays._MAX_DIMENSIONS", 3)
+    monkeypatch.setattr("mdstorm_backend.format.encodings.decode_arrays._MAX_DIMENSIONS", 3)
     values = [encoded(np.ones([1] * dimensions, np.int16)) for dimensions in (3, 4)]
     assert decode_arrays(*spread(values[:1]), INT16)[0].shape == (1, 1, 1)
     with pytest.raises(UnsupportedEncodingError, match=r"4 dimensions.*Install NumPy 2"):

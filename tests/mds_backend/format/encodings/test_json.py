@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from tests.mds_backend.small_datasets import array_of, map_of, struct_of
 from tests.mds_backend.strategies import NESTED_TYPES, moderate, values
 
-from mdstorm_backend.format.json_text import json_text
-from mdstorm_backend.format.json_values import decode_json, parse_json
+from mdstorm_backend.format.encodings.decode_json import decode_json, parse_json
+from mdstorm_backend.format.encodings.encode_json import json_text
 from mdstorm_backend.format.spark_types import SparkType, arrow_type
 
 UTC = timezone.utc

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.format.encodings import ARRAY_CODES
-from mdstorm_backend.write.values.numbers import check_no_mask
+from mdstorm_backend.format.encodings.encode_number import check_no_mask
+from mdstorm_backend.format.encodings.encoding import ARRAY_CODES
 
 __all__ = ["DTYPE_CODES", "array_encoder"]
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.mds_backend.read.spread import as_bytes, spread
 
 from mdstorm_backend.base.errors import InvalidArgumentError
-from mdstorm_backend.read import decode
-from mdstorm_backend.read.decode import decode_json_lists, gather_binary, gather_fixed
+from mdstorm_backend.format.encodings import gather
+from mdstorm_backend.format.encodings.gather import decode_json_lists, gather_binary, gather_fixed
 
 NO_POSITIONS = np.empty(0, np.int64)
 
@@ -53,7 +53,7 @@ def test_strings_are_text() -> None:
 
 
 def test_files_beyond_two_gigabytes_take_wider_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decode, "_INT32_MAX", 3)
+    monkeypatch.setattr(gather, "_INT32_MAX", 3)
     for type_ in (pa.binary(), pa.string()):
         found = gather_binary(*spread([b"ab", b"", b"c"]), type_)
         assert found.type == type_

@@ -20,8 +20,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.base.errors import UnsupportedEncodingError
-from mdstorm_backend.format.encodings import ARRAY_CODES, SCALAR_DTYPES
-from mdstorm_backend.read.decode import Positions, gather_binary, gather_fixed
+from mdstorm_backend.format.encodings.encoding import ARRAY_CODES, SCALAR_DTYPES
+from mdstorm_backend.format.encodings.gather import Positions, gather_binary, gather_fixed
 
 __all__ = ["array_decoder", "decode_arrays"]
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdstorm_backend.write.arrays import encode_arrays
-from mdstorm_backend.write.encoded_column import EncodedColumn
+from mdstorm_backend.format.encodings.encode_arrays import encode_arrays
+from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
 
 INT16 = np.dtype("<i2")
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.naming import value_id
 
 from mdstorm_backend.format.encodings import SCALAR_DTYPES
-from mdstorm_backend.write.values.numbers import encode_number
+from mdstorm_backend.format.encodings.encode_number import encode_number
 
 INTS = [name for name in SCALAR_DTYPES if "int" in name]
 FLOATS = ["float16", "float32", "float64"]
