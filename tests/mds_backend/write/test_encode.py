@@ -15,7 +15,6 @@ from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.spark_types import SparkType, arrow_type
 from mdstorm_backend.write.encode import encode_column
-from mdstorm_backend.write.values import value_encoder
 
 
 def encode(
@@ -147,7 +146,7 @@ def test_vectors_are_arrays() -> None:
 
 @pytest.mark.parametrize("encoding", ["ndarray", "ndarray:int16"])
 def test_a_null_among_encoded_arrays_has_an_empty_one_in_its_place(encoding: str) -> None:
-    stored = value_encoder(parse_encoding(encoding))(np.ones((2, 1), np.int16))
+    stored = parse_encoding(encoding).encoder()(np.ones((2, 1), np.int16))
     values = pa.array([stored, None], pa.binary())
     column = encode_column(Column("a", encoding), values, ragged=False)
     first, second = texts(column)

@@ -20,14 +20,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.base.errors import UnsupportedEncodingError
-from mdstorm_backend.format.encodings.encoding import ARRAY_CODES, SCALAR_DTYPES
+from mdstorm_backend.format.arrow_types import arrow_type_of
+from mdstorm_backend.format.encodings.dtypes import ARRAY_CODES, DTYPES
 from mdstorm_backend.format.encodings.gather import Positions, gather_binary, gather_fixed
 
 __all__ = ["array_decoder", "decode_arrays"]
 
-_DTYPES: dict[int, np.dtype[Any]] = {
-    code: SCALAR_DTYPES[name] for code, name in ARRAY_CODES.items()
-}
 #: So many dimensions an array of NumPy may have; 32 before NumPy 2.
 _MAX_DIMENSIONS = getattr(np, "MAXDIMS", 64)
 _WIDTHS = [np.dtype(name).newbyteorder("<") for name in ("u1", "u2", "u4", "u8")]
@@ -62,7 +60,7 @@ def decode_arrays(
         If a header contradicts the size of its value.
     """
     if len(starts) == 0:
-        return pa.array([], pa.list_(pa.null() if dtype is None else _arrow_type(dtype)))
+        return pa.array([], pa.list_(pa.null() if dtype is None else arrow_type_of(dtype)))
     code_size = int(dtype is None)
     if (lengths <= code_size).any():
         raise ValueError("an array of no bytes")
@@ -98,7 +96,9 @@ def _lists(
     offsets = np.zeros(len(starts) + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])
     raw = gather_binary(data, starts + headers, sizes, pa.binary())
-    elements = pa.Array.from_buffers(_arrow_type(dtype), int(offsets[-1]), [None, raw.buffers()[2]])
+    elements = pa.Array.from_buffers(
+        arrow_type_of(dtype), int(offsets[-1]), [None, raw.buffers()[2]]
+    )
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), elements)
 
 
@@ -108,13 +108,9 @@ def _common_dtype(codes: npt.NDArray[np.uint8]) -> np.dtype[Any] | None:
 
 
 def _dtype_of(code: int) -> np.dtype[Any]:
-    if code not in _DTYPES:
+    if code not in ARRAY_CODES:
         raise ValueError(f"an array with the unknown dtype code {code}")
-    return _DTYPES[code]
-
-
-def _arrow_type(dtype: np.dtype[Any]) -> pa.DataType:
-    return pa.from_numpy_dtype(dtype.newbyteorder("="))
+    return DTYPES[ARRAY_CODES[code]]
 
 
 def array_decoder(

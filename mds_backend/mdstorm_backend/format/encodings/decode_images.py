@@ -81,29 +81,27 @@ _DEPTH_AND_KIND = slice(24, 26)
 _RGB16 = bytes([16, 2])
 
 
-def split_images(kind: str, data: bytes) -> list[bytes]:
+def split_images(data: bytes, reserved: int) -> list[bytes]:
     """Take a list of images apart.
 
     Parameters
     ----------
-    kind : str
-        ``"jpeg_array"``, which begins with the number of images, or a form of ``"list[…]"``, which
-        begins with a zero before it. Then come their sizes, all uint32, and the images.
     data : bytes
-        The stored value.
+        Zeros, the number of images and their sizes, all uint32, and the images.
+    reserved : int
+        Bytes of zeros: none in a ``"jpeg_array"``, 4 in a ``"list[…]"``.
 
     Raises
     ------
     ValueError
         If the sizes are not those of `data`.
     """
-    first = 0 if kind == "jpeg_array" else 4
-    count = int.from_bytes(data[first : first + 4], "little")
-    position = first + 4 + 4 * count
-    if len(data) < position or any(data[:first]):
+    count = int.from_bytes(data[reserved : reserved + 4], "little")
+    position = reserved + 4 + 4 * count
+    if len(data) < position or any(data[:reserved]):
         raise ValueError(f"a list of {count} images in {len(data)} bytes")
     images = []
-    for size in struct.unpack_from(f"<{count}I", data, first + 4):
+    for size in struct.unpack_from(f"<{count}I", data, reserved + 4):
         images.append(data[position : position + size])
         position += size
     if position != len(data):

@@ -10,8 +10,9 @@ from decimal import Decimal
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-__all__ = ["decode_json", "parse_json"]
+__all__ = ["decode_json", "decode_json_lists", "parse_json"]
 
 _Restore: TypeAlias = Callable[[Any], Any] | None
 
@@ -42,6 +43,24 @@ def decode_json(texts: pa.Array, type_: pa.DataType) -> pa.Array:
     if len(values) != len(texts):
         raise ValueError(f"{len(texts)} texts hold {len(values)} values of type {type_}")
     return values
+
+
+def decode_json_lists(texts: pa.Array) -> pa.ListArray:
+    """Decode JSON arrays of strings and nulls, one text per row; a null row stays null."""
+    import pyarrow.json as pj
+
+    if len(texts) == 0:
+        return pa.array([], pa.list_(pa.string()))
+    lines = pc.binary_join_element_wise('{"v":', pc.fill_null(texts, "null"), "}\n", "")
+    text = pa.py_buffer(b"".join([lines.buffers()[2]]))
+    schema = pa.schema([("v", pa.list_(pa.string()))])
+    table = pj.read_json(
+        pa.BufferReader(text),
+        # One block: a row may be longer than any block size one could guess.
+        read_options=pj.ReadOptions(use_threads=False, block_size=max(len(text), 1)),
+        parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error"),
+    )
+    return table.column("v").combine_chunks()
 
 
 def _restore(type_: pa.DataType) -> _Restore:

@@ -14,13 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.format.encodings.encode_number import check_no_mask
-from mdstorm_backend.format.encodings.encoding import ARRAY_CODES
+from mdstorm_backend.format.encodings.dtypes import DTYPE_CODES
+from mdstorm_backend.format.encodings.encode_numbers import check_no_mask
 
-__all__ = ["DTYPE_CODES", "array_encoder"]
-
-#: dtype → the byte that stands for it.
-DTYPE_CODES = {name: code for code, name in ARRAY_CODES.items()}
+__all__ = ["array_encoder"]
 
 #: The byte has six bits for the number of dimensions.
 _MAX_DIMENSIONS = 63

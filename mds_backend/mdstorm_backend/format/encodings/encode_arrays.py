@@ -16,10 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mdstorm_backend.format.encodings.encode_array import DTYPE_CODES
+from mdstorm_backend.format.encodings.dtypes import DTYPE_CODES, array_encoding
 from mdstorm_backend.format.encodings.encode_numbers import to_numpy
 from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
-from mdstorm_backend.format.encodings.encoding import array_encoding
 
 __all__ = ["encode_arrays"]
 

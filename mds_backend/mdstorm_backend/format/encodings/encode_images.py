@@ -1,28 +1,33 @@
-"""Images of Pillow, and lists of them."""
+"""Images of Pillow, and lists of them, to the bytes that are stored."""
 
 from __future__ import annotations
 
 import importlib
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from mdstorm_backend.base.optional import require
 
-__all__ = ["encode_image", "encode_images", "encode_jpeg_files"]
+__all__ = [
+    "checked_image",
+    "checked_jpeg_files",
+    "encode_jpeg",
+    "encode_pil",
+    "encode_png",
+    "join_images",
+]
 
 
-def encode_image(kind: str, value: Any) -> bytes:
-    """Encode an image as ``pil`` (raw pixels), ``jpeg`` or ``png``.
+def checked_image(value: Any) -> Any:
+    """Return an image of Pillow, of which it is known now that it is one.
 
     Raises
     ------
     TypeError
-        If it is no image of Pillow.
-    OSError
-        If Pillow cannot write it, as pixels with transparency to a JPEG file.
+        If it is something else.
     """
     require("PIL")
     image_class = importlib.import_module("PIL.Image").Image
@@ -30,18 +35,17 @@ def encode_image(kind: str, value: Any) -> bytes:
         raise TypeError(
             f"it is of type {type(value).__name__} and must be a PIL image, or its bytes"
         )
-    return _ENCODERS[kind](value)
+    return value
 
 
-def encode_images(kind: str, value: Any) -> bytes:
-    """Encode a list of images of one kind, each of them as `encode_image` does."""
-    if not isinstance(value, list):
-        raise TypeError(f"it is of type {type(value).__name__} and must be a list of images")
-    return bytes(4) + _join([encode_image(kind, image) for image in value])
+def checked_jpeg_files(value: Any) -> Sequence[bytes | bytearray]:
+    """Return a sequence of JPEG files, of which it is known now that each is given as bytes.
 
-
-def encode_jpeg_files(value: Any) -> bytes:
-    """Encode a sequence of JPEG files, each as bytes."""
+    Raises
+    ------
+    TypeError
+        If it is something else.
+    """
     if not isinstance(value, Sequence) or isinstance(value, (str, bytearray)):
         raise TypeError(f"it is of type {type(value).__name__} and must be a list of JPEG files")
     for file in value:
@@ -49,30 +53,38 @@ def encode_jpeg_files(value: Any) -> bytes:
             raise TypeError(
                 f"it holds a value of type {type(file).__name__} and must hold JPEG files as bytes"
             )
-    return _join(value)
+    return value
 
 
-def _join(parts: Sequence[bytes | bytearray]) -> bytes:
+def join_images(parts: Sequence[bytes | bytearray]) -> bytes:
+    """Return the number of images, their sizes, and the images."""
     sizes = [len(part) for part in parts]
     if max(sizes, default=0) >= 1 << 32:
         raise OverflowError("an image takes 4 GiB or more")
     return np.array([len(parts), *sizes], "<u4").tobytes() + b"".join(parts)
 
 
-def _encode_pil(image: Any) -> bytes:
+def encode_pil(image: Any) -> bytes:
+    """Return mode, size and raw pixels of an image."""
     mode: bytes = image.mode.encode()
     pixels: bytes = image.tobytes()
     return np.array([*image.size, len(mode)], "<u4").tobytes() + mode + pixels
 
 
-def _encode_png(image: Any) -> bytes:
+def encode_png(image: Any) -> bytes:
+    """Return an image as a PNG file."""
     return _saved(image, "PNG")
 
 
-def _encode_jpeg(image: Any) -> bytes:
+def encode_jpeg(image: Any) -> bytes:
     """Return the file that the image was opened from if it still holds these pixels.
 
     Encoding a JPEG image once more would lose quality.
+
+    Raises
+    ------
+    OSError
+        If Pillow cannot write it, as pixels with transparency to a JPEG file.
     """
     plugin = importlib.import_module("PIL.JpegImagePlugin")
     name = getattr(image, "filename", None)
@@ -104,10 +116,3 @@ def _saved(image: Any, format_: str) -> bytes:
     file = io.BytesIO()
     image.save(file, format=format_)
     return file.getvalue()
-
-
-_ENCODERS: dict[str, Callable[[Any], bytes]] = {
-    "jpeg": _encode_jpeg,
-    "pil": _encode_pil,
-    "png": _encode_png,
-}

@@ -10,11 +10,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mdstorm_backend.format.batch import too_large
 
-__all__ = ["Positions", "decode_json_lists", "gather_binary", "gather_fixed"]
+__all__ = ["Positions", "gather_binary", "gather_fixed"]
 
 Positions = npt.NDArray[np.int64]
 _INT32_MAX = np.iinfo(np.int32).max
@@ -74,21 +73,3 @@ def gather_binary(
         container, 2 * count, [None, pa.py_buffer(bounds), pa.py_buffer(data)]
     )
     return alternating.take(pa.array(np.arange(0, 2 * count, 2))).cast(type_)
-
-
-def decode_json_lists(texts: pa.Array) -> pa.ListArray:
-    """Decode JSON arrays of strings and nulls, one text per row; a null row stays null."""
-    import pyarrow.json as pj
-
-    if len(texts) == 0:
-        return pa.array([], pa.list_(pa.string()))
-    lines = pc.binary_join_element_wise('{"v":', pc.fill_null(texts, "null"), "}\n", "")
-    text = pa.py_buffer(b"".join([lines.buffers()[2]]))
-    schema = pa.schema([("v", pa.list_(pa.string()))])
-    table = pj.read_json(
-        pa.BufferReader(text),
-        # One block: a row may be longer than any block size one could guess.
-        read_options=pj.ReadOptions(use_threads=False, block_size=max(len(text), 1)),
-        parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error"),
-    )
-    return table.column("v").combine_chunks()

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.mds_backend.read.spread import spread
+from tests.mds_backend.format.encodings.spread import spread
 
 from mdstorm_backend.base.errors import UnsupportedEncodingError
-from mdstorm_backend.format.encodings import ARRAY_CODES, ARRAY_DTYPES
 from mdstorm_backend.format.encodings.decode_arrays import array_decoder, decode_arrays
+from mdstorm_backend.format.encodings.dtypes import ARRAY_CODES, DTYPES
 
 INT16 = np.dtype("<i2")
 few = settings(deadline=None, max_examples=60)
@@ -28,7 +28,7 @@ def encoded(array: np.ndarray, width: int = 0, *, code: int | None = None) -> by
 
 @st.composite
 def arrays(draw: st.DrawFn, dtype: str | None = None, dimensions: int | None = None) -> np.ndarray:
-    dtype = dtype or draw(st.sampled_from(sorted(ARRAY_DTYPES)))
+    dtype = dtype or draw(st.sampled_from(sorted(DTYPES)))
     size = dimensions if dimensions is not None else draw(st.integers(0, 4))
     shape = draw(st.lists(st.integers(0, 3), min_size=size, max_size=size))
     values = np.arange(int(np.prod(shape)), dtype=np.uint8) * 37

@@ -10,13 +10,12 @@ import pytest
 
 from mdstorm_backend.base.errors import MissingDependencyError
 from mdstorm_backend.format.encodings import parse_encoding
-from mdstorm_backend.write.values import value_encoder
 
 Image = pytest.importorskip("PIL.Image")
 
 
 def encode(encoding: str, value: Any) -> bytes:
-    return value_encoder(parse_encoding(encoding))(value)
+    return parse_encoding(encoding).encoder()(value)
 
 
 def picture(mode: str = "RGB") -> Any:

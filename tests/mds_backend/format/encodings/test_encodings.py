@@ -9,14 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdstorm_backend.base.errors import UnsupportedEncodingError
-from mdstorm_backend.format.encodings import (
-    ARRAY_DTYPES,
-    SCALAR_DTYPES,
-    Encoding,
-    array_encoding,
-    general_encoding,
-    parse_encoding,
-)
+from mdstorm_backend.format.encodings import general_encoding, parse_encoding
+from mdstorm_backend.format.encodings.arrays import Array
+from mdstorm_backend.format.encodings.dtypes import DTYPES, array_encoding
 
 
 @pytest.mark.parametrize(
@@ -72,7 +67,7 @@ def test_variable_size_encodings_have_no_size(text: str) -> None:
     assert not encoding.is_opaque
 
 
-@pytest.mark.parametrize("dtype", sorted(ARRAY_DTYPES))
+@pytest.mark.parametrize("dtype", sorted(DTYPES))
 def test_stored_numbers_are_little_endian(dtype: str) -> None:
     stored = parse_encoding(dtype).dtype
     assert stored is not None
@@ -85,7 +80,7 @@ def test_stored_numbers_are_little_endian(dtype: str) -> None:
 
 
 def test_the_array_dtypes_are_the_eleven_of_the_format() -> None:
-    assert sorted(ARRAY_DTYPES) == sorted(
+    assert sorted(DTYPES) == sorted(
         [
             "uint8",
             "int8",
@@ -100,10 +95,9 @@ def test_the_array_dtypes_are_the_eleven_of_the_format() -> None:
             "float64",
         ]
     )
-    assert {*SCALAR_DTYPES} == {*ARRAY_DTYPES, "int"}
 
 
-@given(st.lists(st.integers(1, 50), min_size=1, max_size=4), st.sampled_from(sorted(ARRAY_DTYPES)))
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=4), st.sampled_from(sorted(DTYPES)))
 def test_a_shape_is_read_as_it_is_written(shape: list[int], dtype: str) -> None:
     encoding = parse_encoding(f"ndarray:{dtype}:{','.join(map(str, shape))}")
     assert encoding.shape == tuple(shape)
@@ -140,9 +134,7 @@ def test_a_decodable_encoding_passes_the_check() -> None:
 )
 def test_arrays_of_one_length_are_stored_without_it(length: int | None, text: str) -> None:
     assert array_encoding(np.dtype("<f4"), length) == text
-    assert parse_encoding(text) == Encoding(
-        text, "ndarray", np.dtype("<f4"), (length,) if length else None
-    )
+    assert parse_encoding(text) == Array(text, np.dtype("<f4"), (length,) if length else None)
 
 
 def test_both_names_of_a_list_of_jpegs_are_one_kind() -> None:

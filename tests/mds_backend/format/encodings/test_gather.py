@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import struct
 
 import numpy as np
@@ -8,11 +7,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.mds_backend.read.spread import as_bytes, spread
+from tests.mds_backend.format.encodings.spread import as_bytes, spread
 
 from mdstorm_backend.base.errors import InvalidArgumentError
 from mdstorm_backend.format.encodings import gather
-from mdstorm_backend.format.encodings.gather import decode_json_lists, gather_binary, gather_fixed
+from mdstorm_backend.format.encodings.gather import gather_binary, gather_fixed
 
 NO_POSITIONS = np.empty(0, np.int64)
 
@@ -58,20 +57,6 @@ def test_files_beyond_two_gigabytes_take_wider_offsets(monkeypatch: pytest.Monke
         found = gather_binary(*spread([b"ab", b"", b"c"]), type_)
         assert found.type == type_
         assert found.cast(pa.binary()).to_pylist() == [b"ab", b"", b"c"]
-
-
-@settings(deadline=None)
-@given(st.lists(st.none() | st.lists(st.none() | st.text(max_size=4), max_size=3), max_size=6))
-def test_lists_of_strings_are_parsed_as_json(rows: list[list[str | None] | None]) -> None:
-    texts = pa.array([None if row is None else json.dumps(row) for row in rows], pa.string())
-    found = decode_json_lists(texts)
-    assert found.type == pa.list_(pa.string())
-    assert found.to_pylist() == rows
-
-
-def test_a_long_list_of_strings_is_no_problem() -> None:
-    rows = [["x" * 50_000] * 40, [], ["y"]]
-    assert decode_json_lists(pa.array([json.dumps(row) for row in rows])).to_pylist() == rows
 
 
 def test_more_bytes_than_an_array_holds_are_no_damage() -> None:
