@@ -54,10 +54,10 @@ def register(*kinds: type[Encoding]) -> None:
         If one lacks a name or a method, or its name is that of another class.
     """
     for kind in kinds:
-        missing = sorted(getattr(kind, "__abstractmethods__", ()))
-        if missing or not kind.names:
+        missing = sorted(kind.__abstractmethods__) or ([] if kind.names else ["names"])
+        if missing:
             raise InvalidArgumentError(
-                f"encoding {kind.__qualname__} lacks {missing or ['names']}: define them"
+                f"encoding {kind.__qualname__} lacks {', '.join(missing)}: define them"
             )
         for name in kind.names:
             known = _classes.get(name, kind)
