@@ -10,7 +10,7 @@ from mdstorm._datasets.petastorm_source import DecodedSource
 from mdstorm._readers.cache import NullCache
 from mdstorm._readers.cache_arguments import KeptShares, make_cache
 from mdstorm._readers.fields import select_fields
-from mdstorm._readers.steps import Selection, Steps
+from mdstorm._readers.steps import ColumnSelection, Steps
 from mdstorm._selection.filters import Filters, RowFilter
 from mdstorm._selection.predicate_filter import PredicateFilter
 from mdstorm._selection.pruning import prune_by_filters, prune_by_predicate
@@ -106,7 +106,7 @@ def reader_options(
 def _change(spec: TransformSpec, schema: Schema, names: Sequence[str], batched: bool) -> Transform:
     """Return what changes columns as a TransformSpec says."""
     if spec.func is None and not spec.edit_fields:
-        return Selection(spec, names)
+        return ColumnSelection(spec, schema, names)
     make = PandasTransform if batched else RowTransform
     return make(spec, schema, names)
 
