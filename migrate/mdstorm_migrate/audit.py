@@ -149,7 +149,7 @@ def audit(found: Iterable[Path | Skipped], settings: Settings, jobs: int = 1) ->
     found : iterable of Path or Skipped
         What `discover` yields.
     settings : Settings
-        Which rules and which target.
+        Which rules.
     jobs : int
         How many processes work.
     """

@@ -17,7 +17,6 @@ from mdstorm_migrate.discover import discover
 from mdstorm_migrate.report.audit import audit_to_json, audit_to_text
 from mdstorm_migrate.report.audit_html import audit_to_html
 from mdstorm_migrate.report.formats import check_reports, deliver
-from mdstorm_migrate.rules import TARGETS
 from mdstorm_migrate.settings import Settings
 
 __all__ = ["audit"]
@@ -31,7 +30,6 @@ _RENDERERS: dict[str, Callable[[Audit], str]] = {
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path, exists=True))
-@click.option("--target", type=click.Choice(TARGETS), help="What the code is to become.")
 @click.option("--include", multiple=True, metavar="GLOB", help="Only files that match.")
 @click.option("--exclude", multiple=True, metavar="GLOB", help="No files that match.")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes at work.")
@@ -70,8 +68,7 @@ def _audit(roots: Sequence[Path], options: dict[str, Any]) -> int:
     config = find_config(roots)
     include = options["include"] or config.include
     found = discover(roots, include, (*config.exclude, *options["exclude"]))
-    target = options["target"] or config.target
-    settings = Settings(target, select=config.select, ignore=config.ignore)
+    settings = Settings(select=config.select, ignore=config.ignore)
     result = audit_files(found, settings, options["jobs"] or min(os.cpu_count() or 1, 8))
     asked = options["format_"] or (None if options["reports"] else "text")
     delivered = deliver(

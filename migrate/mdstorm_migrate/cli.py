@@ -15,7 +15,7 @@ from mdstorm_migrate.discover import Skipped, discover
 from mdstorm_migrate.report.content import FileReport, Report
 from mdstorm_migrate.report.formats import FORMATS, check_reports, deliver, render
 from mdstorm_migrate.report.text import Printer
-from mdstorm_migrate.rules import TARGETS, all_rules, find_rule
+from mdstorm_migrate.rules import all_rules, find_rule
 from mdstorm_migrate.run import FileOutcome, run
 from mdstorm_migrate.settings import Settings
 
@@ -61,7 +61,6 @@ def _codes(
 @click.option("--unsafe/--safe", default=None, help="Also make edits that may change behaviour.")
 @click.option("--select", multiple=True, metavar="CODES", callback=_codes, help="Only these rules.")
 @click.option("--ignore", multiple=True, metavar="CODES", callback=_codes, help="Not these rules.")
-@click.option("--target", type=click.Choice(TARGETS), help="What the code becomes.")
 @click.option("--include", multiple=True, metavar="GLOB", help="Only files that match.")
 @click.option("--exclude", multiple=True, metavar="GLOB", help="No files that match.")
 @click.option("--todo/--no-todo", default=None, help="Insert comments where a person must look.")
@@ -140,9 +139,7 @@ def _settings(config: Config, options: dict[str, Any]) -> Settings:
     def chosen(name: str) -> Any:
         return getattr(config, name) if options[name] is None else options[name]
 
-    return Settings(
-        chosen("target"), chosen("unsafe"), chosen("select"), chosen("ignore"), chosen("todo")
-    )
+    return Settings(chosen("unsafe"), chosen("select"), chosen("ignore"), chosen("todo"))
 
 
 def _migrate(roots: Sequence[Path], config: Config, options: dict[str, Any]) -> int:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from mdstorm_migrate.rules import TARGETS, Target
 from mdstorm_migrate.toml_text import toml_keys, toml_strings
 
 __all__ = ["Config", "ConfigError", "find_config", "read_config"]
@@ -26,12 +25,10 @@ class Config:
 
     Attributes
     ----------
-    target : {"compat", "streaming"}
     unsafe, todo : bool
     select, ignore, include, exclude : tuple of str
     """
 
-    target: Target = "compat"
     unsafe: bool = False
     todo: bool = True
     select: tuple[str, ...] = ()
@@ -88,8 +85,5 @@ def _value(name: str, raw: str, strings: tuple[str, ...], path: Path) -> Any:
         return raw == "true"
     if isinstance(default, tuple) and raw.startswith("["):
         return strings
-    if name == "target" and strings and strings[0] in TARGETS:
-        return strings[0]
     wanted = "true or false" if isinstance(default, bool) else "a list of strings"
-    wanted = f"one of {', '.join(TARGETS)}" if name == "target" else wanted
     raise ConfigError(f"{path}: {name} in [{TABLE}] must be {wanted}, found {raw}")

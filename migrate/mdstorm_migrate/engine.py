@@ -132,7 +132,7 @@ def _migrate_document(
     kept.is_ignored |= suppressions.whole_file
     found: list[Edit | Finding] = []
     for rule in all_rules():
-        if document.kind in rule.kinds and settings.target in rule.targets:
+        if document.kind in rule.kinds:
             found += rule.check(document if module is None else module)
     edits = [one for one in found if isinstance(one, Edit)]
     findings = [
@@ -150,7 +150,7 @@ def _migrate_document(
 
 def _parsed(document: Document, reading: Reading, settings: Settings) -> PythonModule:
     tree = parse_python(document.code)
-    return PythonModule(document, tree, settings.target, settings.applies, settings.names)
+    return PythonModule(document, tree, settings.applies, settings.names)
 
 
 def _choose(

@@ -14,8 +14,8 @@ from mdstorm_migrate.sources.document import Reading
 
 __all__ = ["installs", "keep_installs"]
 
-#: Packages that are imported, by the rule whose edits install them.
-_PACKAGES = {"PM307": "streaming", "PM406": NEW_ROOT, "PM407": NEW_ROOT}
+#: Rules whose edits install mdstorm.
+_RULES = frozenset({"PM406", "PM407"})
 _MESSAGE = "require it beside Petastorm, which code of this notebook goes on importing"
 
 
@@ -23,7 +23,7 @@ def installs(reading: Reading, edits: Sequence[Edit]) -> bool:
     """Whether some edits change what a notebook installs."""
     kinds = {document.kind for document in reading.documents}
     is_notebook = "python" in kinds and bool(kinds & {"magic", "shell"})
-    return is_notebook and any(edit.rule in _PACKAGES for edit in edits)
+    return is_notebook and any(edit.rule in _RULES for edit in edits)
 
 
 def keep_installs(reading: Reading, edits: Sequence[Edit], outcome: Reading) -> list[Edit]:
@@ -36,9 +36,9 @@ def keep_installs(reading: Reading, edits: Sequence[Edit], outcome: Reading) -> 
         return list(edits)
     kept = []
     for edit in edits:
-        if edit.rule not in _PACKAGES:
+        if edit.rule not in _RULES:
             kept.append(edit)
-        elif _PACKAGES[edit.rule] in imported and not _is_beside(reading, edit):
+        elif NEW_ROOT in imported and not _is_beside(reading, edit):
             quote = _quote(reading, edit)
             old = reading.text[edit.start : edit.stop]
             new = f"{old}{quote} {quote}{edit.replacement}"

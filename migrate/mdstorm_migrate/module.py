@@ -14,7 +14,6 @@ from functools import cached_property
 from mdstorm_migrate.analysis import analyse
 from mdstorm_migrate.edits import Class
 from mdstorm_migrate.names import CONVERTER, CONVERTER_METHODS, counterpart, is_petastorm
-from mdstorm_migrate.rules import Target
 from mdstorm_migrate.scopes import Analysis, Binding, Scope
 from mdstorm_migrate.sources.document import Document, SourceError
 
@@ -66,8 +65,6 @@ class PythonModule:
     document : Document
         Spans count characters of its text.
     tree : ast.Module
-    target : {"compat", "streaming"}
-        What the code becomes.
     applies : callable
         Whether the edits of a rule, named by code and class, will be applied: what a rule does may
         depend on what another is allowed to.
@@ -77,7 +74,6 @@ class PythonModule:
 
     document: Document
     tree: ast.Module
-    target: Target = "compat"
     applies: Callable[[str, Class], bool] = field(default=lambda code, cls: cls == "exact")
     is_asked_for: Callable[[str], bool] = field(default=lambda code: False)
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mdstorm_migrate.edits import Class
-from mdstorm_migrate.rules import Target
 
 __all__ = ["Settings"]
 
@@ -17,8 +16,6 @@ class Settings:
 
     Attributes
     ----------
-    target : {"compat", "streaming"}
-        What the code becomes: the same calls from mdstorm, or MosaicML Streaming's own API.
     unsafe : bool
         Whether edits of the class ``review`` are applied.
     select, ignore : sequence of str
@@ -28,7 +25,6 @@ class Settings:
         Whether comments are inserted where a person must look.
     """
 
-    target: Target = "compat"
     unsafe: bool = False
     select: Sequence[str] = ()
     ignore: Sequence[str] = ()

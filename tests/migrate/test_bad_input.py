@@ -60,10 +60,7 @@ def test_files_without_the_word_are_not_parsed(
     assert parsed == [before, after, before, after]
 
 
-@pytest.mark.parametrize("target", ["compat", "streaming"])
-def test_a_mistake_of_ours_costs_one_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
-) -> None:
+def test_a_mistake_of_ours_costs_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "use.py"
     path.write_text(USE)
 
@@ -71,6 +68,7 @@ def test_a_mistake_of_ours_costs_one_file(
         raise KeyError("oops")
 
     monkeypatch.setattr(run, "migrate_bytes", fail)
-    settings = Settings(target)  # type: ignore[arg-type]
-    assert "please report it: KeyError('oops')" in reason(migrate_file(path, settings, write=True))
+    assert "please report it: KeyError('oops')" in reason(
+        migrate_file(path, Settings(), write=True)
+    )
     assert path.read_text() == USE

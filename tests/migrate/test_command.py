@@ -72,7 +72,6 @@ def test_what_was_written_is_done(tmp_path: Path) -> None:
         (BROKEN, ["-w"], 3),
         (BEFORE, ["--check", "-w"], 2),
         (BEFORE, ["--select", "XX1"], 2),
-        (BEFORE, ["--target", "spark"], 2),
         (BEFORE, ["--backup", "a/b"], 2),
         (BEFORE, ["--jobs", "0"], 2),
     ],
@@ -144,7 +143,7 @@ def test_the_configuration_of_a_project_is_read(tmp_path: Path) -> None:
     write(tmp_path, a=OLD, b=BEFORE, c_test=BEFORE)
     (tmp_path / "pyproject.toml").write_text(
         '[tool.mdstorm.migrate]\nunsafe = true  # yes\nexclude = ["*_test.py"]\n'
-        'ignore = [\n    "PM103",\n]\ntarget = "compat"\n[tool.other]\nunsafe = 3\n'
+        'ignore = [\n    "PM103",\n]\n[tool.other]\nunsafe = 3\n'
     )
     assert "2 files would change" in run(tmp_path).stderr
     assert "1 file would change" in run("--safe", tmp_path).stderr
@@ -159,7 +158,6 @@ def test_the_configuration_of_a_project_is_read(tmp_path: Path) -> None:
         ("unsave = true", "has no key 'unsave'"),
         ('unsafe = "yes"', "unsafe in [tool.mdstorm.migrate] must be true or false"),
         ('exclude = "a"', "must be a list of strings"),
-        ('target = "x"', "must be one of compat, streaming"),
     ],
 )
 def test_a_wrong_configuration_is_refused(tmp_path: Path, line: str, reason: str) -> None:

@@ -50,8 +50,6 @@ def test_cells_of_shells_keep_it_as_well() -> None:
 def test_nothing_is_installed_that_is_not_imported() -> None:
     text = _databricks("petastorm", KEPT)
     check_rewrite(text, text, "n.py", todo=False)
-    text = _databricks("petastorm", "from petastorm import make_reader\n")
-    check_rewrite(text, text, "n.py", todo=False, target="streaming", unsafe=True)
 
 
 @pytest.mark.parametrize("indent", [None, 1])

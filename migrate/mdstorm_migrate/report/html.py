@@ -65,9 +65,8 @@ def _header(report: Report) -> str:
         if report.write
         else "Nothing was written: this is what <code>mdstorm migrate -w</code> would do."
     )
-    target = f"Target: <code>{text(report.settings.target)}</code>."
     return (
-        f'<header><h1>Migration to mdstorm</h1><p class="quiet">{state} {target}</p>'
+        f'<header><h1>Migration to mdstorm</h1><p class="quiet">{state}</p>'
         f'<ul class="tiles" aria-label="Totals">{shown}</ul></header>'
     )
 

@@ -18,7 +18,6 @@ CODE = "PM101"
 TITLE = "Import from mdstorm"
 CLASS: Class = "exact"
 KIND = "python"
-TARGETS = ("compat",)
 
 _FROM = re.compile(r"from[\s\\]+([\w.]+)")
 

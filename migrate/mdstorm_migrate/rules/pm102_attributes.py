@@ -13,7 +13,6 @@ CODE = "PM102"
 TITLE = "Name mdstorm where petastorm was named"
 CLASS: Class = "exact"
 KIND = "python"
-TARGETS = ("compat",)
 
 
 def check(module: PythonModule) -> Iterable[Edit]:

@@ -17,7 +17,6 @@ CODE = "PM103"
 TITLE = "Name mdstorm in strings that Python reads as names"
 CLASS: Class = "exact"
 KIND = "python"
-TARGETS = ("compat",)
 
 _PATH = re.compile(rf"{OLD_ROOT}(?:\.[^\W\d]\w*)*")
 

@@ -13,7 +13,6 @@ CODE = "PM104"
 TITLE = "Name mdstorm in string annotations and type comments"
 CLASS: Class = "exact"
 KIND = "python"
-TARGETS = ("compat",)
 
 
 def check(module: PythonModule) -> Iterable[Edit]:

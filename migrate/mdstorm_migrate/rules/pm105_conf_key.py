@@ -16,7 +16,6 @@ CODE = "PM105"
 TITLE = "Set the parent cache directory under mdstorm's key"
 CLASS: Class = "exact"
 KIND = "python"
-TARGETS = ("compat",)
 
 _TYPO = f"SparkDatasetConverter.{CONSTANT}"
 

@@ -16,7 +16,6 @@ CODE = "PM106"
 TITLE = "Names and arguments of older versions of Petastorm"
 CLASS: Class = "review"
 KIND = "python"
-TARGETS = ("compat",)
 
 
 def check(module: PythonModule) -> Iterable[Edit | Finding]:

@@ -16,7 +16,6 @@ CODE = "PM107"
 TITLE = "Not offered by mdstorm: this use stays with Petastorm"
 CLASS: Class = "manual"
 KIND = "python"
-TARGETS = ("compat",)
 
 
 def check(module: PythonModule) -> Iterable[Finding]:

@@ -13,7 +13,6 @@ CODE = "PM108"
 TITLE = "Changes Petastorm itself: the file is left as it is"
 CLASS: Class = "manual"
 KIND = "python"
-TARGETS = ("compat",)
 
 
 def check(module: PythonModule) -> Iterable[Finding]:

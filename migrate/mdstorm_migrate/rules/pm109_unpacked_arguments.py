@@ -11,7 +11,6 @@ CODE = "PM109"
 TITLE = "Arguments that are unpacked cannot be checked"
 CLASS: Class = "note"
 KIND = "python"
-TARGETS = ("compat",)
 
 
 def check(module: PythonModule) -> Iterable[Finding]:

@@ -12,7 +12,6 @@ CODE = "PM110"
 TITLE = "Arguments about Parquet, and what they mean with mdstorm"
 CLASS: Class = "note"
 KIND = "python"
-TARGETS = ("compat",)
 
 
 def check(module: PythonModule) -> Iterable[Finding]:

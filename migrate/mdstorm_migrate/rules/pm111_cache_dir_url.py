@@ -15,7 +15,6 @@ CODE = "PM111"
 TITLE = "The parent cache directory must be a URL"
 CLASS: Class = "manual"
 KIND = "python"
-TARGETS = ("compat",)
 
 #: A scheme, or one of the mounts of Databricks that mdstorm takes for URLs.
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|/(?:Volumes|Workspace|dbfs)/")

@@ -12,7 +12,6 @@ CODE = "PM112"
 TITLE = "Repartitioning is no longer needed to shard"
 CLASS: Class = "note"
 KIND = "python"
-TARGETS = ("compat",)
 
 
 def check(module: PythonModule) -> Iterable[Finding]:

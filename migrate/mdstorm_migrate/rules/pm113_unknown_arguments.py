@@ -14,7 +14,6 @@ CODE = "PM113"
 TITLE = "Arguments that neither Petastorm nor mdstorm has"
 CLASS: Class = "manual"
 KIND = "python"
-TARGETS = ("compat",)
 
 
 def check(module: PythonModule) -> Iterable[Finding]:

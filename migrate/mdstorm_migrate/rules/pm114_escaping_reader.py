@@ -12,7 +12,6 @@ CODE = "PM114"
 TITLE = "A reader is returned after it was closed"
 CLASS: Class = "manual"
 KIND = "python"
-TARGETS = ("compat",)
 
 _OPENED = frozenset(
     [

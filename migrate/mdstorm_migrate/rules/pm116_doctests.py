@@ -15,7 +15,6 @@ CODE = "PM116"
 TITLE = "Examples in docstrings import from mdstorm"
 CLASS: Class = "exact"
 KIND = "python"
-TARGETS = ("compat",)
 
 _IMPORT = re.compile(
     rf"^[ \t]*>>>[ \t]+(?P<statement>from[ \t]+(?P<module>{OLD_ROOT}[\w.]*)[ \t]+import[ \t]+.*?"

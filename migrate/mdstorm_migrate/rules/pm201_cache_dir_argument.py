@@ -16,7 +16,6 @@ CODE = "PM201"
 TITLE = "Pass the parent cache directory where the conf of Spark cannot be set"
 CLASS: Class = "review"
 KIND = "python"
-TARGETS = ("compat",)
 
 _ARGUMENT = "parent_cache_dir_url"
 

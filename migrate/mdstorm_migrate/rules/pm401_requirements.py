@@ -13,7 +13,6 @@ CODE = "PM401"
 TITLE = "Requirements files name mdstorm"
 CLASS: Class = "exact"
 KIND = "requirements"
-TARGETS = ("compat",)
 
 #: A line with what it is continued by, up to its comment.
 _LINE = re.compile(r"^[ \t]*(?P<body>(?:[^#\\\r\n]|\\\r?\n|\\.|(?<=\S)\#)*)", re.MULTILINE)

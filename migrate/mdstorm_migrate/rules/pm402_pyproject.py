@@ -21,7 +21,6 @@ CODE = "PM402"
 TITLE = "pyproject.toml names mdstorm"
 CLASS: Class = "exact"
 KIND = "pyproject"
-TARGETS = ("compat",)
 
 #: Tables whose strings are requirements, with the keys that hold them; None for all of them.
 _REQUIREMENTS: tuple[tuple[str, str | None], ...] = (

@@ -16,7 +16,6 @@ CODE = "PM403"
 TITLE = "setup.py and setup.cfg name mdstorm"
 CLASS: Class = "exact"
 KIND = ("python", "setup_cfg")
-TARGETS = ("compat",)
 
 #: A line of an INI file that begins with the requirement, or has it behind its key.
 _INI_LINE = re.compile(

@@ -13,7 +13,6 @@ CODE = "PM404"
 TITLE = "Conda environments install mdstorm by pip"
 CLASS: Class = "exact"
 KIND = "conda"
-TARGETS = ("compat",)
 
 _ITEM = re.compile(r"""^(?P<indent>[ \t]*)-[ \t]+(?P<value>[^#\r\n]*)""", re.MULTILINE)
 _REQUIREMENT = re.compile(r"""["']?([\w-]+::)?petastorm\b""", re.IGNORECASE)

@@ -14,7 +14,6 @@ CODE = "PM405"
 TITLE = "Pipfile names mdstorm"
 CLASS: Class = "exact"
 KIND = "pipfile"
-TARGETS = ("compat",)
 
 _NO_PACKAGES = frozenset({"", "source", "requires", "scripts", "pipenv"})
 

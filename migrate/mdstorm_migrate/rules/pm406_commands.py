@@ -12,7 +12,6 @@ CODE = "PM406"
 TITLE = "Install commands install mdstorm"
 CLASS: Class = "exact"
 KIND = ("docker", "shell")
-TARGETS = ("compat",)
 
 
 def check(document: Document) -> Iterator[Edit | Finding]:

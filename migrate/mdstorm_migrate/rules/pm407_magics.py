@@ -12,7 +12,6 @@ CODE = "PM407"
 TITLE = "Magics of notebooks install mdstorm"
 CLASS: Class = "exact"
 KIND = "magic"
-TARGETS = ("compat",)
 
 
 def check(document: Document) -> Iterator[Edit | Finding]:

@@ -13,7 +13,6 @@ CODE = "PM408"
 TITLE = "Spark's configuration files use mdstorm's key"
 CLASS: Class = "review"
 KIND = "spark_conf"
-TARGETS = ("compat",)
 
 _KEY = re.compile(rf"^[ \t]*(?P<key>{re.escape(CONF_KEY)})(?=[ \t]*[=: \t])", re.MULTILINE)
 

@@ -15,7 +15,6 @@ CODE = "PM409"
 TITLE = "Definitions of clusters and jobs use mdstorm"
 CLASS: Class = "exact"
 KIND = "cluster"
-TARGETS = ("compat",)
 
 #: As a key, quoted or not.
 _CONF = re.compile(rf"""(?<![\w.])(?P<key>{re.escape(CONF_KEY)})(?=["']?[ \t]*:)""")
