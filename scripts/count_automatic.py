@@ -10,9 +10,9 @@ from collections import Counter
 from pathlib import Path
 from typing import TypeAlias
 
-from mdstorm_migrate.engine import Outcome, migrate_bytes
-from mdstorm_migrate.features import features_of
-from mdstorm_migrate.settings import Settings
+from mdstorm_migrate.audit.features import features_of
+from mdstorm_migrate.run.engine import Outcome, migrate_bytes
+from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.sources import find_source
 
 ROOT = Path(__file__).parents[1]

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from mdstorm_migrate.edits import Edit, Finding
-from mdstorm_migrate.engine import Outcome, Problem, migrate_bytes
-from mdstorm_migrate.settings import Settings
+from mdstorm_migrate.base.edits import Edit, Finding
+from mdstorm_migrate.run.engine import Outcome, Problem, migrate_bytes
+from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.sources import find_source
 from mdstorm_migrate.sources.python import SOURCE as PYTHON
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from mdstorm_migrate.edits import CLASSES
+from mdstorm_migrate.base.edits import CLASSES
 from mdstorm_migrate.report.content import FileReport, Item, Report
 from mdstorm_migrate.report.diff_table import diff_table
 from mdstorm_migrate.report.page import badge, page, tag, text

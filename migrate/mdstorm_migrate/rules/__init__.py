@@ -5,11 +5,11 @@ To add a rule:
 1. Write ``rules/pm123_what_it_does.py`` with
 
    - ``CODE = "PM123"``, ``TITLE`` (one line), ``CLASS`` (the class of its edits, or of its findings
-     if it makes no edits; see `mdstorm_migrate.edits`);
+     if it makes no edits; see `mdstorm_migrate.base.edits`);
    - ``KIND``: the kind of `Document` it looks at (or a tuple of kinds);
    - ``check(module) -> Iterable[Edit | Finding]``, where `module` is a
-     `mdstorm_migrate.module.PythonModule` if the kind is ``"python"`` and a
-     `mdstorm_migrate.sources.document.Document` otherwise. It must not change its argument, and it
+     `mdstorm_migrate.python.module.PythonModule` if the kind is ``"python"`` and a
+     `mdstorm_migrate.base.document.Document` otherwise. It must not change its argument, and it
      must find nothing in what it has rewritten itself.
 
 2. Describe it in ``rules/docs/PM123.md``: the heading ``# PM123 <title>``, ``Class: `exact`.``, a
@@ -32,8 +32,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from mdstorm_migrate.edits import Class, Edit, Finding
-from mdstorm_migrate.sources.document import Kind
+from mdstorm_migrate.base.document import Kind
+from mdstorm_migrate.base.edits import Class, Edit, Finding
 
 __all__ = ["Rule", "all_rules", "find_rule"]
 

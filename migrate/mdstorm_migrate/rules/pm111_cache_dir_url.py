@@ -6,10 +6,10 @@ import ast
 import re
 from collections.abc import Iterable
 
-from mdstorm_migrate.conf_writes import conf_writes
-from mdstorm_migrate.edits import Class, Finding
-from mdstorm_migrate.literals import string_value
-from mdstorm_migrate.module import PythonModule
+from mdstorm_migrate.base.edits import Class, Finding
+from mdstorm_migrate.python.conf_writes import conf_writes
+from mdstorm_migrate.python.literals import string_value
+from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM111"
 TITLE = "The parent cache directory must be a URL"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from mdstorm_migrate.edits import Class, Edit, Finding
-from mdstorm_migrate.requirement import edit_requirement, find_requirements, other_origins
-from mdstorm_migrate.sources.document import Document
+from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.requirement import edit_requirement, find_requirements, other_origins
 
 CODE = "PM404"
 TITLE = "Conda environments install mdstorm by pip"

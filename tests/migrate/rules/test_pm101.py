@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.migrate.checks import check_noop, check_rewrite
 
-from mdstorm_migrate import reexports
+from mdstorm_migrate.python import reexports
 
 
 @pytest.mark.parametrize(
