@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
 import io
 import tokenize
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from mdstorm_migrate.base.diff import unified_diff
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.run.engine import Outcome, Problem, migrate_bytes
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.sources import find_source
 from mdstorm_migrate.sources.python import SOURCE as PYTHON
 
-__all__ = ["Result", "migrate", "unified_diff"]
+__all__ = ["Result", "migrate"]
 
 
 @dataclass(frozen=True)
@@ -117,22 +117,4 @@ def _texts(outcome: Outcome) -> tuple[str, str]:
     return (
         before.decode(outcome.encoding, "surrogateescape"),
         after.decode(outcome.encoding, "surrogateescape"),
-    )
-
-
-def unified_diff(before: str, after: str, path: str) -> str:
-    """Return a unified diff, with paths as git writes them; empty if the texts are equal."""
-    name = path.lstrip("/")
-    lines = difflib.unified_diff(
-        _lines(before), _lines(after), f"a/{name}", f"b/{name}", lineterm="\n"
-    )
-    return "".join(
-        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
-    )
-
-
-def _lines(text: str) -> list[str]:
-    """Split at line feeds alone, so that a carriage return is part of its line."""
-    return [line + "\n" for line in text.split("\n")[:-1]] + [text.rpartition("\n")[2]] * bool(
-        text.rpartition("\n")[2]
     )

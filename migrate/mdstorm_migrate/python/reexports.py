@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path, PurePath
 
+from mdstorm_migrate.base.directories import is_foreign
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
-from mdstorm_migrate.run.discover import SKIPPED_DIRECTORIES
 
 __all__ = ["is_imported_from"]
 
@@ -61,9 +61,8 @@ def _python_files(project: str) -> Iterator[str]:
         below[:] = [
             name
             for name in below
-            if name not in SKIPPED_DIRECTORIES
+            if not is_foreign(Path(directory, name))
             and (is_project or os.path.exists(os.path.join(directory, name, "__init__.py")))
-            and not os.path.exists(os.path.join(directory, name, "pyvenv.cfg"))
         ]
         yield from (os.path.join(directory, name) for name in names if name.endswith(".py"))
 

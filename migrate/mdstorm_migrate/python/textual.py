@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT, missing
+from mdstorm_migrate.python.comments import comments
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Scope
-from mdstorm_migrate.run.suppress import comments
 
 __all__ = ["TextualUse", "is_annotation", "is_evaluated", "textual_uses"]
 

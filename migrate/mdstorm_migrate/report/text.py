@@ -10,7 +10,7 @@ from typing import IO
 
 import click
 
-from mdstorm_migrate.api import unified_diff
+from mdstorm_migrate.base.diff import unified_diff
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.report.content import Report
 from mdstorm_migrate.report.paths import relative_path

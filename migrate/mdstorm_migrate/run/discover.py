@@ -9,38 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mdstorm_migrate.base.directories import is_foreign
 from mdstorm_migrate.run.ignored import IgnoreFile, glob_to_regex, is_ignored, read_ignore_file
 from mdstorm_migrate.sources import find_source
 
-__all__ = ["SKIPPED_DIRECTORIES", "Skipped", "discover"]
+__all__ = ["Skipped", "discover"]
 
-#: Directories of tools, of environments and of other people's code.
-SKIPPED_DIRECTORIES = frozenset(
-    {
-        ".bzr",
-        ".eggs",
-        ".git",
-        ".hg",
-        ".ipynb_checkpoints",
-        ".mypy_cache",
-        ".nox",
-        ".pytest_cache",
-        ".ruff_cache",
-        ".svn",
-        ".tox",
-        ".venv",
-        "__pycache__",
-        "__pypackages__",
-        "_vendor",
-        "build",
-        "dist",
-        "node_modules",
-        "site-packages",
-        "third_party",
-        "vendor",
-        "venv",
-    }
-)
 _GENERATED = re.compile(r".*_pb2(_grpc)?\.pyi?")
 
 
@@ -138,7 +112,7 @@ class _Walk:
             ):
                 continue
             if is_directory:
-                if not _is_foreign(path):
+                if not is_foreign(path):
                     yield from self._below(path, root, ignores)
             elif entry.is_symlink() and _is_directory(path):
                 yield Skipped(path, "links to directories are not followed")
@@ -154,13 +128,6 @@ class _Walk:
         if self.include and not any(one.fullmatch(relative) for one in self.include):
             return False
         return find_source(path) is not None and not _GENERATED.fullmatch(path.name)
-
-
-def _is_foreign(path: Path) -> bool:
-    """Whether a directory holds no code of this project."""
-    name = path.name
-    is_environment = (path / "pyvenv.cfg").exists()
-    return name in SKIPPED_DIRECTORIES or name.endswith(".egg-info") or is_environment
 
 
 def _is_directory(link: Path) -> bool:

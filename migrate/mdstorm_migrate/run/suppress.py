@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import re
-import tokenize
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
+from mdstorm_migrate.python.comments import comments
 from mdstorm_migrate.python.module import PythonModule
 
-__all__ = ["Suppressions", "comments"]
+__all__ = ["Suppressions"]
 
 _MARK = "mdstorm:"
 _COMMENT = re.compile(
@@ -68,17 +66,3 @@ class Suppressions:
             for line, codes in self.lines.items()
             if first_line <= line <= last_line
         )
-
-
-def comments(document: Document) -> Iterator[tuple[int, str]]:
-    """Yield where each comment begins, and its text."""
-    if document.kind != "python":
-        yield from ((match.start(), match.group()) for match in re.finditer("#.*", document.text))
-        return
-    starts = document.lines.starts
-    try:
-        for token in tokenize.generate_tokens(io.StringIO(document.code, newline="").readline):
-            if token.type == tokenize.COMMENT:
-                yield starts[token.start[0] - 1] + token.start[1], token.string
-    except (tokenize.TokenError, SyntaxError):
-        return  # the parser has accepted it: what has been seen so far counts

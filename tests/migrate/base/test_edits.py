@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.migrate.checks import check_noop, check_rewrite
 
-from mdstorm_migrate.api import migrate, unified_diff
+from mdstorm_migrate.api import migrate
+from mdstorm_migrate.base.diff import unified_diff
 from mdstorm_migrate.base.edits import Edit, EditError, Lines, apply_edits
 
 
