@@ -10,21 +10,20 @@ from collections import Counter
 from pathlib import Path
 from typing import TypeAlias
 
-from mdstorm_migrate.engine import Outcome, migrate_bytes
-from mdstorm_migrate.features import features_of
-from mdstorm_migrate.settings import Settings
+from mdstorm_migrate.audit.features import features_of
+from mdstorm_migrate.run.engine import Outcome, migrate_bytes
+from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.sources import find_source
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "docs" / "migrate" / "automatic.md"
 CORPUS = ROOT / "tests" / "migrate"
-FOLDERS = ("programs", "programs_streaming", "corpus/before")
+FOLDERS = ("programs", "corpus/before")
 
 #: Columns of the table: what the command is given.
 WAYS = {
     "`-w`": Settings(),
     "`-w --unsafe`": Settings(unsafe=True),
-    "`-w --unsafe --target streaming`": Settings("streaming", unsafe=True),
 }
 ALL = "all files"
 #: Nobody imports there.
@@ -38,7 +37,7 @@ _HEAD = """\
 # How much is migrated without a person
 
 Written by `scripts/count_automatic.py`, which migrates the {files} files of the project's own
-corpus (`tests/migrate/programs`, `programs_streaming` and `corpus`). It has one file or two for
+corpus (`tests/migrate/programs` and `corpus`). It has one file or two for
 each way in which people use Petastorm, common or rare, and some that nobody can migrate, such as
 imports of Petastorm's internals: the shares say what the tool can do, not how much of a repository
 it will do; `mdstorm audit` says that. Every rewrite of the class `exact` is checked by tests:

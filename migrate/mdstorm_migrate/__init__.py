@@ -9,6 +9,6 @@ the `engine` keeps those that were asked for, applies them and proves that the o
 """
 
 from mdstorm_migrate.api import Result, migrate
-from mdstorm_migrate.edits import Edit, Finding
+from mdstorm_migrate.base.edits import Edit, Finding
 
 __all__ = ["Edit", "Finding", "Result", "migrate"]

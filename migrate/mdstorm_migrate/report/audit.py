@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from mdstorm_migrate.audit import EFFORTS, MINUTES, Audit, FeatureUse, FileAudit
+from mdstorm_migrate.audit.audit import EFFORTS, MINUTES, Audit, FeatureUse, FileAudit
 from mdstorm_migrate.report.content import tool_version
 from mdstorm_migrate.report.json import VERSION, write_json
 from mdstorm_migrate.rules import find_rule

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mdstorm_migrate.audit import EFFORTS, Audit, FileAudit
+from mdstorm_migrate.audit.audit import EFFORTS, Audit, FileAudit
 from mdstorm_migrate.report.audit import duration, estimate_note, names_of
 from mdstorm_migrate.report.page import badge, page, tag, text
 from mdstorm_migrate.rules import find_rule

@@ -10,11 +10,11 @@ from functools import cached_property
 from importlib import metadata
 from typing import Literal, TypeAlias
 
-from mdstorm_migrate.discover import Skipped
-from mdstorm_migrate.edits import Edit, Finding, Lines
-from mdstorm_migrate.engine import Problem
-from mdstorm_migrate.run import FileOutcome, Totals
-from mdstorm_migrate.settings import Settings
+from mdstorm_migrate.base.edits import Edit, Finding, Lines
+from mdstorm_migrate.run.discover import Skipped
+from mdstorm_migrate.run.engine import Problem
+from mdstorm_migrate.run.files import FileOutcome, Totals
+from mdstorm_migrate.run.settings import Settings
 
 __all__ = ["FileReport", "Item", "Level", "Region", "Report", "level", "tool_version"]
 

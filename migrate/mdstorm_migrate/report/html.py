@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from mdstorm_migrate.edits import CLASSES
+from mdstorm_migrate.base.edits import CLASSES
 from mdstorm_migrate.report.content import FileReport, Item, Report
 from mdstorm_migrate.report.diff_table import diff_table
 from mdstorm_migrate.report.page import badge, page, tag, text
@@ -65,9 +65,8 @@ def _header(report: Report) -> str:
         if report.write
         else "Nothing was written: this is what <code>mdstorm migrate -w</code> would do."
     )
-    target = f"Target: <code>{text(report.settings.target)}</code>."
     return (
-        f'<header><h1>Migration to mdstorm</h1><p class="quiet">{state} {target}</p>'
+        f'<header><h1>Migration to mdstorm</h1><p class="quiet">{state}</p>'
         f'<ul class="tiles" aria-label="Totals">{shown}</ul></header>'
     )
 

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from importlib import resources
 from typing import Any
 
-from mdstorm_migrate.api import unified_diff
-from mdstorm_migrate.edits import Edit, Finding
+from mdstorm_migrate.base.diff import unified_diff
+from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.report.content import FileReport, Item, Report, tool_version
 from mdstorm_migrate.rules import all_rules
 

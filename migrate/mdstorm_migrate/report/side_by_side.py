@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import TypeAlias
 
-from mdstorm_migrate.edits import Edit, Lines, apply_edits
+from mdstorm_migrate.base.edits import Edit, Lines, apply_edits
 
 __all__ = ["Cell", "Hunk", "Row", "hunks"]
 

@@ -10,13 +10,13 @@ from typing import IO
 
 import click
 
-from mdstorm_migrate.api import unified_diff
-from mdstorm_migrate.discover import Skipped
-from mdstorm_migrate.edits import Edit, Finding
+from mdstorm_migrate.base.diff import unified_diff
+from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.report.content import Report
 from mdstorm_migrate.report.paths import relative_path
-from mdstorm_migrate.run import FileOutcome, Totals
-from mdstorm_migrate.settings import Settings
+from mdstorm_migrate.run.discover import Skipped
+from mdstorm_migrate.run.files import FileOutcome, Totals
+from mdstorm_migrate.run.settings import Settings
 
 __all__ = ["Printer", "to_text"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from mdstorm_migrate.edits import Class, Finding
-from mdstorm_migrate.sources.document import Document
+from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.edits import Class, Finding
 
 CODE = "PM100"
 TITLE = "Not Python: not looked at"

@@ -6,19 +6,18 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
-from mdstorm_migrate.edits import Class, Edit, Finding
-from mdstorm_migrate.fallbacks import is_fallback_import
-from mdstorm_migrate.import_statements import Part, split_from_import
-from mdstorm_migrate.imports import Fate, ImportedName, imported_names, moved
-from mdstorm_migrate.module import PythonModule
-from mdstorm_migrate.names import NEW_ROOT, OLD_ROOT, is_module, renamed
-from mdstorm_migrate.scopes import Binding
+from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_module, renamed
+from mdstorm_migrate.python.fallbacks import is_fallback_import
+from mdstorm_migrate.python.import_statements import Part, split_from_import
+from mdstorm_migrate.python.imports import Fate, ImportedName, imported_names, moved
+from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.scopes import Binding
 
 CODE = "PM101"
 TITLE = "Import from mdstorm"
 CLASS: Class = "exact"
 KIND = "python"
-TARGETS = ("compat",)
 
 _FROM = re.compile(r"from[\s\\]+([\w.]+)")
 

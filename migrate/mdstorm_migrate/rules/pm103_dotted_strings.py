@@ -6,18 +6,17 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
-from mdstorm_migrate.edits import Class, Edit, Finding
-from mdstorm_migrate.fallbacks import is_fallback
-from mdstorm_migrate.literals import inner_span, string_value
-from mdstorm_migrate.module import PythonModule
-from mdstorm_migrate.names import NEW_ROOT, OLD_ROOT, is_module, missing, renamed
-from mdstorm_migrate.textual import is_annotation
+from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_module, missing, renamed
+from mdstorm_migrate.python.fallbacks import is_fallback
+from mdstorm_migrate.python.literals import inner_span, string_value
+from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.textual import is_annotation
 
 CODE = "PM103"
 TITLE = "Name mdstorm in strings that Python reads as names"
 CLASS: Class = "exact"
 KIND = "python"
-TARGETS = ("compat",)
 
 _PATH = re.compile(rf"{OLD_ROOT}(?:\.[^\W\d]\w*)*")
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mdstorm_migrate.edits import Class, Edit
-from mdstorm_migrate.imports import imported_names
-from mdstorm_migrate.module import PythonModule
-from mdstorm_migrate.names import NEW_ROOT, renamed
+from mdstorm_migrate.base.edits import Class, Edit
+from mdstorm_migrate.petastorm.names import NEW_ROOT, renamed
+from mdstorm_migrate.python.imports import imported_names
+from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM104"
 TITLE = "Name mdstorm in string annotations and type comments"
 CLASS: Class = "exact"
 KIND = "python"
-TARGETS = ("compat",)
 
 
 def check(module: PythonModule) -> Iterable[Edit]:

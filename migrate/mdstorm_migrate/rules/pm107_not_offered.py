@@ -5,18 +5,25 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from mdstorm_migrate.accidents import accidental_names
-from mdstorm_migrate.edits import Class, Finding
-from mdstorm_migrate.imports import imported_names, moved, shadowed
-from mdstorm_migrate.module import PythonModule
-from mdstorm_migrate.names import HOMES, REMOVED, RENAMED, VERSION, is_module, missing, renamed
-from mdstorm_migrate.scopes import Binding
+from mdstorm_migrate.base.edits import Class, Finding
+from mdstorm_migrate.petastorm.names import (
+    HOMES,
+    REMOVED,
+    RENAMED,
+    VERSION,
+    is_module,
+    missing,
+    renamed,
+)
+from mdstorm_migrate.python.accidents import accidental_names
+from mdstorm_migrate.python.imports import imported_names, moved, shadowed
+from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.scopes import Binding
 
 CODE = "PM107"
 TITLE = "Not offered by mdstorm: this use stays with Petastorm"
 CLASS: Class = "manual"
 KIND = "python"
-TARGETS = ("compat",)
 
 
 def check(module: PythonModule) -> Iterable[Finding]:

@@ -6,17 +6,16 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
-from mdstorm_migrate.conf_writes import ConfWrite, conf_writes
-from mdstorm_migrate.edits import Class, Edit, Finding
-from mdstorm_migrate.imports import imported_names
-from mdstorm_migrate.module import PythonModule
-from mdstorm_migrate.statements import replaced_statement
+from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.python.conf_writes import ConfWrite, conf_writes
+from mdstorm_migrate.python.imports import imported_names
+from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.statements import replaced_statement
 
 CODE = "PM201"
 TITLE = "Pass the parent cache directory where the conf of Spark cannot be set"
 CLASS: Class = "review"
 KIND = "python"
-TARGETS = ("compat",)
 
 _ARGUMENT = "parent_cache_dir_url"
 

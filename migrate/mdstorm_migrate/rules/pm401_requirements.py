@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from mdstorm_migrate.edits import Class, Edit, Finding
-from mdstorm_migrate.requirement import edit_requirement, find_requirements, other_origins
-from mdstorm_migrate.sources.document import Document
+from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.requirement import edit_requirement, find_requirements, other_origins
 
 CODE = "PM401"
 TITLE = "Requirements files name mdstorm"
 CLASS: Class = "exact"
 KIND = "requirements"
-TARGETS = ("compat",)
 
 #: A line with what it is continued by, up to its comment.
 _LINE = re.compile(r"^[ \t]*(?P<body>(?:[^#\\\r\n]|\\\r?\n|\\.|(?<=\S)\#)*)", re.MULTILINE)

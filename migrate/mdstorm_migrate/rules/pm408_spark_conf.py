@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from mdstorm_migrate.edits import Class, Edit
-from mdstorm_migrate.names import CONF_KEY, NEW_CONF_KEY
-from mdstorm_migrate.sources.document import Document
+from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.edits import Class, Edit
+from mdstorm_migrate.petastorm.names import CONF_KEY, NEW_CONF_KEY
 
 CODE = "PM408"
 TITLE = "Spark's configuration files use mdstorm's key"
 CLASS: Class = "review"
 KIND = "spark_conf"
-TARGETS = ("compat",)
 
 _KEY = re.compile(rf"^[ \t]*(?P<key>{re.escape(CONF_KEY)})(?=[ \t]*[=: \t])", re.MULTILINE)
 

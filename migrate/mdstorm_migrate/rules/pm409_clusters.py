@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from mdstorm_migrate.commands import report_runs, rewrite_commands
-from mdstorm_migrate.edits import Class, Edit, Finding
-from mdstorm_migrate.names import CONF_KEY, NEW_CONF_KEY
-from mdstorm_migrate.requirement import edit_requirement, find_requirements, is_requirement
-from mdstorm_migrate.sources.document import Document
+from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.commands import report_runs, rewrite_commands
+from mdstorm_migrate.packaging.requirement import (
+    edit_requirement,
+    find_requirements,
+    is_requirement,
+)
+from mdstorm_migrate.petastorm.names import CONF_KEY, NEW_CONF_KEY
 
 CODE = "PM409"
 TITLE = "Definitions of clusters and jobs use mdstorm"
 CLASS: Class = "exact"
 KIND = "cluster"
-TARGETS = ("compat",)
 
 #: As a key, quoted or not.
 _CONF = re.compile(rf"""(?<![\w.])(?P<key>{re.escape(CONF_KEY)})(?=["']?[ \t]*:)""")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from mdstorm_migrate.edits import Class, Finding
-from mdstorm_migrate.sources.document import Document
+from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.edits import Class, Finding
 
 CODE = "PM410"
 TITLE = "Documentation shows code that uses Petastorm"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from mdstorm_migrate.edits import Class, Finding
+from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.rules.pm401_requirements import is_generated
-from mdstorm_migrate.sources.document import Document
 
 CODE = "PM411"
 TITLE = "Lock files are locked anew"

@@ -1,7 +1,7 @@
 """Kinds of files, one module each, found by name.
 
 To add a source, write a module here whose ``SOURCE`` is an object of the protocol
-`mdstorm_migrate.sources.document.Source`:
+`mdstorm_migrate.base.document.Source`:
 
 - ``claims(path, head)``: whether it reads a file, by name and first bytes. No two may claim one
   file; a file that none claims is never opened further.
@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import PurePath
 
-from mdstorm_migrate.sources.document import Source
+from mdstorm_migrate.base.document import Source
 
 __all__ = ["all_sources", "find_source"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
-from mdstorm_migrate.sources.document import (
+from mdstorm_migrate.base.document import (
     Document,
     Kind,
     Placement,

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from mdstorm_migrate.module import parse_python
+from mdstorm_migrate.base.document import Document, Reading, Segment, Shift, SourceError
+from mdstorm_migrate.python.module import parse_python
 from mdstorm_migrate.sources.cells import Cell, documents_of
 from mdstorm_migrate.sources.decoding import decode_python
-from mdstorm_migrate.sources.document import Document, Reading, Segment, Shift, SourceError
 from mdstorm_migrate.sources.python import DATABRICKS_HEADER
 
 __all__ = ["SOURCE", "DatabricksSource"]

@@ -6,7 +6,7 @@ import codecs
 import io
 import tokenize
 
-from mdstorm_migrate.sources.document import SourceError
+from mdstorm_migrate.base.document import SourceError
 
 __all__ = ["decode", "decode_python"]
 

@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from mdstorm_migrate.module import parse_python
-from mdstorm_migrate.sources.document import SourceError
+from mdstorm_migrate.base.document import SourceError
+from mdstorm_migrate.python.module import parse_python
 
 __all__ = ["Language", "Magic", "Masked", "language_of", "mask"]
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
 
+from mdstorm_migrate.base.document import Document, Reading, SourceError
 from mdstorm_migrate.sources.cells import Cell, documents_of
 from mdstorm_migrate.sources.decoding import decode
-from mdstorm_migrate.sources.document import Document, Reading, SourceError
 from mdstorm_migrate.sources.json_strings import JsonStrings, Path, strings_of
 
 __all__ = ["SOURCE", "NotebookSource"]

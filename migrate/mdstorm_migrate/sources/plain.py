@@ -10,7 +10,7 @@ import codecs
 import re
 from pathlib import PurePath
 
-from mdstorm_migrate.sources.document import Document, Kind, Reading, Segment, SourceError
+from mdstorm_migrate.base.document import Document, Kind, Reading, Segment, SourceError
 
 __all__ = ["PlainSource", "kind_of"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
+from mdstorm_migrate.base.document import Document, Reading, Segment
 from mdstorm_migrate.sources.decoding import decode_python
-from mdstorm_migrate.sources.document import Document, Reading, Segment
 
 __all__ = ["DATABRICKS_HEADER", "SOURCE", "PythonSource"]
 

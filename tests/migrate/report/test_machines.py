@@ -11,7 +11,7 @@ import pytest
 from tests.migrate.report.making import MIXED, report_of, report_of_text
 
 from mdstorm_migrate import migrate
-from mdstorm_migrate.edits import Lines
+from mdstorm_migrate.base.edits import Lines
 from mdstorm_migrate.report.github import to_github
 from mdstorm_migrate.report.json import schema, to_json
 from mdstorm_migrate.report.sarif import to_sarif

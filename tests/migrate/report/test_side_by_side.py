@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mdstorm_migrate import migrate
-from mdstorm_migrate.edits import Edit, Lines
+from mdstorm_migrate.base.edits import Edit, Lines
 from mdstorm_migrate.report.side_by_side import Cell, Hunk, hunks
 
 

@@ -1,0 +1,1 @@
+"""From files to their migrated bytes: which files, one file, many files, writing."""
