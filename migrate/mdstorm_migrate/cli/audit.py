@@ -16,7 +16,7 @@ from mdstorm_migrate.cli.migrate import FAILED, INTERRUPTED, NOTHING_LEFT
 from mdstorm_migrate.report.audit import audit_to_json, audit_to_text
 from mdstorm_migrate.report.audit_html import audit_to_html
 from mdstorm_migrate.report.formats import check_reports, deliver
-from mdstorm_migrate.run.discover import discover
+from mdstorm_migrate.run.discover import GlobError, discover
 from mdstorm_migrate.run.settings import Settings
 
 __all__ = ["audit"]
@@ -55,7 +55,7 @@ def audit(ctx: click.Context, /, paths: tuple[Path, ...], **options: Any) -> Non
     check_reports(options["reports"], options["format_"], list(_RENDERERS))
     try:
         code = _audit(paths or (Path(),), options)
-    except ConfigError as error:
+    except (ConfigError, GlobError) as error:
         raise click.UsageError(str(error)) from None
     except KeyboardInterrupt:
         click.echo("interrupted", err=True)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from mdstorm_migrate.packaging.toml_text import toml_keys, toml_strings
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 __all__ = ["Config", "ConfigError", "find_config", "read_config"]
 
@@ -49,41 +54,52 @@ def find_config(paths: Iterable[Path]) -> Config:
 def read_config(path: Path) -> Config:
     """Return the configuration in a file.
 
-    Strings, lists of strings and booleans are all that it may hold, so that no TOML parser is
-    needed, which Python 3.10 does not have.
-
     Raises
     ------
     ConfigError
-        If the table has an unknown key, or a value of another type than is asked for.
+        If the file is not TOML, the table has an unknown key, or a value is not of the type that
+        is asked for.
     """
     try:
         text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        tables = tomllib.loads(text) if "mdstorm" in text else {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
-    config = Config()
-    known = {field.name for field in fields(Config)}
-    strings = [one for one in toml_strings(text) if one.table == TABLE]
-    for key in toml_keys(text):
-        if key.table != TABLE:
-            continue
-        if key.name not in known:
-            raise ConfigError(
-                f"{path}: [{TABLE}] has no key {key.name!r}; it knows {sorted(known)}"
-            )
-        raw = text[key.value_start : key.value_stop].partition("#")[0].strip()
-        values = tuple(one.value for one in strings if one.key == key.name)
-        changes: dict[str, Any] = {key.name: _value(key.name, raw, values, path)}
-        config = replace(config, **changes)
-    return config
+    found = _table(path, "tool", tables)
+    found = _table(path, "tool.mdstorm", found)
+    _check_keys(path, "tool.mdstorm", found, {"migrate"})
+    found = _table(path, TABLE, found)
+    _check_keys(path, TABLE, found, {field.name for field in fields(Config)})
+    return Config(**{name: _value(path, name, value) for name, value in found.items()})
 
 
-def _value(name: str, raw: str, strings: tuple[str, ...], path: Path) -> Any:
+def _table(path: Path, name: str, around: dict[str, Any]) -> dict[str, Any]:
+    """Return a table of another one; empty if it is missing."""
+    found = around.get(name.rpartition(".")[2], {})
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path}: [{name}] must be a table, found {_shown(found)}")
+    return found
+
+
+def _check_keys(path: Path, name: str, table: dict[str, Any], known: set[str]) -> None:
+    for key in table:
+        if key not in known:
+            raise ConfigError(f"{path}: [{name}] has no key {key!r}; it knows {sorted(known)}")
+
+
+def _value(path: Path, name: str, value: Any) -> Any:
     """Return the value of a key, of the type that its default has."""
-    default = getattr(Config, name)
-    if isinstance(default, bool) and raw in ("true", "false"):
-        return raw == "true"
-    if isinstance(default, tuple) and raw.startswith("["):
-        return strings
-    wanted = "true or false" if isinstance(default, bool) else "a list of strings"
-    raise ConfigError(f"{path}: {name} in [{TABLE}] must be {wanted}, found {raw}")
+    if isinstance(getattr(Config, name), bool):
+        if isinstance(value, bool):
+            return value
+        wanted = "true or false"
+    else:
+        if isinstance(value, list) and all(isinstance(one, str) for one in value):
+            return tuple(value)
+        wanted = "a list of strings"
+    raise ConfigError(f"{path}: {name} in [{TABLE}] must be {wanted}, found {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    """Return a value about as TOML has it."""
+    return json.dumps(value, default=str, ensure_ascii=False)

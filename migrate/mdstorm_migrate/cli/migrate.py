@@ -15,7 +15,7 @@ from mdstorm_migrate.report.content import FileReport, Report
 from mdstorm_migrate.report.formats import FORMATS, check_reports, deliver, render
 from mdstorm_migrate.report.text import Printer
 from mdstorm_migrate.rules import all_rules, find_rule
-from mdstorm_migrate.run.discover import Skipped, discover
+from mdstorm_migrate.run.discover import GlobError, Skipped, discover
 from mdstorm_migrate.run.files import FileOutcome, run
 from mdstorm_migrate.run.settings import Settings
 
@@ -113,7 +113,7 @@ def migrate(ctx: click.Context, /, paths: tuple[Path, ...], **options: Any) -> N
     try:
         config = find_config(roots)
         code = _migrate(roots, config, options)
-    except ConfigError as error:
+    except (ConfigError, GlobError) as error:
         raise click.UsageError(str(error)) from None
     except KeyboardInterrupt:
         click.echo("interrupted: what was written is complete", err=True)

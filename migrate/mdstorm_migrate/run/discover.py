@@ -9,13 +9,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pathspec import GitIgnoreSpec
+
 from mdstorm_migrate.base.directories import is_foreign
-from mdstorm_migrate.run.ignored import IgnoreFile, glob_to_regex, is_ignored, read_ignore_file
+from mdstorm_migrate.run.ignored import IgnoreRules, rules_of
 from mdstorm_migrate.sources import find_source
 
-__all__ = ["Skipped", "discover"]
+__all__ = ["GlobError", "Skipped", "discover"]
 
 _GENERATED = re.compile(r".*_pb2(_grpc)?\.pyi?")
+
+
+class GlobError(ValueError):
+    """A pattern that is no glob."""
 
 
 @dataclass(frozen=True)
@@ -41,18 +47,27 @@ def discover(
     """Yield the files at and below `paths`, each once, in the order of their names.
 
     A file that is named is always looked at. Below a directory, those are that some source reads
-    and that neither ``.gitignore`` nor `exclude` keeps away. Links to directories are not followed.
+    and that neither ``.gitignore`` nor `exclude` keeps away; what git tracks, ``.gitignore`` does
+    not. Links to directories are not followed.
 
     Parameters
     ----------
     paths : iterable of Path
         Files and directories.
     include, exclude : sequence of str
-        Globs, against the path below the directory given; one without a slash is for names. With
-        `include`, only what matches it is looked at.
+        Globs as in ``.gitignore``, against the path below the directory given; one without a slash
+        is for names. With `include`, only what matches it is looked at.
+
+    Raises
+    ------
+    GlobError
+        If `include` or `exclude` has a pattern that is no glob; at once.
     """
+    return _discover(paths, _Walk(_globs(include) if include else None, _globs(exclude)))
+
+
+def _discover(paths: Iterable[Path], walk: _Walk) -> Iterator[Path | Skipped]:
     seen: set[str] = set()
-    walk = _Walk(_globs(include), _globs(exclude))
     for path in paths:
         is_directory = path.is_dir()
         found = walk.below(path) if is_directory else iter([path])
@@ -86,18 +101,14 @@ def _unreadable(path: Path, named: bool) -> Skipped | None:
 
 @dataclass
 class _Walk:
-    include: Sequence[re.Pattern[str]]
-    exclude: Sequence[re.Pattern[str]]
+    include: GitIgnoreSpec | None
+    exclude: GitIgnoreSpec
 
     def below(self, root: Path) -> Iterator[Path | Skipped]:
         """Yield the files below a directory."""
-        yield from self._below(root, root, _ignore_files_above(root))
+        yield from self._below(root, root, rules_of(root.resolve()))
 
-    def _below(
-        self, directory: Path, root: Path, ignores: Sequence[IgnoreFile]
-    ) -> Iterator[Path | Skipped]:
-        own = read_ignore_file(directory / ".gitignore", directory.resolve())
-        ignores = [*ignores, own] if own is not None else ignores
+    def _below(self, directory: Path, root: Path, rules: IgnoreRules) -> Iterator[Path | Skipped]:
         try:
             entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
         except OSError as error:
@@ -106,26 +117,22 @@ class _Walk:
         here = directory.resolve()
         for entry in entries:
             path = directory / entry.name
-            is_directory = entry.is_dir(follow_symlinks=False)
-            if self._is_excluded(path, root) or is_ignored(
-                here / entry.name, is_directory, ignores
-            ):
+            relative = path.relative_to(root).as_posix()
+            if entry.is_dir(follow_symlinks=False):
+                if is_foreign(path) or self.exclude.match_file(f"{relative}/"):
+                    continue
+                if not rules.ignore(here / entry.name, True):
+                    yield from self._below(path, root, rules.within(here / entry.name))
                 continue
-            if is_directory:
-                if not is_foreign(path):
-                    yield from self._below(path, root, ignores)
-            elif entry.is_symlink() and _is_directory(path):
-                yield Skipped(path, "links to directories are not followed")
-            elif self._is_wanted(path, root):
-                yield path
+            is_link = entry.is_symlink() and _is_directory(path)
+            if not (is_link or self._is_wanted(path, relative)):
+                continue
+            if self.exclude.match_file(relative) or rules.ignore(here / entry.name, False):
+                continue
+            yield Skipped(path, "links to directories are not followed") if is_link else path
 
-    def _is_excluded(self, path: Path, root: Path) -> bool:
-        relative = path.relative_to(root).as_posix()
-        return any(pattern.fullmatch(relative) for pattern in self.exclude)
-
-    def _is_wanted(self, path: Path, root: Path) -> bool:
-        relative = path.relative_to(root).as_posix()
-        if self.include and not any(one.fullmatch(relative) for one in self.include):
+    def _is_wanted(self, path: Path, relative: str) -> bool:
+        if self.include is not None and not self.include.match_file(relative):
             return False
         return find_source(path) is not None and not _GENERATED.fullmatch(path.name)
 
@@ -137,23 +144,11 @@ def _is_directory(link: Path) -> bool:
         return False
 
 
-def _globs(patterns: Sequence[str]) -> list[re.Pattern[str]]:
+def _globs(patterns: Sequence[str]) -> GitIgnoreSpec:
     """Return what matches the globs, and all that is below a directory that matches."""
-    return [
-        re.compile(
-            rf"(?:{glob_to_regex(pattern if '/' in pattern else f'**/{pattern}').pattern})(?:/.*)?"
-        )
-        for pattern in (one.rstrip("/") for one in patterns)
-        if pattern
-    ]
-
-
-def _ignore_files_above(root: Path) -> list[IgnoreFile]:
-    """Return the rules that apply to a directory from above, up to the root of its repository."""
-    found = []
-    for directory in root.resolve().parents:
-        here = read_ignore_file(directory / ".gitignore", directory)
-        found += [here] if here is not None else []
-        if (directory / ".git").exists():
-            return found[::-1]
-    return []
+    for pattern in patterns:
+        try:
+            GitIgnoreSpec.from_lines([pattern])
+        except ValueError:
+            raise GlobError(f"{pattern!r} is no glob") from None
+    return GitIgnoreSpec.from_lines(patterns)

@@ -140,32 +140,10 @@ def test_rules_are_listed_and_explained() -> None:
     assert run("--explain", "PM999").exit_code == 2
 
 
-def test_the_configuration_of_a_project_is_read(tmp_path: Path) -> None:
-    write(tmp_path, a=OLD, b=BEFORE, c_test=BEFORE)
-    (tmp_path / "pyproject.toml").write_text(
-        '[tool.mdstorm.migrate]\nunsafe = true  # yes\nexclude = ["*_test.py"]\n'
-        'ignore = [\n    "PM103",\n]\n[tool.other]\nunsafe = 3\n'
-    )
-    assert "2 files would change" in run(tmp_path).stderr
-    assert "1 file would change" in run("--safe", tmp_path).stderr
-    (tmp_path / "deep").mkdir()
-    write(tmp_path / "deep", a=OLD)
-    assert "1 file would change" in run(tmp_path / "deep" / "a.py").stderr
-
-
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        ("unsave = true", "has no key 'unsave'"),
-        ('unsafe = "yes"', "unsafe in [tool.mdstorm.migrate] must be true or false"),
-        ('exclude = "a"', "must be a list of strings"),
-    ],
-)
-def test_a_wrong_configuration_is_refused(tmp_path: Path, line: str, reason: str) -> None:
-    (tmp_path / "pyproject.toml").write_text(f"[tool.mdstorm.migrate]\n{line}\n")
-    result = run(tmp_path)
+def test_a_pattern_that_is_no_glob_is_a_wrong_command_line(tmp_path: Path) -> None:
+    result = run("--exclude", "!", tmp_path)
     assert result.exit_code == 2
-    assert reason in " ".join(result.stderr.split())
+    assert "'!' is no glob" in result.stderr
 
 
 def test_any_number_of_processes_does_the_same(tmp_path: Path) -> None:

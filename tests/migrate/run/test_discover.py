@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mdstorm_migrate.run.discover import Skipped, discover
-from mdstorm_migrate.run.ignored import is_ignored, read_ignore_file
+from mdstorm_migrate.run.discover import GlobError, Skipped, discover
 
 
 def make(root: Path, *names: str) -> None:
@@ -47,6 +46,11 @@ def test_include_and_exclude_are_globs(tmp_path: Path) -> None:
     assert found(tmp_path, include=["src/**"]) == ["src/a.py", "src/deep/a.py"]
     assert found(tmp_path, exclude=["src/", "b.*"]) == ["a.py", "tests/a.py"]
     assert found(tmp_path, exclude=["src/*.py", "tests"]) == ["a.py", "b.ipynb", "src/deep/a.py"]
+
+
+def test_a_pattern_that_is_no_glob_is_refused() -> None:
+    with pytest.raises(GlobError, match=r"'!' is no glob"):
+        discover([], exclude=["*.py", "!"])
 
 
 def test_each_file_comes_once_under_whatever_names(tmp_path: Path) -> None:
@@ -97,24 +101,40 @@ tail/**
 !b1.py
 \\#hash.py
 x[!y].py
+some/**
+!some/kept.py
+most/*
+!most/part/
+most/part/*
+!most/part/*_kept.py
+!
 """
 NAMES = [
     *("q.log.py", "d/q.log.py", "top.py", "d/top.py", "deep/only.py", "d/deep/only.py"),
     *("folder/x.py", "folder/kept.py", "d/folder/x.py", "a/z.py", "a/b/c/z.py", "b/a/z.py"),
     *("any.py", "d/e/any.py", "tail/x.py", "tail/y/x.py", "a1.py", "b1.py", "c1.py", "d/a2.py"),
     *("#hash.py", "xy.py", "xz.py", "x/y.py", "d/file.py", "e/own.py", "e/other.py"),
+    *("some/kept.py", "some/x.py", "some/a/x.py", "most/x.py", "most/part/x.py"),
+    *("most/part/a_kept.py", "most/part/a/a_kept.py"),
 ]
 
 
-@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+
+
+def git(root: Path, *arguments: str) -> str:
+    command = ["git", "-C", root, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+@needs_git
 def test_gitignore_is_read_as_git_reads_it(tmp_path: Path) -> None:
     make(tmp_path, *NAMES)
     (tmp_path / ".gitignore").write_text(f"{IGNORE}space.py\\ \n")
     (tmp_path / "e" / ".gitignore").write_text("own.py\n!any.py\n")
     (tmp_path / "d" / ".gitignore").write_text("!q.log.py\n")
-    subprocess.run(["git", "init", "-q", tmp_path], check=True)
-    command = ["git", "-C", tmp_path, "ls-files", "-z", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    git(tmp_path, "init", "-q")
+    listed = git(tmp_path, "ls-files", "-z", "--others", "--exclude-standard")
     expected = sorted(name for name in listed.split("\0") if name.endswith(".py"))
     assert sorted(found(tmp_path)) == expected
     # from below, the rules above count as well
@@ -122,6 +142,43 @@ def test_gitignore_is_read_as_git_reads_it(tmp_path: Path) -> None:
     assert sorted(found(tmp_path / "d")) == inside
 
 
-def test_a_folder_without_rules_ignores_nothing(tmp_path: Path) -> None:
-    assert read_ignore_file(tmp_path / ".gitignore", tmp_path) is None
-    assert not is_ignored(tmp_path / "a.py", False, [])
+@needs_git
+def test_files_that_git_tracks_are_looked_at_whatever_is_ignored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path, "kept.py", "data/a/kept.py", "data/a/x.py", "data/b/x.py", "x.py")
+    (tmp_path / ".gitignore").write_text("*.py\ndata/\n")
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", "--force", "kept.py", "data/a/kept.py")
+    assert found(tmp_path) == ["data/a/kept.py", "kept.py"]
+    assert found(tmp_path / "data" / "a") == ["kept.py"]
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))  # as a hook of another repository
+    assert found(tmp_path) == ["data/a/kept.py", "kept.py"]
+    monkeypatch.setenv("PATH", "")
+    assert found(tmp_path) == []
+
+
+@needs_git
+def test_a_repository_within_another_has_rules_of_its_own(tmp_path: Path) -> None:
+    make(tmp_path, "x.py", "inner/x.py", "inner/y.py")
+    (tmp_path / ".gitignore").write_text("x.py\n")
+    (tmp_path / "inner" / ".gitignore").write_text("y.py\n")
+    git(tmp_path, "init", "-q")
+    git(tmp_path / "inner", "init", "-q")
+    assert found(tmp_path) == ["inner/x.py"]
+
+
+@needs_git
+def test_git_is_asked_once_and_only_where_something_is_ignored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path, *(f"p{number}/m.py" for number in range(5)))
+    git(tmp_path, "init", "-q")
+    asked = []
+    ask = subprocess.run
+    monkeypatch.setattr(subprocess, "run", lambda *a, **k: asked.append(a) or ask(*a, **k))
+    assert len(found(tmp_path)) == 5
+    assert asked == []
+    (tmp_path / ".gitignore").write_text("p1\np2/m.py\n")
+    assert len(found(tmp_path)) == 3
+    assert len(asked) == 1
