@@ -17,7 +17,11 @@ import numpy.typing as npt
 from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
 from mdstorm_backend.integers import is_integer
 
-__all__ = ["ExactOrder", "Piece", "batch_sizes", "ceil_div"]
+__all__ = ["DEFAULT_SEED", "ExactOrder", "Piece", "batch_sizes", "ceil_div"]
+
+#: The seed of all ranks where none is given: each must permute by the same one, or a state that one
+#: of them has taken would lose and repeat rows on another. It is MosaicML Streaming's.
+DEFAULT_SEED = 9176
 
 _SHARDS, _ROWS = 0, 1
 
@@ -38,8 +42,7 @@ class ExactOrder:
     Attributes
     ----------
     seed : int or None
-        Seed of all permutations. None and 0 draw one from the operating system, once: see
-        `resolved`.
+        Seed of all permutations. None and 0: see `resolved`.
     shuffle_shards : bool
         Permute the shards of the rank.
     shuffle_rows : bool
@@ -79,8 +82,15 @@ class ExactOrder:
         return self.shuffle_rows or self.window > 0
 
     def resolved(self) -> ExactOrder:
-        """Return the same order with a seed that is fixed."""
-        return self if self.seed else replace(self, seed=secrets.randbits(63) | 1)
+        """Return the same order with a seed that is fixed.
+
+        Without one, a share of the rows has `DEFAULT_SEED`, the same on all ranks; otherwise one is
+        drawn from the operating system.
+        """
+        if self.seed:
+            return self
+        shares = self.world_size > 1
+        return replace(self, seed=DEFAULT_SEED if shares else secrets.randbits(63) | 1)
 
     def rows(self, num_rows: int) -> tuple[int, int]:
         """First row of this rank among `num_rows`, and the one past its last.

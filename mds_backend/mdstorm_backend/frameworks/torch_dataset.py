@@ -25,7 +25,7 @@ from mdstorm_backend.frameworks.sample_access import pick
 from mdstorm_backend.frameworks.sample_maker import SampleMaker, of_batch
 from mdstorm_backend.frameworks.worker_guard import end_with_parent
 from mdstorm_backend.joined_dataset import JoinedDataset
-from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.order import DEFAULT_SEED, ExactOrder
 from mdstorm_backend.read.batch_reader import check_batch_size, check_num_epochs
 from mdstorm_backend.read.block import Block, Transform
 from mdstorm_backend.read.source import SampleSource
@@ -128,7 +128,7 @@ class StreamingDataset(DatasetInfo, IterableDataset[Any]):
         batch_size: int | None = None,
         shuffle: bool = False,
         shuffle_algo: str = "py1e",
-        shuffle_seed: int = 9176,
+        shuffle_seed: int = DEFAULT_SEED,
         shuffle_block_size: int | None = None,
         batching_method: str = "random",
         allow_unsafe_types: bool = False,
