@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
 from mdstorm_backend.integers import is_integer
+from mdstorm_backend.world import World
 
 __all__ = ["DEFAULT_SEED", "ExactOrder", "Piece", "batch_sizes", "ceil_div"]
 
@@ -52,6 +53,8 @@ class ExactOrder:
         of whole shards. 0: none.
     rank, world_size : int
         Which share of the rows is read.
+    follows_world : bool
+        Whether that is not known yet, but this process's share when a pass begins: see `share_of`.
     """
 
     seed: int | None = None
@@ -60,6 +63,7 @@ class ExactOrder:
     window: int = 0
     rank: int = 0
     world_size: int = 1
+    follows_world: bool = False
 
     def __post_init__(self) -> None:
         if self.seed is not None and not (is_integer(self.seed) and self.seed >= 0):
@@ -81,6 +85,15 @@ class ExactOrder:
         """Whether rows come in another order than the stored one within a shard."""
         return self.shuffle_rows or self.window > 0
 
+    @property
+    def is_share(self) -> bool:
+        """Whether other processes read other rows, as far as anybody knows."""
+        return self.follows_world or self.world_size > 1
+
+    def share_of(self, world: World) -> ExactOrder:
+        """Return the same order with the share of a process in `world`."""
+        return replace(self, rank=world.rank, world_size=world.size, follows_world=False)
+
     def resolved(self) -> ExactOrder:
         """Return the same order with a seed that is fixed.
 
@@ -89,8 +102,7 @@ class ExactOrder:
         """
         if self.seed:
             return self
-        shares = self.world_size > 1
-        return replace(self, seed=DEFAULT_SEED if shares else secrets.randbits(63) | 1)
+        return replace(self, seed=DEFAULT_SEED if self.is_share else secrets.randbits(63) | 1)
 
     def rows(self, num_rows: int) -> tuple[int, int]:
         """First row of this rank among `num_rows`, and the one past its last.
