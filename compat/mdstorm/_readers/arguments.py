@@ -21,7 +21,7 @@ from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
 from mdstorm_backend.order.world import World
 from mdstorm_backend.read.batch_reader import check_num_epochs
 from mdstorm_backend.read.source import SampleSource
@@ -166,7 +166,7 @@ class ReaderArguments:
         """Return the order that the arguments ask for, its seed fixed."""
         if self.others.get("shard_seed") is not None:
             warn_user("shard_seed was deprecated: use seed")
-        seed = int(self.others.get("seed") or self.others.get("shard_seed") or 0)
+        seed = self._seed()
         shuffle_shards = bool(self.others.get("shuffle_row_groups", True))
         shuffle_rows = bool(self.others.get("shuffle_rows", False))
         window = max(int(self.shuffling_queue_capacity or 0), 0)
@@ -180,10 +180,19 @@ class ReaderArguments:
         order = ElasticOrder(
             batch_size=1,  # that of the loader takes its place
             shuffle=shuffle_shards or shuffle_rows or window > 0,
-            shuffle_seed=seed or secrets.randbits(32) | 1,
+            shuffle_seed=secrets.randbits(32) | 1 if seed is None else seed,
             shuffle_block_size=window if window > 1 else None,
         )
         return ElasticShare(order, World(rank, world_size), states_batch_size=False)
+
+    def _seed(self) -> int | None:
+        """Return the seed that is given, or that of all shares; None for neither."""
+        given = [self.others.get(name) for name in ("seed", "shard_seed")]
+        # 0 is no seed in Petastorm, whose order the exact one is.
+        seeds = [int(seed) for seed in given if seed or (self.is_elastic and seed is not None)]
+        if seeds:
+            return seeds[0]
+        return None if self.shard_count is None else DEFAULT_SEED
 
     def options(
         self, source: SampleSource, order: ExactOrder | ElasticShare, **others: Any
