@@ -10,7 +10,7 @@ from pathlib import PurePath
 
 from mdstorm_migrate.base.diff import unified_diff
 from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.run.engine import Outcome, Problem, migrate_bytes
+from mdstorm_migrate.run.engine import Problem, migrate_bytes
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.sources import find_source
 from mdstorm_migrate.sources.python import SOURCE as PYTHON
@@ -91,7 +91,7 @@ def migrate(
     if kind is None:
         raise ValueError(f"{path} is of no kind that can be migrated; see `mdstorm migrate --help`")
     outcome = migrate_bytes(data, None if path is None else name, kind, settings)
-    before, after = _texts(outcome)
+    before, after = outcome.texts()
     return Result(
         before,
         after,
@@ -110,11 +110,3 @@ def _encoded(source: str) -> bytes:
         return data if encoding.startswith("utf-8") else source.encode(encoding)
     except (SyntaxError, UnicodeEncodeError):
         return data  # reading it says what is wrong
-
-
-def _texts(outcome: Outcome) -> tuple[str, str]:
-    before, after = outcome.before, outcome.after
-    return (
-        before.decode(outcome.encoding, "surrogateescape"),
-        after.decode(outcome.encoding, "surrogateescape"),
-    )

@@ -9,7 +9,10 @@ there: plain for most files, with JSON escapes in a notebook.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+import io
+import re
+import tokenize
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import PurePath
@@ -147,6 +150,19 @@ class Document:
         """Return the segment of a character, and where the segment begins in the document."""
         number = max(bisect.bisect_right(self._starts, offset) - 1, 0)
         return self.segments[number], self._starts[number]
+
+    def comments(self) -> Iterator[tuple[int, str]]:
+        """Yield where each comment begins, and its text."""
+        if self.kind != "python":
+            yield from ((match.start(), match.group()) for match in re.finditer("#.*", self.text))
+            return
+        starts = self.lines.starts
+        try:
+            for token in tokenize.generate_tokens(io.StringIO(self.code, newline="").readline):
+                if token.type == tokenize.COMMENT:
+                    yield starts[token.start[0] - 1] + token.start[1], token.string
+        except (tokenize.TokenError, SyntaxError):
+            return  # the parser has accepted it: what has been seen so far counts
 
     def in_file(self, found: _Found, file: Lines) -> _Found:
         """Return an edit or a finding in characters of the file, with its line and column.

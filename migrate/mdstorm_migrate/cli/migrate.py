@@ -10,18 +10,26 @@ from typing import Any
 
 import click
 
-from mdstorm_migrate.cli.config import Config, ConfigError, find_config
+from mdstorm_migrate.cli.common import (
+    CONTEXT,
+    FAILED,
+    NOTHING_LEFT,
+    PENDING,
+    exit_code,
+    files_and_reports,
+    found_files,
+    jobs_of,
+)
+from mdstorm_migrate.cli.config import Config, find_config
 from mdstorm_migrate.report.content import FileReport, Report
 from mdstorm_migrate.report.formats import FORMATS, check_reports, deliver, render
 from mdstorm_migrate.report.text import Printer
 from mdstorm_migrate.rules import all_rules, find_rule
-from mdstorm_migrate.run.discover import GlobError, Skipped, discover
+from mdstorm_migrate.run.discover import Skipped
 from mdstorm_migrate.run.files import FileOutcome, run
 from mdstorm_migrate.run.settings import Settings
 
 __all__ = ["migrate"]
-
-NOTHING_LEFT, PENDING, FAILED, INTERRUPTED = 0, 1, 3, 130
 
 
 def _list_rules(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -53,7 +61,7 @@ def _codes(
     return codes or None
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(context_settings=CONTEXT)
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @click.option("-w", "--write", is_flag=True, help="Write the files.")
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if files would change.")
@@ -61,24 +69,12 @@ def _codes(
 @click.option("--unsafe/--safe", default=None, help="Also make edits that may change behaviour.")
 @click.option("--select", multiple=True, metavar="CODES", callback=_codes, help="Only these rules.")
 @click.option("--ignore", multiple=True, metavar="CODES", callback=_codes, help="Not these rules.")
-@click.option("--include", multiple=True, metavar="GLOB", help="Only files that match.")
-@click.option("--exclude", multiple=True, metavar="GLOB", help="No files that match.")
 @click.option("--todo/--no-todo", default=None, help="Insert comments where a person must look.")
-@click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes at work.")
 @click.option("--backup", metavar="SUFFIX", help="Keep the old file, under its name with SUFFIX.")
-@click.option(
-    "--report",
-    "reports",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write a report, too; how its name ends says the format.",
-)
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(FORMATS),
-    help="Format of the report; without --report, it is printed instead of the diff.",
+@files_and_reports(
+    FORMATS,
+    report_help="Write a report, too; how its name ends says the format.",
+    format_help="Format of the report; without --report, it is printed instead of the diff.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but the diff and errors.")
 @click.option("-v", "--verbose", is_flag=True, help="Say of every edit and note what it is.")
@@ -110,15 +106,8 @@ def migrate(ctx: click.Context, /, paths: tuple[Path, ...], **options: Any) -> N
     """
     roots = paths or (Path(),)
     _check_usage(roots, options)
-    try:
-        config = find_config(roots)
-        code = _migrate(roots, config, options)
-    except (ConfigError, GlobError) as error:
-        raise click.UsageError(str(error)) from None
-    except KeyboardInterrupt:
-        click.echo("interrupted: what was written is complete", err=True)
-        code = INTERRUPTED
-    ctx.exit(code)
+    interrupted = "interrupted: what was written is complete"
+    ctx.exit(exit_code(partial(_migrate, roots, options), interrupted))
 
 
 def _check_usage(roots: Sequence[Path], options: dict[str, Any]) -> None:
@@ -142,10 +131,11 @@ def _settings(config: Config, options: dict[str, Any]) -> Settings:
     return Settings(chosen("unsafe"), chosen("select"), chosen("ignore"), chosen("todo"))
 
 
-def _migrate(roots: Sequence[Path], config: Config, options: dict[str, Any]) -> int:
+def _migrate(roots: Sequence[Path], options: dict[str, Any]) -> int:
     """Do it, and return the exit code."""
+    config = find_config(roots)
     settings = _settings(config, options)
-    found = list(_found(roots, config, options))
+    found = list(found_files(roots, config, options))
     report = Report(settings, options["write"])
     printed = _printed_format(options)
     printer = Printer(
@@ -173,13 +163,6 @@ def _migrate(roots: Sequence[Path], config: Config, options: dict[str, Any]) -> 
     return PENDING if options["check"] and totals.changed else NOTHING_LEFT
 
 
-def _found(
-    roots: Sequence[Path], config: Config, options: dict[str, Any]
-) -> Iterator[Path | Skipped]:
-    include = options["include"] or config.include
-    return discover(roots, include, (*config.exclude, *options["exclude"]))
-
-
 def _printed_format(options: dict[str, Any]) -> str | None:
     """Return the format of a report that is printed in place of the diff."""
     is_printed = options["format_"] != "text" and not options["reports"]
@@ -189,5 +172,5 @@ def _printed_format(options: dict[str, Any]) -> str | None:
 def _outcomes(
     found: Sequence[Path | Skipped], settings: Settings, options: dict[str, Any]
 ) -> Iterator[FileOutcome]:
-    jobs = options["jobs"] or min(os.cpu_count() or 1, 8)
-    return run(found, settings, write=options["write"], backup=options["backup"], jobs=jobs)
+    write, backup = options["write"], options["backup"]
+    return run(found, settings, write=write, backup=backup, jobs=jobs_of(options))

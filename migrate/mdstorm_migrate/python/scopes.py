@@ -33,6 +33,14 @@ class Binding:
     statement: ast.Import | ast.ImportFrom | None = None
     target: str | None = None
 
+    @property
+    def imported_module(self) -> str:
+        """The module that the import statement names; empty if it is no absolute import."""
+        if isinstance(self.statement, ast.ImportFrom):
+            return self.statement.module or ""
+        is_import = self.statement is not None and isinstance(self.node, ast.alias)
+        return self.node.name if is_import else ""  # type: ignore[attr-defined]
+
 
 @dataclass(eq=False)
 class Reference:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mdstorm_migrate.audit.audit import EFFORTS, MINUTES, Audit, FeatureUse, FileAudit
-from mdstorm_migrate.report.content import tool_version
-from mdstorm_migrate.report.json import VERSION, write_json
+from mdstorm_migrate.report.json import write_report
 from mdstorm_migrate.rules import find_rule
 
 __all__ = ["audit_to_json", "audit_to_text", "duration", "estimate_note", "names_of"]
@@ -101,27 +100,21 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def audit_to_json(audit: Audit) -> str:
     """Return an audit as JSON, as ``report/assets/audit.schema.json`` describes it."""
-    return write_json(
-        {
-            "version": VERSION,
-            "tool": {"name": "mdstorm audit", "version": tool_version()},
-            "features": [
-                {
-                    "feature": use.feature,
-                    "files": use.files,
-                    "uses": use.uses,
-                    "names": dict(sorted(use.names.items())),
-                }
-                for use in audit.features()
-            ],
-            "efforts": audit.efforts(),
-            "estimate": {"minutes": audit.minutes(), "per_item": MINUTES},
-            "files": [_file(file) for file in audit.files],
-            "skipped": [
-                {"path": one.path.as_posix(), "reason": one.reason, "error": one.is_error}
-                for one in audit.skipped
-            ],
-        }
+    return write_report(
+        "mdstorm audit",
+        audit.skipped,
+        features=[
+            {
+                "feature": use.feature,
+                "files": use.files,
+                "uses": use.uses,
+                "names": dict(sorted(use.names.items())),
+            }
+            for use in audit.features()
+        ],
+        efforts=audit.efforts(),
+        estimate={"minutes": audit.minutes(), "per_item": MINUTES},
+        files=[_file(file) for file in audit.files],
     )
 
 

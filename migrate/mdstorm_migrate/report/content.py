@@ -105,14 +105,12 @@ class FileReport:
     @cached_property
     def before(self) -> str:
         """The text as it was, in whose characters spans count."""
-        outcome = self.outcome.outcome
-        return outcome.before.decode(outcome.encoding, "surrogateescape").removeprefix(_MARK)
+        return self.outcome.outcome.texts()[0].removeprefix(_MARK)
 
     @cached_property
     def after(self) -> str:
         """The text as it is, or would be, now."""
-        outcome = self.outcome.outcome
-        return outcome.after.decode(outcome.encoding, "surrogateescape").removeprefix(_MARK)
+        return self.outcome.outcome.texts()[1].removeprefix(_MARK)
 
     @cached_property
     def lines(self) -> Lines:

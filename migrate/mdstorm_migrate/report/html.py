@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.edits import CLASSES
 from mdstorm_migrate.report.content import FileReport, Item, Report
-from mdstorm_migrate.report.diff_table import diff_table
-from mdstorm_migrate.report.page import badge, page, tag, text
+from mdstorm_migrate.report.page import badge, diff_table, page, tag, text, tiles
 from mdstorm_migrate.report.side_by_side import hunks
 from mdstorm_migrate.rules import all_rules
 
@@ -46,8 +45,8 @@ def _header(report: Report) -> str:
     totals = report.totals
     count = totals.written if report.write else totals.changed
     what = "changed" if report.write else "would change"
-    tiles = [
-        ("", count, f"file {what}" if count == 1 else f"files {what}"),
+    counts = [
+        (None, count, f"file {what}" if count == 1 else f"files {what}"),
         ("exact", totals.exact, "exact edits"),
         ("review", totals.review, "edits to review"),
         ("review", totals.pending, "edits only with --unsafe"),
@@ -55,20 +54,13 @@ def _header(report: Report) -> str:
         ("note", totals.note, "notes"),
         ("problem", totals.failed, "files not migrated"),
     ]
-    shown = "".join(
-        tag("li", f"<b>{number:,}</b>{tag('span', text(label))}", class_=cls or None)
-        for cls, number, label in tiles
-        if number or not cls
-    )
+    shown = tiles("Totals", (one for one in counts if one[1] or one[0] is None))
     state = (
         "The files were written."
         if report.write
         else "Nothing was written: this is what <code>mdstorm migrate -w</code> would do."
     )
-    return (
-        f'<header><h1>Migration to mdstorm</h1><p class="quiet">{state}</p>'
-        f'<ul class="tiles" aria-label="Totals">{shown}</ul></header>'
-    )
+    return f'<header><h1>Migration to mdstorm</h1><p class="quiet">{state}</p>{shown}</header>'
 
 
 def _todo(report: Report) -> Iterator[str]:

@@ -62,10 +62,7 @@ class Printer:
             self._places(one, sorted(places, key=lambda place: place.start))
 
     def _diff(self, one: FileOutcome) -> None:
-        encoding = one.outcome.encoding
-        before = one.outcome.before.decode(encoding, "surrogateescape")
-        after = one.outcome.after.decode(encoding, "surrogateescape")
-        text = unified_diff(before, after, relative_path(one.path))
+        text = unified_diff(*one.outcome.texts(), relative_path(one.path))
         if self.stream is None and sys.stdout.isatty():
             lines = text.splitlines(keepends=True)
             text = "".join(click.style(line, _COLOURS.get(line[0])) for line in lines)

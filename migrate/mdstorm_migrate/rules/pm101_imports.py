@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_module, renamed
 from mdstorm_migrate.python.fallbacks import is_fallback_import
+from mdstorm_migrate.python.fates import Fate, fate_of, moved
 from mdstorm_migrate.python.import_statements import Part, split_from_import
-from mdstorm_migrate.python.imports import Fate, ImportedName, imported_names, moved
+from mdstorm_migrate.python.imports import ImportedName, imported_names
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
 
@@ -26,29 +27,32 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
     """Yield the edits of import statements, and notes of those that are fallbacks."""
     from_imports: dict[ast.ImportFrom, dict[ast.AST, tuple[Binding, Fate]]] = {}
     for name in imported_names(module):
+        fate = fate_of(module, name)
         for binding in name.imports:
             if is_fallback_import(module, binding):
                 what = "stays: another branch imports mdstorm, and this one is its fallback"
                 yield Finding(CODE, "note", *module.span(binding.node), what)
             if isinstance(binding.statement, ast.ImportFrom):
                 fates = from_imports.setdefault(binding.statement, {})
-                fates[binding.node] = binding, name.fate
-            elif name.fate != "keep":
-                yield from _import(module, name, binding)
+                fates[binding.node] = binding, fate
+            elif fate != "keep":
+                yield from _import(module, name, fate, binding)
     for statement, fates in from_imports.items():
         yield from _from_import(module, statement, fates)
 
 
-def _import(module: PythonModule, name: ImportedName, binding: Binding) -> Iterator[Edit]:
+def _import(
+    module: PythonModule, name: ImportedName, fate: Fate, binding: Binding
+) -> Iterator[Edit]:
     """Yield the edit of one name of ``import a, b as c``."""
     alias, statement = binding.node, binding.statement
     assert isinstance(alias, ast.alias)
     assert statement is not None
-    if not is_module(alias.name) and name.fate != "both":
+    if not is_module(alias.name) and fate != "both":
         return
     start, stop = module.span(alias)
     if alias.asname is None:
-        new = _plain_import(module, name.fate, alias, statement)
+        new = _plain_import(module, fate, alias, statement)
     else:
         new = re.sub(r"^[\w.]+", renamed(alias.name), module.text[start:stop])
     message = f"`import {alias.name}` becomes `import {' '.join(new.split())}`"

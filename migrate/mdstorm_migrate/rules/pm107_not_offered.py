@@ -15,10 +15,11 @@ from mdstorm_migrate.petastorm.names import (
     missing,
     renamed,
 )
-from mdstorm_migrate.python.accidents import accidental_names
-from mdstorm_migrate.python.imports import imported_names, moved, shadowed
+from mdstorm_migrate.python.fates import accidental_names, moved
+from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
+from mdstorm_migrate.python.shadow import shadowed
 
 CODE = "PM107"
 TITLE = "Not offered by mdstorm: this use stays with Petastorm"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mdstorm_migrate.base.edits import Class, Finding
-from mdstorm_migrate.python.imports import imported_names, shadowed
+from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.shadow import shadowed
 
 CODE = "PM115"
 TITLE = "A neighbouring file of that name hides the library"

@@ -8,17 +8,16 @@ from pathlib import PurePath
 
 from mdstorm_migrate.base.document import Document, Reading, Source, SourceError
 from mdstorm_migrate.base.edits import Edit, EditError, Finding, apply_edits
+from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.rules import all_rules
+from mdstorm_migrate.run.comments import Suppressions, todo_edits
 from mdstorm_migrate.run.installs import installs, keep_installs
 from mdstorm_migrate.run.settings import Settings
-from mdstorm_migrate.run.suppress import Suppressions
-from mdstorm_migrate.run.todo import todo_edits
 
-__all__ = ["WORD", "Outcome", "Problem", "migrate_bytes", "migrate_reading"]
+__all__ = ["Outcome", "Problem", "mentions_petastorm", "migrate_bytes", "migrate_reading"]
 
-#: A file without it is not read any further.
-WORD = b"petastorm"
+_WORD = OLD_ROOT.encode()
 
 
 @dataclass(frozen=True)
@@ -61,12 +60,24 @@ class Outcome:
     findings: Sequence[Finding] = ()
     problems: Sequence[Problem] = ()
 
+    def texts(self) -> tuple[str, str]:
+        """Return `before` and `after` as text; bytes that are none are surrogates in it."""
+        before, after = (
+            data.decode(self.encoding, "surrogateescape") for data in (self.before, self.after)
+        )
+        return before, after
+
+
+def mentions_petastorm(data: bytes) -> bool:
+    """Whether a file is read any further."""
+    return _WORD in data or _WORD in data.lower()
+
 
 def migrate_bytes(
     data: bytes, path: PurePath | None, source: Source, settings: Settings
 ) -> Outcome:
     """Return what becomes of a file, which is not touched."""
-    if WORD not in data and WORD not in data.lower():
+    if not mentions_petastorm(data):
         return Outcome(data, data)
     try:
         reading = source.read(data, path)
@@ -102,7 +113,7 @@ def migrate_reading(
     """Return the edits to apply and the findings, both in characters of the file."""
     kept = _Kept()
     for document in reading.documents:
-        if WORD.decode() in document.text.lower():
+        if OLD_ROOT in document.text.lower():
             _migrate_document(document, reading, settings, kept)
     if kept.is_ignored:
         return [], []

@@ -9,13 +9,13 @@ from pathlib import PurePath
 from typing import Any
 
 from mdstorm_migrate.base.document import Document, Reading, SourceError
+from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.sources.cells import Cell, documents_of
 from mdstorm_migrate.sources.decoding import decode
 from mdstorm_migrate.sources.json_strings import JsonStrings, Path, strings_of
 
 __all__ = ["SOURCE", "NotebookSource"]
 
-_WORD = "petastorm"
 #: What kernels call Python; those of sparkmagic call it ``pyspark``.
 _PYTHON = re.compile("i?python|pyspark|torchspark|tensorflowonspark")
 
@@ -38,7 +38,7 @@ class NotebookSource:
             raise SourceError("broken JSON: nested too deeply") from None
         cells = list(_code_cells(notebook, text))
         documents: list[Document] = []
-        if any(_WORD in cell.text.lower() for cell in cells):
+        if any(OLD_ROOT in cell.text.lower() for cell in cells):
             documents = _documents(notebook, cells, path)
         return Reading(text, documents, prefix=mark)
 

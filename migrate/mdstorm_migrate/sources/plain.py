@@ -6,11 +6,11 @@ say something of Petastorm's are read at all.
 
 from __future__ import annotations
 
-import codecs
 import re
 from pathlib import PurePath
 
 from mdstorm_migrate.base.document import Document, Kind, Reading, Segment, SourceError
+from mdstorm_migrate.sources.decoding import decode
 
 __all__ = ["PlainSource", "kind_of"]
 
@@ -64,12 +64,7 @@ class PlainSource:
         kind = None if path is None else kind_of(path)
         if kind is None:
             raise SourceError(f"{path} is no kind of file that is known")
-        prefix = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
-        try:
-            text = data[len(prefix) :].decode()
-        except UnicodeDecodeError as error:
-            line = data.count(b"\n", 0, error.start) + 1
-            raise SourceError(f"not UTF-8: {error.reason} at byte {error.start:,}", line) from None
+        text, prefix = decode(data)
         if kind == "cluster" and _REPORT.search(text, 0, _REPORT_HEAD):
             return Reading(text, [], prefix=prefix)
         return Reading(text, [Document(kind, [Segment(text)], path)], prefix=prefix)

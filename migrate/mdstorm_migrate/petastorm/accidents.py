@@ -7,10 +7,8 @@ purpose, as `mdstorm_migrate.petastorm.names.HOMES` has them, are added.
 from __future__ import annotations
 
 from mdstorm_migrate.petastorm.names import HOMES
-from mdstorm_migrate.python.module import PythonModule
-from mdstorm_migrate.python.scopes import Scope
 
-__all__ = ["accidental_names"]
+__all__ = ["candidates"]
 
 _ACCIDENTAL: dict[str, frozenset[str]] = {
     module: frozenset(names.split())
@@ -71,23 +69,6 @@ _ACCIDENTAL: dict[str, frozenset[str]] = {
 }
 
 
-def accidental_names(module: PythonModule, scope: Scope, target: str) -> list[str]:
-    """Return names that only the star import of `target` can give, and by accident; sorted.
-
-    Parameters
-    ----------
-    module : PythonModule
-    scope : Scope
-        Where the star import stands.
-    target : str
-        The module of Petastorm.
-    """
-    candidates = _ACCIDENTAL.get(target, frozenset()).union(HOMES.get(target, ()))
-    return sorted(
-        name
-        for name in candidates
-        if any(
-            reference.scope.home(name) is None
-            for reference in module.scopes.references.get(name, ())
-        )
-    )
+def candidates(module: str) -> frozenset[str]:
+    """Return what a star import from a module of Petastorm may give by accident."""
+    return _ACCIDENTAL.get(module, frozenset()).union(HOMES.get(module, ()))
