@@ -22,7 +22,16 @@ from mdstorm_migrate.base.edits import Edit, EditError, Finding, Lines
 
 _Found = TypeVar("_Found", Edit, Finding)
 
-__all__ = ["Document", "Kind", "Placement", "Reading", "Segment", "Shift", "Source", "SourceError"]
+__all__ = [
+    "DecodedFile",
+    "Document",
+    "Kind",
+    "Placement",
+    "Segment",
+    "Shift",
+    "Source",
+    "SourceError",
+]
 
 #: What rules are written for. ``python``: Python code. ``magic``: one line such as
 #: ``%pip install x`` or ``!pip install x``, with its continuation lines. ``shell``: the body of a
@@ -190,7 +199,7 @@ class Document:
 
 
 @dataclass(frozen=True)
-class Reading:
+class DecodedFile:
     """A file that was read.
 
     Attributes
@@ -225,7 +234,7 @@ class Source(Protocol):
     def claims(self, path: PurePath, head: bytes) -> bool:
         """Whether this source reads the file, by its path and its first 256 bytes."""
 
-    def read(self, data: bytes, path: PurePath | None) -> Reading:
+    def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
         """Return what is in the file.
 
         Raises

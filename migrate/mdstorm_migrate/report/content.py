@@ -12,8 +12,8 @@ from typing import Literal, TypeAlias
 
 from mdstorm_migrate.base.edits import Edit, Finding, Lines
 from mdstorm_migrate.run.discover import Skipped
-from mdstorm_migrate.run.engine import Problem
 from mdstorm_migrate.run.files import FileOutcome, Totals
+from mdstorm_migrate.run.migration import Problem
 from mdstorm_migrate.run.settings import Settings
 
 __all__ = ["FileReport", "Item", "Level", "Region", "Report", "level", "tool_version"]

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from importlib import resources
 from string import Template
 
-from mdstorm_migrate.report.side_by_side import Cell, Hunk, Row
+from mdstorm_migrate.report.side_by_side import DiffLine, Hunk, Row
 
 __all__ = ["badge", "diff_table", "page", "tag", "text", "tiles"]
 
@@ -104,7 +104,7 @@ def _row(row: Row) -> str:
     return f'<tr class="changed">{left}{right}</tr>' if row.changed else f"<tr>{left}{right}</tr>"
 
 
-def _cell(cell: Cell | None, side: str, mark: str) -> str:
+def _cell(cell: DiffLine | None, side: str, mark: str) -> str:
     if cell is None:
         return f'<td class="number none"></td><td class="{side} none"></td>'
     pieces = "".join(

@@ -15,7 +15,7 @@ from mdstorm_migrate.petastorm.names import (
     missing,
     renamed,
 )
-from mdstorm_migrate.python.fates import accidental_names, moved
+from mdstorm_migrate.python.import_actions import incidental_names, moved
 from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
@@ -61,7 +61,7 @@ def _by_accident(module: PythonModule, binding: Binding) -> Iterator[Finding]:
     """Yield a finding for a star import that gives what Petastorm only imports itself."""
     target = binding.target or ""
     if binding.name == "*" and is_module(target):
-        names = accidental_names(module, binding.scope, target)
+        names = incidental_names(module, binding.scope, target)
         if names:
             which = ", ".join(f"`{name}`" for name in names)
             what = f"`from {target} import *` is what gives this file {which}"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.run.discover import Skipped
-from mdstorm_migrate.run.engine import Outcome, Problem, mentions_petastorm, migrate_bytes
+from mdstorm_migrate.run.migration import Outcome, Problem, mentions_petastorm, migrate_bytes
 from mdstorm_migrate.run.pool import each
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.run.write import WriteError, write_file

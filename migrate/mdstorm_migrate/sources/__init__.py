@@ -5,7 +5,7 @@ To add a source, write a module here whose ``SOURCE`` is an object of the protoc
 
 - ``claims(path, head)``: whether it reads a file, by name and first bytes. No two may claim one
   file; a file that none claims is never opened further.
-- ``read(data, path) -> Reading``: the text of the file and the `Document` objects in it, each with
+- ``read(data, path) -> DecodedFile``: the text of the file and the `Document` objects in it, each with
   the ``kind`` that rules are written for. A document that is a piece of the file has a `Segment`
   with ``Shift(where it begins)``; one that is spelt differently in the file has a `Placement` of
   its own. Raise `SourceError` with the reason where the file cannot be read.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
 
-from mdstorm_migrate.base.document import Document, Reading, SourceError
+from mdstorm_migrate.base.document import DecodedFile, Document, SourceError
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.sources.cells import Cell, documents_of
 from mdstorm_migrate.sources.decoding import decode
@@ -27,7 +27,7 @@ class NotebookSource:
         """Whether it is a notebook."""
         return path.suffix == ".ipynb"
 
-    def read(self, data: bytes, path: PurePath | None) -> Reading:
+    def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
         """Return the cells. A notebook with no word of Petastorm in its code has none."""
         text, mark = decode(data)
         try:
@@ -40,7 +40,7 @@ class NotebookSource:
         documents: list[Document] = []
         if any(OLD_ROOT in cell.text.lower() for cell in cells):
             documents = _documents(notebook, cells, path)
-        return Reading(text, documents, prefix=mark)
+        return DecodedFile(text, documents, prefix=mark)
 
 
 def _documents(notebook: Any, cells: list[Cell], path: PurePath | None) -> list[Document]:

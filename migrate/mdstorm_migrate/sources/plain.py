@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
-from mdstorm_migrate.base.document import Document, Kind, Reading, Segment, SourceError
+from mdstorm_migrate.base.document import DecodedFile, Document, Kind, Segment, SourceError
 from mdstorm_migrate.sources.decoding import decode
 
 __all__ = ["PlainSource", "kind_of"]
@@ -53,7 +53,7 @@ class PlainSource:
         """Whether the name of the file is that of a kind."""
         return kind_of(path) is not None
 
-    def read(self, data: bytes, path: PurePath | None) -> Reading:
+    def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
         """Return the file as one document; a report of ours as none.
 
         Raises
@@ -66,8 +66,8 @@ class PlainSource:
             raise SourceError(f"{path} is no kind of file that is known")
         text, prefix = decode(data)
         if kind == "cluster" and _REPORT.search(text, 0, _REPORT_HEAD):
-            return Reading(text, [], prefix=prefix)
-        return Reading(text, [Document(kind, [Segment(text)], path)], prefix=prefix)
+            return DecodedFile(text, [], prefix=prefix)
+        return DecodedFile(text, [Document(kind, [Segment(text)], path)], prefix=prefix)
 
 
 SOURCE = PlainSource()

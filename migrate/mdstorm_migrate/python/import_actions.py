@@ -14,7 +14,7 @@ import re
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from mdstorm_migrate.petastorm.accidents import candidates
+from mdstorm_migrate.petastorm.incidental import incidental_of
 from mdstorm_migrate.petastorm.names import (
     NEW_ROOT,
     OLD_ROOT,
@@ -32,21 +32,21 @@ from mdstorm_migrate.python.scopes import Binding, Scope
 from mdstorm_migrate.python.shadow import shadowed
 from mdstorm_migrate.python.textual import is_evaluated
 
-__all__ = ["Fate", "accidental_names", "fate_of", "moved"]
+__all__ = ["Action", "action_for", "incidental_names", "moved"]
 
 #: ``move``: from mdstorm. ``keep``: from Petastorm. ``both``: a second import beside the first,
 #: since some uses move. ``alias``: from mdstorm, under the old name.
-Fate: TypeAlias = Literal["move", "keep", "both", "alias"]
+Action: TypeAlias = Literal["move", "keep", "both", "alias"]
 
 
-def fate_of(module: PythonModule, name: ImportedName) -> Fate:
+def action_for(module: PythonModule, name: ImportedName) -> Action:
     """Return what happens to one of the names that a module imports."""
-    return _fates(module)[name]
+    return _actions(module)[name]
 
 
 @lru_cache(maxsize=1)
-def _fates(module: PythonModule) -> dict[ImportedName, Fate]:
-    return {name: _fate(module, name) for name in imported_names(module)}
+def _actions(module: PythonModule) -> dict[ImportedName, Action]:
+    return {name: _action(module, name) for name in imported_names(module)}
 
 
 def moved(module: PythonModule, binding: Binding) -> Counterpart | None:
@@ -59,7 +59,7 @@ def moved(module: PythonModule, binding: Binding) -> Counterpart | None:
     return counterpart(*old)
 
 
-def accidental_names(module: PythonModule, scope: Scope, target: str) -> list[str]:
+def incidental_names(module: PythonModule, scope: Scope, target: str) -> list[str]:
     """Return names that only the star import of `target` can give, and by accident; sorted.
 
     Parameters
@@ -72,7 +72,7 @@ def accidental_names(module: PythonModule, scope: Scope, target: str) -> list[st
     """
     return sorted(
         name
-        for name in candidates(target)
+        for name in incidental_of(target)
         if any(
             reference.scope.home(name) is None
             for reference in module.scopes.references.get(name, ())
@@ -80,9 +80,9 @@ def accidental_names(module: PythonModule, scope: Scope, target: str) -> list[st
     )
 
 
-def _fate(module: PythonModule, name: ImportedName) -> Fate:
+def _action(module: PythonModule, name: ImportedName) -> Action:
     if name.is_root:
-        return _fate_of_root(module, name)
+        return _action_for_root(module, name)
     return "move" if all(_can_move(module, name, one) for one in name.imports) else "keep"
 
 
@@ -92,14 +92,14 @@ def _can_move(module: PythonModule, name: ImportedName, binding: Binding) -> boo
     if shadowed(module, binding) or is_fallback_import(module, binding):
         return False
     if binding.name == "*":
-        return is_module(target) and not accidental_names(module, name.scope, target)
+        return is_module(target) and not incidental_names(module, name.scope, target)
     if isinstance(binding.statement, ast.ImportFrom) and not is_module(target):
         is_compared = target == VERSION and any(use.missing for use in name.uses)
         return moved(module, binding) is not None and not is_compared
     return is_module(target) and not any(use.missing for use in name.uses)
 
 
-def _fate_of_root(module: PythonModule, name: ImportedName) -> Fate:
+def _action_for_root(module: PythonModule, name: ImportedName) -> Action:
     targets = [one.imported_module for one in name.imports]
     if any(shadowed(module, one) or is_fallback_import(module, one) for one in name.imports):
         return "keep"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from mdstorm_migrate.petastorm.names import HOMES
 
-__all__ = ["candidates"]
+__all__ = ["incidental_of"]
 
-_ACCIDENTAL: dict[str, frozenset[str]] = {
+_INCIDENTAL: dict[str, frozenset[str]] = {
     module: frozenset(names.split())
     for module, names in {
         "petastorm": "arrow_reader_worker hdfs py_dict_reader_worker reader_impl workers_pool",
@@ -69,6 +69,6 @@ _ACCIDENTAL: dict[str, frozenset[str]] = {
 }
 
 
-def candidates(module: str) -> frozenset[str]:
+def incidental_of(module: str) -> frozenset[str]:
     """Return what a star import from a module of Petastorm may give by accident."""
-    return _ACCIDENTAL.get(module, frozenset()).union(HOMES.get(module, ()))
+    return _INCIDENTAL.get(module, frozenset()).union(HOMES.get(module, ()))

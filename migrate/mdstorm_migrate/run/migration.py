@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
-from mdstorm_migrate.base.document import Document, Reading, Source, SourceError
+from mdstorm_migrate.base.document import DecodedFile, Document, Source, SourceError
 from mdstorm_migrate.base.edits import Edit, EditError, Finding, apply_edits
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule, parse_python
@@ -15,7 +15,7 @@ from mdstorm_migrate.run.comments import Suppressions, todo_edits
 from mdstorm_migrate.run.installs import installs, keep_installs
 from mdstorm_migrate.run.settings import Settings
 
-__all__ = ["Outcome", "Problem", "mentions_petastorm", "migrate_bytes", "migrate_reading"]
+__all__ = ["Outcome", "Problem", "mentions_petastorm", "migrate_bytes"]
 
 _WORD = OLD_ROOT.encode()
 
@@ -80,12 +80,12 @@ def migrate_bytes(
     if not mentions_petastorm(data):
         return Outcome(data, data)
     try:
-        reading = source.read(data, path)
-        edits, findings = migrate_reading(reading, settings)
-        after = reading.encode(apply_edits(reading.text, edits)) if edits else data
-        if installs(reading, edits):
-            edits = keep_installs(reading, edits, source.read(after, path))
-            after = reading.encode(apply_edits(reading.text, edits)) if edits else data
+        file = source.read(data, path)
+        edits, findings = _edits_and_findings(file, settings)
+        after = file.encode(apply_edits(file.text, edits)) if edits else data
+        if installs(file, edits):
+            edits = keep_installs(file, edits, source.read(after, path))
+            after = file.encode(apply_edits(file.text, edits)) if edits else data
         if after != data:
             _prove(after, path, source)
     except SourceError as error:
@@ -94,7 +94,7 @@ def migrate_bytes(
         return Outcome(data, data, problems=[Problem(f"cannot be changed: {error}")])
     except RecursionError:
         return Outcome(data, data, problems=[Problem("nested too deeply")])
-    return Outcome(data, after, reading.encoding, edits, findings)
+    return Outcome(data, after, file.encoding, edits, findings)
 
 
 def _prove(after: bytes, path: PurePath | None, source: Source) -> None:
@@ -107,14 +107,14 @@ def _prove(after: bytes, path: PurePath | None, source: Source) -> None:
         raise EditError(f"the outcome would not parse: {error}") from None
 
 
-def migrate_reading(
-    reading: Reading, settings: Settings
+def _edits_and_findings(
+    file: DecodedFile, settings: Settings
 ) -> tuple[Sequence[Edit], Sequence[Finding]]:
     """Return the edits to apply and the findings, both in characters of the file."""
     kept = _Kept()
-    for document in reading.documents:
+    for document in file.documents:
         if OLD_ROOT in document.text.lower():
-            _migrate_document(document, reading, settings, kept)
+            _migrate_document(document, file, settings, kept)
     if kept.is_ignored:
         return [], []
     blocking = {found.rule for found in kept.findings if found.blocks}
@@ -136,9 +136,9 @@ class _Kept:
 
 
 def _migrate_document(
-    document: Document, reading: Reading, settings: Settings, kept: _Kept
+    document: Document, file: DecodedFile, settings: Settings, kept: _Kept
 ) -> None:
-    module = _parsed(document, reading, settings) if document.kind == "python" else None
+    module = _parsed(document, settings) if document.kind == "python" else None
     suppressions = Suppressions.of(document, module)
     kept.is_ignored |= suppressions.whole_file
     found: list[Edit | Finding] = []
@@ -154,12 +154,12 @@ def _migrate_document(
     applied, pending = _choose(edits, suppressions, settings)
     findings += pending
     todos = todo_edits(document, module, findings) if settings.todo else []
-    kept.edits += [document.in_file(edit, reading.lines) for edit in applied]
-    kept.todos += [document.in_file(edit, reading.lines) for edit in todos]
-    kept.findings += [document.in_file(finding, reading.lines) for finding in findings]
+    kept.edits += [document.in_file(edit, file.lines) for edit in applied]
+    kept.todos += [document.in_file(edit, file.lines) for edit in todos]
+    kept.findings += [document.in_file(finding, file.lines) for finding in findings]
 
 
-def _parsed(document: Document, reading: Reading, settings: Settings) -> PythonModule:
+def _parsed(document: Document, settings: Settings) -> PythonModule:
     tree = parse_python(document.code)
     return PythonModule(document, tree, settings.applies, settings.names)
 
