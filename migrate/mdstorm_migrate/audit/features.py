@@ -1,4 +1,4 @@
-"""Which parts of Petastorm a file uses."""
+"""Which features of Petastorm a file uses."""
 
 from __future__ import annotations
 

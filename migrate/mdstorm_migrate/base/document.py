@@ -1,4 +1,4 @@
-"""What a source makes of a file: its text, and the documents in it that rules look at.
+"""The text of a file, and the documents in it that rules check.
 
 A `Document` is one text of one kind: a Python file; all Python cells of a notebook, one after the
 other, since they share their names; one ``%pip`` line; a requirements file. It is made of

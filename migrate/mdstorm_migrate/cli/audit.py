@@ -39,18 +39,18 @@ _RENDERERS: dict[str, Callable[[Audit], str]] = {
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path, exists=True))
 @files_and_reports(
     list(_RENDERERS),
-    report_help="Write to a file instead; how its name ends says the format.",
-    format_help="What is printed.",
+    report_help="Write to a file instead; the format follows from the extension.",
+    format_help="Format of the report.",
 )
 @click.pass_context
 def audit(ctx: click.Context, /, paths: tuple[Path, ...], **options: Any) -> None:
-    """Say what of Petastorm is used where, and how much of it a person has to migrate.
+    """Report what of Petastorm is used where, and how much of it needs manual review.
 
-    Nothing is written but the report. PATHS are files and directories, the current directory if
-    none is given.
+    Nothing but the report is written. PATHS are files and directories, by default the current
+    directory.
 
-    Exit codes: 0 all files were read, 2 the command line is wrong, 3 a file could not be read or
-    parsed, 130 interrupted.
+    Exit codes: 0 success, 2 usage or configuration error, 3 a file could not be read or parsed,
+    130 interrupted.
     """
     check_reports(options["reports"], options["format_"], list(_RENDERERS))
     ctx.exit(exit_code(partial(_audit, paths or (Path(),), options), "interrupted"))

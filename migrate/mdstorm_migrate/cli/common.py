@@ -1,4 +1,4 @@
-"""What both commands have in common: options, which files they look at, how they end."""
+"""What the two commands share: options, exit codes, the files to scan."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def files_and_reports(
 ) -> Callable[[_Function], _Function]:
     """Return a decorator that adds the options for files, processes and reports."""
     options = [
-        click.option("--include", multiple=True, metavar="GLOB", help="Only files that match."),
-        click.option("--exclude", multiple=True, metavar="GLOB", help="No files that match."),
+        click.option("--include", multiple=True, metavar="GLOB", help="Scan only matching files."),
+        click.option("--exclude", multiple=True, metavar="GLOB", help="Skip matching files."),
         click.option(
-            "-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes at work."
+            "-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Number of processes."
         ),
         click.option(
             "--report",
@@ -64,7 +64,7 @@ def files_and_reports(
 def found_files(
     roots: Sequence[Path], config: Config, options: dict[str, Any]
 ) -> Iterator[Path | Skipped]:
-    """Yield what to look at: options for files, and the configuration where there are none."""
+    """Yield the files to scan; options take precedence over the configuration."""
     include = options["include"] or config.include
     return discover(roots, include, (*config.exclude, *options["exclude"]))
 

@@ -51,7 +51,7 @@ def _explain(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 def _codes(
     ctx: click.Context, parameter: click.Parameter, values: Sequence[str]
 ) -> tuple[str, ...] | None:
-    """Return codes in capitals; several may stand in one value, with commas."""
+    """Return codes in capitals; one value may hold several, separated by commas."""
     codes = tuple(
         code.strip().upper() for value in values for code in value.split(",") if code.strip()
     )
@@ -65,19 +65,23 @@ def _codes(
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @click.option("-w", "--write", is_flag=True, help="Write the files.")
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if files would change.")
-@click.option("--diff/--no-diff", default=True, help="Show what changes, or only the summary.")
-@click.option("--unsafe/--safe", default=None, help="Also make edits that may change behaviour.")
-@click.option("--select", multiple=True, metavar="CODES", callback=_codes, help="Only these rules.")
-@click.option("--ignore", multiple=True, metavar="CODES", callback=_codes, help="Not these rules.")
-@click.option("--todo/--no-todo", default=None, help="Insert comments where a person must look.")
-@click.option("--backup", metavar="SUFFIX", help="Keep the old file, under its name with SUFFIX.")
+@click.option("--diff/--no-diff", default=True, help="Show the diff, or only the summary.")
+@click.option("--unsafe/--safe", default=None, help="Also apply edits that may change behaviour.")
+@click.option(
+    "--select", multiple=True, metavar="CODES", callback=_codes, help="Run only these rules."
+)
+@click.option("--ignore", multiple=True, metavar="CODES", callback=_codes, help="Skip these rules.")
+@click.option("--todo/--no-todo", default=None, help="Insert TODO comments for manual review.")
+@click.option(
+    "--backup", metavar="SUFFIX", help="Keep a copy of each changed file, as its name plus SUFFIX."
+)
 @files_and_reports(
     FORMATS,
-    report_help="Write a report, too; how its name ends says the format.",
-    format_help="Format of the report; without --report, it is printed instead of the diff.",
+    report_help="Also write a report; the format follows from the extension.",
+    format_help="Format of the report; without --report, print it instead of the diff.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing but the diff and errors.")
-@click.option("-v", "--verbose", is_flag=True, help="Say of every edit and note what it is.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the diff and errors.")
+@click.option("-v", "--verbose", is_flag=True, help="Also print every edit and note.")
 @click.option(
     "--list-rules",
     is_flag=True,
@@ -98,11 +102,11 @@ def _codes(
 def migrate(ctx: click.Context, /, paths: tuple[Path, ...], **options: Any) -> None:
     """Rewrite code, notebooks and requirements that use Petastorm so that they use mdstorm.
 
-    Without --write, nothing is written: what would change is shown. PATHS are files and
-    directories, the current directory if none is given.
+    Without --write, nothing is written; the diff is shown. PATHS are files and directories, by
+    default the current directory.
 
-    Exit codes: 0 all is done, or shown, 1 files would change (with --check), 2 the command line is
-    wrong, 3 a file could not be read, parsed or written, 130 interrupted.
+    Exit codes: 0 success, 1 files would change (with --check), 2 usage or configuration error, 3 a
+    file could not be read, parsed or written, 130 interrupted.
     """
     roots = paths or (Path(),)
     _check_usage(roots, options)
@@ -115,15 +119,15 @@ def _check_usage(roots: Sequence[Path], options: dict[str, Any]) -> None:
         if not (path.exists() or path.is_symlink()):
             raise click.BadParameter(f"{path} does not exist", param_hint="PATHS")
     if options["write"] and options["check"]:
-        raise click.UsageError("--write and --check exclude each other")
+        raise click.UsageError("--write and --check cannot be used together")
     backup = options["backup"]
     if backup is not None and (not backup or os.sep in backup):
-        raise click.BadParameter("the suffix must be a part of a name", param_hint="--backup")
+        raise click.BadParameter("the suffix must be part of a file name", param_hint="--backup")
     check_reports(options["reports"], options["format_"])
 
 
 def _settings(config: Config, options: dict[str, Any]) -> Settings:
-    """Options come before the configuration."""
+    """Return the settings; options take precedence over the configuration."""
 
     def chosen(name: str) -> Any:
         return getattr(config, name) if options[name] is None else options[name]

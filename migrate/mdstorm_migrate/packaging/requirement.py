@@ -1,4 +1,4 @@
-"""Requirements such as ``petastorm[torch]==0.11.5``, wherever they stand, and what they become.
+"""Requirements such as ``petastorm[torch]==0.11.5``: find them and replace them.
 
 A requirement is found by its whole name: ``hops-petastorm`` and ``petastorm.git`` are others. The
 version of another project means nothing for mdstorm, so it goes; an extra stays if mdstorm has its
@@ -108,7 +108,7 @@ def is_generated(text: str) -> bool:
 
 
 def edit_requirement(found: Requirement, rule: str, cls: Class = "exact") -> Edit | Finding:
-    """Return the edit of a requirement, or the finding where a person has to decide."""
+    """Return the edit of a requirement, or a finding where manual review is needed."""
     if found.is_url:
         return Finding(
             rule,
@@ -124,7 +124,7 @@ def edit_requirement(found: Requirement, rule: str, cls: Class = "exact") -> Edi
         found.start,
         found.stop,
         found.replacement,
-        "require mdstorm; versions of Petastorm say nothing about it",
+        "require mdstorm; version numbers of Petastorm do not apply to it",
     )
 
 

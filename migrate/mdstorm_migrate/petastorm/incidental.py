@@ -1,4 +1,4 @@
-"""Names that a star import from Petastorm gives by accident: what its modules import themselves.
+"""Names that a star import from Petastorm exposes although they are not its own.
 
 ``from petastorm.unischema import *`` gives ``np``, too. The names that people import from there on
 purpose, as `mdstorm_migrate.petastorm.names.HOMES` has them, are added.

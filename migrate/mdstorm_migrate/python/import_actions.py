@@ -1,4 +1,4 @@
-"""What happens to the names that a module imports from Petastorm.
+"""Decide what happens to each name that a module imports from Petastorm.
 
 A name is moved only if mdstorm has all that the module uses through it; otherwise its import stays
 as it is, for that use. The name ``petastorm`` itself, which ``import petastorm.spark`` binds,

@@ -1,4 +1,4 @@
-"""Rewriting one import statement, with its parentheses, commas and comments, by LibCST."""
+"""Rewrite one import statement with LibCST, keeping its layout and comments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names that a module imports from Petastorm, and their uses."""
+"""Names that a module imports from Petastorm, and their uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which name means what: scopes, bindings and references of a Python module."""
+"""Scopes, bindings and references of a Python module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Neighbours of a file that hide the library: a ``petastorm.py`` or a package of that name."""
+"""Local files that shadow the library: ``petastorm.py`` or a package of that name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uses of the name ``petastorm`` that stand in text: string annotations and type comments."""
+"""Uses of ``petastorm`` in string annotations and type comments."""
 
 from __future__ import annotations
 

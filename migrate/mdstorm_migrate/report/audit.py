@@ -1,4 +1,4 @@
-"""What an audit has found, as text and as JSON."""
+"""The report of an audit as text and as JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["audit_to_json", "audit_to_text", "duration", "estimate_note", "names
 
 
 def audit_to_text(audit: Audit) -> str:
-    """Return tables for a terminal, and the files that need a person."""
+    """Return tables for a terminal, and the files to review."""
     features = [
         (use.feature, f"{use.files:,}", f"{use.uses:,}", names_of(use)) for use in audit.features()
     ]
@@ -26,13 +26,13 @@ def audit_to_text(audit: Audit) -> str:
         for (code, cls), count in audit.found().items()
     ]
     if not (audit.files or audit.errors):
-        return "no file that was looked at uses Petastorm\n"
+        return "no scanned file uses Petastorm\n"
     parts = [
-        _table(("feature", "files", "uses", "by which names"), features),
+        _table(("feature", "files", "uses", "names used"), features),
         _table(("files", "what they need"), efforts),
-        _table(("rule", "class", "places", "what it is about"), rules),
+        _table(("rule", "class", "places", "title"), rules),
         _by_hand(audit),
-        f"work left to people: about {duration(audit.minutes())}\n{estimate_note()}\n",
+        f"manual work left: about {duration(audit.minutes())}\n{estimate_note()}\n",
     ]
     return "\n".join(filter(None, parts))
 
@@ -46,7 +46,7 @@ def _by_hand(audit: Audit) -> str:
         elif file.effort in ("manual", "review"):
             lines.append(f"  {file.path.as_posix()}: {_what(file)}")
     lines += [f"  {one.path.as_posix()}: {one.reason}" for one in audit.errors]
-    return "\n".join(["files to look at", *lines, ""]) if lines else ""
+    return "\n".join(["files to review", *lines, ""]) if lines else ""
 
 
 def _what(file: FileAudit) -> str:
@@ -66,7 +66,7 @@ def names_of(use: FeatureUse, most: int = 4) -> str:
 
 
 def duration(minutes: int) -> str:
-    """Return minutes as a person says them, rounded as an estimate should be."""
+    """Return minutes in readable units, rounded as an estimate should be."""
     if minutes < 60:
         return f"{minutes} minutes"
     hours = minutes / 60
@@ -76,9 +76,9 @@ def duration(minutes: int) -> str:
 def estimate_note() -> str:
     """Say what the estimate is made of."""
     return (
-        f"(a guess to plan with: {MINUTES['review']} minutes for an edit to review, "
-        f"{MINUTES['manual']} for a place for a person, {MINUTES['problem']} for a file that "
-        "cannot be read; without running and testing the result)"
+        f"(a rough estimate: {MINUTES['review']} minutes per edit to review, "
+        f"{MINUTES['manual']} per place that needs manual review, {MINUTES['problem']} per file "
+        "that cannot be read; running and testing the result not included)"
     )
 
 

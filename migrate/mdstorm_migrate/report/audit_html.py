@@ -1,4 +1,4 @@
-"""What an audit has found, as a page."""
+"""The report of an audit as an HTML page."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _header(audit: Audit) -> str:
         f"<header><h1>Petastorm in this repository</h1>"
         f'<p class="quiet">{files} it. Nothing was changed.</p>'
         f"{shown}"
-        f"<p>Work left to people: about <b>{text(duration(audit.minutes()))}</b>. "
+        f"<p>Manual work left: about <b>{text(duration(audit.minutes()))}</b>. "
         f'<span class="quiet">{text(estimate_note())}</span></p></header>'
     )
 
@@ -46,7 +46,7 @@ def _features(audit: Audit) -> str:
         [text(use.feature), f"{use.files:,}", f"{use.uses:,}", text(names_of(use, most=12))]
         for use in audit.features()
     ]
-    return _table("What is used", ["Feature", "Files", "Uses", "By which names"], rows, (1, 2))
+    return _table("What is used", ["Feature", "Files", "Uses", "Names used"], rows, (1, 2))
 
 
 def _rules(audit: Audit) -> str:
@@ -54,9 +54,7 @@ def _rules(audit: Audit) -> str:
         [badge(cls, cls), text(code), f"{count:,}", text(getattr(find_rule(code), "title", ""))]
         for (code, cls), count in audit.found().items()
     ]
-    return _table(
-        "What there is to do", ["Class", "Rule", "Places", "What it is about"], rows, (2,)
-    )
+    return _table("What there is to do", ["Class", "Rule", "Places", "Title"], rows, (2,))
 
 
 def _files(audit: Audit) -> str:

@@ -1,4 +1,4 @@
-"""Reports for programs: JSON, as ``report/assets/report.schema.json`` describes it."""
+"""The report as JSON, as ``report/assets/report.schema.json`` describes it."""
 
 from __future__ import annotations
 

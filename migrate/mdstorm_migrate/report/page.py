@@ -1,4 +1,4 @@
-"""One HTML page that needs nothing else: no network, no other file."""
+"""Building blocks of self-contained HTML pages, which load nothing from elsewhere."""
 
 from __future__ import annotations
 

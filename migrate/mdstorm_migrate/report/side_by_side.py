@@ -1,4 +1,4 @@
-"""Old and new lines beside each other, made of the edits themselves: nothing has to be guessed."""
+"""Side-by-side diffs, built from the edits themselves."""
 
 from __future__ import annotations
 

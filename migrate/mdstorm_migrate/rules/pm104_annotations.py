@@ -1,4 +1,4 @@
-"""PM104: annotations that are strings, and type comments, name mdstorm as the code does."""
+"""PM104: string annotations and type comments."""
 
 from __future__ import annotations
 

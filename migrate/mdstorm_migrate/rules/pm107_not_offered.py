@@ -1,4 +1,4 @@
-"""PM107: private and internal parts of Petastorm stay imported from Petastorm."""
+"""PM107: private and internal parts of Petastorm, which keep their imports."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
     """Yield a finding for each import and each use that mdstorm has nothing for."""
     for name in imported_names(module):
         if any(shadowed(module, binding) for binding in name.imports):
-            continue  # PM115 speaks of it
+            continue  # PM115 reports it
         for binding in name.imports:
             yield from _finding(module.span(binding.node), _lacking(module, binding))
             yield from _by_accident(module, binding)

@@ -1,4 +1,4 @@
-"""PM115: a neighbouring ``petastorm.py`` hides the library from a script."""
+"""PM115: a local ``petastorm.py`` that shadows the library."""
 
 from __future__ import annotations
 

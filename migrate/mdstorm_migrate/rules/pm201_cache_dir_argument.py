@@ -1,4 +1,4 @@
-"""PM201: the parent cache directory as an argument, where the conf of Spark cannot be set."""
+"""PM201: pass the parent cache directory where the Spark conf cannot be set."""
 
 from __future__ import annotations
 

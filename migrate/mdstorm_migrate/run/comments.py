@@ -1,7 +1,7 @@
 """Comments that the tool reads and writes.
 
 ``# mdstorm: ignore[PM101]`` and ``# mdstorm: ignore-file`` keep rules away;
-``# TODO(mdstorm): PM107: …`` above a statement says what a person must do.
+``# TODO(mdstorm): PM107: …`` above a statement says what needs manual review.
 """
 
 from __future__ import annotations

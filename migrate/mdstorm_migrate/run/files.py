@@ -1,4 +1,4 @@
-"""Many files: read, rewrite, and perhaps write them, in several processes."""
+"""Migrate many files in several processes, and count what was done."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class Totals:
     exact, review, manual, note, pending : int
         Edits and findings by class; `pending` are edits that ``--unsafe`` would apply.
     kept : int
-        Files that go on importing Petastorm, which so has to stay installed.
+        Files that still import Petastorm, which therefore must stay installed.
     """
 
     changed: int = 0

@@ -1,4 +1,4 @@
-"""What a notebook installs, where its own code goes on importing Petastorm."""
+"""Keep Petastorm installed in notebooks whose code still imports it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["installs", "keep_installs"]
 
 #: Rules whose edits install mdstorm.
 _RULES = frozenset({"PM406", "PM407"})
-_MESSAGE = "require it beside Petastorm, which code of this notebook goes on importing"
+_MESSAGE = "require it beside Petastorm, which code of this notebook still imports"
 
 
 def installs(file: DecodedFile, edits: Sequence[Edit]) -> bool:

@@ -1,4 +1,4 @@
-"""One file: read it, ask the rules, keep the edits that were asked for, prove the outcome."""
+"""Migrate one file: read it, run the rules, apply the selected edits, verify the result."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Outcome:
     edits : sequence of Edit
         Those that lead from `before` to `after`, in the order of the file.
     findings : sequence of Finding
-        What a person should know, in the order of the file. The class ``review`` is for edits that
+        What needs attention, in the order of the file. The class ``review`` is for edits that
         only ``--unsafe`` applies.
     problems : sequence of Problem
         Reasons why the file could not be read, parsed or changed; then nothing changes.
@@ -69,7 +69,7 @@ class Outcome:
 
 
 def mentions_petastorm(data: bytes) -> bool:
-    """Whether a file is read any further."""
+    """Whether the bytes of a file contain the word; files without it are not parsed."""
     return _WORD in data or _WORD in data.lower()
 
 

@@ -1,4 +1,4 @@
-"""Cells of notebooks: one Python document of those in Python, and documents of the rest."""
+"""Documents of a notebook's cells: one for all Python cells, one for each other cell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notebooks that Databricks exports as Python files: cells between ``# COMMAND ----------``."""
+"""Databricks notebooks in source form: cells between ``# COMMAND ----------``."""
 
 from __future__ import annotations
 

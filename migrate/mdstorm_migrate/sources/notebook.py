@@ -1,4 +1,4 @@
-"""Jupyter notebooks: only the source of code cells is looked at, and only that changes."""
+"""Jupyter notebooks: only the source of code cells is read and changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are one text: requirements, TOML, INI and YAML files, Dockerfiles, Markdown.
+"""Files of one document: requirements, TOML, INI, YAML, Dockerfiles, Markdown.
 
 What a file is shows in its name; of YAML and JSON, which are used for everything, only those that
 say something of Petastorm's are read at all.

@@ -1,4 +1,4 @@
-"""Python files."""
+"""Python modules and scripts."""
 
 from __future__ import annotations
 
