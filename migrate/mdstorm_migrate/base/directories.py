@@ -1,4 +1,4 @@
-"""Directories that hold no code of a project: those of tools, environments and other people."""
+"""Directories that hold no code of the project: tools, environments, vendored code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files git ignores: rules of ``.gitignore`` files, and what git tracks all the same."""
+"""Files that git ignores: the rules of ``.gitignore``, except for what git tracks."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["IgnoreRules", "rules_of"]
 
 @dataclass(frozen=True)
 class IgnoreRules:
-    """What git ignores of the entries of one directory.
+    """Rules for the entries of one directory.
 
     Attributes
     ----------
     files : sequence of IgnoreFile
         The innermost last.
     tracked : TrackedFiles
-        What is looked at whatever the rules say.
+        Never ignored, whatever the rules say.
     only_tracked : bool
         Whether the directory is ignored itself, and entered for what git tracks there.
     """
@@ -34,7 +34,7 @@ class IgnoreRules:
     only_tracked: bool = False
 
     def ignore(self, path: Path, is_directory: bool) -> bool:
-        """Whether an entry is passed over; `path` is absolute."""
+        """Whether an entry is ignored; `path` is absolute."""
         return self._name(path, is_directory) and path not in self.tracked
 
     def within(self, directory: Path) -> IgnoreRules:

@@ -9,7 +9,7 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Finding
 
 CODE = "PM100"
-TITLE = "Not Python: not looked at"
+TITLE = "Not Python: skipped"
 CLASS: Class = "note"
 KIND = "other"
 
@@ -18,5 +18,5 @@ def check(document: Document) -> Iterable[Finding]:
     """Yield a note where a cell in another language mentions Petastorm."""
     match = re.search("petastorm", document.text, re.IGNORECASE)
     if match is not None:
-        what = "this cell, which a magic hands on, mentions Petastorm; it was not looked at"
+        what = "this cell, which a magic hands on, mentions Petastorm; it was skipped"
         yield Finding(CODE, CLASS, *match.span(), what)

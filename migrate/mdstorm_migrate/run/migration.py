@@ -1,4 +1,4 @@
-"""One file: read it, ask the rules, keep the edits that were asked for, prove the outcome."""
+"""Migrate one file: read it, run the rules, apply the selected edits, verify the result."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
-from mdstorm_migrate.base.document import Document, Reading, Source, SourceError
+from mdstorm_migrate.base.document import DecodedFile, Document, Source, SourceError
 from mdstorm_migrate.base.edits import Edit, EditError, Finding, apply_edits
+from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.rules import all_rules
+from mdstorm_migrate.run.comments import Suppressions, todo_edits
 from mdstorm_migrate.run.installs import installs, keep_installs
 from mdstorm_migrate.run.settings import Settings
-from mdstorm_migrate.run.suppress import Suppressions
-from mdstorm_migrate.run.todo import todo_edits
 
-__all__ = ["WORD", "Outcome", "Problem", "migrate_bytes", "migrate_reading"]
+__all__ = ["Outcome", "Problem", "mentions_petastorm", "migrate_bytes"]
 
-#: A file without it is not read any further.
-WORD = b"petastorm"
+_WORD = OLD_ROOT.encode()
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Outcome:
     edits : sequence of Edit
         Those that lead from `before` to `after`, in the order of the file.
     findings : sequence of Finding
-        What a person should know, in the order of the file. The class ``review`` is for edits that
+        What needs attention, in the order of the file. The class ``review`` is for edits that
         only ``--unsafe`` applies.
     problems : sequence of Problem
         Reasons why the file could not be read, parsed or changed; then nothing changes.
@@ -61,20 +60,32 @@ class Outcome:
     findings: Sequence[Finding] = ()
     problems: Sequence[Problem] = ()
 
+    def texts(self) -> tuple[str, str]:
+        """Return `before` and `after` as text; bytes that are none are surrogates in it."""
+        before, after = (
+            data.decode(self.encoding, "surrogateescape") for data in (self.before, self.after)
+        )
+        return before, after
+
+
+def mentions_petastorm(data: bytes) -> bool:
+    """Whether the bytes of a file contain the word; files without it are not parsed."""
+    return _WORD in data or _WORD in data.lower()
+
 
 def migrate_bytes(
     data: bytes, path: PurePath | None, source: Source, settings: Settings
 ) -> Outcome:
     """Return what becomes of a file, which is not touched."""
-    if WORD not in data and WORD not in data.lower():
+    if not mentions_petastorm(data):
         return Outcome(data, data)
     try:
-        reading = source.read(data, path)
-        edits, findings = migrate_reading(reading, settings)
-        after = reading.encode(apply_edits(reading.text, edits)) if edits else data
-        if installs(reading, edits):
-            edits = keep_installs(reading, edits, source.read(after, path))
-            after = reading.encode(apply_edits(reading.text, edits)) if edits else data
+        file = source.read(data, path)
+        edits, findings = _edits_and_findings(file, settings)
+        after = file.encode(apply_edits(file.text, edits)) if edits else data
+        if installs(file, edits):
+            edits = keep_installs(file, edits, source.read(after, path))
+            after = file.encode(apply_edits(file.text, edits)) if edits else data
         if after != data:
             _prove(after, path, source)
     except SourceError as error:
@@ -83,7 +94,7 @@ def migrate_bytes(
         return Outcome(data, data, problems=[Problem(f"cannot be changed: {error}")])
     except RecursionError:
         return Outcome(data, data, problems=[Problem("nested too deeply")])
-    return Outcome(data, after, reading.encoding, edits, findings)
+    return Outcome(data, after, file.encoding, edits, findings)
 
 
 def _prove(after: bytes, path: PurePath | None, source: Source) -> None:
@@ -96,14 +107,14 @@ def _prove(after: bytes, path: PurePath | None, source: Source) -> None:
         raise EditError(f"the outcome would not parse: {error}") from None
 
 
-def migrate_reading(
-    reading: Reading, settings: Settings
+def _edits_and_findings(
+    file: DecodedFile, settings: Settings
 ) -> tuple[Sequence[Edit], Sequence[Finding]]:
     """Return the edits to apply and the findings, both in characters of the file."""
     kept = _Kept()
-    for document in reading.documents:
-        if WORD.decode() in document.text.lower():
-            _migrate_document(document, reading, settings, kept)
+    for document in file.documents:
+        if OLD_ROOT in document.text.lower():
+            _migrate_document(document, file, settings, kept)
     if kept.is_ignored:
         return [], []
     blocking = {found.rule for found in kept.findings if found.blocks}
@@ -125,9 +136,9 @@ class _Kept:
 
 
 def _migrate_document(
-    document: Document, reading: Reading, settings: Settings, kept: _Kept
+    document: Document, file: DecodedFile, settings: Settings, kept: _Kept
 ) -> None:
-    module = _parsed(document, reading, settings) if document.kind == "python" else None
+    module = _parsed(document, settings) if document.kind == "python" else None
     suppressions = Suppressions.of(document, module)
     kept.is_ignored |= suppressions.whole_file
     found: list[Edit | Finding] = []
@@ -143,12 +154,12 @@ def _migrate_document(
     applied, pending = _choose(edits, suppressions, settings)
     findings += pending
     todos = todo_edits(document, module, findings) if settings.todo else []
-    kept.edits += [document.in_file(edit, reading.lines) for edit in applied]
-    kept.todos += [document.in_file(edit, reading.lines) for edit in todos]
-    kept.findings += [document.in_file(finding, reading.lines) for finding in findings]
+    kept.edits += [document.in_file(edit, file.lines) for edit in applied]
+    kept.todos += [document.in_file(edit, file.lines) for edit in todos]
+    kept.findings += [document.in_file(finding, file.lines) for finding in findings]
 
 
-def _parsed(document: Document, reading: Reading, settings: Settings) -> PythonModule:
+def _parsed(document: Document, settings: Settings) -> PythonModule:
     tree = parse_python(document.code)
     return PythonModule(document, tree, settings.applies, settings.names)
 

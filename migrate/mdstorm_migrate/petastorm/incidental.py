@@ -1,4 +1,4 @@
-"""Names that a star import from Petastorm gives by accident: what its modules import themselves.
+"""Names that a star import from Petastorm exposes although they are not its own.
 
 ``from petastorm.unischema import *`` gives ``np``, too. The names that people import from there on
 purpose, as `mdstorm_migrate.petastorm.names.HOMES` has them, are added.
@@ -7,12 +7,10 @@ purpose, as `mdstorm_migrate.petastorm.names.HOMES` has them, are added.
 from __future__ import annotations
 
 from mdstorm_migrate.petastorm.names import HOMES
-from mdstorm_migrate.python.module import PythonModule
-from mdstorm_migrate.python.scopes import Scope
 
-__all__ = ["accidental_names"]
+__all__ = ["incidental_of"]
 
-_ACCIDENTAL: dict[str, frozenset[str]] = {
+_INCIDENTAL: dict[str, frozenset[str]] = {
     module: frozenset(names.split())
     for module, names in {
         "petastorm": "arrow_reader_worker hdfs py_dict_reader_worker reader_impl workers_pool",
@@ -71,23 +69,6 @@ _ACCIDENTAL: dict[str, frozenset[str]] = {
 }
 
 
-def accidental_names(module: PythonModule, scope: Scope, target: str) -> list[str]:
-    """Return names that only the star import of `target` can give, and by accident; sorted.
-
-    Parameters
-    ----------
-    module : PythonModule
-    scope : Scope
-        Where the star import stands.
-    target : str
-        The module of Petastorm.
-    """
-    candidates = _ACCIDENTAL.get(target, frozenset()).union(HOMES.get(target, ()))
-    return sorted(
-        name
-        for name in candidates
-        if any(
-            reference.scope.home(name) is None
-            for reference in module.scopes.references.get(name, ())
-        )
-    )
+def incidental_of(module: str) -> frozenset[str]:
+    """Return what a star import from a module of Petastorm may give by accident."""
+    return _INCIDENTAL.get(module, frozenset()).union(HOMES.get(module, ()))
