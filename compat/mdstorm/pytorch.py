@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from mdstorm._readers.arguments import check_integer
+from mdstorm._readers.argument_checks import check_integer
 from mdstorm._readers.passes import Deliver, ReaderPasses
 from mdstorm._torch.blocks import collated, tensors, transformed
 from mdstorm._torch.columns import (

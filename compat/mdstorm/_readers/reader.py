@@ -9,11 +9,12 @@ from types import TracebackType
 from typing import Any
 
 from mdstorm._datasets.sources import Opened
-from mdstorm._readers.arguments import ReaderArguments, with_window
-from mdstorm._readers.cache_arguments import make_cache
+from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.cursor import ReaderCursor
 from mdstorm._readers.delivered_schema import delivered_schema
 from mdstorm._readers.items import items_of
+from mdstorm._readers.options import reader_options
+from mdstorm._readers.sample_order import sample_order, with_window
 from mdstorm._selection.ngram import NGram
 from mdstorm._transforms.process_transform import ProcessTransform
 from mdstorm_backend.loaders.reader_options import ReaderOptions
@@ -59,19 +60,18 @@ class Reader:
     ) -> None:
         self._arguments = arguments
         overlap = 0 if ngram is None else ngram.length - 1
-        options = arguments.options(
-            opened.source, arguments.order(), batched=batched, overlap=overlap
-        )
+        order = sample_order(arguments)
+        options = reader_options(arguments, opened.source, order, batched=batched, overlap=overlap)
         self.schema = delivered_schema(
             opened.unischema,
             options.delivered,
-            chosen=bool(arguments.others.get("schema_fields")),
-            spec=arguments.others.get("transform_spec"),
+            chosen=bool(arguments.schema_fields),
+            spec=arguments.transform_spec,
         )
         self.num_epochs = arguments.num_epochs
         self.is_batched_reader = batched
         self.ngram = ngram
-        self.cache = make_cache(arguments.others)
+        self.cache = arguments.cache()
         self.last_row_consumed = False
         self.stopped = False
         self._make_items = items_of(self.schema, options.column, batched=batched, ngram=ngram)
@@ -161,7 +161,7 @@ class Reader:
 
         Results that are ready ahead of use wait in the reading core, which does not count them.
         """
-        pool = self._arguments.others.get("reader_pool_type", "thread")
+        pool = self._arguments.reader_pool_type
         if pool == "dummy":
             return {}
         transform = self._cursor.options.transform

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 from weakref import WeakSet
 
-from mdstorm._readers.arguments import check_integer
+from mdstorm._readers.argument_checks import check_integer
 from mdstorm._readers.batch_size import rows_of_batch
 from mdstorm._readers.passes import Deliver, ReaderPasses, can_pass_over, can_restart, is_at_a_start
 from mdstorm.errors import StateMismatchError
