@@ -9,7 +9,7 @@ from mdstorm._readers.arguments import ReaderArguments
 from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.loaders.elastic_share import ElasticShare
-from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
 from mdstorm_backend.order.world import World
 
 __all__ = ["sample_order", "with_window"]
@@ -19,7 +19,7 @@ def sample_order(arguments: ReaderArguments) -> ExactOrder | ElasticShare:
     """Return the order, its seed fixed."""
     if arguments.shard_seed is not None:
         warn_user("shard_seed was deprecated: use seed")
-    seed = int(arguments.seed or arguments.shard_seed or 0)
+    seed = _seed(arguments)
     shuffle_shards, shuffle_rows = bool(arguments.shuffle_row_groups), bool(arguments.shuffle_rows)
     window = max(int(arguments.shuffling_queue_capacity or 0), 0)
     shard_count = arguments.shard_count
@@ -30,10 +30,20 @@ def sample_order(arguments: ReaderArguments) -> ExactOrder | ElasticShare:
     order = ElasticOrder(
         batch_size=1,  # that of the loader takes its place
         shuffle=shuffle_shards or shuffle_rows or window > 0,
-        shuffle_seed=seed or secrets.randbits(32) | 1,
+        shuffle_seed=secrets.randbits(32) | 1 if seed is None else seed,
         shuffle_block_size=window if window > 1 else None,
     )
     return ElasticShare(order, World(rank, world_size), states_batch_size=False)
+
+
+def _seed(arguments: ReaderArguments) -> int | None:
+    """Return the seed that is given, or that of all shares; None for neither."""
+    given = (arguments.seed, arguments.shard_seed)
+    # 0 is no seed in Petastorm, whose order the exact one is.
+    seeds = [int(seed) for seed in given if seed or (arguments.is_elastic and seed is not None)]
+    if seeds:
+        return seeds[0]
+    return None if arguments.shard_count is None else DEFAULT_SEED
 
 
 def with_window(order: ExactOrder | ElasticShare, window: int) -> ExactOrder | ElasticShare:

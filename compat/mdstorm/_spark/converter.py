@@ -89,7 +89,8 @@ class SparkDatasetConverter:
             ``"exact"``, the default, delivers every row once per epoch over all ranks. The order
             ``"elastic"`` delivers the samples in MosaicML Streaming's order, which resumes with
             other numbers of ranks; there no batch spans epochs, and a transform gets the rows of
-            a batch.
+            a batch. Without a ``seed`` (0 is none in the exact order) one is drawn at random, or
+            with shard arguments it is 9176, the same on all ranks.
 
         Returns
         -------

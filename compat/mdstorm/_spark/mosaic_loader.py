@@ -89,7 +89,7 @@ def make_mosaic_loader(
         "shuffle": elastic.order.shuffle,
         "shuffle_block_size": elastic.order.shuffle_block_size,
     }
-    if arguments.seed:  # all ranks need one seed: without it MosaicML's own
+    if arguments.seed is not None:  # without it MosaicML's own, on all ranks
         settings["shuffle_seed"] = elastic.order.shuffle_seed
     location = Location.of(dataset.url)
     if location.is_local_disk:

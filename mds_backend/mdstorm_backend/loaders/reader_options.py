@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from mdstorm_backend.loaders.exact_reading import ExactReading
 from mdstorm_backend.loaders.nulls import NullPolicy
 from mdstorm_backend.loaders.reading import Reading
 from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.order.world import World, find_world
 from mdstorm_backend.read.batch_reader import BatchReader, Keep
 from mdstorm_backend.read.block import Transform
 from mdstorm_backend.read.block_filler import BLOCK_ROWS
@@ -41,7 +42,8 @@ class ReaderOptions:
     dataset : SampleSource
         What to read.
     order : ExactOrder or ElasticShare
-        In which order; its seed is fixed.
+        In which order; its seed is fixed. Its share of the rows may be that of this process when a
+        pass begins: see `here`.
     columns : tuple of str or None
         Which columns, in which order; None for all.
     num_epochs : int or None
@@ -87,6 +89,18 @@ class ReaderOptions:
         """The order, which is the elastic one."""
         assert isinstance(self.order, ElasticShare)
         return self.order
+
+    def here(self, world: World | None = None) -> ReaderOptions:
+        """Return the same with a share that is known: if it follows the world, this process's.
+
+        Parameters
+        ----------
+        world : World, optional
+            The world; by default as it is now.
+        """
+        if not self.order.follows_world:
+            return self
+        return replace(self, order=self.order.share_of(world or find_world()))
 
     def reading(self) -> Reading:
         """Return how to read in this order."""
@@ -135,6 +149,7 @@ class ReaderOptions:
 
     def reader(self, batch_size: int, **options: Any) -> BatchReader:
         """Make a reader in the exact order; further `options` are those of `BatchReader`."""
+        assert not self.order.follows_world, "here() has not been called"
         return BatchReader(
             self.dataset,
             self.exact_order,

@@ -74,7 +74,7 @@ def make_tf_dataset(
         columns = list((specs or stored_specs)(options))
         dataset = _batches(runs, columns, batch_size, type_name)
         dataset = dataset.prefetch(tf.data.AUTOTUNE if prefetch is None else prefetch)
-        return without_sharding(dataset) if options.order.world_size > 1 else dataset
+        return without_sharding(dataset) if options.order.is_share else dataset
 
     return _context_class()(build, opened)
 
