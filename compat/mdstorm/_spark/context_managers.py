@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from types import TracebackType
 from typing import Any
 
 from mdstorm._datasets.sources import opened
@@ -16,12 +15,13 @@ from mdstorm._spark.files import open_files
 from mdstorm._spark.mosaic_loader import is_mosaic_loader, make_mosaic_loader
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base.optional import require
+from mdstorm_backend.base.own_context import OwnContext
 
 __all__ = ["TFDatasetContextManager", "TorchDatasetContextManager"]
 
 
 @public("mdstorm.spark.spark_dataset_converter")
-class TFDatasetContextManager:
+class TFDatasetContextManager(OwnContext):
     """Makes a TensorFlow dataset on entry.
 
     Parameters
@@ -66,17 +66,12 @@ class TFDatasetContextManager:
             self.prefetch,
         )
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _leave(self) -> None:
         """Do nothing: the threads of a pass end with its iterator."""
 
 
 @public("mdstorm.spark.spark_dataset_converter")
-class TorchDatasetContextManager:
+class TorchDatasetContextManager(OwnContext):
     """Opens a reader on entry and hands it to ``data_loader_fn``.
 
     Parameters
@@ -148,12 +143,7 @@ class TorchDatasetContextManager:
         )
         return self.loader
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _leave(self) -> None:
         if self.reader is not None:
             self.reader.stop()
             self.reader.join()
