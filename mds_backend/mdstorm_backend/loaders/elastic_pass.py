@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.loaders.elastic_epochs import EpochStart
+from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching, Leg
 from mdstorm_backend.order.world import World
 from mdstorm_backend.read.block import Block
@@ -17,7 +18,6 @@ from mdstorm_backend.read.elastic_reader import ElasticReader
 
 if TYPE_CHECKING:
     from mdstorm_backend.loaders.elastic_reading import ElasticReading
-    from mdstorm_backend.loaders.reader_options import ReaderOptions
 
 __all__ = ["ElasticLeg", "ElasticPass"]
 

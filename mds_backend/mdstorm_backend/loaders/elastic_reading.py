@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +15,11 @@ from mdstorm_backend.elastic import StreamShape
 from mdstorm_backend.loaders.elastic_epochs import ElasticEpochs, EpochStart, Joining
 from mdstorm_backend.loaders.elastic_pass import ElasticLeg, ElasticPass
 from mdstorm_backend.loaders.elastic_share import ElasticShare
+from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching, Leg, Worker
 from mdstorm_backend.order.exact import ceil_div
 from mdstorm_backend.order.world import World
 from mdstorm_backend.read.window_stream import warn_no_data
-
-if TYPE_CHECKING:
-    from mdstorm_backend.loaders.reader_options import ReaderOptions
 
 __all__ = ["ElasticReading"]
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mdstorm_backend.base.errors import StateMismatchError
 from mdstorm_backend.loaders.loader_state import LoaderState
+from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching, Leg, Worker
 from mdstorm_backend.order.exact import ExactOrder, ceil_div
 from mdstorm_backend.order.world import World
 from mdstorm_backend.read.batch_reader import BatchReader
 from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.row_stream import Position
-
-if TYPE_CHECKING:
-    from mdstorm_backend.loaders.reader_options import ReaderOptions
 
 __all__ = ["ExactReading"]
 

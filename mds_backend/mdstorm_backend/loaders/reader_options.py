@@ -11,12 +11,9 @@ import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.loaders.elastic_reading import ElasticReading
 from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.endless import EndlessNotice
-from mdstorm_backend.loaders.exact_reading import ExactReading
 from mdstorm_backend.loaders.nulls import NullPolicy
-from mdstorm_backend.loaders.reading import Reading
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.world import World, find_world
 from mdstorm_backend.read.batch_reader import BatchReader, Keep
@@ -101,12 +98,6 @@ class ReaderOptions:
         if not self.order.follows_world:
             return self
         return replace(self, order=self.order.share_of(world or find_world()))
-
-    def reading(self) -> Reading:
-        """Return how to read in this order."""
-        if isinstance(self.order, ExactOrder):
-            return ExactReading(self)
-        return ElasticReading(self)
 
     @cached_property
     def schema(self) -> Schema:

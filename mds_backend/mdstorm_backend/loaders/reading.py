@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.order.world import World
 from mdstorm_backend.read.block import Block
-
-if TYPE_CHECKING:
-    from mdstorm_backend.loaders.reader_options import ReaderOptions
 
 __all__ = ["Batching", "Leg", "Pass", "Reading", "Worker"]
 

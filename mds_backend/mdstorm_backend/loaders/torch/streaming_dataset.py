@@ -26,6 +26,7 @@ from mdstorm_backend.loaders.dataset_info import DatasetInfo
 from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Leg, Reading, Worker
+from mdstorm_backend.loaders.runner import reading_of
 from mdstorm_backend.loaders.sample_maker import SampleMaker, of_batch
 from mdstorm_backend.loaders.torch.worker_guard import end_with_parent
 from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
@@ -228,7 +229,7 @@ class StreamingDataset(DatasetInfo, IterableDataset[Any]):
     @cached_property
     def reading(self) -> Reading:
         """How its order is read."""
-        return self.options.reading()
+        return reading_of(self.options)
 
     def go_on_with(self, reading: Reading) -> None:
         """Read as `reading` does from now on: in the order of a state."""
