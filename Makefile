@@ -1,10 +1,11 @@
-# make test   lint and all tests, on the newest and on the lowest supported versions
-# make demo   the first example
+# make test        the gate: lint, and the tests on the newest and the lowest supported versions
+# make test-all    the same without leaving out what takes long
+# make quick AREA=read   the tests of one area, in under a minute
+# make demo        the first example
 # make benchmark   speed, beside the libraries that mdstorm replaces
 #
-# Both start from nothing: they make the virtual environments they need. Wanted beforehand are
-# Python 3.11 and Java 17 or newer, nothing else. Where npm is installed as well, the tests run
-# against Azure's storage too.
+# Each makes the virtual environments that it needs. Prerequisites: Python 3.11 and Java 17 or
+# newer. Where npm is installed as well, the tests run against Azure's storage too.
 
 # The constraints files are pinned for this version.
 PYTHON ?= $(shell command -v python3.11 || echo python3)
@@ -26,15 +27,32 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
-.PHONY: test demo benchmark parity lint format test-dev test-connect test-lowest \
+.PHONY: test test-all quick demo benchmark parity lint format test-dev test-connect test-lowest \
 	test-interop java environments clean distclean
 
 # Two at a time: an installation, and most tests, keep one core busy.
 side_by_side = $(MAKE) --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
+# Which tests the gate runs: all but those marked `long`, and on the lowest versions those folders
+# in which versions matter most.
+GATE := not long
+LOWEST_GATE := $(GATE) and not newest
+LOWEST_TESTS := tests
+
 test: java
 	+$(side_by_side) environments lint
 	+$(side_by_side) test-dev test-connect test-lowest
+
+test-all:
+	+$(MAKE) test GATE= LOWEST_GATE="not newest" LOWEST_TESTS=tests
+
+# Every folder of tests with that name, without Spark.
+quick: $(DEV)/.complete
+	@test -n "$(AREA)" || { echo "error: say which area: make quick AREA=read" >&2; exit 2; }
+	@test -n "$(areas)" || { echo "error: no folder of tests is called $(AREA)" >&2; exit 2; }
+	$(DEV)/bin/python -m pytest -n auto -m "not spark_session and not long" $(areas) $(PYTEST_ARGS)
+
+areas = $(shell find tests -type d -name '$(AREA)')
 
 demo: java $(DEV)/.complete
 	$(call with_spark,$(DEV)) $(DEV)/bin/python examples/quickstart.py
@@ -61,16 +79,18 @@ format: $(DEV)/.complete
 	$(DEV)/bin/ruff format .
 
 test-dev: java $(DEV)/.complete $(INTEROP)/.complete $(AZURITE)/.complete
-	$(call with_spark,$(DEV)) $(with_interop) $(DEV)/bin/python -m pytest $(PYTEST_ARGS)
+	$(call with_spark,$(DEV)) $(with_interop) $(DEV)/bin/python -m pytest -m "$(GATE)" \
+		$(PYTEST_ARGS)
 
 # The tests that use a Spark session once more, on Spark Connect: a process has one kind of session.
 test-connect: java $(DEV)/.complete
 	$(call with_spark,$(DEV)) MDSTORM_TEST_SESSION=connect $(DEV)/bin/python -m pytest \
 		-m spark_session $(PYTEST_ARGS)
 
-# The same tests but a few long ones; those that need something newer skip themselves.
+# The same tests on the other end; those that need something newer skip themselves.
 test-lowest: java $(LOWEST)/.complete $(AZURITE)/.complete
-	$(call with_spark,$(LOWEST)) $(LOWEST)/bin/python -m pytest -m "not newest" $(PYTEST_ARGS)
+	$(call with_spark,$(LOWEST)) $(LOWEST)/bin/python -m pytest -m "$(LOWEST_GATE)" $(LOWEST_TESTS) \
+		$(PYTEST_ARGS)
 
 # The part of test-dev that compares with MosaicML Streaming, alone.
 test-interop: java $(DEV)/.complete $(INTEROP)/.complete

@@ -6,10 +6,14 @@ import logging
 import os
 
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.order.world import HOROVOD_VARIABLES
 
 __all__ = ["warn_if_inconsistent"]
 
+_VARIABLES = (
+    ("HOROVOD_RANK", "HOROVOD_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+)
 _logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
 
 
@@ -21,7 +25,7 @@ def warn_if_inconsistent(cur_shard: int | None, shard_count: int | None) -> None
     InvalidArgumentError
         If a variable is not an integer.
     """
-    for rank_name, size_name in HOROVOD_VARIABLES:
+    for rank_name, size_name in _VARIABLES:
         rank_text, size_text = os.environ.get(rank_name), os.environ.get(size_name)
         if rank_text is None and size_text is None:
             continue

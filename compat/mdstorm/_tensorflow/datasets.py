@@ -69,7 +69,7 @@ def _schema_at(reader: Any, offset: int) -> Unischema:
 
 def _with_options(dataset: Any, reader: Any) -> Any:
     """Keep TensorFlow from sharding what the reader has sharded."""
-    is_share = can_pass_over(reader) and reader._options().order.world_size > 1
+    is_share = can_pass_over(reader) and reader._options().order.is_share
     return without_sharding(dataset) if is_share else dataset
 
 

@@ -22,6 +22,7 @@ from mdstorm_backend.elastic.sampling import ShardSample, samples_per_shard
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS, block_range
 from mdstorm_backend.elastic.weights import StreamShape, StreamWeight, parse_epoch_size, weigh
 from mdstorm_backend.elastic.work import work_of_rank
+from mdstorm_backend.order.exact import DEFAULT_SEED
 from mdstorm_backend.order.world import World
 
 __all__ = ["SAMPLING_METHODS", "ElasticOrder"]
@@ -88,7 +89,7 @@ class ElasticOrder:
     batch_size: int
     shuffle: bool = False
     shuffle_algo: str = "py1e"
-    shuffle_seed: int = 9176
+    shuffle_seed: int = DEFAULT_SEED
     shuffle_block_size: int | None = None
     partition_algo: str = "relaxed"
     num_canonical_nodes: int | None = None

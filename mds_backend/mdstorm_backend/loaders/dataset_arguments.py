@@ -12,7 +12,6 @@ from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.order.world import find_world
 
 __all__ = ["check_read_options", "find_order", "find_streams"]
 
@@ -67,7 +66,9 @@ def find_order(
     settings: Mapping[str, Any],
     streams: Sequence[Stream],
 ) -> ExactOrder | ElasticShare:
-    """Return the order to read in, and this process's share of it, its seed fixed.
+    """Return the order to read in, its seed fixed, and the share of it if one is given.
+
+    Otherwise the share follows the world.
 
     Parameters
     ----------
@@ -83,13 +84,11 @@ def find_order(
     Raises
     ------
     InvalidArgumentError
-        If an order and settings are given, or they do not go with the world or the streams.
+        If an order and settings are given, or they do not go with the streams.
     """
     if order is None:
         elastic = ElasticOrder(batch_size=1 if batch_size is None else batch_size, **settings)
-        world = find_world()
-        world.replicated(elastic.replication)  # is checked, before all ranks open the dataset
-        return ElasticShare(elastic, world, states_batch_size=batch_size is not None)
+        return ElasticShare(elastic, states_batch_size=batch_size is not None, follows_world=True)
     defaults = {field.name: field.default for field in fields(ElasticOrder)}
     if given := [name for name, value in settings.items() if value != defaults[name]]:
         raise InvalidArgumentError(
@@ -97,7 +96,7 @@ def find_order(
             "order=…, or leave that out"
         )
     if isinstance(order, ElasticOrder):
-        return ElasticShare(order, find_world())
+        return ElasticShare(order, follows_world=True)
     if isinstance(order, ExactOrder):
         _check_unweighted(streams)
         return order.resolved()

@@ -75,21 +75,27 @@ class ElasticEpochs:
         self._begun = 0
 
     @property
+    def _own_record(self) -> SharedRecord:
+        """The record of this process and its workers: ranks count by themselves."""
+        self._record.part()
+        return self._record
+
+    @property
     def next_epoch(self) -> int:
         """Number of the epoch that is begun next."""
-        return int(self._record.read()["next"]["epoch"])
+        return int(self._own_record.read()["next"]["epoch"])
 
     @next_epoch.setter
     def next_epoch(self, epoch: int) -> None:
         if isinstance(epoch, bool) or not isinstance(epoch, int) or epoch < 0:
             raise InvalidArgumentError(f"an epoch is a number from 0 on, found {epoch!r}")
-        with self._record.changing() as record:
+        with self._own_record.changing() as record:
             record["next"] = {**record["next"], **_beginning_of(epoch)}
 
     def begin(self, joining: Joining | None = None) -> EpochStart:
         """Begin the next epoch; with other workers of one group, the one that they begin."""
         self._begun += 1
-        with self._record.changing() as record:
+        with (self._record if joining else self._own_record).changing() as record:
             group, workers = record["joined"] or (None, [])
             # A worker takes part in an epoch once. Persistent ones begin several in turn.
             mine = None if joining is None else [joining.group, self._begun]
@@ -122,7 +128,7 @@ class ElasticEpochs:
         start : EpochStart, optional
             The epoch meant; by default the one that was begun last, or is loaded.
         """
-        record = self._record.read()
+        record = self._own_record.read()
         if start is None and record["start"] is not None:
             start = EpochStart(**record["start"])
         elif start is None:
@@ -141,7 +147,7 @@ class ElasticEpochs:
 
     def go_on(self, start: EpochStart) -> None:
         """Let the next epoch be `start`."""
-        with self._record.changing() as record:
+        with self._own_record.changing() as record:
             record["start"], record["next"], record["joined"] = asdict(start), asdict(start), []
 
     def load_state_dict(self, state: object, first_epoch: int | None = None) -> EpochStart:
@@ -154,7 +160,7 @@ class ElasticEpochs:
         """
         start = parse_state(state, first_epoch)
         begun = asdict(start) if start.epoch == state["epoch"] else None  # type: ignore[index]
-        with self._record.changing() as record:
+        with self._own_record.changing() as record:
             record["start"], record["next"], record["joined"] = begun, asdict(start), []
         return start
 

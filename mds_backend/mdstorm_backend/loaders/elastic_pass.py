@@ -10,24 +10,42 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.loaders.elastic_epochs import EpochStart
+from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching, Leg
+from mdstorm_backend.order.world import World
 from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.elastic_reader import ElasticReader
 
 if TYPE_CHECKING:
     from mdstorm_backend.loaders.elastic_reading import ElasticReading
-    from mdstorm_backend.loaders.reader_options import ReaderOptions
 
 __all__ = ["ElasticLeg", "ElasticPass"]
 
 
 class ElasticPass:
-    """A pass of a loader in the elastic order: some epochs, one after the other."""
+    """A pass of a loader in the elastic order: some epochs, one after the other.
+
+    Parameters
+    ----------
+    reading : ElasticReading
+        What it is a pass of.
+    batching : Batching
+        How batches are made.
+    goes_on : EpochStart, optional
+        Where the next pass goes on.
+    here : ElasticReading, optional
+        The reading with the share of this pass, once it has begun.
+    """
 
     def __init__(
-        self, reading: ElasticReading, batching: Batching, goes_on: EpochStart | None = None
+        self,
+        reading: ElasticReading,
+        batching: Batching,
+        goes_on: EpochStart | None = None,
+        here: ElasticReading | None = None,
     ) -> None:
         self._reading = reading
+        self._here = here
         self._batching = batching
         self._goes_on = goes_on
         self._start = goes_on
@@ -38,13 +56,14 @@ class ElasticPass:
         """Return what the next iteration goes through."""
         if self._goes_on is not None:
             self._reading.epochs.go_on(self._goes_on)
-        return ElasticPass(self._reading, self._batching)
+        return ElasticPass(self._reading, self._batching, here=self._reading.here())
 
     def legs(self) -> Iterator[Leg]:
         """Yield the epochs."""
-        for start, work in self._reading.epochs_of_pass(self._batching):
+        here = self._shared
+        for start, work in here.epochs_of_pass(self._batching):
             self._start, self.rows = start, 0
-            yield ElasticLeg(self._reading.options, self._batching, start, work)
+            yield ElasticLeg(here.options, self._batching, start, work)
 
     def advance(self, mark: int, size: int) -> None:
         """Note that a batch was delivered, of `mark` samples."""
@@ -55,7 +74,7 @@ class ElasticPass:
 
     def copied(self) -> ElasticPass:
         """Return a copy that stands at the same place."""
-        other = ElasticPass(self._reading, self._batching, self._goes_on)
+        other = ElasticPass(self._reading, self._batching, self._goes_on, self._here)
         other._start, other.rows = self._start, self.rows
         return other
 
@@ -63,13 +82,19 @@ class ElasticPass:
         """Return the pass for a copy of the loader, whose dataset goes on from here."""
         start = self._start
         if start is not None:
-            seen = start.sample_in_epoch + self.rows * self._reading.ranks
+            seen = start.sample_in_epoch + self.rows * self._shared.ranks
             start = replace(start, sample_in_epoch=seen)
         return ElasticPass(self._reading, self._batching, start)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of a checkpoint."""
-        return self._reading.state_dict(self.rows * self._reading.ranks, False, self._start)
+        here = self._shared
+        return here.state_dict(self.rows * here.ranks, False, self._start)
+
+    @property
+    def _shared(self) -> ElasticReading:
+        """The reading with the share of this pass, or before it with the one that it would have."""
+        return self._here or self._reading.here()
 
 
 @dataclass(frozen=True)
@@ -78,8 +103,13 @@ class ElasticLeg:
 
     options: ReaderOptions
     batching: Batching
-    token: EpochStart
+    start: EpochStart
     work: npt.NDArray[np.int64]
+
+    @property
+    def token(self) -> tuple[EpochStart, World]:
+        """What tells it from the others."""
+        return self.start, self.options.elastic_share.world
 
     def blocks(self, part: int = 0, *, block_rows: int | None = None) -> Iterator[Block]:
         """Read the batches of a part."""

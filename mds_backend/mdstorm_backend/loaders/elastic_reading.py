@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +15,11 @@ from mdstorm_backend.elastic import StreamShape
 from mdstorm_backend.loaders.elastic_epochs import ElasticEpochs, EpochStart, Joining
 from mdstorm_backend.loaders.elastic_pass import ElasticLeg, ElasticPass
 from mdstorm_backend.loaders.elastic_share import ElasticShare
+from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching, Leg, Worker
 from mdstorm_backend.order.exact import ceil_div
+from mdstorm_backend.order.world import World
 from mdstorm_backend.read.window_stream import warn_no_data
-
-if TYPE_CHECKING:
-    from mdstorm_backend.loaders.reader_options import ReaderOptions
 
 __all__ = ["ElasticReading"]
 
@@ -47,16 +46,23 @@ class ElasticReading:
     ----------
     options : ReaderOptions
         What to read; its order is an `ElasticShare`.
+    epochs : ElasticEpochs, optional
+        Counts the epochs; by default from the first one on.
     """
 
-    def __init__(self, options: ReaderOptions) -> None:
+    def __init__(self, options: ReaderOptions, epochs: ElasticEpochs | None = None) -> None:
         self.options = options
-        self.epochs = ElasticEpochs()
+        self.epochs = epochs or ElasticEpochs()
 
     @property
     def share(self) -> ElasticShare:
-        """The order."""
-        return self.options.elastic_share
+        """The order, and this process's share as it is now."""
+        return self.options.here().elastic_share
+
+    def here(self, world: World | None = None) -> ElasticReading:
+        """Return the reading of the same epochs whose share is known: see `ReaderOptions.here`."""
+        options = self.options.here(world)
+        return self if options is self.options else ElasticReading(options, self.epochs)
 
     @property
     def next_epoch(self) -> int:
@@ -80,7 +86,8 @@ class ElasticReading:
     @property
     def ranks(self) -> int:
         """Ranks that see different samples."""
-        return self.share.world.replicated(self.share.order.replication).size
+        share = self.share
+        return share.world.replicated(share.order.replication).size
 
     @property
     def rows_per_epoch(self) -> int:
@@ -114,13 +121,15 @@ class ElasticReading:
         self.load_state_dict(state)
         return self, ElasticPass(self, batching)
 
-    def leg(self, token: EpochStart, batching: Batching) -> ElasticLeg:
+    def leg(self, token: tuple[EpochStart, World], batching: Batching) -> ElasticLeg:
         """Return the stretch of a pass with that token."""
-        return ElasticLeg(self.options, batching, token, self.work(token, batching))
+        start, world = token
+        here = self.here(world)
+        return ElasticLeg(here.options, batching, start, here.work(start, batching))
 
     def own_legs(self, batch_size: int | None, worker: Worker) -> Iterator[Leg]:
         """Begin an iteration over samples, or join in with other workers."""
-        share = self.share
+        share = self.options.elastic_share
         depends = worker.count > 1 or share.order.batching_method != "random"
         if depends and not share.states_batch_size:
             raise InvalidArgumentError(
@@ -129,8 +138,9 @@ class ElasticReading:
             )
         joining = None if worker.group is None else Joining(worker.number, worker.group)
         batching = Batching(batch_size or 1, num_workers=worker.count)
-        for start, work in self.epochs_of_pass(batching, joining):
-            yield ElasticLeg(self.options, batching, start, work)
+        here = self.here(worker.world)
+        for start, work in here.epochs_of_pass(batching, joining):
+            yield ElasticLeg(here.options, batching, start, work)
 
     def epochs_of_pass(
         self, batching: Batching, joining: Joining | None = None
@@ -169,12 +179,13 @@ class ElasticReading:
 
     def work(self, start: EpochStart, batching: Batching) -> Ids:
         """Sample ids of this rank from `start` on: int64 of (workers, batches, batch size)."""
-        order = start.order(self.share.of_batches(batching.batch_size))
-        nodes = self.share.world.replicated(order.replication).num_nodes
+        share = self.share
+        order = start.order(share.of_batches(batching.batch_size))
+        nodes = share.world.replicated(order.replication).num_nodes
         try:
             return order.resolved(nodes).rank_work(
                 self.streams,
-                self.share.world,
+                share.world,
                 start.epoch,
                 start.sample_in_epoch,
                 start.initial_physical_nodes,
@@ -192,9 +203,9 @@ class ElasticReading:
         self, num_samples: int, from_beginning: bool, start: EpochStart | None = None
     ) -> dict[str, Any]:
         """Return the state after so many samples of an epoch, over the whole world."""
-        order = self.share.order
+        share = self.share
         state = self.epochs.state_dict(
-            order, self.share.world, num_samples, from_beginning=from_beginning, start=start
+            share.order, share.world, num_samples, from_beginning=from_beginning, start=start
         )
         first_epoch = None if start is None else start.first_epoch
         ours = {

@@ -20,6 +20,8 @@ class ElasticShare:
         The order.
     world : World
         The world as launched.
+    follows_world : bool
+        Whether that is not known yet, but the one when a pass begins: see `share_of`.
     streams : tuple of StreamShape
         The streams of the dataset with their weights; empty for one without.
     states_batch_size : bool
@@ -30,11 +32,21 @@ class ElasticShare:
     world: World = field(default_factory=World)
     streams: tuple[StreamShape, ...] = ()
     states_batch_size: bool = True
+    follows_world: bool = False
 
     @property
     def world_size(self) -> int:
         """Number of ranks."""
         return self.world.size
+
+    @property
+    def is_share(self) -> bool:
+        """Whether other processes read other rows, as far as anybody knows."""
+        return self.follows_world or self.world_size > 1
+
+    def share_of(self, world: World) -> ElasticShare:
+        """Return the same order with the share of a process in `world`."""
+        return replace(self, world=world, follows_world=False)
 
     def of_batches(self, batch_size: int) -> ElasticOrder:
         """Return the order for batches of a loader."""

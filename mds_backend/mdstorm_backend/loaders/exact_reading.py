@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mdstorm_backend.base.errors import StateMismatchError
 from mdstorm_backend.loaders.loader_state import LoaderState
+from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching, Leg, Worker
-from mdstorm_backend.order.exact import ceil_div
+from mdstorm_backend.order.exact import ExactOrder, ceil_div
+from mdstorm_backend.order.world import World
 from mdstorm_backend.read.batch_reader import BatchReader
 from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.row_stream import Position
-
-if TYPE_CHECKING:
-    from mdstorm_backend.loaders.reader_options import ReaderOptions
 
 __all__ = ["ExactReading"]
 
@@ -41,7 +40,7 @@ class ExactReading:
     @property
     def rows_per_epoch(self) -> int:
         """Samples of this rank in one epoch."""
-        first, last = self.options.exact_order.rows(len(self.options.dataset))
+        first, last = self.options.here().exact_order.rows(len(self.options.dataset))
         return last - first
 
     @property
@@ -51,9 +50,7 @@ class ExactReading:
 
     def reader(self, batching: Batching) -> BatchReader:
         """Return a reader of all batches of this rank, to ask for numbers."""
-        return self.options.reader(
-            batching.batch_size, drop_last=batching.drop_last, by_shard=batching.by_shard
-        )
+        return _reader(self.options.here(), batching)
 
     def num_batches(self, batching: Batching) -> int:
         """Batches of a whole pass."""
@@ -64,6 +61,8 @@ class ExactReading:
         options = self.options
         if options.num_epochs is None or options.transform is not None:
             return options.transform is None
+        if options.order.follows_world:  # and nobody knows yet what the share will be
+            return False
         own = ceil_div(self.rows_per_epoch * options.num_epochs, batching.batch_size)
         return own == self.num_batches(batching)
 
@@ -73,25 +72,29 @@ class ExactReading:
 
     def resumed(self, state: object, batching: Batching) -> tuple[ExactReading, ExactPass]:
         """Return how to read, and the pass to go on with, from where a state was taken."""
-        order, progress = LoaderState.from_dict(state, self.options, self.reader(batching))
+        here = self.options.here()
+        share, progress = LoaderState.from_dict(state, here, _reader(here, batching))
+        order = replace(self.options.exact_order, seed=share.seed)
         reading = ExactReading(replace(self.options, order=order), self.next_epoch)
-        return reading, ExactPass(reading, batching, progress)
+        return reading, ExactPass(reading, batching, progress, replace(here, order=share))
 
     @property
     def epoch_size(self) -> int:
         """Samples of an epoch over the whole world."""
         return len(self.options.dataset)
 
-    def leg(self, token: tuple[Position, int], batching: Batching) -> ExactLeg:
+    def leg(self, token: tuple[Position, int, World], batching: Batching) -> ExactLeg:
         """Return the stretch of a pass with that token."""
-        return ExactLeg(self.options, batching, *token)
+        start, first_epoch, world = token
+        return ExactLeg(self.options.here(world), batching, start, first_epoch)
 
     def own_legs(self, batch_size: int | None, worker: Worker) -> Iterator[Leg]:
         """Begin an iteration over samples."""
         first_epoch = self.next_epoch
         self.skip_pass()
         batching = Batching(batch_size or _SAMPLES_AT_A_TIME, num_workers=worker.count)
-        yield ExactLeg(self.options, batching, Position(epoch=first_epoch), first_epoch)
+        here = self.options.here(worker.world)
+        yield ExactLeg(here, batching, Position(epoch=first_epoch), first_epoch)
 
     def skip_pass(self) -> None:
         """Let the next iteration over samples have permutations of its own."""
@@ -113,11 +116,36 @@ def _no_state_of_samples() -> StateMismatchError:
     )
 
 
-class ExactPass:
-    """A pass of a loader in the exact order."""
+def _reader(options: ReaderOptions, batching: Batching) -> BatchReader:
+    return options.reader(
+        batching.batch_size, drop_last=batching.drop_last, by_shard=batching.by_shard
+    )
 
-    def __init__(self, reading: ExactReading, batching: Batching, progress: LoaderState) -> None:
+
+class ExactPass:
+    """A pass of a loader in the exact order.
+
+    Parameters
+    ----------
+    reading : ExactReading
+        What it is a pass of.
+    batching : Batching
+        How batches are made.
+    progress : LoaderState
+        Where it stands.
+    here : ReaderOptions, optional
+        With the share of the rows of which that tells; None before the pass begins.
+    """
+
+    def __init__(
+        self,
+        reading: ExactReading,
+        batching: Batching,
+        progress: LoaderState,
+        here: ReaderOptions | None = None,
+    ) -> None:
         self._reading = reading
+        self._here = here
         self._batching = batching
         self._progress = progress
         self._is_endless = reading.options.num_epochs is None
@@ -125,16 +153,16 @@ class ExactPass:
 
     def following(self) -> ExactPass:
         """Return what the next iteration goes through."""
-        progress = replace(self._progress)
+        here, progress = self._reading.options.here(), replace(self._progress)
+        if progress.resumes and self._here is not None:
+            _check_same_share(self._here.exact_order, here.exact_order)
         progress.begin()
-        return ExactPass(self._reading, self._batching, progress)
+        return ExactPass(self._reading, self._batching, progress, here)
 
     def legs(self) -> Iterator[Leg]:
         """Yield the one stretch that there is: batches span epochs."""
         progress = self._progress
-        yield ExactLeg(
-            self._reading.options, self._batching, progress.position, progress.first_epoch
-        )
+        yield ExactLeg(self._shared, self._batching, progress.position, progress.first_epoch)
 
     def advance(self, mark: Position, size: int) -> None:
         """Note that a batch was delivered."""
@@ -150,7 +178,7 @@ class ExactPass:
 
     def copied(self) -> ExactPass:
         """Return a copy that stands at the same place."""
-        other = ExactPass(self._reading, self._batching, replace(self._progress))
+        other = ExactPass(self._reading, self._batching, replace(self._progress), self._here)
         other.rows = self.rows
         return other
 
@@ -158,12 +186,29 @@ class ExactPass:
         """Return the pass for a copy of the loader, which goes on from here."""
         progress = self._progress
         if progress.started:
-            progress = progress.to_continue(self._reading.reader(self._batching))
-        return ExactPass(self._reading, self._batching, replace(progress))
+            progress = progress.to_continue(_reader(self._shared, self._batching))
+        here = self._here if progress.resumes else None
+        return ExactPass(self._reading, self._batching, replace(progress), here)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of a checkpoint."""
-        return self._progress.to_dict(self._reading.options, self._reading.reader(self._batching))
+        here = self._shared
+        return self._progress.to_dict(here, _reader(here, self._batching))
+
+    @property
+    def _shared(self) -> ReaderOptions:
+        """How it is read: with the share of this pass, or before it the one that it would have."""
+        return self._here or self._reading.options.here()
+
+
+def _check_same_share(before: ExactOrder, now: ExactOrder) -> None:
+    """Refuse to go on in the middle of other rows."""
+    if (before.rank, before.world_size) != (now.rank, now.world_size):
+        raise StateMismatchError(
+            f"the place where the pass is to go on was counted by rank {before.rank} of "
+            f"{before.world_size}, and this process is rank {now.rank} of {now.world_size}: load "
+            "the state in the process that reads, once its process group is made"
+        )
 
 
 @dataclass(frozen=True)
@@ -176,9 +221,10 @@ class ExactLeg:
     first_epoch: int
 
     @property
-    def token(self) -> tuple[Position, int]:
+    def token(self) -> tuple[Position, int, World]:
         """What tells it from the others."""
-        return self.start, self.first_epoch
+        order = self.options.exact_order
+        return self.start, self.first_epoch, World(order.rank, order.world_size)
 
     def blocks(self, part: int = 0, *, block_rows: int | None = None) -> Iterator[Block]:
         """Read the batches of a part."""

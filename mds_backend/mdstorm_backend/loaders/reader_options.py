@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,11 @@ import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.loaders.elastic_reading import ElasticReading
 from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.endless import EndlessNotice
-from mdstorm_backend.loaders.exact_reading import ExactReading
 from mdstorm_backend.loaders.nulls import NullPolicy
-from mdstorm_backend.loaders.reading import Reading
 from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.order.world import World, find_world
 from mdstorm_backend.read.batch_reader import BatchReader, Keep
 from mdstorm_backend.read.block import Transform
 from mdstorm_backend.read.block_filler import BLOCK_ROWS
@@ -41,7 +39,8 @@ class ReaderOptions:
     dataset : SampleSource
         What to read.
     order : ExactOrder or ElasticShare
-        In which order; its seed is fixed.
+        In which order; its seed is fixed. Its share of the rows may be that of this process when a
+        pass begins: see `here`.
     columns : tuple of str or None
         Which columns, in which order; None for all.
     num_epochs : int or None
@@ -88,11 +87,17 @@ class ReaderOptions:
         assert isinstance(self.order, ElasticShare)
         return self.order
 
-    def reading(self) -> Reading:
-        """Return how to read in this order."""
-        if isinstance(self.order, ExactOrder):
-            return ExactReading(self)
-        return ElasticReading(self)
+    def here(self, world: World | None = None) -> ReaderOptions:
+        """Return the same with a share that is known: if it follows the world, this process's.
+
+        Parameters
+        ----------
+        world : World, optional
+            The world; by default as it is now.
+        """
+        if not self.order.follows_world:
+            return self
+        return replace(self, order=self.order.share_of(world or find_world()))
 
     @cached_property
     def schema(self) -> Schema:
@@ -135,6 +140,7 @@ class ReaderOptions:
 
     def reader(self, batch_size: int, **options: Any) -> BatchReader:
         """Make a reader in the exact order; further `options` are those of `BatchReader`."""
+        assert not self.order.follows_world, "here() has not been called"
         return BatchReader(
             self.dataset,
             self.exact_order,

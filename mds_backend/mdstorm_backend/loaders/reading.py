@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.order.world import World
 from mdstorm_backend.read.block import Block
-
-if TYPE_CHECKING:
-    from mdstorm_backend.loaders.reader_options import ReaderOptions
 
 __all__ = ["Batching", "Leg", "Pass", "Reading", "Worker"]
 
@@ -47,11 +46,14 @@ class Worker:
         Which of how many.
     group : int
         The same for those that belong together, and for no others.
+    world : World or None
+        The world as the process saw it that has started them; None if it did not say, or is this.
     """
 
     number: int = 0
     count: int = 1
     group: int | None = None
+    world: World | None = None
 
 
 class Leg(Protocol):
@@ -112,7 +114,11 @@ class Pass(Protocol):
 
 
 class Reading(Protocol):
-    """How a dataset is read in one order. It pickles."""
+    """How a dataset is read in one order. It pickles.
+
+    A share that follows the world is asked for with every number, and once by a pass that begins,
+    which keeps it to its end.
+    """
 
     options: ReaderOptions
 

@@ -1,13 +1,15 @@
 """A small record that a process shares with the workers it starts.
 
 It is a file without a name: it is inherited, so nothing can collide, and it is gone with the last
-process that has it, however that ends.
+process that has it, however that ends. Other processes that inherit it, such as the ranks that a
+program starts, are to `part` from it before they use it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 import tempfile
 import threading
 import weakref
@@ -28,10 +30,10 @@ _PATIENCE = 1.0
 
 
 class SharedRecord:
-    """A dict of plain values, one for this process and all that inherit it.
+    """A dict of plain values, one for this process and the workers that inherit it.
 
-    Forked and spawned workers share it. Any other copy, by `copy` or `pickle`, is a record of its
-    own, with the content of the moment.
+    Forked and spawned processes have it, and share it until they `part`. Any other copy, by `copy`
+    or `pickle`, is a record of its own, with the content of the moment.
 
     Parameters
     ----------
@@ -40,21 +42,44 @@ class SharedRecord:
     """
 
     def __init__(self, content: dict[str, Any]) -> None:
+        self._make(content)
+
+    def _make(self, content: dict[str, Any]) -> None:
         handle, name = tempfile.mkstemp(prefix="mdstorm-")
         with suppress(OSError):  # Windows keeps the name of an open file
             os.unlink(name)
-        self._open(handle)
+        self._open(handle, os.getpid(), content)
         self._write(content)
 
-    def _open(self, handle: int) -> None:
+    def _open(self, handle: int, owner: int, content: dict[str, Any]) -> None:
         self._handle = handle
+        self._owner = owner
+        #: The content when it was inherited, with which a process parts.
+        self._inherited = content
         self._threads = threading.Lock()
-        weakref.finalize(self, os.close, handle)
+        self._close = weakref.finalize(self, os.close, handle)
+        _records.add(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if context.get_spawning_popen() is not None and fcntl is not None:
-            return _inherited, (reduction.DupFd(self._handle),)
+            self.part()
+            return _inherited, (reduction.DupFd(self._handle), self._owner, self.read())
         return SharedRecord, (self.read(),)
+
+    def part(self) -> None:
+        """Go on with a record of this process's own, as it was when this one inherited it.
+
+        That does nothing in the process that made it, and in workers of a ``DataLoader``.
+        """
+        if self._owner == os.getpid() or _is_worker():
+            return
+        self._close()
+        self._make(self._inherited)
+
+    def pass_on(self) -> None:
+        """Note the content for a process that is going to inherit it."""
+        self.part()
+        self._inherited = self.read()
 
     def read(self) -> dict[str, Any]:
         """Return the content."""
@@ -87,7 +112,24 @@ class SharedRecord:
         os.ftruncate(self._handle, len(data))
 
 
-def _inherited(handle: Any) -> SharedRecord:
+def _inherited(handle: Any, owner: int, content: dict[str, Any]) -> SharedRecord:
     record = SharedRecord.__new__(SharedRecord)
-    record._open(handle.detach())
+    record._open(handle.detach(), owner, content)
     return record
+
+
+def _is_worker() -> bool:
+    data = sys.modules.get("torch.utils.data")
+    return data is not None and data.get_worker_info() is not None
+
+
+def _pass_all_on() -> None:
+    for record in list(_records):
+        record.pass_on()
+
+
+#: Those of this process.
+_records: weakref.WeakSet[SharedRecord] = weakref.WeakSet()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_pass_all_on)

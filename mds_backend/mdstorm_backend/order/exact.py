@@ -16,8 +16,13 @@ import numpy.typing as npt
 
 from mdstorm_backend.base.errors import InvalidArgumentError, NoDataAvailableError
 from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.order.world import World
 
-__all__ = ["ExactOrder", "Piece", "batch_sizes", "ceil_div"]
+__all__ = ["DEFAULT_SEED", "ExactOrder", "Piece", "batch_sizes", "ceil_div"]
+
+#: The seed of all ranks where none is given: each must permute by the same one, or a state that one
+#: of them has taken would lose and repeat rows on another. It is MosaicML Streaming's.
+DEFAULT_SEED = 9176
 
 _SHARDS, _ROWS = 0, 1
 
@@ -38,8 +43,7 @@ class ExactOrder:
     Attributes
     ----------
     seed : int or None
-        Seed of all permutations. None and 0 draw one from the operating system, once: see
-        `resolved`.
+        Seed of all permutations. None and 0: see `resolved`.
     shuffle_shards : bool
         Permute the shards of the rank.
     shuffle_rows : bool
@@ -49,6 +53,8 @@ class ExactOrder:
         of whole shards. 0: none.
     rank, world_size : int
         Which share of the rows is read.
+    follows_world : bool
+        Whether that is not known yet, but this process's share when a pass begins: see `share_of`.
     """
 
     seed: int | None = None
@@ -57,6 +63,7 @@ class ExactOrder:
     window: int = 0
     rank: int = 0
     world_size: int = 1
+    follows_world: bool = False
 
     def __post_init__(self) -> None:
         if self.seed is not None and not (is_integer(self.seed) and self.seed >= 0):
@@ -78,9 +85,24 @@ class ExactOrder:
         """Whether rows come in another order than the stored one within a shard."""
         return self.shuffle_rows or self.window > 0
 
+    @property
+    def is_share(self) -> bool:
+        """Whether other processes read other rows, as far as anybody knows."""
+        return self.follows_world or self.world_size > 1
+
+    def share_of(self, world: World) -> ExactOrder:
+        """Return the same order with the share of a process in `world`."""
+        return replace(self, rank=world.rank, world_size=world.size, follows_world=False)
+
     def resolved(self) -> ExactOrder:
-        """Return the same order with a seed that is fixed."""
-        return self if self.seed else replace(self, seed=secrets.randbits(63) | 1)
+        """Return the same order with a seed that is fixed.
+
+        Without one, a share of the rows has `DEFAULT_SEED`, the same on all ranks; otherwise one is
+        drawn from the operating system.
+        """
+        if self.seed:
+            return self
+        return replace(self, seed=DEFAULT_SEED if self.is_share else secrets.randbits(63) | 1)
 
     def rows(self, num_rows: int) -> tuple[int, int]:
         """First row of this rank among `num_rows`, and the one past its last.

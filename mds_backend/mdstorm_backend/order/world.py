@@ -4,26 +4,44 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from mdstorm_backend.base.errors import InvalidArgumentError
 
-__all__ = ["HOROVOD_VARIABLES", "World", "find_world"]
+__all__ = ["World", "find_world"]
 
-#: Variables for rank and world size under Horovod, in the order in which they are tried.
-HOROVOD_VARIABLES = (
-    ("HOROVOD_RANK", "HOROVOD_SIZE"),
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-    ("PMI_RANK", "PMI_SIZE"),
+
+class _Pair(NamedTuple):
+    """The variables in which a launcher says rank and world size, and maybe ranks per node."""
+
+    launcher: str
+    rank: str
+    size: str
+    local_size: str = ""
+
+    @property
+    def source(self) -> str:
+        return f"{self.launcher}'s variables {self.rank} and {self.size}"
+
+
+#: torchrun's, which its kin set as well: TorchDistributor, Accelerate, DeepSpeed, Ray Train.
+_TORCH = _Pair("torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+_MPI = (
+    _Pair("Horovod", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_SIZE"),
+    _Pair(
+        "Open MPI",
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+        "OMPI_COMM_WORLD_LOCAL_SIZE",
+    ),
+    _Pair("PMI", "PMI_RANK", "PMI_SIZE"),
 )
-_VARIABLES = (("RANK", "WORLD_SIZE"), *HOROVOD_VARIABLES)
-#: Variable for the processes per node by the one for the world size, where the launcher sets one.
-_LOCAL_SIZES = {
-    "WORLD_SIZE": "LOCAL_WORLD_SIZE",
-    "HOROVOD_SIZE": "HOROVOD_LOCAL_SIZE",
-    "OMPI_COMM_WORLD_SIZE": "OMPI_COMM_WORLD_LOCAL_SIZE",
-}
+_SLURM = _Pair("SLURM", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS")
+#: Steps above are not of ``srun``: those of the batch script, of interactive shells, and others.
+_LAST_STEP_OF_SRUN = 0xFFFFFFF0
 
 
 @dataclass(frozen=True)
@@ -36,6 +54,9 @@ class World:
     ----------
     rank, size, local_size : int
         `local_size` divides `size`.
+    source : str
+        Who says so, for messages, such as ``torchrun's variables RANK and WORLD_SIZE``; empty where
+        nobody does.
 
     Raises
     ------
@@ -46,6 +67,7 @@ class World:
     rank: int = 0
     size: int = 1
     local_size: int = 1
+    source: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if self.size < 1 or not 0 <= self.rank < self.size:
@@ -93,41 +115,83 @@ class World:
                 "use a positive divisor of the world size"
             )
         size = self.size // replication
-        return World(
-            self.rank // replication, size, size if size % self.local_size else self.local_size
-        )
+        local_size = size if size % self.local_size else self.local_size
+        return replace(self, rank=self.rank // replication, size=size, local_size=local_size)
 
 
 def find_world() -> World:
-    """Ask an initialised ``torch.distributed``, then the variables of the usual launchers.
+    """Ask the innermost launcher that there is.
 
-    The number of ranks per node comes from ``LOCAL_WORLD_SIZE`` for torch, else from Horovod's or
-    Open MPI's variable; it is 1 where there is none. Nothing is imported and no process group is
-    made.
+    That is an initialised ``torch.distributed``; the variables of torchrun, of Horovod, Open MPI
+    and PMI; those of SLURM within a step of ``srun`` that has more than one task; ``TF_CONFIG``.
+    Nothing is imported and no process group is made.
+
+    ``WORLD_SIZE`` alone says nothing: Lightning sets it in processes that get their rank later,
+    with their process group. The number of ranks per node is the launcher's, and 1 where it says
+    none.
 
     Raises
     ------
     InvalidArgumentError
-        If a variable is not an integer, ``TF_CONFIG`` no description of a cluster, or the world
-        makes no sense.
+        If what one launcher says makes no sense: a rank without a size or outside of it, a variable
+        that is not an integer, a ``TF_CONFIG`` that describes no cluster.
     """
     torch = sys.modules.get("torch")
     distributed = getattr(torch, "distributed", None)
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        return _world(distributed.get_rank(), distributed.get_world_size(), "WORLD_SIZE")
-    for rank, size in _VARIABLES:
-        if rank in os.environ and size in os.environ:
-            return _world(_integer(rank), _integer(size), size, rank)
+        return _of_group(distributed.get_rank(), distributed.get_world_size())
+    if _TORCH.rank in os.environ:
+        return _from_pair(_TORCH)
+    for pair in _MPI:
+        if pair.rank in os.environ or pair.size in os.environ:
+            return _from_pair(pair)
+    if _is_in_step_of_srun():
+        return _from_pair(_SLURM, _tasks_per_node())
     return _from_tf_config(os.environ.get("TF_CONFIG", ""))
 
 
-def _world(rank: int, size: int, variable: str, *variables: str) -> World:
-    local = _LOCAL_SIZES.get(variable, "")
+def _of_group(rank: int, size: int) -> World:
+    source, local_size = "the process group of torch.distributed", 1
+    # The variables may be of another world, in which one process has started this one.
+    if os.environ.get(_TORCH.size, str(size)) == str(size) and _TORCH.local_size in os.environ:
+        local_size = _integer(_TORCH.local_size)
+    return _checked(source, _TORCH.local_size, rank, size, local_size)
+
+
+def _from_pair(pair: _Pair, local_size: int = 1) -> World:
+    for one, other in ((pair.rank, pair.size), (pair.size, pair.rank)):
+        if other not in os.environ:
+            raise InvalidArgumentError(
+                f"the environment variable {one} is {os.environ[one]!r}, and {other} is not set, "
+                "so nobody knows which share of the rows is this process's: set both as "
+                f"{pair.launcher} does, or unset {one} to read all rows"
+            )
+    if pair.local_size in os.environ:
+        local_size = _integer(pair.local_size)
+    variables = ", ".join(filter(None, pair[1:]))
+    return _checked(pair.source, variables, _integer(pair.rank), _integer(pair.size), local_size)
+
+
+def _checked(source: str, variables: str, rank: int, size: int, local_size: int) -> World:
     try:
-        return World(rank, size, _integer(local) if local in os.environ else 1)
+        return World(rank, size, local_size, source)
     except InvalidArgumentError as error:
-        sources = ", ".join([*variables, variable, *([local] if local else [])])
-        raise InvalidArgumentError(f"{error}. Check what the launcher set: {sources}") from error
+        raise InvalidArgumentError(
+            f"{error}. Check what the launcher set: {variables} ({source})"
+        ) from error
+
+
+def _is_in_step_of_srun() -> bool:
+    """Whether SLURM has started several processes like this one, rather than a shell for them."""
+    step, tasks = (os.environ.get(name, "") for name in ("SLURM_STEP_ID", _SLURM.size))
+    is_of_srun = step.isdecimal() and int(step) <= _LAST_STEP_OF_SRUN
+    return is_of_srun and tasks.isdecimal() and int(tasks) > 1
+
+
+def _tasks_per_node() -> int:
+    """Tasks of this step on each node; 1 where nodes have different numbers of them."""
+    found = re.fullmatch(r"(\d+)(\(x\d+\))?", os.environ.get("SLURM_STEP_TASKS_PER_NODE", ""))
+    return 1 if found is None else int(found[1])
 
 
 def _integer(variable: str) -> int:
@@ -147,12 +211,20 @@ def _from_tf_config(text: str) -> World:
     try:
         config = json.loads(text)
         cluster, task = config.get("cluster", {}), config.get("task", {})
-        member = (task.get("type"), int(task.get("index", 0)))
+        kind, index = str(task.get("type")), int(task.get("index", 0))
         jobs = {job: len(cluster.get(job, [])) for job in ("chief", "worker")}
     except (AttributeError, TypeError, ValueError) as error:
         raise InvalidArgumentError(
             f"the environment variable TF_CONFIG does not describe a cluster ({error}): correct "
             "it, or unset it to read all rows"
         ) from error
-    members = [(job, i) for job, size in jobs.items() for i in range(size)]
-    return World(members.index(member), len(members)) if member in members else World()
+    if kind not in jobs or not any(jobs.values()):  # an evaluator, for one, reads everything
+        return World()
+    if not 0 <= index < jobs[kind]:
+        raise InvalidArgumentError(
+            f"the environment variable TF_CONFIG says that this is the {kind} number {index}, and "
+            f"its cluster has {jobs[kind]} of them, numbered from 0: correct it, or unset it to "
+            "read all rows"
+        )
+    rank = index if kind == "chief" else jobs["chief"] + index
+    return World(rank, sum(jobs.values()), source="TensorFlow's variable TF_CONFIG")

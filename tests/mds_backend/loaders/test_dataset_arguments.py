@@ -23,7 +23,6 @@ from mdstorm_backend.base.errors import ArgumentTypeError, InvalidArgumentError,
         ({"columns": "number"}, ArgumentTypeError, r"columns is a list .* give \['number'\]"),
         ({"null_masks": "number"}, ArgumentTypeError, "null_masks is a list of names"),
         ({"transform": len}, ArgumentTypeError, "transform must .* have an attribute `columns`"),
-        ({"replication": 2}, InvalidArgumentError, "replication=2 does not divide the 1 ranks"),
     ],
 )
 def test_what_would_fail_later_is_refused_at_once(

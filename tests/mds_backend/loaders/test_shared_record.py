@@ -39,6 +39,31 @@ def test_a_copy_is_a_record_of_its_own(duplicate: Any) -> None:
     assert (record.read(), other.read()) == ({"count": 4}, {"count": 3})
 
 
+def part_and_add(record: SharedRecord, go: Any, results: Any) -> None:
+    go.acquire()
+    record.part()
+    add(record, 1)
+    results.put(record.read())
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_process_that_parts_has_the_content_when_it_was_started(method: str) -> None:
+    context: Any = multiprocessing.get_context(method)
+    record, go, results = SharedRecord({"count": 3}), context.Semaphore(0), context.SimpleQueue()
+    record.part()  # nothing: it is this process's own
+    processes = [context.Process(target=part_and_add, args=(record, go, results)) for _ in range(2)]
+    for process in processes:
+        process.start()
+    add(record, 5)
+    for _ in processes:
+        go.release()
+    assert [results.get() for _ in processes] == [{"count": 4}] * 2
+    for process in processes:
+        process.join(60)
+        assert process.exitcode == 0
+    assert record.read() == {"count": 8}
+
+
 def test_what_is_shorter_is_stored_whole() -> None:
     record = SharedRecord({"text": "x" * 100})
     with record.changing() as content:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdstorm_backend.base.errors import InvalidArgumentError, NoDataAvailableError
-from mdstorm_backend.order.exact import ExactOrder, Piece, batch_sizes, ceil_div
+from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder, Piece, batch_sizes, ceil_div
 
 shard_sizes = st.lists(st.integers(0, 20), max_size=8)
 orders = st.builds(
@@ -180,3 +181,12 @@ def test_a_seed_is_a_non_negative_integer_or_none(seed: Any) -> None:
 def test_integers_of_numpy_become_plain_ones() -> None:
     order = ExactOrder(seed=np.uint32(7), window=np.int64(3), world_size=np.int64(2))
     assert {type(v) for v in (order.seed, order.window, order.world_size)} == {int}
+
+
+@pytest.mark.parametrize("seed", [None, 0])
+def test_shares_without_a_seed_are_permuted_by_one(seed: int | None) -> None:
+    shares = [ExactOrder(seed, shuffle_rows=True, rank=r, world_size=2) for r in range(2)]
+    assert {share.resolved().seed for share in shares} == {DEFAULT_SEED}
+    whole = ExactOrder(seed, shuffle_rows=True)
+    assert len({whole.resolved().seed for _ in range(3)}) == 3
+    assert replace(shares[0], seed=5).resolved().seed == 5

@@ -3,6 +3,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,13 +21,50 @@ LAUNCHERS = [
     ("PMI_RANK", "PMI_SIZE"),
 ]
 LOCAL_SIZES = ["LOCAL_WORLD_SIZE", "HOROVOD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"]
+#: What ``srun`` sets in the second of four processes, on two nodes.
+STEP = {
+    "SLURM_PROCID": "1",
+    "SLURM_NTASKS": "4",
+    "SLURM_LOCALID": "1",
+    "SLURM_NODEID": "0",
+    "SLURM_STEP_ID": "0",
+    "SLURM_STEP_NUM_TASKS": "4",
+    "SLURM_STEP_TASKS_PER_NODE": "2(x2)",
+}
+#: What plain ``python`` finds in a batch script of four tasks.
+BATCH_SCRIPT = {
+    "SLURM_PROCID": "0",
+    "SLURM_NTASKS": "4",
+    "SLURM_NPROCS": "4",
+    "SLURM_LOCALID": "0",
+    "SLURM_TASKS_PER_NODE": "2(x2)",
+    "SLURM_NTASKS_PER_NODE": "2",
+}
 
 
 @pytest.fixture(autouse=True)
 def _no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in [variable for pair in LAUNCHERS for variable in pair] + LOCAL_SIZES:
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.delenv("TF_CONFIG", raising=False)
+    for variable in ["TF_CONFIG", *STEP, *BATCH_SCRIPT]:
+        monkeypatch.delenv(variable, raising=False)
+
+
+def set_all(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]) -> None:
+    for variable, value in environment.items():
+        monkeypatch.setenv(variable, value)
+
+
+@contextmanager
+def process_group(directory: Path) -> Iterator[None]:
+    """A process group of this process alone."""
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{directory}/store", rank=0, world_size=1
+    )
+    try:
+        yield
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 def test_without_a_launcher_this_process_is_alone() -> None:
@@ -36,9 +76,88 @@ def test_the_variables_of_each_launcher_are_read(
     rank: str, size: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(rank, "2")
-    assert find_world() == World(0, 1)
     monkeypatch.setenv(size, "4")
     assert find_world() == World(2, 4)
+    assert f"'s variables {rank} and {size}" in find_world().source
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [*LAUNCHERS, *((size, rank) for rank, size in LAUNCHERS[1:])]
+)
+def test_half_a_pair_is_refused(one: str, other: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(one, "2")
+    message = f"{one} is '2', and {other} is not set.*unset {one} to read all rows"
+    with pytest.raises(InvalidArgumentError, match=message):
+        find_world()
+
+
+def test_a_world_size_alone_leaves_the_rank_to_a_process_group(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # What Lightning sets in the processes that it starts.
+    set_all(monkeypatch, {"WORLD_SIZE": "2", "LOCAL_RANK": "1", "NODE_RANK": "0"})
+    assert find_world() == World(0, 1)
+    with process_group(tmp_path):
+        assert find_world().source == "the process group of torch.distributed"
+
+
+def test_a_step_of_srun_is_a_world(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_all(monkeypatch, STEP)
+    assert find_world() == World(1, 4, 2)
+    assert find_world().source == "SLURM's variables SLURM_PROCID and SLURM_STEP_NUM_TASKS"
+    # A part of the tasks of the job.
+    set_all(monkeypatch, {"SLURM_NTASKS": "8", "SLURM_NTASKS_PER_NODE": "4"})
+    assert find_world() == World(1, 4, 2)
+
+
+@pytest.mark.parametrize(
+    ("per_node", "local_size"), [("4", 4), ("2(x2)", 2), ("3,1", 1), ("1(x2),2", 1), ("", 1)]
+)
+def test_tasks_per_node_count_where_all_nodes_have_as_many(
+    per_node: str, local_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_all(monkeypatch, {**STEP, "SLURM_STEP_TASKS_PER_NODE": per_node})
+    assert find_world() == World(1, 4, local_size)
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        BATCH_SCRIPT,
+        {**BATCH_SCRIPT, "SLURM_STEP_ID": "4294967291", "SLURM_STEP_NUM_TASKS": "1"},
+        {**STEP, "SLURM_STEP_ID": "4294967291"},
+        {**STEP, "SLURM_STEP_ID": "4294967290"},
+        {**STEP, "SLURM_STEP_ID": "batch"},
+        {**STEP, "SLURM_STEP_ID": "extern"},
+        {**STEP, "SLURM_STEP_NUM_TASKS": "1"},
+    ],
+    ids=["sbatch", "batch step", "batch", "interactive", "batch name", "extern", "one task"],
+)
+def test_a_shell_of_slurm_is_none(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_all(monkeypatch, environment)
+    assert find_world() == World(0, 1)
+
+
+def test_torchrun_within_srun_goes_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_all(monkeypatch, {**STEP, "RANK": "5", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"})
+    assert find_world() == World(5, 8, 4)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"SLURM_PROCID": "4"}, "rank 4 of 4.*: SLURM_PROCID, SLURM_STEP_NUM_TASKS"),
+        ({"SLURM_STEP_TASKS_PER_NODE": "3(x2)"}, "4 ranks cannot be on nodes of 3"),
+    ],
+)
+def test_a_step_that_cannot_be_is_refused(
+    wrong: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_all(monkeypatch, {**STEP, **wrong})
+    with pytest.raises(InvalidArgumentError, match=message):
+        find_world()
 
 
 def test_the_first_launcher_in_the_list_wins(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +240,8 @@ def test_ranks_are_numbered_node_by_node() -> None:
 def test_replicated_ranks_count_as_one(
     world: World, replication: int | None, expected: World
 ) -> None:
-    assert world.replicated(replication) == expected
+    found = replace(world, source="us").replicated(replication)
+    assert (found, found.source) == (expected, "us")
 
 
 @pytest.mark.parametrize("replication", [0, -1, 3])
@@ -169,18 +289,24 @@ def test_torch_distributed_goes_before_the_environment(
     monkeypatch.setenv("RANK", "5")
     monkeypatch.setenv("WORLD_SIZE", "7")
     assert find_world() == World(5, 7)
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1
-    )
-    try:
+    with process_group(tmp_path):
         assert find_world() == World(0, 1)
         monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
         assert find_world() == World(0, 1)
-        monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-        with pytest.raises(InvalidArgumentError, match="launcher set: WORLD_SIZE, LOCAL_WORLD_S"):
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")  # of the seven
+        assert find_world() == World(0, 1)
+        monkeypatch.setenv("WORLD_SIZE", "1")
+        with pytest.raises(InvalidArgumentError, match="launcher set: LOCAL_WORLD_SIZE"):
             find_world()
-    finally:
-        torch.distributed.destroy_process_group()
+
+
+def test_a_member_that_its_cluster_does_not_have_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task = {"type": "worker", "index": 2}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": CLUSTER, "task": task}))
+    with pytest.raises(InvalidArgumentError, match=r"TF_CONFIG says .*worker number 2.* has 2"):
+        find_world()
 
 
 def test_asking_imports_no_framework() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from multiprocessing import context, parent_process
 from typing import Any
 
 from torch.utils.data import IterableDataset, get_worker_info
@@ -24,9 +26,11 @@ from mdstorm_backend.loaders.dataset_info import DatasetInfo
 from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Leg, Reading, Worker
+from mdstorm_backend.loaders.runner import reading_of
 from mdstorm_backend.loaders.sample_maker import SampleMaker, of_batch
 from mdstorm_backend.loaders.torch.worker_guard import end_with_parent
-from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
+from mdstorm_backend.order.world import World, find_world
 from mdstorm_backend.read.batch_reader import check_batch_size, check_num_epochs
 from mdstorm_backend.read.block import Block, Transform
 from mdstorm_backend.read.source import SampleSource
@@ -84,7 +88,9 @@ class StreamingDataset(DatasetInfo, IterableDataset[Any]):
     order : ExactOrder or ElasticOrder, optional
         The order of the samples and this process's share of it, instead of the arguments for them.
         By default the order is elastic, and the rank and world size come from ``torch.distributed``
-        or the launcher's environment. Then nothing is opened before the first use.
+        or the launcher's environment, see `find_world`: they are asked for by ``len``, by states,
+        and when an iteration begins, which keeps them to its end. Then nothing is opened before the
+        first use.
     columns : sequence of str, optional
         Columns to read; all by default.
     num_epochs, transform, fill_nulls, null_masks, workers, prefetch
@@ -128,7 +134,7 @@ class StreamingDataset(DatasetInfo, IterableDataset[Any]):
         batch_size: int | None = None,
         shuffle: bool = False,
         shuffle_algo: str = "py1e",
-        shuffle_seed: int = 9176,
+        shuffle_seed: int = DEFAULT_SEED,
         shuffle_block_size: int | None = None,
         batching_method: str = "random",
         allow_unsafe_types: bool = False,
@@ -146,6 +152,8 @@ class StreamingDataset(DatasetInfo, IterableDataset[Any]):
         storage_options: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
+        #: The process that has sent this copy to one that it was starting, and its world.
+        self._sent: tuple[int, World] | None = None
         self.streams = find_streams(streams, remote, local, stream_name, stream_config)
         self._defaults = StreamDefaults(
             split=split,
@@ -221,7 +229,7 @@ class StreamingDataset(DatasetInfo, IterableDataset[Any]):
     @cached_property
     def reading(self) -> Reading:
         """How its order is read."""
-        return self.options.reading()
+        return reading_of(self.options)
 
     def go_on_with(self, reading: Reading) -> None:
         """Read as `reading` does from now on: in the order of a state."""
@@ -316,11 +324,25 @@ class StreamingDataset(DatasetInfo, IterableDataset[Any]):
         worker = (
             Worker()
             if info is None
-            else Worker(info.id, info.num_workers, group=info.seed - info.id)
+            else Worker(
+                info.id, info.num_workers, group=info.seed - info.id, world=self._world_of_parent()
+            )
         )
         for leg in self.reading.own_legs(self.batch_size, worker):
             for block in self.sample_blocks(leg, worker.number):
                 yield from self.samples(block)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Tell the world to a process that is being started, which may be a worker."""
+        sent = context.get_spawning_popen() is not None and self.order.follows_world
+        return {**self.__dict__, "_sent": (os.getpid(), find_world()) if sent else None}
+
+    def _world_of_parent(self) -> World | None:
+        """Return what the process said whose worker this is; a fork knows it by itself."""
+        parent = parent_process()
+        if self._sent is None or parent is None or parent.pid != self._sent[0]:
+            return None
+        return self._sent[1]
 
     def sample_blocks(
         self, leg: Leg, part: int = 0, *, block_rows: int | None = None

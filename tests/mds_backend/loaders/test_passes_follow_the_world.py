@@ -1,0 +1,210 @@
+"""The world is asked for when a pass begins, wherever and whenever the dataset was made."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.mds_backend.small_datasets import write_numbers
+from tests.programs import run_program
+from torch.utils.data import DataLoader
+
+from mdstorm_backend import StreamingDataLoader, StreamingDataset
+from mdstorm_backend.base.errors import InvalidArgumentError, StateMismatchError
+from mdstorm_backend.order.exact import ExactOrder
+
+ROWS = 1_000
+BATCH = 20
+Launch = Callable[[int, int], None]
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return write_numbers(tmp_path / "data", ROWS).url
+
+
+@pytest.fixture
+def launch(monkeypatch: pytest.MonkeyPatch) -> Launch:
+    """Make this process one of some that torchrun has started."""
+
+    def set_rank(rank: int, size: int) -> None:
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setenv("WORLD_SIZE", str(size))
+
+    return set_rank
+
+
+def dataset_of(url: str, order: str = "elastic", **options: Any) -> StreamingDataset:
+    if order == "exact":
+        exact = ExactOrder(shuffle_rows=True, follows_world=True)
+        return StreamingDataset(local=url, order=exact, **options)
+    return StreamingDataset(local=url, batch_size=BATCH, shuffle=True, **options)
+
+
+def numbers(batches: Iterable[Any]) -> list[int]:
+    return [number for batch in batches for number in batch["number"].tolist()]
+
+
+in_either_order = pytest.mark.parametrize("order", ["elastic", "exact"])
+
+
+@in_either_order
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_loader_made_before_the_launch_reads_a_share(
+    url: str, launch: Launch, order: str, num_workers: int
+) -> None:
+    loaders = [
+        StreamingDataLoader(dataset_of(url, order), BATCH, num_workers=num_workers)
+        for _ in range(2)
+    ]
+    assert {len(loader) for loader in loaders} == {ROWS // BATCH}
+    seen = []
+    for rank, loader in enumerate(loaders):
+        launch(rank, 2)
+        assert (len(loader), len(loader.dataset)) == (ROWS // BATCH // 2, ROWS // 2)
+        seen += numbers(loader)
+    assert Counter(seen) == Counter(range(ROWS))
+
+
+@pytest.mark.parametrize(("order", "num_workers"), [("elastic", 0), ("elastic", 2), ("exact", 0)])
+def test_samples_of_a_dataset_made_before_the_launch_are_a_share(
+    url: str, launch: Launch, order: str, num_workers: int
+) -> None:
+    datasets = [dataset_of(url, order) for _ in range(2)]
+    seen = []
+    for rank, dataset in enumerate(datasets):
+        launch(rank, 2)
+        seen += numbers(DataLoader(dataset, BATCH, num_workers=num_workers))
+    assert Counter(seen) == Counter(range(ROWS))
+
+
+@in_either_order
+def test_a_pass_keeps_its_share_to_the_end(url: str, launch: Launch, order: str) -> None:
+    loader = StreamingDataLoader(dataset_of(url, order), BATCH)
+    launch(0, 2)
+    batches = iter(loader)
+    seen = numbers([next(batches)])
+    launch(1, 2)
+    state = loader.state_dict()
+    seen += numbers(batches)
+    launch(0, 2)
+    again = StreamingDataLoader(dataset_of(url, order), BATCH)
+    assert seen == numbers(again)
+    again.load_state_dict(state)
+    assert seen[BATCH:] == numbers(again)
+    launch(1, 2)
+    other = numbers(StreamingDataLoader(dataset_of(url, order), BATCH))
+    assert Counter(seen + other) == Counter(range(ROWS))
+
+
+@in_either_order
+def test_a_pickle_does_not_keep_the_world(url: str, launch: Launch, order: str) -> None:
+    launch(0, 2)
+    loader = StreamingDataLoader(dataset_of(url, order), BATCH)
+    first = numbers(loader)
+    data = pickle.dumps(loader)
+    launch(1, 2)
+    copy = pickle.loads(data)  # noqa: S301 -- ours
+    second = numbers(copy)
+    assert len(first) == len(second) == ROWS // 2
+    if order == "exact":  # whose shares are the same in each epoch
+        assert Counter(first + second) == Counter(range(ROWS))
+    assert second == numbers(_second_epoch(url, order))
+
+
+def _second_epoch(url: str, order: str) -> StreamingDataLoader:
+    dataset = dataset_of(url, order)
+    dataset.set_epoch(1)
+    return StreamingDataLoader(dataset, BATCH)
+
+
+@in_either_order
+def test_persistent_workers_follow_the_world(url: str, launch: Launch, order: str) -> None:
+    dataset = dataset_of(url, order)
+    with StreamingDataLoader(dataset, BATCH, num_workers=2, persistent_workers=True) as loader:
+        seen = []
+        for rank in range(2):
+            launch(rank, 2)
+            dataset.next_epoch = 0  # the elastic order deals each epoch anew
+            seen += numbers(loader)
+    assert Counter(seen) == Counter(range(ROWS))
+
+
+def test_a_place_in_the_exact_order_is_not_taken_to_another_rank(url: str, launch: Launch) -> None:
+    launch(0, 2)
+    loader = StreamingDataLoader(dataset_of(url, "exact"), BATCH)
+    next(iter(loader))
+    state = loader.state_dict()
+    loader.load_state_dict(state)
+    launch(1, 2)
+    with pytest.raises(StateMismatchError, match="rank 0 of 2, and this process is rank 1 of 2"):
+        next(iter(loader))
+    loader.load_state_dict(state)
+    assert len(numbers(loader)) == ROWS // 2 - BATCH
+
+
+def test_a_replication_is_checked_against_the_world(url: str, launch: Launch) -> None:
+    dataset = StreamingDataset(local=url, batch_size=BATCH, replication=2)
+    with pytest.raises(InvalidArgumentError, match="replication=2 does not divide the 1 ranks"):
+        len(dataset)
+    launch(3, 4)
+    assert len(dataset) == ROWS // 2
+
+
+PROGRAM = """
+import json
+import sys
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader
+
+from mdstorm_backend import StreamingDataLoader, StreamingDataset
+
+_, url, store = sys.argv
+
+
+def numbers(batches):
+    return [number for batch in batches for number in batch["number"].tolist()]
+
+
+def train(rank, loaders, results):
+    # Without any variables: what Lightning's and mp.spawn's processes have.
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+    results.put((rank, [numbers(loader) for loader in loaders]))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    def dataset():
+        return StreamingDataset(local=url, batch_size=20, shuffle=True)
+
+    loaders = [
+        StreamingDataLoader(dataset(), 20),
+        StreamingDataLoader(dataset(), 20, num_workers=2),
+        DataLoader(dataset(), 20),
+        DataLoader(dataset(), 20, num_workers=2),
+        DataLoader(dataset(), 20, num_workers=1, multiprocessing_context="spawn"),
+    ]
+    list(loaders[2].dataset)
+    results = torch.multiprocessing.get_context("spawn").SimpleQueue()
+    processes = torch.multiprocessing.spawn(train, (loaders, results), nprocs=2, join=False)
+    found = dict(results.get() for _ in range(2))
+    while not processes.join():
+        pass
+    json.dump([found[0], found[1]], sys.stdout)
+"""
+
+
+def test_processes_with_a_group_and_no_variables_read_each_row_once(
+    url: str, tmp_path: Path
+) -> None:
+    done = run_program(PROGRAM, url, tmp_path / "store", cwd=tmp_path)
+    for ranks in zip(*json.loads(done.stdout), strict=True):
+        assert Counter(ranks[0] + ranks[1]) == Counter(range(ROWS))

@@ -1,0 +1,104 @@
+"""No two folders of a package import each other, whether at the top, in functions or for types."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = {
+    "mdstorm": ROOT / "compat" / "mdstorm",
+    "mdstorm_backend": ROOT / "mds_backend" / "mdstorm_backend",
+    "mdstorm_migrate": ROOT / "migrate" / "mdstorm_migrate",
+}
+
+
+def modules(package: str) -> dict[str, Path]:
+    """Return the files of a package by the names of their modules."""
+    root = PACKAGES[package]
+    found = {}
+    for path in root.rglob("*.py"):
+        parts = [package, *path.relative_to(root).with_suffix("").parts]
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """Yield what is imported anywhere in a module: modules, and names that may be modules."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative imports hide which floor is meant"
+            assert node.module is not None
+            for alias in node.names:
+                yield f"{node.module}.{alias.name}"
+
+
+def folder(module: str, path: Path) -> str:
+    """Return the folder of a module; each module at the root of its package is one of its own."""
+    is_package = path.name == "__init__.py"
+    return module if is_package or module.count(".") == 1 else module.rpartition(".")[0]
+
+
+def arrows(package: str) -> dict[str, dict[str, list[str]]]:
+    """Return, by folder and imported folder, which modules import what."""
+    files = modules(package)
+    found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for module, path in files.items():
+        home = folder(module, path)
+        for name in imported(ast.parse(path.read_text(encoding="utf-8"))):
+            target = name if name in files else name.rpartition(".")[0]
+            if target in files and (other := folder(target, files[target])) != home:
+                found[home][other].append(f"{module} imports {target}")
+    return found
+
+
+def rings(graph: dict[str, dict[str, list[str]]]) -> list[list[str]]:
+    """Return the folders that reach each other, in groups of two and more."""
+
+    def reached(start: str) -> set[str]:
+        seen: set[str] = set()
+        waiting = [start]
+        while waiting:
+            for other in graph.get(waiting.pop(), {}):
+                if other not in seen:
+                    seen.add(other)
+                    waiting.append(other)
+        return seen
+
+    reach = {name: reached(name) for name in graph}
+    groups = {
+        tuple(sorted(other for other in reach[name] if name in reach.get(other, ())))
+        for name in graph
+        if name in reach[name]
+    }
+    return [list(group) for group in sorted(groups)]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_folders_import_each_other(package: str) -> None:
+    graph = arrows(package)
+    shown = [
+        "\n".join(
+            line
+            for one in ring
+            for other, lines in graph[one].items()
+            if other in ring
+            for line in lines
+        )
+        for ring in rings(graph)
+    ]
+    assert not shown, "\n\n".join(shown)
+
+
+def test_a_ring_of_three_folders_is_found() -> None:
+    graph = {"a": {"b": ["a imports b"]}, "b": {"c": ["…"]}, "c": {"a": ["…"]}, "d": {"a": ["…"]}}
+    assert rings(graph) == [["a", "b", "c"]]
+
+
+def test_imports_in_functions_and_for_types_count() -> None:
+    program = "def f():\n    import a.b\nif TYPE_CHECKING:\n    from c import d\n"
+    assert list(imported(ast.parse(program))) == ["a.b", "c.d"]
