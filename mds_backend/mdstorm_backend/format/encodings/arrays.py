@@ -23,6 +23,7 @@ from mdstorm_backend.format.encodings.encoding import (
     Encode,
     Encoding,
     passing_bytes,
+    stored_bytes,
     validity,
 )
 from mdstorm_backend.format.encodings.gather import Positions
@@ -41,6 +42,7 @@ class Array(Encoding):
 
     names = ("ndarray",)
     is_array = True
+    late = "never"
 
     @classmethod
     def parse(cls, text: str, parameters: str) -> Encoding | None:
@@ -96,15 +98,6 @@ class Array(Encoding):
             return self.dtype is not None
         return any(type_.value_type == arrow_type_of(dtype) for dtype in DTYPES.values())
 
-    def is_late(self, *, typed: bool) -> bool:
-        """Return False."""
-        return False
-
-    @property
-    def placeholder(self) -> bytes:
-        """An array without elements."""
-        return self.encode(np.empty(0, self.dtype or np.uint8))
-
     def encode(self, value: Any) -> bytes:
         """Encode an array of NumPy."""
         return array_encoder(self.dtype, self.shape)(value)
@@ -123,7 +116,8 @@ class Array(Encoding):
             values = plain_values(values)
             valid = validity(values)
         if pa.types.is_binary(values.type):
-            return EncodedColumn(name, self.text, parts=[self.encode_values(values)], valid=valid)
+            stored = stored_bytes(values, self.encode(np.empty(0, self.dtype or np.uint8)))
+            return EncodedColumn(name, self.text, parts=[stored], valid=valid)
         dtype = self.dtype
         if dtype is None:
             dtype = np.dtype(values.type.value_type.to_pandas_dtype()).newbyteorder("<")
