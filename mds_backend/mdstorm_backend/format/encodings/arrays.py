@@ -110,28 +110,16 @@ class Array(Encoding):
         self, name: str, values: pa.Array, *, cast: bool = False, ragged: bool = False
     ) -> EncodedColumn:
         """Encode lists of numbers, Spark's vectors, or stored arrays."""
-        if holds_vectors(values.type):
-            valid, values = validity(values), vectors_to_lists(values)
-        else:
+        if not holds_vectors(values.type):
             values = plain_values(values)
-            valid = validity(values)
+        valid = validity(values)
+        if holds_vectors(values.type):
+            values = vectors_to_lists(values)
         if pa.types.is_binary(values.type):
             stored = stored_bytes(values, self.encode(np.empty(0, self.dtype or np.uint8)))
             return EncodedColumn(name, self.text, parts=[stored], valid=valid)
-        dtype = self.dtype
-        if dtype is None:
-            dtype = np.dtype(values.type.value_type.to_pandas_dtype()).newbyteorder("<")
-        return encode_arrays(
-            name,
-            values,
-            dtype,
-            valid,
-            ragged=ragged,
-            shape=self.shape,
-            states_dtype=self.dtype is None,
-            convert=to_numpy if cast else fit_numbers,
-            text=self.text,
-        )
+        convert = to_numpy if cast else fit_numbers
+        return encode_arrays(name, self, values, valid, ragged=ragged, convert=convert)
 
     def decode(self, stored: Any) -> Any:
         """Return an array of NumPy."""
