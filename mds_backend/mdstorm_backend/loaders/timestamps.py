@@ -11,7 +11,8 @@ from mdstorm_backend.loaders.nulls import null_error
 
 __all__ = ["beyond_nanoseconds", "nanoseconds"]
 
-_LARGEST_US = np.iinfo(np.int64).max // 1000
+_NS_PER_US = 1000
+_LARGEST_US = np.iinfo(np.int64).max // _NS_PER_US
 
 
 def nanoseconds(array: npt.NDArray[Any], name: str, framework: str) -> npt.NDArray[np.int64]:
@@ -34,14 +35,19 @@ def nanoseconds(array: npt.NDArray[Any], name: str, framework: str) -> npt.NDArr
             f"column {name!r} holds the timestamp {worst}, which does not fit into nanoseconds "
             "(1677 to 2262). Read it as a number with CAST(… AS LONG), or leave such rows out"
         )
-    return array.astype("datetime64[ns]").view(np.int64)
+    return _microseconds(array) * _NS_PER_US
 
 
 def beyond_nanoseconds(times: npt.NDArray[Any]) -> np.datetime64 | None:
     """Return the time farthest from 1970 if it lies before 1677 or after 2262, else None."""
-    present = times[~np.isnat(times)]
-    numbers = present.astype("datetime64[us]").view(np.int64)
+    missing = np.isnat(times)
+    present = times[~missing] if missing.any() else times.reshape(-1)
+    numbers = _microseconds(present)
     if len(numbers) and max(int(numbers.max()), -int(numbers.min())) > _LARGEST_US:
         worst: np.datetime64 = present[np.abs(numbers).argmax()]
         return worst
     return None
+
+
+def _microseconds(times: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    return times.astype("datetime64[us]", copy=False).view(np.int64)

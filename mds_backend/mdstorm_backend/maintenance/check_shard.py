@@ -176,7 +176,8 @@ class _Checker:
         encoding = column.parsed_encoding
         if encoding.is_opaque:
             self._add(
-                f"has column {column.name!r} that nobody can decode: {column.encoding!r} is unknown"
+                f"holds column {column.name!r} in the unknown encoding {column.encoding!r}, which "
+                "cannot be decoded"
             )
         elif encoding.is_unsafe:
             self._note(

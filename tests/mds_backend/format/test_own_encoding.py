@@ -197,7 +197,7 @@ def test_workers_of_pytorch_read_it(context: str, tmp_path: Path) -> None:
     assert sorted(tensors["u"]) == UUIDS
 
 
-def test_an_encoding_that_nobody_knows_is_named(unknown: None, tmp_path: Path) -> None:
+def test_an_unknown_encoding_is_named(unknown: None, tmp_path: Path) -> None:
     write_samples(tmp_path)
     unregister(UUIDText)
     dataset = open_dataset(str(tmp_path))
@@ -206,7 +206,7 @@ def test_an_encoding_that_nobody_knows_is_named(unknown: None, tmp_path: Path) -
             read()
     assert dataset.sample(3, ["n"]) == {"n": np.int64(3)}
     (problem,) = verify(str(tmp_path)).problems
-    assert "'u' that nobody can decode: 'str_uuid' is unknown" in problem.problem
+    assert "column 'u' in the unknown encoding 'str_uuid', which cannot" in problem.problem
     assert next(c for c in inspect(str(tmp_path)).columns if c.name == "u").encodings
     with pytest.raises(UnsupportedTypeError, match="'str_uuid'"):
         MDSWriter(columns={"u": "str_uuid"}, out=str(tmp_path / "new"))

@@ -67,7 +67,7 @@ class Encoding(ABC):
     names, aliases : tuple of str
         Names of the kind; aliases are further ones of the first.
     is_opaque : bool
-        Whether nobody can decode it. The size of its values is in the shard's index entry, or
+        Whether it cannot be decoded. The size of its values is in the shard's index entry, or
         before every value.
     is_text : bool
         Whether UTF-8 is stored.
@@ -146,7 +146,7 @@ class Encoding(ABC):
         return self.is_text or not self.is_late(typed=True)
 
     def check_decodable(self, column: str) -> None:  # noqa: B027  # most are
-        """Raise UnsupportedEncodingError if nobody can decode the values of `column`."""
+        """Raise UnsupportedEncodingError if the values of `column` cannot be decoded."""
 
     def general(self, encodings: Sequence[Encoding]) -> str | None:
         """Return the encoding that holds the values of all `encodings`, one of which it is.

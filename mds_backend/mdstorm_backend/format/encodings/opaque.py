@@ -1,4 +1,4 @@
-"""Encodings that nobody can decode: readers step over their values."""
+"""Unknown encodings, and mixtures: readers step over values that they cannot decode."""
 
 from __future__ import annotations
 
