@@ -111,7 +111,7 @@ def _check_arguments(arguments: ReaderArguments, given: Collection[str]) -> None
         value, anyway = getattr(arguments, name), getattr(_ANYWAY, name)
         if not _asks_for_nothing(value) and (type(value) is not type(anyway) or value != anyway):
             raise _refused(f"{name}={value!r}: it reads every sample as it is stored")
-    if arguments.shard_count is not None:
+    if arguments.is_share and not arguments.is_auto:
         world = importlib.import_module(f"{_MODULE}.base.world").World.detect()
         if (arguments.cur_shard, arguments.shard_count) != (world.rank, world.num_ranks):
             raise _refused(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -58,6 +58,8 @@ class ReaderOptions:
     predownload : int or None
         In the elastic order: samples whose shards are opened ahead of use. None: as many as fit
         into some hundred MB.
+    on_pass : callable, optional
+        Called without arguments in this process when a pass begins. It pickles.
     notice : EndlessNotice
         Says once that passes without an end have begun their second epoch.
     """
@@ -73,6 +75,7 @@ class ReaderOptions:
     workers: int = 2
     prefetch: int = 4
     predownload: int | None = None
+    on_pass: Callable[[], None] | None = None
     notice: EndlessNotice = field(default_factory=EndlessNotice, repr=False, compare=False)
 
     @property
@@ -98,6 +101,12 @@ class ReaderOptions:
         if not self.order.follows_world:
             return self
         return replace(self, order=self.order.share_of(world or find_world()))
+
+    def begin(self, world: World | None = None) -> ReaderOptions:
+        """Return the same as `here`, for a pass that begins."""
+        if self.on_pass is not None:
+            self.on_pass()
+        return self.here(world)
 
     @cached_property
     def schema(self) -> Schema:
