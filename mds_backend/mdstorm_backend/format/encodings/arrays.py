@@ -14,8 +14,7 @@ from mdstorm_backend.format.arrow_types import arrow_type_of
 from mdstorm_backend.format.batch import Values
 from mdstorm_backend.format.encodings.decode_arrays import array_decoder, decode_arrays
 from mdstorm_backend.format.encodings.dtypes import DTYPES, array_encoding
-from mdstorm_backend.format.encodings.encode_array import array_encoder
-from mdstorm_backend.format.encodings.encode_arrays import encode_arrays
+from mdstorm_backend.format.encodings.encode_arrays import array_encoder, encode_arrays
 from mdstorm_backend.format.encodings.encode_numbers import fit_numbers, to_numpy
 from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
 from mdstorm_backend.format.encodings.encoding import (
