@@ -17,7 +17,7 @@ from mdstorm._schema.schema_json import unischema_from_json, unischema_to_json
 from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import MissingColumnError
 from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.datasets.tabular import Tabular
+from mdstorm_backend.datasets.sample_dataset import Tabular
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read.open_shards import OpenShards

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mdstorm_backend.convert.piece_writer import Recode
 from mdstorm_backend.convert.row_batches import RowBatches, rows_of_a_batch
+from mdstorm_backend.convert.task_writer import Recode
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read.formats import to_record_batch
 from mdstorm_backend.read.source import SampleSource

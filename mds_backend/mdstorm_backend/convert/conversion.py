@@ -17,16 +17,16 @@ from mdstorm_backend.base.errors import (
     StorageError,
     WriteError,
 )
-from mdstorm_backend.convert.finished import (
+from mdstorm_backend.convert.conversion_tasks import Piece
+from mdstorm_backend.convert.finished_tasks import (
     ConversionId,
     check_no_other,
     find_finished,
     note_finished,
     other_jobs,
 )
-from mdstorm_backend.convert.piece_writer import PieceWriter
-from mdstorm_backend.convert.pieces import Piece
 from mdstorm_backend.convert.row_batches import RowBatches
+from mdstorm_backend.convert.task_writer import PieceWriter
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.write.claim import Claim

@@ -12,11 +12,11 @@ from mdstorm_backend.base.errors import InvalidArgumentError
 from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.base.shard_threads import num_threads
 from mdstorm_backend.convert.conversion import Conversion, OnProgress
-from mdstorm_backend.convert.finished import ConversionId
-from mdstorm_backend.convert.piece_writer import PieceWriter, Recode
-from mdstorm_backend.convert.pieces import cut_pieces, file_pieces
-from mdstorm_backend.convert.plan import chosen_fields, plan_parquet, row_bytes
+from mdstorm_backend.convert.conversion_tasks import cut_pieces, file_pieces
+from mdstorm_backend.convert.finished_tasks import ConversionId
+from mdstorm_backend.convert.mds_plan import chosen_fields, plan_parquet, row_bytes
 from mdstorm_backend.convert.row_batches import RowBatches
+from mdstorm_backend.convert.task_writer import PieceWriter, Recode
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.format.hashes import check_hashes
 from mdstorm_backend.format.schema import FORMAT_VERSION, Schema

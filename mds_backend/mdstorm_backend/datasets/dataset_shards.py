@@ -66,7 +66,7 @@ class DatasetShards:
     @cached_property
     def are_mapped(self) -> bool:
         """Whether opening a shard is no more than mapping a file."""
-        from mdstorm_backend.cache.files import DirectFiles
+        from mdstorm_backend.cache.shard_files import DirectFiles
 
         return (
             isinstance(self.files, DirectFiles)

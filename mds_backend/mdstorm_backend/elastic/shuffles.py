@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.errors import InvalidArgumentError
-from mdstorm_backend.elastic.arrays import IntArray, index_dtype
+from mdstorm_backend.elastic.id_arrays import IntArray, index_dtype
 
 __all__ = ["SHUFFLE_ALGORITHMS", "block_range", "permutation", "shuffle"]
 

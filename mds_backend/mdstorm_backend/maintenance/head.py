@@ -12,7 +12,7 @@ from mdstorm_backend.base.errors import InvalidArgumentError
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.format.batch import as_arrow
 from mdstorm_backend.format.encodings import IMAGE_LISTS, IMAGES, parse_encoding
-from mdstorm_backend.maintenance.plain import plain
+from mdstorm_backend.maintenance.plain_json import plain
 
 __all__ = ["Head", "Stored", "head"]
 

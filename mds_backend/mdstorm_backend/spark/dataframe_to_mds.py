@@ -27,7 +27,7 @@ from mdstorm_backend.spark.partition_commit import (
     publish_partitions,
 )
 from mdstorm_backend.spark.partition_writer import PartitionJob, ToSamples, directory_name
-from mdstorm_backend.spark.progress import write_progress
+from mdstorm_backend.spark.progress_line import write_progress
 from mdstorm_backend.spark.user_columns import plan_columns
 from mdstorm_backend.storage import check_no_secrets
 from mdstorm_backend.write.arrow_plan import check_columns

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 from mdstorm_backend.base.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
 from mdstorm_backend.format.batch import Batch, Values, copy_values, take_values
 from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.parquet.arrow_values import delivered, elements_of, plain
 from mdstorm_backend.parquet.int96 import Int96Unit, with_times_repaired
 from mdstorm_backend.parquet.row_groups import RowGroup
-from mdstorm_backend.parquet.values import delivered, elements_of, plain
 from mdstorm_backend.read.shard import Rows, Shard, contiguous
 
 __all__ = ["ParquetShard"]
