@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["Tabular"]
+__all__ = ["SampleDataset"]
 
 #: Bytes of a batch where as few of them as possible are wanted.
 _LARGE_BATCH = 1 << 30
 
 
-class Tabular(ABC):
+class SampleDataset(ABC):
     """Samples in shards, all with the same columns.
 
     Attributes

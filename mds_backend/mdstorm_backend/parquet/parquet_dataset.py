@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.cache.options import CacheOptions
-from mdstorm_backend.datasets.sample_dataset import Tabular
+from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.parquet.column_plan import plan_columns
 from mdstorm_backend.parquet.footers import parsed
@@ -69,7 +69,7 @@ class Contents:
     fingerprint: str = ""
 
 
-class ParquetDataset(Tabular):
+class ParquetDataset(SampleDataset):
     """An open Parquet dataset. Safe to share between threads; pickles with what its footers say.
 
     Parameters
