@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdstorm._pickles.nodes import Call, Global, Mapping, Sequence
-from mdstorm._pickles.reader import read_pickle
+from mdstorm._pickles.pickle_parser import read_pickle
 from mdstorm._pickles.types import (
     ALLOWED,
     attributes,

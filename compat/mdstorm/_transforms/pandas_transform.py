@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm._transforms.declared import DeclaredTransform, declared_dtype
+from mdstorm._transforms.declared_fields import DeclaredTransform, declared_dtype
 from mdstorm._transforms.pandas_values import Expected, series_to_values
 from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm.errors import TransformError

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm._transforms.declared import declared_dtype
+from mdstorm._transforms.declared_fields import declared_dtype
 from mdstorm._transforms.transform_spec import EditedField
 from mdstorm_backend.format.batch import Values, as_arrow, common_type
 from mdstorm_backend.format.schema import Column
