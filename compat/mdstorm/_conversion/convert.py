@@ -1,4 +1,4 @@
-"""`convert`: existing Parquet, or a dataset that Petastorm wrote, becomes MDS."""
+"""`convert`: convert Parquet files, or a dataset that Petastorm wrote, to MDS."""
 
 from __future__ import annotations
 

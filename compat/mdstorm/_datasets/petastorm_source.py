@@ -1,4 +1,4 @@
-"""Datasets with a Unischema, read as its fields: decoded, and of its types."""
+"""Read a dataset as the decoded fields of its Unischema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pickle says, without doing it.
+"""Read a pickle without executing it.
 
 A pickle is a program. This reader follows it on a stack as `pickle` would, but where the program
 imports something it notes the name, and where it calls something it notes the call: no object comes

@@ -1,4 +1,4 @@
-"""Which rows a predicate includes: answered with NumPy and Arrow where it is one of ours."""
+"""Evaluate predicates on whole columns, with NumPy and Arrow where possible."""
 
 from __future__ import annotations
 

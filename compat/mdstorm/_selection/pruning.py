@@ -1,4 +1,4 @@
-"""Which row groups need not be read, by what is known of them beforehand."""
+"""Skip row groups that cannot hold a matching row."""
 
 from __future__ import annotations
 

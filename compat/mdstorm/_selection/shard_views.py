@@ -1,4 +1,4 @@
-"""Sources whose shards are shards of another one, or pieces of them."""
+"""Views of a dataset that reorder, select or split its shards."""
 
 from __future__ import annotations
 

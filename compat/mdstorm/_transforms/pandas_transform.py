@@ -1,4 +1,4 @@
-"""A `TransformSpec` run on batches: to pandas, through the user's function, and back."""
+"""Run a `TransformSpec` on batches as pandas DataFrames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the columns of a DataFrame that a transform returned to the values of a batch."""
+"""Convert the DataFrame that a transform returned to the values of a batch."""
 
 from __future__ import annotations
 

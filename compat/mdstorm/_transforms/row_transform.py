@@ -1,4 +1,4 @@
-"""A `TransformSpec` run on rows: each a dict, through the user's function, and back to columns."""
+"""Run a `TransformSpec` row by row, each row as a dict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A function run in worker processes, for ``reader_pool_type='process'``."""
+"""A pool of worker processes, for ``reader_pool_type='process'``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mdstorm verify --against``: two datasets that should hold the same rows."""
+"""``mdstorm verify --against``: compare two datasets."""
 
 from __future__ import annotations
 

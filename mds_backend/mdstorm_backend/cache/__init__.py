@@ -1,4 +1,4 @@
-"""Files of shards: where they lie, mapped; where they are remote, brought to this machine once.
+"""The shard cache: local shards are mapped in place, remote ones are downloaded once.
 
 A cache directory holds shards under the names of the index, as other readers of the format lay
 them out, and beside them ``.mdstorm/`` with one record per shard: which files this cache made. It

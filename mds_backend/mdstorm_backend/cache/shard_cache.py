@@ -1,4 +1,4 @@
-"""The shard cache: each shard is brought to this machine once, and found there from then on."""
+"""The shard cache: each shard is downloaded once per machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which way leads to the files of a dataset: straight to the disk, through memory, or the cache."""
+"""Where shards are read from: a local disk, memory or the shard cache."""
 
 from __future__ import annotations
 

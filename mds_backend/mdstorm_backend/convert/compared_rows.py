@@ -1,4 +1,4 @@
-"""Rows of MDS and of Parquet as record batches of the same types, for a comparison."""
+"""Rows of MDS and Parquet as record batches of the same types, for comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`compare`: whether two datasets hold the same rows, in any order."""
+"""`compare`: check whether two datasets hold the same rows, in any order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A conversion under way: its tasks in threads, then the commit; or what is left of it."""
+"""Run a conversion: its tasks in threads, then the commit, or the cleanup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tasks of a conversion: neighbouring row groups that become shards together.
+"""Split a conversion into tasks of consecutive row groups.
 
 The cut depends on the data and the size of a shard alone, and a shard holds rows of one task, so
 that the result is the same however many tasks are converted at a time.

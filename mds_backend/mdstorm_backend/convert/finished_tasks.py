@@ -1,4 +1,4 @@
-"""Notes of the tasks that are finished, by which an interrupted conversion goes on.
+"""Records of finished tasks, from which an interrupted conversion resumes.
 
 A note lies beside the shards of its task and is written after them. It holds what the index will
 say of them. Its name begins like theirs and does not end in ``.json``; the commit removes it.

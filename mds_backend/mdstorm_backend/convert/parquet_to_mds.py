@@ -1,4 +1,4 @@
-"""`convert_parquet`: Parquet files become an MDS dataset, without Spark."""
+"""`convert_parquet`: convert Parquet files to an MDS dataset without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One task of a conversion: record batches to shards."""
+"""Write the record batches of one conversion task as shards."""
 
 from __future__ import annotations
 

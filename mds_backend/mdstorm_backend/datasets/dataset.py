@@ -1,4 +1,4 @@
-"""An MDS dataset, opened: its schema and its shards."""
+"""`Dataset`: an open MDS dataset."""
 
 from __future__ import annotations
 

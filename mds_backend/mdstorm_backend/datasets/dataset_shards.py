@@ -1,4 +1,4 @@
-"""The shards of a dataset: brought to this machine, parsed, and kept open."""
+"""Open the shards of a dataset, and keep recent ones open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every dataset offers, whatever its files are: samples by number, batches, whole tables."""
+"""The base class of datasets: samples by number, batches, whole tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the samples of several streams are put together in batches.
+"""Batching methods: how samples of several streams are combined into batches.
 
 Every method is a `Schedule`: it knows how many global batches the epoch has, and computes the ids
 of any of them for any rank. Ids are of samples in all streams one after another; -1 is padding.

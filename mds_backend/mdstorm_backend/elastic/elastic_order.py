@@ -1,4 +1,4 @@
-"""The ``elastic`` order: the ids that MosaicML Streaming gives for the same arguments.
+"""The ``elastic`` order: the sample ids that MosaicML Streaming gives for the same arguments.
 
 A pure function of the streams, the order's own arguments, the world and the epoch. An epoch that
 was left in the middle goes on in another world with the same global batches, as long as the size

@@ -1,4 +1,4 @@
-"""One epoch: what decides its ids, and the maps from entries of partitions to sample ids."""
+"""Everything that determines the sample ids of one epoch."""
 
 from __future__ import annotations
 

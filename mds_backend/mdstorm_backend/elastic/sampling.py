@@ -1,4 +1,4 @@
-"""Which samples of its shards a stream gives in an epoch.
+"""Choose which samples each stream contributes to an epoch.
 
 An epoch that takes some samples more than once, or leaves some out, has its own numbering: *big
 ids* from 0 to the size of the epoch, shard by shard. `Resampling` maps them to sample ids.

@@ -1,4 +1,4 @@
-"""How many samples of an epoch each stream gives."""
+"""Stream weights: how many samples of an epoch each stream contributes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sample ids of a rank's workers, out of the plan of an epoch."""
+"""The sample ids of each worker of a rank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first rows of a dataset."""
+"""Read the first rows of a dataset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the values of a column are like, gathered a batch at a time."""
+"""Column statistics, gathered batch by batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parquet datasets whose row groups are shards of the reading core."""
+"""Parquet datasets whose row groups are read as shards."""
 
 from mdstorm_backend.parquet.opening import open_parquet
 from mdstorm_backend.parquet.parquet_dataset import ParquetDataset

@@ -1,4 +1,4 @@
-"""Opening a Parquet dataset: its files are found, and their footers are read."""
+"""Open a Parquet dataset: list its files and read their footers."""
 
 from __future__ import annotations
 

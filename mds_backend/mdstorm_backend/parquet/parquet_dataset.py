@@ -1,4 +1,4 @@
-"""A Parquet dataset, opened: its schema, and its row groups as shards."""
+"""`ParquetDataset`: an open Parquet dataset, whose row groups are its shards."""
 
 from __future__ import annotations
 

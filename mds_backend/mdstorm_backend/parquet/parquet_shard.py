@@ -1,4 +1,4 @@
-"""A row group as a shard of the reading core."""
+"""`ParquetShard`: a row group read as a shard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dataframe_to_mds`: a Spark DataFrame becomes a directory of MDS datasets, and one over them."""
+"""`dataframe_to_mds`: write a DataFrame as one dataset per partition, with a merged index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Spark DataFrame becomes an MDS dataset, in one job."""
+"""`materialize`: write a Spark DataFrame as an MDS dataset in one job."""
 
 from __future__ import annotations
 
