@@ -1,4 +1,4 @@
-"""The public home of classes and functions that are defined below the front floor."""
+"""Give classes and functions from inner modules their public module name."""
 
 from __future__ import annotations
 

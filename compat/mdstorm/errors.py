@@ -1,4 +1,4 @@
-"""The errors of Petastorm's API, beside those of the engine.
+"""The exceptions of Petastorm's API, in addition to the engine's.
 
 ::
 

@@ -1,4 +1,4 @@
-"""File systems behind URLs, under the names of ``petastorm.fs_utils``.
+"""Resolve URLs to file systems: the mirror of ``petastorm.fs_utils``.
 
 The file systems are those of fsspec; HDFS has one way in, so that ``hdfs_driver`` has no effect.
 """

@@ -1,4 +1,4 @@
-"""Random rows for a schema, for tests: ``petastorm.generator``."""
+"""Generate random rows of a schema for tests: the mirror of ``petastorm.generator``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Datasets as RDDs of decoded rows: ``petastorm.spark_utils``."""
+"""Read datasets as RDDs of decoded rows: the mirror of ``petastorm.spark_utils``."""
 
 from __future__ import annotations
 

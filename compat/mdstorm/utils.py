@@ -1,4 +1,4 @@
-"""Small helpers that code written for Petastorm imports from ``petastorm.utils``."""
+"""Small helpers: the mirror of ``petastorm.utils``."""
 
 from __future__ import annotations
 

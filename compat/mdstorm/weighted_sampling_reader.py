@@ -1,4 +1,4 @@
-"""`WeightedSamplingReader`: rows of several readers, drawn at random."""
+"""`WeightedSamplingReader`: draw rows at random from several readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`convert`: existing Parquet, or a dataset that Petastorm wrote, becomes MDS."""
+"""`convert`: convert Parquet files, or a dataset that Petastorm wrote, to MDS."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from mdstorm._schema.schema_json import unischema_to_json
 from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import DatasetExistsError, InvalidArgumentError
 from mdstorm_backend.convert import convert_parquet
-from mdstorm_backend.convert.piece_writer import Recode
-from mdstorm_backend.convert.plan import chosen_fields, plan_parquet
+from mdstorm_backend.convert.mds_plan import chosen_fields, plan_parquet
+from mdstorm_backend.convert.task_writer import Recode
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.schema import Schema

@@ -1,4 +1,4 @@
-"""How a dataset that Petastorm's codecs encoded is stored in MDS: the plan, and the rows for it.
+"""Plan how the fields of a Petastorm dataset are stored in MDS, and convert its rows.
 
 Arrays lose the header of NumPy's file format, which other readers of MDS do not know, and are
 stored as the format's own arrays. Image files stay as they are. Arrays of what MDS has no word for,

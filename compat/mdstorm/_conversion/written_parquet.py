@@ -1,4 +1,4 @@
-"""Parquet files that a block of code writes to a directory, and what becomes of them: MDS."""
+"""Convert the Parquet files that a block of code writes to MDS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of scalars as another type, without changing a value unnoticed."""
+"""Cast columns of scalars without losing values silently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file ``_common_metadata`` of a Parquet dataset: keys and values, and no rows."""
+"""Read and write ``_common_metadata``, the metadata file of a Parquet dataset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the stored columns of a dataset become the fields of its Unischema, a column at a time."""
+"""Decode stored columns to the fields of a Unischema, one column at a time."""
 
 from __future__ import annotations
 

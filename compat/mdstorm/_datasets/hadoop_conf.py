@@ -1,4 +1,4 @@
-"""Settings of Hadoop for the time in which Parquet files are written."""
+"""Set Hadoop options temporarily, while Parquet files are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Under which names Petastorm keeps its metadata in Parquet files, and we in an index."""
+"""Keys of Petastorm's metadata in Parquet files, and of ours in an index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of arrays that are stored as NumPy's own files, decoded a column at a time.
+"""Decode columns of arrays stored in NumPy's ``.npy`` format.
 
 A file is a header, which says dtype and shape in the syntax of Python, and the values. The headers
 of a column are few: each is parsed once, and the values of all rows are copied together.

@@ -1,4 +1,4 @@
-"""Arrays that ``numpy.savez_compressed`` wrote, one per row: inflated to NumPy's own files."""
+"""Decompress arrays written by ``numpy.savez_compressed`` to ``.npy`` bytes."""
 
 from __future__ import annotations
 

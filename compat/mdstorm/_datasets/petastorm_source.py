@@ -1,4 +1,4 @@
-"""Datasets with a Unischema, read as its fields: decoded, and of its types."""
+"""Read a dataset as the decoded fields of its Unischema."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mdstorm._schema.schema_json import unischema_from_json, unischema_to_json
 from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import MissingColumnError
 from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.datasets.tabular import Tabular
+from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read.open_shards import OpenShards
@@ -100,7 +100,7 @@ def with_declared_partitions(source: Any, unischema: Unischema) -> Any:
     return source.with_text_partitions(texts)
 
 
-class DecodedSource(Tabular):
+class DecodedSource(SampleDataset):
     """A source whose columns are the fields of a schema. Safe to share between threads.
 
     Parameters

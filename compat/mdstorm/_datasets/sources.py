@@ -1,4 +1,4 @@
-"""What a reader's URL names: an MDS dataset, Parquet files, or a dataset that Petastorm wrote."""
+"""Open the dataset that a reader's URL names: MDS, Parquet, or written by Petastorm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of the import system that finds `petastorm` and its modules in mdstorm."""
+"""An import hook that resolves `petastorm` and its modules to mdstorm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`install_as_petastorm`: programs that import `petastorm` run on mdstorm, unedited."""
+"""`install_as_petastorm`: run programs that import `petastorm` on mdstorm, unedited."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`petastorm` in Spark's workers: every session gets a stand-in that its closures can import."""
+"""Make `petastorm` importable in Spark's Python workers."""
 
 from __future__ import annotations
 

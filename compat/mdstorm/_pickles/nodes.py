@@ -1,4 +1,4 @@
-"""What `reader` makes of a pickle: containers that compare, hash and run nothing."""
+"""Nodes of a parsed pickle: containers that compare, hash and run nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pickles in the metadata of Petastorm's datasets: schemas, and indexes of row groups.
+"""Load schemas and row group indexes from the pickles in Petastorm's metadata.
 
 Petastorm loads them with `pickle`. Here they are read as data: `reader` tells what they
 describe, and this module makes a schema of what has the form of one. All protocols are read, and
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdstorm._pickles.nodes import Call, Global, Mapping, Sequence
-from mdstorm._pickles.reader import read_pickle
+from mdstorm._pickles.pickle_parser import read_pickle
 from mdstorm._pickles.types import (
     ALLOWED,
     attributes,

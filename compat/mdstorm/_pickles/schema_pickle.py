@@ -1,4 +1,4 @@
-"""A Unischema as the pickle that Petastorm itself would write, so that it can read our metadata.
+"""Write a Unischema as a pickle that Petastorm can read.
 
 The instructions are written one by one, in protocol 2, which every Python reads: no class of
 Petastorm is imported, and none needs to be installed.

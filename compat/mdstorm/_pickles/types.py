@@ -1,4 +1,4 @@
-"""The types and scalars in Petastorm's pickles, by the names that they have there."""
+"""The types and scalars that occur in Petastorm's pickles, by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The columns of a batch as Petastorm's batch reader delivers them."""
+"""Convert the columns of a batch to what Petastorm's batch reader delivers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of a batch as Petastorm's row reader delivers them: one value per field."""
+"""Convert a batch to the rows that Petastorm's row reader delivers."""
 
 from __future__ import annotations
 

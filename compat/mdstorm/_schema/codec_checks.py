@@ -1,4 +1,4 @@
-"""What codecs refuse: values that are not what their field says."""
+"""Checks that a value matches its field before a codec encodes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the values of a field are turned into what Spark stores, and back.
+"""Codecs: how the values of a field are encoded for Spark, and decoded.
 
 The classes, their names for themselves and the bytes they write are those of ``petastorm.codecs``:
 arrays are NumPy's own files, images are PNG or JPEG files. Neither Spark nor OpenCV is needed.

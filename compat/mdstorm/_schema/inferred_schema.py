@@ -1,4 +1,4 @@
-"""The Unischema that the columns of a Parquet or MDS dataset imply, where none is stored."""
+"""Infer a Unischema from the columns of a dataset that stores none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types of rows: a namedtuple for each schema, the same wherever it is asked for."""
+"""Namedtuple types for rows, one per schema."""
 
 from __future__ import annotations
 

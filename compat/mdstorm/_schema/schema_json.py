@@ -1,4 +1,4 @@
-"""A Unischema as JSON, the form in which an MDS dataset keeps it beside its columns."""
+"""Store a Unischema as JSON in the index of an MDS dataset."""
 
 from __future__ import annotations
 

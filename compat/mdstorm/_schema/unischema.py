@@ -1,4 +1,4 @@
-"""`Unischema`: the fields of a dataset as NumPy, Spark and a person see them.
+"""`Unischema`: the fields of a dataset with their NumPy types, shapes and codecs.
 
 Names, signatures and pickles are those of ``petastorm.unischema``.
 """

@@ -1,4 +1,4 @@
-"""The different values of a column, for functions that need to see each of them only once."""
+"""The distinct values of a column, for functions called once per value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One condition of ``filters``: for which values, and in which row groups, it can hold."""
+"""One condition of ``filters``: which values match, and which row groups can hold a match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``filters``: pyarrow's conditions on columns, which leave out whole row groups, and then rows."""
+"""``filters``: pyarrow-style conditions that skip row groups and drop rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""N-grams: consecutive rows of a sequence as one item.
+"""`NGram`: consecutive rows of a sequence read as one item.
 
 Names and rules are those of ``petastorm.ngram``.
 """

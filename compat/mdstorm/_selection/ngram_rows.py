@@ -1,4 +1,4 @@
-"""The n-grams of the rows of one shard, made of its columns."""
+"""Build n-grams from the columns of one shard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A predicate as a transform of the reading core."""
+"""Apply a predicate as a transform of the reading core."""
 
 from __future__ import annotations
 

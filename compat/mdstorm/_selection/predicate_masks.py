@@ -1,4 +1,4 @@
-"""Which rows a predicate includes: answered with NumPy and Arrow where it is one of ours."""
+"""Evaluate predicates on whole columns, with NumPy and Arrow where possible."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm._rows.rows import cells
-from mdstorm._selection.among import is_among
 from mdstorm._selection.distinct import distinct_cells
+from mdstorm._selection.membership import is_among
 from mdstorm._selection.predicates import (
     PredicateBase,
     in_intersection,

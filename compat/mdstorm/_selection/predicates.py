@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from mdstorm._public import public
-from mdstorm._selection.among import as_searched, is_among
+from mdstorm._selection.membership import as_searched, is_among
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base.integers import is_integer
 

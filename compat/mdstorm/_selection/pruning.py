@@ -1,4 +1,4 @@
-"""Which row groups need not be read, by what is known of them beforehand."""
+"""Skip row groups that cannot hold a matching row."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mdstorm._selection.filters import Filters
 from mdstorm._selection.predicate_filter import PredicateFilter
 from mdstorm_backend.format.batch import Batch
 from mdstorm_backend.parquet import ParquetDataset
-from mdstorm_backend.parquet.bounds import Bounds
+from mdstorm_backend.parquet.value_bounds import Bounds
 from mdstorm_backend.read.source import SampleSource
 
 __all__ = ["prune_by_filters", "prune_by_predicate"]

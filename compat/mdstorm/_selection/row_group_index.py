@@ -1,4 +1,4 @@
-"""Where the indexes of a dataset's row groups are kept: JSON in a file beside its shards.
+"""Load and store row group indexes, as JSON beside the shards.
 
 The file's name does not end in ``.json``, so that nobody takes it for part of the dataset, and
 begins with an underscore, so that nobody takes it for a Parquet file. Indexes that Petastorm has

@@ -1,4 +1,4 @@
-"""Selectors: row groups to read, chosen by an index that `build_rowgroup_index` has made.
+"""Selectors: choose row groups by an index from `build_rowgroup_index`.
 
 Names and signatures are those of ``petastorm.selectors``. A selection is of whole row groups: the
 rows of one that do not have the value are delivered as well.

@@ -1,4 +1,4 @@
-"""Sources whose shards are shards of another one, or pieces of them."""
+"""Views of a dataset that reorder, select or split its shards."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.base.integers import is_integer
-from mdstorm_backend.datasets.tabular import Tabular
+from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.format.batch import Batch, slice_batch
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.order.exact import ExactOrder
@@ -23,7 +23,7 @@ from mdstorm_backend.read.source import SampleSource
 __all__ = ["RankShare", "ShardView", "SomeShards", "SplitShards"]
 
 
-class ShardView(Tabular):
+class ShardView(SampleDataset):
     """A `SampleSource` of pieces of the shards of another one. Pickles if the other does.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Pickles of functions, also of those that no module has by name."""
+"""Pickle functions, including lambdas and functions defined in ``__main__``."""
 
 from __future__ import annotations
 

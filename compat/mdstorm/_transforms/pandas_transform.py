@@ -1,4 +1,4 @@
-"""A `TransformSpec` run on batches: to pandas, through the user's function, and back."""
+"""Run a `TransformSpec` on batches as pandas DataFrames."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm._transforms.declared import DeclaredTransform, declared_dtype
+from mdstorm._transforms.declared_fields import DeclaredTransform, declared_dtype
 from mdstorm._transforms.pandas_values import Expected, series_to_values
 from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm.errors import TransformError

@@ -1,4 +1,4 @@
-"""From the columns of a DataFrame that a transform returned to the values of a batch."""
+"""Convert the DataFrame that a transform returned to the values of a batch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm._transforms.declared import declared_dtype
+from mdstorm._transforms.declared_fields import declared_dtype
 from mdstorm._transforms.transform_spec import EditedField
 from mdstorm_backend.format.batch import Values, as_arrow, common_type
 from mdstorm_backend.format.schema import Column

@@ -1,4 +1,4 @@
-"""A `TransformSpec` run on rows: each a dict, through the user's function, and back to columns."""
+"""Run a `TransformSpec` row by row, each row as a dict."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm._rows.rows import cells
-from mdstorm._transforms.declared import DeclaredTransform
+from mdstorm._transforms.declared_fields import DeclaredTransform
 from mdstorm.errors import RowTransformError, TransformError
 from mdstorm_backend.format.batch import Batch, Values
 from mdstorm_backend.read.formats import objects

@@ -1,4 +1,4 @@
-"""`TransformSpec`: a user's function on the rows, and what it does to the columns."""
+"""`TransformSpec`: a user's function on rows, and how it changes the schema."""
 
 from __future__ import annotations
 

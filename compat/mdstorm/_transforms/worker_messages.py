@@ -1,4 +1,4 @@
-"""Messages between a reader and its worker processes: pickles, and beside them whole arrays."""
+"""Messages between a reader and its worker processes: pickles with out-of-band arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A function run in worker processes, for ``reader_pool_type='process'``."""
+"""A pool of worker processes, for ``reader_pool_type='process'``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _RemoteError(Exception):
     """Where in a worker process an error came from."""
 
 
-class _Worker:
+class _TransformWorker:
     """One process and the channel to it."""
 
     def __init__(self, pickled: bytes) -> None:
@@ -59,12 +59,12 @@ class _Worker:
 
 
 @dataclass
-class _Workers:
+class _TransformWorkers:
     """Those of one process; a fork of it has none."""
 
     pid: int = field(default_factory=os.getpid)
-    idle: list[_Worker] = field(default_factory=list)
-    alive: list[_Worker] = field(default_factory=list)
+    idle: list[_TransformWorker] = field(default_factory=list)
+    alive: list[_TransformWorker] = field(default_factory=list)
 
     def end(self) -> None:
         for worker in self.alive:
@@ -99,7 +99,7 @@ class WorkerPool:
         self.asked = self.answered = 0
 
     def _begin(self) -> None:
-        self._workers = _Workers()
+        self._workers = _TransformWorkers()
         self._free = threading.Condition()
         self._finalizer = weakref.finalize(self, self._workers.end)
 
@@ -134,7 +134,7 @@ class WorkerPool:
             self._workers.end()
             self._free.notify_all()
 
-    def _take(self) -> _Worker:
+    def _take(self) -> _TransformWorker:
         workers = self._workers
         with self._free:
             self._free.wait_for(
@@ -145,18 +145,18 @@ class WorkerPool:
             self.asked += 1
             if workers.idle:
                 return workers.idle.pop()
-            worker = _Worker(self._pickled)
+            worker = _TransformWorker(self._pickled)
             workers.alive.append(worker)
             return worker
 
-    def _give_back(self, worker: _Worker) -> None:
+    def _give_back(self, worker: _TransformWorker) -> None:
         with self._free:
             self.answered += 1
             if not self._closed:
                 self._workers.idle.append(worker)
             self._free.notify()
 
-    def _discard(self, worker: _Worker) -> WorkerDiedError:
+    def _discard(self, worker: _TransformWorker) -> WorkerDiedError:
         """End a process and return the error that says so."""
         with self._free:
             if self._closed:

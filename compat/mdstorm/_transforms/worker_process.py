@@ -1,4 +1,4 @@
-"""What a worker process does: call one function with what comes, and send back what it returns."""
+"""The main loop of a worker process: receive arguments, call one function, send its result."""
 
 from __future__ import annotations
 

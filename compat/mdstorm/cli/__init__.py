@@ -1,4 +1,4 @@
-"""The command ``mdstorm``. Each sub-command loads its module when it is used.
+"""The ``mdstorm`` command, whose sub-commands are loaded on use.
 
 Content goes to the standard output, messages and progress to the standard error. Exit codes: 0 all
 is well, 1 problems were found, 2 the command line is wrong, 3 something could not be read or

@@ -1,4 +1,4 @@
-"""``mdstorm verify --against``: two datasets that should hold the same rows."""
+"""``mdstorm verify --against``: compare two datasets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from mdstorm._conversion.compared import open_compared
+from mdstorm._conversion.compared_datasets import open_compared
 from mdstorm.cli._output import counted, progress, write_json, write_table
 from mdstorm_backend.convert import Comparison, RowDifference, compare
 

@@ -1,4 +1,4 @@
-"""Errors on the command line: one clear line, no traceback."""
+"""Report errors on the command line as one clear line, without a traceback."""
 
 from __future__ import annotations
 

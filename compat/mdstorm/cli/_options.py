@@ -1,4 +1,4 @@
-"""Options that several sub-commands have."""
+"""Options that several sub-commands share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How results look: tables for people, JSON for scripts."""
+"""Print results: tables for people, JSON for scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mdstorm cache``."""
+"""``mdstorm cache``: list and clear the shard cache."""
 
 from __future__ import annotations
 

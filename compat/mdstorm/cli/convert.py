@@ -1,4 +1,4 @@
-"""``mdstorm convert``."""
+"""``mdstorm convert``: convert datasets to MDS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mdstorm head``."""
+"""``mdstorm head``: show the first rows of a dataset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mdstorm inspect``."""
+"""``mdstorm inspect``: describe a dataset."""
 
 from __future__ import annotations
 

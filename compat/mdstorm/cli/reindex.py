@@ -1,4 +1,4 @@
-"""``mdstorm reindex``."""
+"""``mdstorm reindex``: rebuild a lost index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mdstorm run``."""
+"""``mdstorm run``: run a program that imports Petastorm on mdstorm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mdstorm verify``."""
+"""``mdstorm verify``: check a dataset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing datasets with a Unischema, and finding the Unischema of those that are there.
+"""Write datasets with a Unischema, and read the Unischema of existing ones.
 
 The names are those of ``petastorm.etl.dataset_metadata``. What ``materialize_dataset`` leaves
 behind is a dataset of MDS.

@@ -1,4 +1,4 @@
-"""Adding Petastorm's metadata to Parquet files that are there: ``generate_petastorm_metadata``.
+"""Add Petastorm's metadata to existing Parquet files: ``generate_petastorm_metadata``.
 
 Also a command: ``python -m mdstorm.etl.petastorm_generate_metadata --dataset_url …``.
 """

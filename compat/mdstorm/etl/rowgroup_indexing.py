@@ -1,4 +1,4 @@
-"""Indexes of row groups: built once, for `mdstorm.selectors` to choose by."""
+"""Build and load row group indexes: the mirror of ``petastorm.etl.rowgroup_indexing``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ReaderMock`: a reader without a dataset, whose rows a function makes."""
+"""`ReaderMock`: a reader of generated rows, without a dataset."""
 
 from __future__ import annotations
 

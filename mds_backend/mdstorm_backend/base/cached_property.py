@@ -1,4 +1,4 @@
-"""`cached_property` without a lock."""
+"""A `cached_property` without a lock."""
 
 from __future__ import annotations
 

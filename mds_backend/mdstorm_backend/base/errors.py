@@ -1,4 +1,4 @@
-"""Every error that the engine raises on purpose.
+"""The exceptions that the engine raises.
 
 ::
 

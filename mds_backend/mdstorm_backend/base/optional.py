@@ -1,4 +1,4 @@
-"""The optional libraries: which module, which pip extra, imported on first use."""
+"""Import optional libraries on first use, or say how to install them."""
 
 from __future__ import annotations
 

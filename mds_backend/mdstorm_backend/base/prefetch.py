@@ -1,4 +1,4 @@
-"""Work done ahead of use, by threads, in the order of use."""
+"""Prefetching: threads work ahead, results arrive in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shards looked at by several threads."""
+"""Process shards in several threads."""
 
 from __future__ import annotations
 

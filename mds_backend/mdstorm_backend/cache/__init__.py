@@ -1,4 +1,4 @@
-"""Files of shards: where they lie, mapped; where they are remote, brought to this machine once.
+"""The shard cache: local shards are mapped in place, remote ones are downloaded once.
 
 A cache directory holds shards under the names of the index, as other readers of the format lay
 them out, and beside them ``.mdstorm/`` with one record per shard: which files this cache made. It
@@ -8,8 +8,8 @@ memory between them, so any of them may be killed at any time.
 
 from __future__ import annotations
 
-from mdstorm_backend.cache.files import ShardFiles, shard_files
 from mdstorm_backend.cache.index_file import read_index
 from mdstorm_backend.cache.options import CacheOptions
+from mdstorm_backend.cache.shard_files import ShardFiles, shard_files
 
 __all__ = ["CacheOptions", "ShardFiles", "read_index", "shard_files"]

@@ -1,4 +1,4 @@
-"""Requests that may fail or hang: tried again where that can help, and given up in time."""
+"""Retries and timeouts for requests to storage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layout of a cache directory, and where the default ones lie."""
+"""The layout of a cache directory, and the default cache directories."""
 
 from __future__ import annotations
 

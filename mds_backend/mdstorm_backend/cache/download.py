@@ -1,4 +1,4 @@
-"""One file from the storage to the disk, whole and checked."""
+"""Download one file, complete and verified."""
 
 from __future__ import annotations
 

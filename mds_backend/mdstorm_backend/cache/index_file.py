@@ -1,4 +1,4 @@
-"""Reading the index of a dataset, and its copy beside the shards in a named directory."""
+"""Read a dataset's index, and keep a copy of it in a named cache directory."""
 
 from __future__ import annotations
 

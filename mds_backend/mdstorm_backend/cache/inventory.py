@@ -1,4 +1,4 @@
-"""What lies in the cache, and removing it."""
+"""List and clear the cache."""
 
 from __future__ import annotations
 

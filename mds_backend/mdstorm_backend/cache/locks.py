@@ -1,4 +1,4 @@
-"""Locks on files, by which processes and threads share a cache directory.
+"""File locks, which let processes and threads share a cache directory.
 
 The kernel releases them when their process ends, however it ends.
 """

@@ -1,4 +1,4 @@
-"""How shards are brought to this machine and kept there."""
+"""Options of the shard cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cache notes of each shard: which files it made, and which hashes they passed.
+"""The cache's records: which files it made for a shard, and which hashes they passed.
 
 The note is the content of the shard's lock file, so that it is changed by the holder alone. Its
 modification time is the shard's last use.

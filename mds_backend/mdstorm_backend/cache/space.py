@@ -1,4 +1,4 @@
-"""Space in a cache directory: reserved before a download, taken back from the least recently used.
+"""Disk space of a cache: reserved before a download, freed by evicting the least recently used.
 
 Only files that a record says this cache made, and that are still the same files, are removed.
 

@@ -1,4 +1,4 @@
-"""Rows of MDS and of Parquet as record batches of the same types, for a comparison."""
+"""Rows of MDS and Parquet as record batches of the same types, for comparison."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mdstorm_backend.convert.piece_writer import Recode
 from mdstorm_backend.convert.row_batches import RowBatches, rows_of_a_batch
+from mdstorm_backend.convert.task_writer import Recode
 from mdstorm_backend.format.encodings.vectors import holds_vectors, vectors_to_lists
 from mdstorm_backend.format.plain_arrow import plain_type, plain_values
 from mdstorm_backend.parquet import ParquetDataset

@@ -1,4 +1,4 @@
-"""`compare`: whether two datasets hold the same rows, in any order."""
+"""`compare`: check whether two datasets hold the same rows, in any order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from mdstorm_backend.base.shard_threads import OnProgress, each
 from mdstorm_backend.convert.compared_rows import ComparedRows, MDSRows, ParquetRows
 from mdstorm_backend.convert.differing_rows import RowDifference, find_examples
-from mdstorm_backend.convert.plan import chosen_fields
+from mdstorm_backend.convert.mds_plan import chosen_fields
 from mdstorm_backend.convert.row_sums import HashedRows, RowSums
 from mdstorm_backend.format.type_plan import check_float_dtype
 from mdstorm_backend.parquet import ParquetDataset

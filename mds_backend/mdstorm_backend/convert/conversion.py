@@ -1,4 +1,4 @@
-"""A conversion under way: its pieces in threads, then the commit; or what is left of it."""
+"""Run a conversion: its tasks in threads, then the commit, or the cleanup."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from mdstorm_backend.base.errors import (
     StorageError,
     WriteError,
 )
-from mdstorm_backend.convert.finished import (
+from mdstorm_backend.convert.conversion_tasks import ConversionTask
+from mdstorm_backend.convert.finished_tasks import (
     ConversionId,
     check_no_other,
     find_finished,
     note_finished,
     other_jobs,
 )
-from mdstorm_backend.convert.piece_writer import PieceWriter
-from mdstorm_backend.convert.pieces import Piece
 from mdstorm_backend.convert.row_batches import RowBatches
+from mdstorm_backend.convert.task_writer import TaskWriter
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.write.claim import Claim
@@ -54,9 +54,9 @@ class Conversion:
         What it reads and how it writes that.
     rows : RowBatches
         The source.
-    writer : PieceWriter
+    writer : TaskWriter
         The destination.
-    pieces : list of Piece
+    tasks : list of ConversionTask
         The work.
     extra : dict
         Further entries for the index.
@@ -64,8 +64,8 @@ class Conversion:
 
     id: ConversionId
     rows: RowBatches
-    writer: PieceWriter
-    pieces: list[Piece]
+    writer: TaskWriter
+    tasks: list[ConversionTask]
     extra: Mapping[str, Any]
 
     def run(self, workers: int, progress: OnProgress | None, *, resume: bool) -> Dataset:
@@ -77,7 +77,7 @@ class Conversion:
             If the directory holds a dataset, a part of another conversion, or another writer has
             it.
         EncodingError, WriteError
-            As the pieces.
+            As the tasks.
         """
         location = self.writer.location
         if location.exists(INDEX_NAME):
@@ -119,15 +119,15 @@ class Conversion:
             _logger.warning("could not remove the shards of a failed conversion", exc_info=True)
 
     def _convert(self, workers: int, progress: OnProgress | None) -> list[ShardReport]:
-        """Convert the pieces that are not finished; return the reports of all, in order."""
+        """Convert the tasks that are not finished; return the reports of all, in order."""
         finished = find_finished(self.writer.location, self.id)
-        rows = _Rows(sum(piece.num_rows for piece in self.pieces), progress)
-        rows.add(sum(piece.num_rows for piece in self.pieces if piece.number in finished))
-        left = [piece for piece in self.pieces if piece.number not in finished]
-        # Where there are fewer pieces than threads, columns are decoded by several.
-        convert = partial(self._convert_piece, rows=rows, use_threads=len(left) < workers)
+        rows = _Rows(sum(task.num_rows for task in self.tasks), progress)
+        rows.add(sum(task.num_rows for task in self.tasks if task.number in finished))
+        left = [task for task in self.tasks if task.number not in finished]
+        # Where there are fewer tasks than threads, columns are decoded by several.
+        convert = partial(self._convert_task, rows=rows, use_threads=len(left) < workers)
         with ThreadPoolExecutor(workers, thread_name_prefix="mdstorm-convert") as pool:
-            futures = [pool.submit(convert, piece) for piece in left]
+            futures = [pool.submit(convert, task) for task in left]
             try:
                 wait(futures, return_when=FIRST_EXCEPTION)
             finally:
@@ -137,14 +137,16 @@ class Conversion:
             error = None if future.cancelled() else future.exception()
             if error is not None and not isinstance(error, _StoppedError):
                 raise error
-        found = {piece.number: future.result() for piece, future in zip(left, futures, strict=True)}
+        found = {task.number: future.result() for task, future in zip(left, futures, strict=True)}
         reports = finished | found
-        return [report for piece in self.pieces for report in reports[piece.number]]
+        return [report for task in self.tasks for report in reports[task.number]]
 
-    def _convert_piece(self, piece: Piece, *, rows: _Rows, use_threads: bool) -> list[ShardReport]:
-        batches = self.rows.batches(piece.row_groups, use_threads=use_threads)
-        reports = self.writer.write(batches, self.id.prefix(piece.number), rows.add)
-        note_finished(self.writer.location, self.id, piece.number, reports)
+    def _convert_task(
+        self, task: ConversionTask, *, rows: _Rows, use_threads: bool
+    ) -> list[ShardReport]:
+        batches = self.rows.batches(task.row_groups, use_threads=use_threads)
+        reports = self.writer.write(batches, self.id.prefix(task.number), rows.add)
+        note_finished(self.writer.location, self.id, task.number, reports)
         return reports
 
 

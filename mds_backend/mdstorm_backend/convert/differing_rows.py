@@ -1,4 +1,4 @@
-"""Examples of rows that only one of two datasets has."""
+"""Find examples of rows that only one of two datasets has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`convert_parquet`: Parquet files become an MDS dataset, without Spark."""
+"""`convert_parquet`: convert Parquet files to an MDS dataset without Spark."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from mdstorm_backend.base.errors import InvalidArgumentError
 from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.base.shard_threads import num_threads
 from mdstorm_backend.convert.conversion import Conversion, OnProgress
-from mdstorm_backend.convert.finished import ConversionId
-from mdstorm_backend.convert.piece_writer import PieceWriter, Recode
-from mdstorm_backend.convert.pieces import cut_pieces, file_pieces
-from mdstorm_backend.convert.plan import chosen_fields, plan_parquet, row_bytes
+from mdstorm_backend.convert.conversion_tasks import cut_tasks, tasks_by_file
+from mdstorm_backend.convert.finished_tasks import ConversionId
+from mdstorm_backend.convert.mds_plan import chosen_fields, plan_parquet, row_bytes
 from mdstorm_backend.convert.row_batches import RowBatches
+from mdstorm_backend.convert.task_writer import Recode, TaskWriter
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.format.hashes import check_hashes
 from mdstorm_backend.format.schema import FORMAT_VERSION, Schema
@@ -134,15 +134,15 @@ def convert_parquet(
     as_given = frozenset(plan) if isinstance(plan, Mapping) else frozenset()
     size = row_bytes(schema, source.nbytes / max(len(source), 1))
     if join_files:
-        pieces = cut_pieces(source.shard_sizes, limit / size)
+        tasks = cut_tasks(source.shard_sizes, limit / size)
     else:
-        pieces = file_pieces(source.shard_sizes, [group.path for group in source.row_groups])
+        tasks = tasks_by_file(source.shard_sizes, [group.path for group in source.row_groups])
     writing = [schema.to_json(), sorted(as_given), asdict(format_), dict(extra or {}), join_files]
     conversion = Conversion(
         ConversionId(_VERSION, FORMAT_VERSION, source.fingerprint, fields.names, writing),
         RowBatches(source, fields, size),
-        PieceWriter(location, schema, format_, as_given, recode),
-        pieces,
+        TaskWriter(location, schema, format_, as_given, recode),
+        tasks,
         dict(extra or {}),
     )
     return conversion.run(num_threads(workers), progress, resume=resume)

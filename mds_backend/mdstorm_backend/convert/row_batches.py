@@ -1,4 +1,4 @@
-"""Rows of Parquet row groups as record batches of bounded size."""
+"""Read Parquet row groups as record batches of bounded size."""
 
 from __future__ import annotations
 

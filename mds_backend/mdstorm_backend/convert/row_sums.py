@@ -1,4 +1,4 @@
-"""Sums of row hashes, which are equal for equal rows in any order.
+"""Order-independent checksums of rows: sums of row hashes.
 
 The hash of a row is made of one hash per column, and sums modulo 2 ** 64 count every row, repeated
 ones included. Beside the sum of all there is one per bucket of rows, by which rows that differ are

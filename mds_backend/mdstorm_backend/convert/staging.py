@@ -1,4 +1,4 @@
-"""A Spark DataFrame becomes an MDS dataset by way of Parquet, where executors cannot write MDS.
+"""Write a Spark DataFrame as MDS through staged Parquet, where executors cannot write MDS.
 
 Spark itself may write where the Python processes of its executors must not, as on clusters that
 several users share. It writes Parquet to a directory of its own, this process (on Spark Connect the

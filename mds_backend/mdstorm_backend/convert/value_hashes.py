@@ -1,4 +1,4 @@
-"""Hashes of Arrow values: 128 bits each, computed for whole columns.
+"""128-bit hashes of Arrow values, computed for whole columns.
 
 A hash depends on the value and its type alone, not on how Arrow stores it. Floating-point numbers
 count by their bits, but every NaN is the same; a null is equal to a null and to nothing else.

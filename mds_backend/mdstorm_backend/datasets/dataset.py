@@ -1,4 +1,4 @@
-"""An MDS dataset, opened: its schema and its shards."""
+"""`Dataset`: an open MDS dataset."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.datasets.dataset_shards import DatasetShards
-from mdstorm_backend.datasets.tabular import Tabular
+from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.format.index import INDEX_NAME, Index
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.stored_schema import schema_of
@@ -62,7 +62,7 @@ def open_dataset(
     )
 
 
-class Dataset(Tabular):
+class Dataset(SampleDataset):
     """An open dataset. Safe to share between threads; pickles as its URL.
 
     Parameters

@@ -1,4 +1,4 @@
-"""The shards of a dataset: brought to this machine, parsed, and kept open."""
+"""Open the shards of a dataset, and keep recent ones open."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class DatasetShards:
     @cached_property
     def are_mapped(self) -> bool:
         """Whether opening a shard is no more than mapping a file."""
-        from mdstorm_backend.cache.files import DirectFiles
+        from mdstorm_backend.cache.shard_files import DirectFiles
 
         return (
             isinstance(self.files, DirectFiles)

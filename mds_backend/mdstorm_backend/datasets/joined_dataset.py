@@ -1,4 +1,4 @@
-"""Several datasets, read as one: the streams of a `StreamingDataset`."""
+"""Several datasets read as one: the streams of a `StreamingDataset`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The logical schema of a dataset whose index lost it: another program has written the index anew.
+"""Recover the logical schema of a dataset whose index another program rewrote.
 
 Every shard's header carries the columns as well, and the nulls of the shard. How many nulls the
 whole dataset holds only the index knew.

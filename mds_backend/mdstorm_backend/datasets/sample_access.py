@@ -1,4 +1,4 @@
-"""Samples by number: one, a slice, or a list of numbers, also nested."""
+"""Indexing by integer, slice or list of integers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Stream`: one dataset among several that are read together."""
+"""`Stream`: one of several datasets that are read together."""
 
 from __future__ import annotations
 

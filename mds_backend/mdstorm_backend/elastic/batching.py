@@ -1,4 +1,4 @@
-"""How the samples of several streams are put together in batches.
+"""Batching methods: how samples of several streams are combined into batches.
 
 Every method is a `Schedule`: it knows how many global batches the epoch has, and computes the ids
 of any of them for any rank. Ids are of samples in all streams one after another; -1 is padding.
@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.base.errors import InvalidArgumentError
-from mdstorm_backend.elastic.arrays import IntArray
 from mdstorm_backend.elastic.cells import Cells
 from mdstorm_backend.elastic.epoch import Epoch, StreamIds
+from mdstorm_backend.elastic.id_arrays import IntArray
 from mdstorm_backend.elastic.partitions import Partition
 
 __all__ = ["BATCHING_METHODS", "Schedule", "schedule"]

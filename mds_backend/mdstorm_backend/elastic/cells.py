@@ -1,4 +1,4 @@
-"""The sequence of an epoch's samples, and the parts of it that physical nodes get.
+"""Lay out an epoch's samples and deal them to physical nodes.
 
 The epoch's N samples are laid out as C rows of cells, one row per canonical node. Read column by
 column the cells make one sequence. Physical node p takes every P-th entry of the sequence, and a

@@ -1,4 +1,4 @@
-"""The ``elastic`` order: the ids that MosaicML Streaming gives for the same arguments.
+"""The ``elastic`` order: the sample ids that MosaicML Streaming gives for the same arguments.
 
 A pure function of the streams, the order's own arguments, the world and the epoch. An epoch that
 was left in the middle goes on in another world with the same global batches, as long as the size
@@ -14,14 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.errors import InvalidArgumentError
-from mdstorm_backend.elastic.arrays import as_integer
 from mdstorm_backend.elastic.batching import BATCHING_METHODS, Schedule, schedule
 from mdstorm_backend.elastic.epoch import Epoch
+from mdstorm_backend.elastic.id_arrays import as_integer
 from mdstorm_backend.elastic.partitions import PARTITION_ALGORITHMS
 from mdstorm_backend.elastic.sampling import ShardSample, samples_per_shard
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS, block_range
 from mdstorm_backend.elastic.weights import StreamShape, StreamWeight, parse_epoch_size, weigh
-from mdstorm_backend.elastic.work import work_of_rank
+from mdstorm_backend.elastic.worker_ids import work_of_rank
 from mdstorm_backend.order.exact import DEFAULT_SEED
 from mdstorm_backend.order.world import World
 

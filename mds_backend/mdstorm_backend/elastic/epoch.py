@@ -1,4 +1,4 @@
-"""One epoch: what decides its ids, and the maps from entries of partitions to sample ids."""
+"""Everything that determines the sample ids of one epoch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.user_warnings import warn_user
-from mdstorm_backend.elastic.arrays import IntArray
+from mdstorm_backend.elastic.id_arrays import IntArray
 from mdstorm_backend.elastic.sampling import Resampling, ShardSample, resample
 from mdstorm_backend.elastic.shuffles import permutation
 

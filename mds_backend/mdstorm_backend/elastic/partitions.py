@@ -1,4 +1,4 @@
-"""Which sample of an epoch goes to which batch of which rank, before any shuffling.
+"""Assign the samples of an epoch to the batches of each rank, before shuffling.
 
 Global batch q is the q-th stretch of the sequence of `Cells`, whatever the number of nodes, ranks
 and workers that share the work: this is what lets another world take over in the middle of an
@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.errors import InvalidArgumentError
-from mdstorm_backend.elastic.arrays import as_integer
 from mdstorm_backend.elastic.cells import Cells
+from mdstorm_backend.elastic.id_arrays import as_integer
 
 __all__ = ["PARTITION_ALGORITHMS", "Partition", "partition"]
 

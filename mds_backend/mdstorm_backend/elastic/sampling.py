@@ -1,4 +1,4 @@
-"""Which samples of its shards a stream gives in an epoch.
+"""Choose which samples each stream contributes to an epoch.
 
 An epoch that takes some samples more than once, or leaves some out, has its own numbering: *big
 ids* from 0 to the size of the epoch, shard by shard. `Resampling` maps them to sample ids.
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.errors import InvalidArgumentError
-from mdstorm_backend.elastic.arrays import CHUNK, IntArray, as_integer, chunks, index_dtype
+from mdstorm_backend.elastic.id_arrays import CHUNK, IntArray, as_integer, chunks, index_dtype
 
 __all__ = ["Resampling", "ShardSample", "resample", "samples_per_shard"]
 

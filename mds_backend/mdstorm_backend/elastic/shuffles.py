@@ -1,4 +1,4 @@
-"""Shuffles of an epoch, each drawing the same random numbers in the same sequence as Mosaic's.
+"""Shuffle algorithms, which draw the same random numbers as MosaicML Streaming's.
 
 A shuffle permutes the ids from 0 to the number of samples, given as *units* of consecutive ids:
 what is read of each shard. Every canonical node has an equal part of the permutation, whose samples
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.errors import InvalidArgumentError
-from mdstorm_backend.elastic.arrays import IntArray, index_dtype
+from mdstorm_backend.elastic.id_arrays import IntArray, index_dtype
 
 __all__ = ["SHUFFLE_ALGORITHMS", "block_range", "permutation", "shuffle"]
 

@@ -1,4 +1,4 @@
-"""How many samples of an epoch each stream gives."""
+"""Stream weights: how many samples of an epoch each stream contributes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.base.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm_backend.elastic.arrays import as_integer
+from mdstorm_backend.elastic.id_arrays import as_integer
 
 __all__ = ["StreamShape", "StreamWeight", "parse_epoch_size", "weigh"]
 

@@ -1,4 +1,4 @@
-"""The checks of one shard: its files, its header, its values."""
+"""Verify one shard: its files, its header and its values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first rows of a dataset."""
+"""Read the first rows of a dataset."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from mdstorm_backend.base.errors import InvalidArgumentError
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.format.batch import as_arrow
-from mdstorm_backend.maintenance.plain import plain
+from mdstorm_backend.maintenance.plain_json import plain
 
 __all__ = ["Head", "Stored", "head"]
 

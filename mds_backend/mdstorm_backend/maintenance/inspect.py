@@ -1,4 +1,4 @@
-"""What a dataset is: its columns, its shards, its sizes."""
+"""Describe a dataset: columns, shards and sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A lost index, rebuilt from what the shards say of themselves."""
+"""Rebuild a lost index from the shards."""
 
 from __future__ import annotations
 

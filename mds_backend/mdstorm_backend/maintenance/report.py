@@ -1,4 +1,4 @@
-"""What `verify` found."""
+"""The report of `verify`."""
 
 from __future__ import annotations
 

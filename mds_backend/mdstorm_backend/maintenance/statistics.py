@@ -1,4 +1,4 @@
-"""What the values of a column are like, gathered a batch at a time."""
+"""Column statistics, gathered batch by batch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mdstorm_backend.format.batch import Values, as_arrow
-from mdstorm_backend.maintenance.plain import plain
+from mdstorm_backend.maintenance.plain_json import plain
 
 __all__ = ["ColumnStatistics", "StatisticsOf"]
 

@@ -1,4 +1,4 @@
-"""Whether a dataset is as it was written: every file, every hash, every value."""
+"""Verify that a dataset is as it was written: every file, hash and value."""
 
 from __future__ import annotations
 

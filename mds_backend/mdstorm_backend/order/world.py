@@ -1,4 +1,4 @@
-"""Which process of how many this is, as launchers say it."""
+"""Find the rank and world size that the launcher assigned to this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One schema for files that need not have been written alike."""
+"""Find one schema for Parquet files whose schemas differ slightly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Footers of Parquet files: what their row groups hold, read once and kept small."""
+"""Read Parquet footers, and keep the parts that readers need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""INT96 timestamps, which Arrow reads in a unit of the caller's choice."""
+"""Repair INT96 timestamps before 1970."""
 
 from __future__ import annotations
 

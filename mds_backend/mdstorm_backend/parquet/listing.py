@@ -1,4 +1,4 @@
-"""Which files a Parquet dataset has."""
+"""List the files of a Parquet dataset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening a Parquet dataset: its files are found, and their footers are read."""
+"""Open a Parquet dataset: list its files and read their footers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 
 from mdstorm_backend.cache.options import CacheOptions
+from mdstorm_backend.parquet.column_plan import plan_columns, with_statistics
 from mdstorm_backend.parquet.common_schema import common_schema
-from mdstorm_backend.parquet.dataset import Contents, ParquetDataset
 from mdstorm_backend.parquet.footers import Footer, read_footers
+from mdstorm_backend.parquet.hive_partitions import partition_field, partition_values
 from mdstorm_backend.parquet.listing import find_files
-from mdstorm_backend.parquet.partitions import partition_field, partition_values
-from mdstorm_backend.parquet.plan import plan_columns, with_statistics
+from mdstorm_backend.parquet.parquet_dataset import Contents, ParquetDataset
 from mdstorm_backend.parquet.row_groups import ParquetFileInfo, RowGroup
 
 __all__ = ["open_parquet"]

@@ -1,4 +1,4 @@
-"""What is known of the files of a Parquet dataset, and their row groups, before they are read."""
+"""Descriptions of Parquet files and row groups, before any row is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many rows Spark puts into one Arrow batch.
+"""Limit how many rows Spark puts into one Arrow batch.
 
 Spark 3.5 cuts Arrow batches by rows alone, 10,000 by default, and a batch whose buffers pass 2 GiB
 kills the job. Columns of unbounded size therefore need smaller batches. Spark 4 can cut by bytes as

@@ -1,4 +1,4 @@
-"""`dataframe_to_mds`: a Spark DataFrame becomes a directory of MDS datasets, and one over them."""
+"""`dataframe_to_mds`: write a DataFrame as one dataset per partition, with a merged index."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mdstorm_backend.spark.partition_commit import (
     publish_partitions,
 )
 from mdstorm_backend.spark.partition_writer import PartitionJob, ToSamples, directory_name
-from mdstorm_backend.spark.progress import write_progress
+from mdstorm_backend.spark.progress_line import write_progress
 from mdstorm_backend.spark.user_columns import plan_columns
 from mdstorm_backend.storage import check_no_secrets
 from mdstorm_backend.write.arrow_plan import check_columns

@@ -1,4 +1,4 @@
-"""What runs on a Spark executor: one partition of record batches becomes shards.
+"""Executor side of `materialize`: write one partition of record batches as shards.
 
 Needs pyarrow and NumPy there, and neither PyTorch nor TensorFlow.
 """

@@ -1,4 +1,4 @@
-"""A Spark DataFrame becomes an MDS dataset, in one job."""
+"""`materialize`: write a Spark DataFrame as an MDS dataset in one job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mdstorm_backend.format.spark_types import simple_name
 from mdstorm_backend.format.type_plan import plan_types
 from mdstorm_backend.spark.arrow_batches import sized_arrow_batches
 from mdstorm_backend.spark.executor import REPORT_SCHEMA, make_task, reports_by_partition
-from mdstorm_backend.spark.progress import write_progress
+from mdstorm_backend.spark.progress_line import write_progress
 from mdstorm_backend.storage import Location, check_no_secrets
 from mdstorm_backend.write.commit import abandon, commit, mark_directory
 

@@ -1,4 +1,4 @@
-"""The moment in which the directories of a job become datasets: the end of `dataframe_to_mds`."""
+"""Commit or roll back a `dataframe_to_mds` job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs on a Spark executor for `dataframe_to_mds`: a partition becomes a directory of shards.
+"""Executor side of `dataframe_to_mds`: write one partition as a directory of shards.
 
 Needs pyarrow and NumPy there, and neither PyTorch nor TensorFlow.
 """

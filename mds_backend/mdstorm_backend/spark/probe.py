@@ -1,4 +1,4 @@
-"""Whether Spark's executors can write where a dataset is to be."""
+"""Test whether Spark executors can write to a directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of a Spark session: settings for a while, and URLs as it spells them."""
+"""Temporary settings of a Spark session, and URLs in Spark's spelling."""
 
 from __future__ import annotations
 

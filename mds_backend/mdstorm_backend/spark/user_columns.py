@@ -1,4 +1,4 @@
-"""Encodings that a user gives for the columns of a DataFrame."""
+"""Plan the columns of a DataFrame from encodings that the user gives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Databricks storage through the workspace's API, where it is not mounted.
+"""Access Databricks storage through the workspace's API where it is not mounted.
 
 Paths are those of the mounts: ``/Volumes/<catalog>/<schema>/<volume>/…`` of Unity Catalog, and
 ``/dbfs/…`` for the workspace's own file system.

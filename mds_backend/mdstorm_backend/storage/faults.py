@@ -1,4 +1,4 @@
-"""Errors of the storages, whatever their SDKs raise, as errors of ours without secrets."""
+"""Translate errors of storage SDKs into errors of ours, with secrets removed."""
 
 from __future__ import annotations
 

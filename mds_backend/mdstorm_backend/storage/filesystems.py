@@ -1,4 +1,4 @@
-"""The fsspec file system behind a URL."""
+"""Find and open the fsspec file system for a URL."""
 
 from __future__ import annotations
 

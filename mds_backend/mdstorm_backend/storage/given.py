@@ -1,4 +1,4 @@
-"""File systems that the caller hands over, of fsspec or of pyarrow."""
+"""File systems that the caller passes in, from fsspec or pyarrow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One directory behind a URL: reading, writing and listing the files in it."""
+"""`Location`: read, write and list the files of one directory behind a URL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Credentials stay in their process: none is pickled, printed or logged."""
+"""Keep credentials in their process: they are never pickled, printed or logged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One spelling for every URL, and which paths are mounts of remote storage."""
+"""Normalise URLs, and recognise mounts of remote storage."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def test_the_whole_is_the_same_however_it_is_cut(
         return batches(self, batch_size, **options)
 
     monkeypatch.setattr(Dataset, "batches", counted)
-    monkeypatch.setattr("mdstorm_backend.datasets.tabular._LARGE_BATCH", 1)
+    monkeypatch.setattr("mdstorm_backend.datasets.sample_dataset._LARGE_BATCH", 1)
     assert dataset.to_table(columns).equals(table)
     cut = dataset.to_pandas(columns)
     assert sizes == [1, 1]

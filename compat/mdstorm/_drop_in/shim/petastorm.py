@@ -1,4 +1,4 @@
-"""Stands for `petastorm` where another process of a program imports it before any of our code runs.
+"""A stand-in for `petastorm` in other processes, which import it before mdstorm.
 
 Only its folder stands on a search path, and Spark sends it to its workers: it is never imported
 as a part of `mdstorm`.

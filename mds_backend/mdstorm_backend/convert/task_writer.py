@@ -1,4 +1,4 @@
-"""One piece of a conversion: record batches to shards."""
+"""Write the record batches of one conversion task as shards."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from mdstorm_backend.write.batch_shards import BatchShards
 from mdstorm_backend.write.directories import retried
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat, ShardReport
 
-__all__ = ["PieceWriter", "Recode"]
+__all__ = ["Recode", "TaskWriter"]
 
 #: Makes of a record batch of the source one whose columns are those of the plan.
 Recode: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
 @dataclass(frozen=True)
-class PieceWriter:
-    """Writes pieces of one conversion, any number of them at a time.
+class TaskWriter:
+    """Writes tasks of one conversion, any number of them at a time.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class PieceWriter:
         prefix: str,
         on_rows: Callable[[int], None] = lambda rows: None,
     ) -> list[ShardReport]:
-        """Write the batches of a piece as shards.
+        """Write the batches of a task as shards.
 
         Parameters
         ----------

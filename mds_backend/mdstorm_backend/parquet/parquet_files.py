@@ -1,4 +1,4 @@
-"""The bytes of Parquet files, on this machine, and their parsed footers."""
+"""Open Parquet files, and keep recent footers parsed."""
 
 from __future__ import annotations
 

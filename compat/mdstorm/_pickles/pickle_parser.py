@@ -1,4 +1,4 @@
-"""What a pickle says, without doing it.
+"""Read a pickle without executing it.
 
 A pickle is a program. This reader follows it on a stack as `pickle` would, but where the program
 imports something it notes the name, and where it calls something it notes the call: no object comes
@@ -53,7 +53,7 @@ def read_pickle(data: bytes, is_allowed: Callable[[Global], bool]) -> Any:
         raise UnsafePickleError(
             f"A pickle of {len(data)} bytes is not loaded: Petastorm's metadata have some kilobytes"
         )
-    reader = _Reader(is_allowed)
+    reader = _PickleParser(is_allowed)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of texts that are damaged
@@ -69,7 +69,7 @@ def read_pickle(data: bytes, is_allowed: Callable[[Global], bool]) -> Any:
     return reader.result()
 
 
-class _Reader:
+class _PickleParser:
     def __init__(self, is_allowed: Callable[[Global], bool]) -> None:
         self._is_allowed = is_allowed
         self._stack: list[Any] = []
@@ -210,37 +210,37 @@ _IGNORED = {"PROTO", "FRAME", "STOP"}
 _LITERALS = {"INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"}
 _LITERALS |= {"STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8"}
 _LITERALS |= {"UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"}
-_ACTIONS: dict[str, Callable[[_Reader, Any], None]] = {
-    "MARK": _Reader.mark,
-    "DUP": _Reader.duplicate,
-    "POP": _Reader.discard,
-    "POP_MARK": _Reader.discard_to_mark,
-    "GET": _Reader.get,
-    "BINGET": _Reader.get,
-    "LONG_BINGET": _Reader.get,
-    "PUT": _Reader.put,
-    "BINPUT": _Reader.put,
-    "LONG_BINPUT": _Reader.put,
-    "MEMOIZE": _Reader.memoize,
+_ACTIONS: dict[str, Callable[[_PickleParser, Any], None]] = {
+    "MARK": _PickleParser.mark,
+    "DUP": _PickleParser.duplicate,
+    "POP": _PickleParser.discard,
+    "POP_MARK": _PickleParser.discard_to_mark,
+    "GET": _PickleParser.get,
+    "BINGET": _PickleParser.get,
+    "LONG_BINGET": _PickleParser.get,
+    "PUT": _PickleParser.put,
+    "BINPUT": _PickleParser.put,
+    "LONG_BINPUT": _PickleParser.put,
+    "MEMOIZE": _PickleParser.memoize,
     "EMPTY_TUPLE": lambda reader, _: reader.push_short_tuple(0),
     "TUPLE1": lambda reader, _: reader.push_short_tuple(1),
     "TUPLE2": lambda reader, _: reader.push_short_tuple(2),
     "TUPLE3": lambda reader, _: reader.push_short_tuple(3),
-    "TUPLE": _Reader.push_tuple,
-    "EMPTY_LIST": _Reader.push_sequence,
-    "EMPTY_SET": _Reader.push_sequence,
-    "LIST": _Reader.push_marked_sequence,
-    "FROZENSET": _Reader.push_marked_sequence,
-    "APPEND": _Reader.append,
-    "APPENDS": _Reader.append_marked,
-    "ADDITEMS": _Reader.append_marked,
-    "EMPTY_DICT": _Reader.push_mapping,
-    "DICT": _Reader.push_marked_mapping,
-    "SETITEM": _Reader.set_item,
-    "SETITEMS": _Reader.set_marked_items,
-    "GLOBAL": _Reader.push_global,
-    "STACK_GLOBAL": _Reader.push_global_of_stack,
-    "REDUCE": _Reader.call,
-    "NEWOBJ": _Reader.call,
-    "BUILD": _Reader.build,
+    "TUPLE": _PickleParser.push_tuple,
+    "EMPTY_LIST": _PickleParser.push_sequence,
+    "EMPTY_SET": _PickleParser.push_sequence,
+    "LIST": _PickleParser.push_marked_sequence,
+    "FROZENSET": _PickleParser.push_marked_sequence,
+    "APPEND": _PickleParser.append,
+    "APPENDS": _PickleParser.append_marked,
+    "ADDITEMS": _PickleParser.append_marked,
+    "EMPTY_DICT": _PickleParser.push_mapping,
+    "DICT": _PickleParser.push_marked_mapping,
+    "SETITEM": _PickleParser.set_item,
+    "SETITEMS": _PickleParser.set_marked_items,
+    "GLOBAL": _PickleParser.push_global,
+    "STACK_GLOBAL": _PickleParser.push_global_of_stack,
+    "REDUCE": _PickleParser.call,
+    "NEWOBJ": _PickleParser.call,
+    "BUILD": _PickleParser.build,
 }

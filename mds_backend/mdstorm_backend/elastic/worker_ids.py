@@ -1,4 +1,4 @@
-"""The sample ids of a rank's workers, out of the plan of an epoch."""
+"""The sample ids of each worker of a rank."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.errors import InvalidArgumentError
-from mdstorm_backend.elastic.arrays import CHUNK, as_integer, chunks
 from mdstorm_backend.elastic.batching import Schedule
+from mdstorm_backend.elastic.id_arrays import CHUNK, as_integer, chunks
 from mdstorm_backend.order.world import World
 
 __all__ = ["work_of_rank"]

@@ -1,4 +1,4 @@
-"""``rowgroup_selector``: the row groups that a reader reads."""
+"""``rowgroup_selector``: restrict a reader to the selected row groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays of many sample ids, no larger than they have to be."""
+"""Arrays of sample ids in the smallest dtype that holds them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the columns of Parquet are stored in MDS."""
+"""Plan how Parquet columns are stored in MDS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values as plain JSON, for people and scripts that look at a dataset from outside."""
+"""Convert values to plain JSON."""
 
 from __future__ import annotations
 

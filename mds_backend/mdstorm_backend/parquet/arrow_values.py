@@ -1,4 +1,4 @@
-"""From the Arrow arrays of a row group to what the reading core delivers."""
+"""Convert the Arrow arrays of a row group to the values that readers deliver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a `TransformSpec` declares of the columns that come out, and holding a function to it."""
+"""The output fields that a `TransformSpec` declares, and checks that its function keeps to them."""
 
 from __future__ import annotations
 

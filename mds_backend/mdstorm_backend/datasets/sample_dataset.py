@@ -1,4 +1,4 @@
-"""What every dataset offers, whatever its files are: samples by number, batches, whole tables."""
+"""The base class of datasets: samples by number, batches, whole tables."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["Tabular"]
+__all__ = ["SampleDataset"]
 
 #: Bytes of a batch where as few of them as possible are wanted.
 _LARGE_BATCH = 1 << 30
 
 
-class Tabular(ABC):
+class SampleDataset(ABC):
     """Samples in shards, all with the same columns.
 
     Attributes

@@ -1,4 +1,4 @@
-"""A row group as a shard of the reading core."""
+"""`ParquetShard`: a row group read as a shard."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mdstorm_backend.base.errors import ArgumentTypeError, CorruptDatasetError, 
 from mdstorm_backend.format.arrow_types import is_number
 from mdstorm_backend.format.batch import Batch, Values, copy_values, take_values
 from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.parquet.arrow_values import delivered, elements_of, plain
 from mdstorm_backend.parquet.int96 import Int96Unit, with_times_repaired
 from mdstorm_backend.parquet.row_groups import RowGroup
-from mdstorm_backend.parquet.values import delivered, elements_of, plain
 from mdstorm_backend.read.shard import Rows, Shard, contiguous
 
 __all__ = ["ParquetShard"]

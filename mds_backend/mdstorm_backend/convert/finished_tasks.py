@@ -1,6 +1,6 @@
-"""Notes of the pieces that are finished, by which an interrupted conversion goes on.
+"""Records of finished tasks, from which an interrupted conversion resumes.
 
-A note lies beside the shards of its piece and is written after them. It holds what the index will
+A note lies beside the shards of its task and is written after them. It holds what the index will
 say of them. Its name begins like theirs and does not end in ``.json``; the commit removes it.
 """
 
@@ -19,7 +19,7 @@ from mdstorm_backend.write.shard_format import ShardReport
 
 __all__ = ["ConversionId", "check_no_other", "find_finished", "note_finished", "other_jobs"]
 
-_NAME = re.compile(r"part-(?P<piece>\d{5,})-(?P<job>[0-9a-f]{8})-0\.done")
+_NAME = re.compile(r"part-(?P<task>\d{5,})-(?P<job>[0-9a-f]{8})-0\.done")
 _THREADS = 16
 
 
@@ -44,26 +44,26 @@ class ConversionId:
         self.identity = hashlib.sha256(text.encode("ascii")).hexdigest()
         self.job = self.identity[:8]
 
-    def prefix(self, piece: int) -> str:
-        """Beginning of the names of the files of a piece."""
-        return f"part-{piece:05}-{self.job}-0"
+    def prefix(self, task: int) -> str:
+        """Beginning of the names of the files of a task."""
+        return f"part-{task:05}-{self.job}-0"
 
 
 def note_finished(
-    location: Location, conversion: ConversionId, piece: int, reports: Sequence[ShardReport]
+    location: Location, conversion: ConversionId, task: int, reports: Sequence[ShardReport]
 ) -> None:
-    """Note that the shards of a piece are written."""
+    """Note that the shards of a task are written."""
     note = {
         "identity": conversion.identity,
         "shards": [report.to_json() for report in reports],
     }
-    location.write(f"{conversion.prefix(piece)}.done", [json.dumps(note).encode("ascii")])
+    location.write(f"{conversion.prefix(task)}.done", [json.dumps(note).encode("ascii")])
 
 
 def find_finished(location: Location, conversion: ConversionId) -> dict[int, list[ShardReport]]:
-    """Return the reports of the pieces that an earlier run has finished, by their numbers.
+    """Return the reports of the tasks that an earlier run has finished, by their numbers.
 
-    A piece counts if its note is whole and every shard is there with its size.
+    A task counts if its note is whole and every shard is there with its size.
     """
     sizes = dict(location.list_sizes())
     names = [name for name in sizes if (m := _NAME.fullmatch(name)) and m["job"] == conversion.job]
@@ -81,7 +81,7 @@ def find_finished(location: Location, conversion: ConversionId) -> dict[int, lis
 
     with ThreadPoolExecutor(_THREADS) as pool:
         found = zip(names, pool.map(read, names), strict=True)
-        return {_piece(name): reports for name, reports in found if reports is not None}
+        return {_task_number(name): reports for name, reports in found if reports is not None}
 
 
 def other_jobs(location: Location, conversion: ConversionId) -> list[str]:
@@ -101,7 +101,7 @@ def check_no_other(location: Location, conversion: ConversionId) -> None:
         )
 
 
-def _piece(name: str) -> int:
+def _task_number(name: str) -> int:
     match = _NAME.fullmatch(name)
     assert match is not None
-    return int(match["piece"])
+    return int(match["task"])

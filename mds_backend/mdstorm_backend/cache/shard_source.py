@@ -1,4 +1,4 @@
-"""How the files of a shard are made: downloaded, checked, decompressed, under temporary names."""
+"""Make the files of a shard: download, verify and decompress under temporary names."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The pieces of a conversion: neighbouring row groups that become shards together.
+"""Split a conversion into tasks of consecutive row groups.
 
-The cut depends on the data and the size of a shard alone, and a shard holds rows of one piece, so
-that the result is the same however many pieces are converted at a time.
+The cut depends on the data and the size of a shard alone, and a shard holds rows of one task, so
+that the result is the same however many tasks are converted at a time.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-__all__ = ["Piece", "cut_pieces", "file_pieces"]
+__all__ = ["ConversionTask", "cut_tasks", "tasks_by_file"]
 
 
 @dataclass(frozen=True)
-class Piece:
+class ConversionTask:
     """Neighbouring row groups.
 
     Attributes
     ----------
     number : int
-        Place of the piece among all.
+        Place of the task among all.
     row_groups : range
         Numbers of its row groups in the source.
     num_rows : int
@@ -32,16 +32,16 @@ class Piece:
     num_rows: int
 
 
-def cut_pieces(row_counts: Sequence[int], rows_per_piece: float) -> list[Piece]:
-    """Join neighbouring row groups while they have no more than `rows_per_piece` rows together.
+def cut_tasks(row_counts: Sequence[int], rows_per_task: float) -> list[ConversionTask]:
+    """Join neighbouring row groups while they have no more than `rows_per_task` rows together.
 
-    A larger row group is a piece by itself; its rows fill several shards.
+    A larger row group is a task by itself; its rows fill several shards.
     """
-    return _pieces(row_counts, _runs(row_counts, rows_per_piece))
+    return _tasks(row_counts, _runs(row_counts, rows_per_task))
 
 
-def file_pieces(row_counts: Sequence[int], files: Sequence[str]) -> list[Piece]:
-    """Make one piece of the row groups of each file, which are neighbours.
+def tasks_by_file(row_counts: Sequence[int], files: Sequence[str]) -> list[ConversionTask]:
+    """Make one task of the row groups of each file, which are neighbours.
 
     Parameters
     ----------
@@ -51,12 +51,12 @@ def file_pieces(row_counts: Sequence[int], files: Sequence[str]) -> list[Piece]:
         File of each row group.
     """
     runs = [list(run) for _, run in groupby(range(len(files)), key=lambda i: files[i])]
-    return _pieces(row_counts, (range(run[0], run[-1] + 1) for run in runs))
+    return _tasks(row_counts, (range(run[0], run[-1] + 1) for run in runs))
 
 
-def _pieces(row_counts: Sequence[int], runs: Iterable[range]) -> list[Piece]:
+def _tasks(row_counts: Sequence[int], runs: Iterable[range]) -> list[ConversionTask]:
     return [
-        Piece(number, row_groups, sum(row_counts[i] for i in row_groups))
+        ConversionTask(number, row_groups, sum(row_counts[i] for i in row_groups))
         for number, row_groups in enumerate(runs)
     ]
 

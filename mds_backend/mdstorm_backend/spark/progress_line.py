@@ -1,4 +1,4 @@
-"""A progress line for long writes, on terminals only."""
+"""Show a progress line on terminals during long writes."""
 
 from __future__ import annotations
 

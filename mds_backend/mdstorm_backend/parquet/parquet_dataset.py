@@ -1,4 +1,4 @@
-"""A Parquet dataset, opened: its schema, and its row groups as shards."""
+"""`ParquetDataset`: an open Parquet dataset, whose row groups are its shards."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import pyarrow.parquet as pq
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.cache.options import CacheOptions
-from mdstorm_backend.datasets.tabular import Tabular
+from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.parquet.bounds import Bounds, value_bounds
-from mdstorm_backend.parquet.files import ParquetFiles
+from mdstorm_backend.parquet.column_plan import plan_columns
 from mdstorm_backend.parquet.footers import parsed
+from mdstorm_backend.parquet.hive_partitions import partition_texts
 from mdstorm_backend.parquet.int96 import Int96Unit
-from mdstorm_backend.parquet.partitions import partition_texts
-from mdstorm_backend.parquet.plan import plan_columns
+from mdstorm_backend.parquet.parquet_files import ParquetFiles
+from mdstorm_backend.parquet.parquet_shard import ParquetShard
 from mdstorm_backend.parquet.row_groups import ParquetFileInfo, RowGroup
-from mdstorm_backend.parquet.shard import ParquetShard
+from mdstorm_backend.parquet.value_bounds import Bounds, value_bounds
 from mdstorm_backend.read.open_shards import OpenShards
 from mdstorm_backend.storage import Location
 
@@ -69,7 +69,7 @@ class Contents:
     fingerprint: str = ""
 
 
-class ParquetDataset(Tabular):
+class ParquetDataset(SampleDataset):
     """An open Parquet dataset. Safe to share between threads; pickles with what its footers say.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Hive partitions: columns whose values stand in names of directories, ``year=2024/month=1``."""
+"""Hive partitions: columns whose values are in directory names, ``year=2024/month=1``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which columns a Parquet dataset has for the reading core."""
+"""Plan the columns that a Parquet dataset delivers."""
 
 from __future__ import annotations
 

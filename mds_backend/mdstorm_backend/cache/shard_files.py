@@ -1,4 +1,4 @@
-"""Which way leads to the files of a dataset: straight to the disk, through memory, or the cache."""
+"""Where shards are read from: a local disk, memory or the shard cache."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mdstorm_backend.cache.download import check_hash
 from mdstorm_backend.cache.options import CacheOptions
 from mdstorm_backend.cache.records import FileIdentity, Record
 from mdstorm_backend.cache.shard_cache import ShardCache
-from mdstorm_backend.cache.source import ShardSource, check_hash_is_recorded, origin
+from mdstorm_backend.cache.shard_source import ShardSource, check_hash_is_recorded, origin
 from mdstorm_backend.format.compression import decompress
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, ShardInfo
 from mdstorm_backend.storage import Buffer, Location

@@ -1,4 +1,4 @@
-"""The least and the greatest value of columns in each row group, as the statistics tell them."""
+"""Minimum and maximum values of columns in each row group, from the Parquet statistics."""
 
 from __future__ import annotations
 
