@@ -1,27 +1,26 @@
-"""The tool as a function."""
+"""The migration as a function of Python: one text in, one `Result` out."""
 
 from __future__ import annotations
 
-import difflib
 import io
 import tokenize
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from mdstorm_migrate.edits import Edit, Finding
-from mdstorm_migrate.engine import Outcome, Problem, migrate_bytes
-from mdstorm_migrate.rules import Target
-from mdstorm_migrate.settings import Settings
+from mdstorm_migrate.base.diff import unified_diff
+from mdstorm_migrate.base.edits import Edit, Finding
+from mdstorm_migrate.run.migration import Problem, migrate_bytes
+from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.sources import find_source
 from mdstorm_migrate.sources.python import SOURCE as PYTHON
 
-__all__ = ["Result", "migrate", "unified_diff"]
+__all__ = ["Result", "migrate"]
 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one text.
+    """The result of migrating one text.
 
     Attributes
     ----------
@@ -30,7 +29,7 @@ class Result:
     edits : tuple of Edit
         What leads from one to the other, in the order of the text.
     findings : tuple of Finding
-        What a person should know. The class ``review`` stands for edits that only ``unsafe=True``
+        What needs attention. The class ``review`` stands for edits that only ``unsafe=True``
         applies.
     errors : tuple of Problem
         Reasons why the text could not be parsed or changed; then `output` is `source`.
@@ -59,7 +58,6 @@ def migrate(
     source: str | bytes,
     *,
     path: str | PurePath | None = None,
-    target: Target = "compat",
     unsafe: bool = False,
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
@@ -73,29 +71,29 @@ def migrate(
         The text; bytes are decoded as the kind of file has it.
     path : str or path, optional
         Name of the file, which says what kind it is, such as ``notebook.ipynb``; a Python file if
-        not given. Its neighbours are looked at: a ``petastorm.py`` beside it shadows the library.
-    target : {"compat", "streaming"}
-        Petastorm's API from mdstorm, or MosaicML Streaming's own.
+        not given. Files beside it matter: a ``petastorm.py`` there shadows the library.
     unsafe : bool
         Whether to apply edits that may change behaviour, too.
     select, ignore : sequence of str
         Codes of rules, or how they begin.
     todo : bool
-        Whether to insert comments where a person must look.
+        Whether to insert TODO comments for manual review.
 
     Raises
     ------
     ValueError
-        If no kind of file has the name `path`, or `target` is unknown.
+        If no kind of file has the name `path`.
     """
-    settings = Settings(target, unsafe, tuple(select), tuple(ignore), todo)
+    settings = Settings(unsafe, tuple(select), tuple(ignore), todo)
     name = PurePath("<string>" if path is None else path)
     data = _encoded(source) if isinstance(source, str) else source
     kind = PYTHON if path is None else find_source(name, data[:256])
     if kind is None:
-        raise ValueError(f"{path} is of no kind that can be migrated; see `mdstorm migrate --help`")
+        raise ValueError(
+            f"{path} is not a kind of file that can be migrated; see `mdstorm migrate --help`"
+        )
     outcome = migrate_bytes(data, None if path is None else name, kind, settings)
-    before, after = _texts(outcome)
+    before, after = outcome.texts()
     return Result(
         before,
         after,
@@ -114,29 +112,3 @@ def _encoded(source: str) -> bytes:
         return data if encoding.startswith("utf-8") else source.encode(encoding)
     except (SyntaxError, UnicodeEncodeError):
         return data  # reading it says what is wrong
-
-
-def _texts(outcome: Outcome) -> tuple[str, str]:
-    before, after = outcome.before, outcome.after
-    return (
-        before.decode(outcome.encoding, "surrogateescape"),
-        after.decode(outcome.encoding, "surrogateescape"),
-    )
-
-
-def unified_diff(before: str, after: str, path: str) -> str:
-    """Return a unified diff, with paths as git writes them; empty if the texts are equal."""
-    name = path.lstrip("/")
-    lines = difflib.unified_diff(
-        _lines(before), _lines(after), f"a/{name}", f"b/{name}", lineterm="\n"
-    )
-    return "".join(
-        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
-    )
-
-
-def _lines(text: str) -> list[str]:
-    """Split at line feeds alone, so that a carriage return is part of its line."""
-    return [line + "\n" for line in text.split("\n")[:-1]] + [text.rpartition("\n")[2]] * bool(
-        text.rpartition("\n")[2]
-    )

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from tests.installed import installed_as_petastorm
 
-from mdstorm_migrate.engine import migrate_bytes
-from mdstorm_migrate.settings import Settings
+from mdstorm_migrate.run.migration import migrate_bytes
+from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.sources import find_source
 
 CORPUS = Path(__file__).parent / "corpus"

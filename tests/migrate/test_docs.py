@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 import pytest
 
-from mdstorm_migrate.audit_command import audit
-from mdstorm_migrate.cli import migrate
-from mdstorm_migrate.config import read_config
+from mdstorm_migrate.cli.audit import audit
+from mdstorm_migrate.cli.config import read_config
+from mdstorm_migrate.cli.migrate import migrate
 from mdstorm_migrate.report.formats import FORMATS
 
 ROOT = Path(__file__).parents[2]

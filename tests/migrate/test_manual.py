@@ -26,7 +26,6 @@ def test_the_page_of_a_rule_shows_what_it_does(rule: Rule) -> None:
     result = migrate(
         before["text"],
         path=before["path"],
-        target=rule.targets[0],
         unsafe=rule.cls == "review",
     )
     assert not result.errors

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdstorm_migrate.api import migrate
-from mdstorm_migrate.names import HOMES, PUBLIC, renamed
+from mdstorm_migrate.petastorm.names import HOMES, PUBLIC, renamed
 
 _INTERNAL = {
     "petastorm.workers_pool": {"ThreadPool"},

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.format.batch import Values
-from mdstorm_backend.read.decode import gather_binary, gather_fixed
+from mdstorm_backend.format.encodings.gather import gather_binary, gather_fixed
 from mdstorm_backend.read.formats import objects
 
 __all__ = ["Shape", "decode_npy"]

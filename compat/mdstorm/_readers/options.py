@@ -11,7 +11,7 @@ from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.cache import NullCache
 from mdstorm._readers.fields import select_fields
 from mdstorm._readers.kept_shares import KeptShares
-from mdstorm._readers.steps import Selection, Steps
+from mdstorm._readers.steps import ColumnSelection, Steps
 from mdstorm._readers.whole_passes import warn_of_whole_passes
 from mdstorm._selection.filters import Filters, RowFilter
 from mdstorm._selection.predicate_filter import PredicateFilter
@@ -110,7 +110,7 @@ def reader_options(
 def _change(spec: TransformSpec, schema: Schema, names: Sequence[str], batched: bool) -> Transform:
     """Return what changes columns as a TransformSpec says."""
     if spec.func is None and not spec.edit_fields:
-        return Selection(spec, names)
+        return ColumnSelection(spec, schema, names)
     make = PandasTransform if batched else RowTransform
     return make(spec, schema, names)
 

@@ -6,40 +6,20 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from mdstorm._transforms.declared import Declared
-from mdstorm._transforms.transform_spec import TransformSpec
+from mdstorm._transforms.declared import DeclaredTransform
 from mdstorm_backend.format.batch import Batch, num_rows
 from mdstorm_backend.read.block import Transform
 
-__all__ = ["Selection", "Steps"]
+__all__ = ["ColumnSelection", "Steps"]
 
 
-class Selection:
-    """A `TransformSpec` that changes no value: it has no function, and declares nothing.
+class ColumnSelection(DeclaredTransform):
+    """A `TransformSpec` that changes no value: it has no function, and declares nothing."""
 
-    Parameters
-    ----------
-    spec : TransformSpec
-        What the user gave.
-    names : sequence of str
-        All columns that go in.
-
-    Attributes
-    ----------
-    columns : tuple of str
-        The columns that come out.
-    unchanged : frozenset of str
-        All of them.
-
-    Raises
-    ------
-    NoMatchingFieldsError
-        If the transform leaves no column.
-    """
-
-    def __init__(self, spec: TransformSpec, names: Sequence[str]) -> None:
-        self.columns = Declared(spec, names).columns
-        self.unchanged = frozenset(self.columns)
+    @property
+    def unchanged(self) -> frozenset[str]:
+        """Columns that are as they are stored: all."""
+        return frozenset(self.columns)
 
     def __call__(self, batch: Batch) -> Batch:
         """Return the columns that stay."""

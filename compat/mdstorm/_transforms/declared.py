@@ -13,22 +13,25 @@ from mdstorm._transforms.transform_spec import EditedField, TransformSpec
 from mdstorm.errors import NoMatchingFieldsError, TransformError
 from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.format.batch import Values
+from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.read.formats import objects
 
-__all__ = ["Declared", "as_declared", "declared_dtype"]
+__all__ = ["DeclaredTransform", "as_declared", "declared_dtype"]
 
 _NUMBERS = "biuf"
 
 
-class Declared:
-    """The columns of a transform.
+class DeclaredTransform:
+    """A transform of a reader, whose columns a `TransformSpec` declares.
 
     Parameters
     ----------
     spec : TransformSpec
         What the user gave.
+    schema : Schema
+        The stored columns that are read.
     names : sequence of str
-        All columns that go in.
+        All columns that go in, mask columns included.
 
     Attributes
     ----------
@@ -40,10 +43,13 @@ class Declared:
     Raises
     ------
     NoMatchingFieldsError
-        If none is left.
+        If the transform leaves no column.
     """
 
-    def __init__(self, spec: TransformSpec, names: Sequence[str]) -> None:
+    def __init__(self, spec: TransformSpec, schema: Schema, names: Sequence[str]) -> None:
+        self.spec = spec
+        self.schema = schema
+        self.names = tuple(names)
         self.columns = spec.columns_of(names)
         self.edited = spec.edited()
         _warn_of_unknown("remove_fields", spec.removed_fields, names)

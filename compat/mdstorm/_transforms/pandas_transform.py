@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm._transforms.declared import Declared, declared_dtype
+from mdstorm._transforms.declared import DeclaredTransform, declared_dtype
 from mdstorm._transforms.pandas_values import Expected, series_to_values
 from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm.errors import TransformError
@@ -23,29 +23,11 @@ if TYPE_CHECKING:
 __all__ = ["PandasTransform"]
 
 
-class PandasTransform:
-    """The transform of one reader.
-
-    Parameters
-    ----------
-    spec : TransformSpec
-        What the user gave.
-    schema : Schema
-        The stored columns that are read.
-    names : sequence of str
-        All columns that go in, mask columns included.
-
-    Raises
-    ------
-    NoMatchingFieldsError
-        If the transform leaves no column.
-    """
+class PandasTransform(DeclaredTransform):
+    """The transform of a batch reader: its function takes and returns pandas frames."""
 
     def __init__(self, spec: TransformSpec, schema: Schema, names: Sequence[str]) -> None:
-        self.spec = spec
-        self._declared = Declared(spec, names)
-        self.columns = self._declared.columns
-        self._schema = schema
+        super().__init__(spec, schema, names)
         self._expected = {name: self._expect(name) for name in self.columns}
 
     def __call__(self, batch: Batch) -> Batch:
@@ -63,13 +45,13 @@ class PandasTransform:
         return {name: self._to_values(name, frame[name]) for name in columns}
 
     def _expect(self, name: str) -> Expected:
-        if name in self._declared.edited:
-            return Expected.of_field(self._declared.edited[name])
-        column = self._schema.get(name)
+        if name in self.edited:
+            return Expected.of_field(self.edited[name])
+        column = self.schema.get(name)
         return Expected(pa.bool_()) if column is None else Expected.of_column(column)
 
     def _to_frame(self, batch: Batch) -> pd.DataFrame:
-        arrays = {name: _for_function(v, self._schema.get(name)) for name, v in batch.items()}
+        arrays = {name: _for_function(v, self.schema.get(name)) for name, v in batch.items()}
         try:
             return arrays_to_pandas(arrays)
         except (ValueError, OverflowError):
@@ -101,11 +83,11 @@ class PandasTransform:
         return self.columns
 
     def _to_values(self, name: str, series: pd.Series[Any]) -> Values:
-        field = self._declared.edited.get(name)
+        field = self.edited.get(name)
         try:
             if field is not None and len(field[2]) > 1:
                 return _stack(name, series.tolist(), tuple(field[2]), declared_dtype(field[1]))
-            return self._declared.enforce(name, series_to_values(series, self._expected[name]))
+            return self.enforce(name, series_to_values(series, self._expected[name]))
         except TransformError:
             raise
         except (TypeError, ValueError, OverflowError, AttributeError, pa.ArrowException) as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm._rows.rows import cells
-from mdstorm._transforms.declared import Declared
-from mdstorm._transforms.transform_spec import TransformSpec
+from mdstorm._transforms.declared import DeclaredTransform
 from mdstorm.errors import RowTransformError, TransformError
 from mdstorm_backend.format.batch import Batch, Values
-from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.read.formats import objects
 
 __all__ = ["RowTransform"]
@@ -27,33 +24,12 @@ _NUMBERS = {bool, int, float, np.bool_} | {np.dtype(code).type for code in "bhil
 _OBJECT = np.empty((), object)
 
 
-class RowTransform:
+class RowTransform(DeclaredTransform):
     """The transform of a row reader.
 
     The function takes a dict with a value per field, as the reader delivers them without it, and
     returns one. No pandas is involved; arrays of one shape are stacked once.
-
-    Parameters
-    ----------
-    spec : TransformSpec
-        What the user gave.
-    schema : Schema
-        The stored columns that are read.
-    names : sequence of str
-        All columns that go in, mask columns included.
-
-    Raises
-    ------
-    NoMatchingFieldsError
-        If the transform leaves no column.
     """
-
-    def __init__(self, spec: TransformSpec, schema: Schema, names: Sequence[str]) -> None:
-        self._spec = spec
-        self._declared = Declared(spec, names)
-        self.columns = self._declared.columns
-        self._names = tuple(names)
-        self._schema = schema
 
     def __call__(self, batch: Batch) -> Batch:
         """Transform some rows.
@@ -65,12 +41,12 @@ class RowTransform:
         TransformError
             If a field has another type or shape than declared.
         """
-        if self._spec.func is None:
+        if self.spec.func is None:
             kept = {name: self._decoded(name, batch[name]) for name in self.columns}
-            return {name: self._declared.enforce(name, values) for name, values in kept.items()}
-        given = {name: cells(batch[name], self._schema.get(name)) for name in self._names}
+            return {name: self.enforce(name, values) for name, values in kept.items()}
+        given = {name: cells(batch[name], self.schema.get(name)) for name in self.names}
         rows = [
-            self._spec.func(dict(zip(self._names, row, strict=True)))
+            self.spec.func(dict(zip(self.names, row, strict=True)))
             for row in zip(*given.values(), strict=True)
         ]
         for row in rows:
@@ -81,10 +57,10 @@ class RowTransform:
         self, name: str, batch: Batch, given: dict[str, list[Any]], rows: list[dict[str, Any]]
     ) -> Values:
         values = [row[name] for row in rows]
-        if name in self._declared.edited:
-            if self._declared.edited[name][2]:
+        if name in self.edited:
+            if self.edited[name][2]:
                 values = [_as_declared_array(name, value) for value in values]
-            return self._declared.enforce(name, column_of_cells(values))
+            return self.enforce(name, column_of_cells(values))
         is_same = _are_scalars(batch[name]) and not self._is_late(name)
         if is_same and all(map(operator.is_, values, given[name])):
             return batch[name]  # what most functions do with most columns
@@ -94,10 +70,10 @@ class RowTransform:
         """Return a stored column, decoded if readers do that: nobody knows of it afterwards."""
         if not self._is_late(name):
             return values
-        return column_of_cells(cells(values, self._schema[name]))
+        return column_of_cells(cells(values, self.schema[name]))
 
     def _is_late(self, name: str) -> bool:
-        column = self._schema.get(name)
+        column = self.schema.get(name)
         return column is not None and column.is_late
 
     def _check(self, row: Any) -> None:
@@ -106,7 +82,7 @@ class RowTransform:
                 f"the function of the TransformSpec returned {type(row).__name__} and not a dict: "
                 "return the row at its end"
             )
-        found = row.keys() - set(self._spec.removed_fields)
+        found = row.keys() - set(self.spec.removed_fields)
         if found == set(self.columns):
             return
         if unexpected := sorted(map(str, found - set(self.columns))):

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from mdstorm_migrate.audit_command import audit
+from mdstorm_migrate.cli.audit import audit
 
 __all__ = ["audit"]

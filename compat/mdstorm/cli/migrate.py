@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from mdstorm_migrate.cli import migrate
+from mdstorm_migrate.cli.migrate import migrate
 
 __all__ = ["migrate"]

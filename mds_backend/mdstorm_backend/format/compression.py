@@ -11,14 +11,24 @@ from typing import Any
 import pyarrow as pa
 
 from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.storage import Buffer
 
-__all__ = ["EXTENSIONS", "check_compression", "compress", "decompress", "extension", "snappy_size"]
+__all__ = [
+    "EXTENSIONS",
+    "check_compression",
+    "compress",
+    "decompress",
+    "decompress_unsized",
+    "extension",
+]
 
 #: How many bytes one byte of a compressed file can stand for at most. Those of the other names are
 #: decompressed a piece at a time, so that what comes out is what is allocated.
 _LARGEST_RATIO = {"zstd": 1 << 15, "snappy": 64}
 _PIECE = 1 << 22
+#: Of a file whose size is not known, as much is decompressed at a time.
+_SIZING_PIECE = 1 << 20
 
 #: Name in the format → pyarrow's name, lowest, highest and default level (None: no levels).
 _CODECS: dict[str, tuple[str, tuple[int, int, int] | None]] = {
@@ -79,19 +89,33 @@ def decompress(compression: str, data: Buffer, size: int) -> Buffer:
     return unpacked
 
 
+def decompress_unsized(extension: str, data: Buffer) -> Buffer:
+    """Decompress a shard of which no index says how large it is.
+
+    Its size is found by decompressing it once before, a piece at a time, so that no file makes this
+    allocate more than it holds.
+
+    Raises
+    ------
+    ValueError, OSError
+        If `data` is damaged, or no shard since it holds 4 GiB or more.
+    """
+    return decompress(extension, data, _found_size(extension, data))
+
+
 def _unzstd(data: Buffer, size: int) -> Buffer:
     return memoryview(pa.Codec("zstd").decompress(data, size))
 
 
 def _unsnappy(data: Buffer, size: int) -> Buffer:
     # Arrow asks for a length that suffices, and leaves what it does not fill as it finds it.
-    stated = snappy_size(data)
+    stated = _snappy_size(data)
     if stated != size:
         raise ValueError(f"a snappy file states {stated} bytes, where {size} were expected")
     return memoryview(pa.Codec("snappy").decompress(data, size))
 
 
-def snappy_size(data: Buffer) -> int:
+def _snappy_size(data: Buffer) -> int:
     """Bytes that a snappy file says it holds: it begins with them, seven bits in a byte."""
     size = 0
     for i, byte in enumerate(bytes(data[:5])):
@@ -159,3 +183,23 @@ def _parse(compression: str) -> tuple[str, int | None]:
         f"compression {compression!r} is unknown: use None or one of "
         + ", ".join(n if not lv else f"{n}:{lv[0]}…{lv[1]}" for n, (_, lv) in _CODECS.items())
     )
+
+
+def _found_size(extension: str, data: Buffer) -> int:
+    if extension == "snappy":  # states its size, which no stream of Arrow's understands
+        return _stated_size(data)
+    size = 0
+    with pa.CompressedInputStream(pa.BufferReader(data), _CODECS[extension][0]) as stream:
+        # Not by `read`, which never gives back the memory of a read that failed.
+        while piece := stream.read_buffer(_SIZING_PIECE).size:
+            size += piece
+            if size > MAX_SHARD_BYTES:
+                raise ValueError(f"it holds more than {MAX_SHARD_BYTES} bytes")
+    return size
+
+
+def _stated_size(data: Buffer) -> int:
+    size = _snappy_size(data)
+    if size > min(MAX_SHARD_BYTES, _LARGEST_RATIO["snappy"] * len(data)):
+        raise ValueError(f"it states {size} bytes, which cannot lie in {len(data)}")
+    return size

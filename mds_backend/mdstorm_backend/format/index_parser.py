@@ -23,7 +23,7 @@ from mdstorm_backend.format.shard_info import (
     ShardInfo,
 )
 
-__all__ = ["ShardParser", "describe", "parse_shards"]
+__all__ = ["ShardParser", "describe", "parse_shard", "parse_shards"]
 
 _FILE_KEYS = {"basename", "bytes", "hashes"}
 _SHARD_KEYS = {
@@ -41,6 +41,11 @@ _SHARD_KEYS = {
 }
 
 _Columns: TypeAlias = tuple[tuple[str, ...], tuple[str, ...], tuple[int | None, ...]]
+
+
+def parse_shard(value: dict[str, Any]) -> ShardInfo:
+    """Read one shard object; raises KeyError, TypeError or ValueError if it is not one."""
+    return ShardParser().parse(value)
 
 
 def parse_shards(value: Any) -> tuple[ShardInfo, ...]:

@@ -75,12 +75,3 @@ class ShardInfo:
             "version": INDEX_VERSION,
             "zip_data": self.zip_data.to_json() if self.zip_data else None,
         }
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> ShardInfo:
-        """Read a shard object; raises KeyError, TypeError or ValueError if it is not one."""
-        from mdstorm_backend.format.index_parser import (
-            ShardParser,  # which makes objects of this class
-        )
-
-        return ShardParser().parse(value)

@@ -16,9 +16,11 @@ from mdstorm_backend.base.errors import (
     WriteError,
 )
 from mdstorm_backend.base.shard_threads import OnProgress, each
+from mdstorm_backend.format.compression import decompress_unsized
 from mdstorm_backend.format.hashes import digests
 from mdstorm_backend.format.headers import num_samples, read_header
 from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
+from mdstorm_backend.format.index_parser import parse_shard
 from mdstorm_backend.format.layout import Validity, unpack_validity
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.shard_names import (
@@ -29,7 +31,6 @@ from mdstorm_backend.format.shard_names import (
 )
 from mdstorm_backend.format.stored_schema import parse_columns, schema_of
 from mdstorm_backend.maintenance.report import Problem
-from mdstorm_backend.maintenance.unpack import unpack
 from mdstorm_backend.storage import Buffer, Location
 from mdstorm_backend.write.commit import build_index, write_index
 from mdstorm_backend.write.shard_format import ShardReport
@@ -162,7 +163,7 @@ def _read(location: Location, name: ShardName) -> _Found:
     url = location.file_url(name.path)
     try:
         data = location.read(name.path)
-        raw = unpack(name.extension, data) if name.extension else data
+        raw = decompress_unsized(name.extension, data) if name.extension else data
         return _describe(name, data, raw, url)
     except (AttributeError, LookupError, OSError, TypeError, ValueError) as error:
         # What a header asks for, such as an unknown hash, is not an argument of the caller's.
@@ -184,7 +185,7 @@ def _describe(name: ShardName, data: Buffer, raw: Buffer, url: str) -> _Found:
         header["compression"] = name.extension or None
         note = f"is {name.extension or 'not compressed'}, and its header says {stated or 'not'}"
     hashes = header["hashes"]
-    info = ShardInfo.from_json(
+    info = parse_shard(
         {
             **header,
             "samples": num_samples(raw, url=url),

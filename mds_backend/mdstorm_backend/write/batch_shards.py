@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
+from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.write.encode import encode_column
-from mdstorm_backend.write.encoded_column import EncodedColumn
 from mdstorm_backend.write.samples import Samples, assemble_samples
 from mdstorm_backend.write.shard_buffer import ShardBuffer
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat

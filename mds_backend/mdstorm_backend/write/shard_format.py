@@ -10,6 +10,7 @@ from mdstorm_backend.base.errors import WriteError
 from mdstorm_backend.format.compression import check_compression, compress, extension
 from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.hashes import check_hashes, digests
+from mdstorm_backend.format.index_parser import parse_shard
 from mdstorm_backend.format.shard_info import INDEX_VERSION, MAX_SHARD_BYTES, FileInfo, ShardInfo
 from mdstorm_backend.storage import Buffer
 
@@ -88,7 +89,7 @@ class ShardReport:
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> ShardReport:
         """Read what `to_json` wrote."""
-        info = ShardInfo.from_json(value["info"])
+        info = parse_shard(value["info"])
         return cls(info, value["null_counts"], value["element_null_counts"])
 
 

@@ -1,17 +1,15 @@
-"""The rules, one module each, found by name.
+"""The rules, one module each, discovered by name.
 
 To add a rule:
 
 1. Write ``rules/pm123_what_it_does.py`` with
 
    - ``CODE = "PM123"``, ``TITLE`` (one line), ``CLASS`` (the class of its edits, or of its findings
-     if it makes no edits; see `mdstorm_migrate.edits`);
+     if it makes no edits; see `mdstorm_migrate.base.edits`);
    - ``KIND``: the kind of `Document` it looks at (or a tuple of kinds);
-   - optionally ``TARGETS = ("compat", "streaming")``: for which ``--target`` it runs, both if not
-     given;
    - ``check(module) -> Iterable[Edit | Finding]``, where `module` is a
-     `mdstorm_migrate.module.PythonModule` if the kind is ``"python"`` and a
-     `mdstorm_migrate.sources.document.Document` otherwise. It must not change its argument, and it
+     `mdstorm_migrate.python.module.PythonModule` if the kind is ``"python"`` and a
+     `mdstorm_migrate.base.document.Document` otherwise. It must not change its argument, and it
      must find nothing in what it has rewritten itself.
 
 2. Describe it in ``rules/docs/PM123.md``: the heading ``# PM123 <title>``, ``Class: `exact`.``, a
@@ -32,15 +30,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
-from mdstorm_migrate.edits import Class, Edit, Finding
-from mdstorm_migrate.sources.document import Kind
+from mdstorm_migrate.base.document import Kind
+from mdstorm_migrate.base.edits import Class, Edit, Finding
 
-__all__ = ["TARGETS", "Rule", "Target", "all_rules", "find_rule"]
-
-Target: TypeAlias = Literal["compat", "streaming"]
-TARGETS: tuple[Target, ...] = ("compat", "streaming")
+__all__ = ["Rule", "all_rules", "find_rule"]
 
 _MODULE_NAME = re.compile(r"pm\d{3}_\w+")
 
@@ -55,7 +50,6 @@ class Rule:
     title : str
     cls : Class
     kinds : tuple of Kind
-    targets : tuple of Target
     check : callable
     """
 
@@ -63,7 +57,6 @@ class Rule:
     title: str
     cls: Class
     kinds: tuple[Kind, ...]
-    targets: tuple[Target, ...]
     check: Callable[[Any], Iterable[Edit | Finding]]
 
     def explain(self) -> str:
@@ -88,5 +81,4 @@ def find_rule(code: str) -> Rule | None:
 def _load(name: str) -> Rule:
     module = importlib.import_module(f"{__name__}.{name}")
     kinds = module.KIND if isinstance(module.KIND, tuple) else (module.KIND,)
-    targets = getattr(module, "TARGETS", TARGETS)
-    return Rule(module.CODE, module.TITLE, module.CLASS, kinds, targets, module.check)
+    return Rule(module.CODE, module.TITLE, module.CLASS, kinds, module.check)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mdstorm_migrate.edits import Class, Edit
-from mdstorm_migrate.imports import imported_names
-from mdstorm_migrate.module import PythonModule
-from mdstorm_migrate.names import NEW_ROOT, renamed
+from mdstorm_migrate.base.edits import Class, Edit
+from mdstorm_migrate.petastorm.names import NEW_ROOT, renamed
+from mdstorm_migrate.python.import_actions import action_for
+from mdstorm_migrate.python.imports import imported_names
+from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM102"
 TITLE = "Name mdstorm where petastorm was named"
 CLASS: Class = "exact"
 KIND = "python"
-TARGETS = ("compat",)
 
 
 def check(module: PythonModule) -> Iterable[Edit]:
     """Yield an edit for each use of the name ``petastorm`` that mdstorm can serve."""
     for name in imported_names(module):
-        if not name.is_root or name.fate not in ("move", "both"):
+        if not name.is_root or action_for(module, name) not in ("move", "both"):
             continue
         for use in name.uses:
             if use.missing is None:

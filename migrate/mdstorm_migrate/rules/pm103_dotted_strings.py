@@ -1,4 +1,4 @@
-"""PM103: strings that name a module of Petastorm to Python name that of mdstorm."""
+"""PM103: strings that Python resolves as dotted names of Petastorm."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
-from mdstorm_migrate.edits import Class, Edit, Finding
-from mdstorm_migrate.fallbacks import is_fallback
-from mdstorm_migrate.literals import inner_span, string_value
-from mdstorm_migrate.module import PythonModule
-from mdstorm_migrate.names import NEW_ROOT, OLD_ROOT, is_module, missing, renamed
-from mdstorm_migrate.textual import is_annotation
+from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_module, missing, renamed
+from mdstorm_migrate.python.fallbacks import is_fallback
+from mdstorm_migrate.python.literals import inner_span, string_value
+from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.textual import is_annotation
 
 CODE = "PM103"
 TITLE = "Name mdstorm in strings that Python reads as names"
 CLASS: Class = "exact"
 KIND = "python"
-TARGETS = ("compat",)
 
 _PATH = re.compile(rf"{OLD_ROOT}(?:\.[^\W\d]\w*)*")
 
@@ -93,7 +92,7 @@ def _compares_version(module: PythonModule, string: ast.Constant) -> bool:
 
 def _of_version(module: PythonModule, string: ast.Constant) -> Finding:
     what = "this asks for a version of Petastorm"
-    remedy = f"{what}, and mdstorm counts its versions anew: name mdstorm, without a version"
+    remedy = f"{what}, and mdstorm has its own version numbers: name mdstorm, without a version"
     return Finding(CODE, "manual", *module.span(string), what, remedy)
 
 

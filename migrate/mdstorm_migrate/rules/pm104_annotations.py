@@ -1,25 +1,25 @@
-"""PM104: annotations that are strings, and type comments, name mdstorm as the code does."""
+"""PM104: string annotations and type comments."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mdstorm_migrate.edits import Class, Edit
-from mdstorm_migrate.imports import imported_names
-from mdstorm_migrate.module import PythonModule
-from mdstorm_migrate.names import NEW_ROOT, renamed
+from mdstorm_migrate.base.edits import Class, Edit
+from mdstorm_migrate.petastorm.names import NEW_ROOT, renamed
+from mdstorm_migrate.python.import_actions import action_for
+from mdstorm_migrate.python.imports import imported_names
+from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM104"
 TITLE = "Name mdstorm in string annotations and type comments"
 CLASS: Class = "exact"
 KIND = "python"
-TARGETS = ("compat",)
 
 
 def check(module: PythonModule) -> Iterable[Edit]:
     """Yield an edit for each use of the name ``petastorm`` in text that type checkers read."""
     for name in imported_names(module):
-        if name.fate not in ("move", "both"):
+        if action_for(module, name) not in ("move", "both"):
             continue
         for use in name.texts:
             if use.missing is None and not use.is_fixed:

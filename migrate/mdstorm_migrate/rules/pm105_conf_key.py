@@ -1,22 +1,21 @@
-"""PM105: the key of the parent cache directory, where it is spelt out."""
+"""PM105: the Spark conf key of the parent cache directory, as a literal."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
 
-from mdstorm_migrate.conf_writes import CONSTANT, SETTERS
-from mdstorm_migrate.edits import Class, Edit, Finding
-from mdstorm_migrate.literals import inner_span, string_value
-from mdstorm_migrate.module import PythonModule
-from mdstorm_migrate.names import CONF_KEY, NEW_CONF_KEY
+from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.petastorm.names import CONF_KEY, NEW_CONF_KEY
+from mdstorm_migrate.python.conf_writes import CONSTANT, SETTERS
+from mdstorm_migrate.python.literals import inner_span, string_value
+from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.rules import pm201_cache_dir_argument as pm201
 
 CODE = "PM105"
 TITLE = "Set the parent cache directory under mdstorm's key"
 CLASS: Class = "exact"
 KIND = "python"
-TARGETS = ("compat",)
 
 _TYPO = f"SparkDatasetConverter.{CONSTANT}"
 

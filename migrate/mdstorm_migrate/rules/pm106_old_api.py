@@ -1,22 +1,21 @@
-"""PM106: names and arguments that only older versions of Petastorm had."""
+"""PM106: names and arguments of older versions of Petastorm."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
 
-from mdstorm_migrate.edits import Class, Edit, Finding
-from mdstorm_migrate.imports import imported_names
-from mdstorm_migrate.module import PythonModule
-from mdstorm_migrate.names import RENAMED
-from mdstorm_migrate.scopes import Binding
-from mdstorm_migrate.signatures import REMOVED_KEYWORDS
+from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.petastorm.names import RENAMED
+from mdstorm_migrate.petastorm.signatures import REMOVED_KEYWORDS
+from mdstorm_migrate.python.imports import imported_names
+from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.scopes import Binding
 
 CODE = "PM106"
 TITLE = "Names and arguments of older versions of Petastorm"
 CLASS: Class = "review"
 KIND = "python"
-TARGETS = ("compat",)
 
 
 def check(module: PythonModule) -> Iterable[Edit | Finding]:

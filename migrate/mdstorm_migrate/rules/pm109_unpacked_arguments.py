@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mdstorm_migrate.edits import Class, Finding
-from mdstorm_migrate.module import PythonModule
+from mdstorm_migrate.base.edits import Class, Finding
+from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM109"
 TITLE = "Arguments that are unpacked cannot be checked"
 CLASS: Class = "note"
 KIND = "python"
-TARGETS = ("compat",)
 
 
 def check(module: PythonModule) -> Iterable[Finding]:

@@ -1,18 +1,17 @@
-"""PM110: arguments that mean something for Parquet."""
+"""PM110: arguments that concern Parquet."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mdstorm_migrate.edits import Class, Finding
-from mdstorm_migrate.module import PythonModule
-from mdstorm_migrate.signatures import PARQUET
+from mdstorm_migrate.base.edits import Class, Finding
+from mdstorm_migrate.petastorm.signatures import PARQUET
+from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM110"
 TITLE = "Arguments about Parquet, and what they mean with mdstorm"
 CLASS: Class = "note"
 KIND = "python"
-TARGETS = ("compat",)
 
 
 def check(module: PythonModule) -> Iterable[Finding]:

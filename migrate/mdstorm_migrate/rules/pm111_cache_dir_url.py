@@ -1,4 +1,4 @@
-"""PM111: a parent cache directory that is no URL."""
+"""PM111: a parent cache directory that is not a URL."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import ast
 import re
 from collections.abc import Iterable
 
-from mdstorm_migrate.conf_writes import conf_writes
-from mdstorm_migrate.edits import Class, Finding
-from mdstorm_migrate.literals import string_value
-from mdstorm_migrate.module import PythonModule
+from mdstorm_migrate.base.edits import Class, Finding
+from mdstorm_migrate.python.conf_writes import conf_writes
+from mdstorm_migrate.python.literals import string_value
+from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM111"
 TITLE = "The parent cache directory must be a URL"
 CLASS: Class = "manual"
 KIND = "python"
-TARGETS = ("compat",)
 
 #: A scheme, or one of the mounts of Databricks that mdstorm takes for URLs.
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|/(?:Volumes|Workspace|dbfs)/")

@@ -1,18 +1,17 @@
-"""PM112: repartitioning before the conversion, which Petastorm needed to shard."""
+"""PM112: repartitioning before the conversion, which mdstorm does not need."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
 
-from mdstorm_migrate.edits import Class, Finding
-from mdstorm_migrate.module import PythonModule
+from mdstorm_migrate.base.edits import Class, Finding
+from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM112"
 TITLE = "Repartitioning is no longer needed to shard"
 CLASS: Class = "note"
 KIND = "python"
-TARGETS = ("compat",)
 
 
 def check(module: PythonModule) -> Iterable[Finding]:

@@ -1,24 +1,23 @@
-"""PM113: arguments that Petastorm does not have."""
+"""PM113: arguments that neither Petastorm nor mdstorm has."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
 
-from mdstorm_migrate.edits import Class, Finding
-from mdstorm_migrate.module import PythonModule, dotted
-from mdstorm_migrate.names import is_petastorm
-from mdstorm_migrate.signatures import REMOVED_KEYWORDS, keywords_of
+from mdstorm_migrate.base.edits import Class, Finding
+from mdstorm_migrate.petastorm.names import is_petastorm
+from mdstorm_migrate.petastorm.signatures import REMOVED_KEYWORDS, keywords_of
+from mdstorm_migrate.python.module import PythonModule, dotted
 
 CODE = "PM113"
 TITLE = "Arguments that neither Petastorm nor mdstorm has"
 CLASS: Class = "manual"
 KIND = "python"
-TARGETS = ("compat",)
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
-    """Yield a finding for each; PM106 speaks of those that older versions had."""
+    """Yield a finding for each; PM106 reports those that older versions had."""
     for call, path in module.calls:
         function = path.rpartition(".")[2]
         accepted = keywords_of(path)

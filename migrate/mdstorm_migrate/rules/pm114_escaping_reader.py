@@ -1,18 +1,17 @@
-"""PM114: a reader that is returned from within its own ``with``, which has closed it."""
+"""PM114: a reader that is returned after its ``with`` has closed it."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
 
-from mdstorm_migrate.edits import Class, Finding
-from mdstorm_migrate.module import PythonModule
+from mdstorm_migrate.base.edits import Class, Finding
+from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM114"
 TITLE = "A reader is returned after it was closed"
 CLASS: Class = "manual"
 KIND = "python"
-TARGETS = ("compat",)
 
 _OPENED = frozenset(
     [

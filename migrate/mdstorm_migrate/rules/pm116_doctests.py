@@ -1,4 +1,4 @@
-"""PM116: examples in docstrings, which doctest runs."""
+"""PM116: imports in examples of docstrings, which doctest runs."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
-from mdstorm_migrate.edits import Class, Edit, Finding
-from mdstorm_migrate.literals import inner_span
-from mdstorm_migrate.module import PythonModule
-from mdstorm_migrate.names import OLD_ROOT, counterpart, is_module, renamed
+from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.petastorm.names import OLD_ROOT, counterpart, is_module, renamed
+from mdstorm_migrate.python.literals import inner_span
+from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM116"
 TITLE = "Examples in docstrings import from mdstorm"
 CLASS: Class = "exact"
 KIND = "python"
-TARGETS = ("compat",)
 
 _IMPORT = re.compile(
     rf"^[ \t]*>>>[ \t]+(?P<statement>from[ \t]+(?P<module>{OLD_ROOT}[\w.]*)[ \t]+import[ \t]+.*?"

@@ -1,27 +1,26 @@
-"""``pyproject.toml``: PEP 621, dependency groups, Poetry's tables."""
+"""PM402: ``pyproject.toml``: PEP 621, dependency groups, the tables of Poetry and others."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from mdstorm_migrate.edits import Class, Edit, Finding
-from mdstorm_migrate.poetry import rewrite_dependency, rewrite_extras
-from mdstorm_migrate.requirement import (
+from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.poetry import rewrite_dependency, rewrite_extras
+from mdstorm_migrate.packaging.requirement import (
     edit_requirement,
     find_requirements,
     is_requirement,
     other_origins,
 )
+from mdstorm_migrate.packaging.toml_text import TomlString, toml_keys, toml_strings
 from mdstorm_migrate.rules.pm403_setup import WARNING_FILTER
-from mdstorm_migrate.sources.document import Document
-from mdstorm_migrate.toml_text import TomlString, toml_keys, toml_strings
 
 CODE = "PM402"
 TITLE = "pyproject.toml names mdstorm"
 CLASS: Class = "exact"
 KIND = "pyproject"
-TARGETS = ("compat",)
 
 #: Tables whose strings are requirements, with the keys that hold them; None for all of them.
 _REQUIREMENTS: tuple[tuple[str, str | None], ...] = (

@@ -1,4 +1,4 @@
-"""``setup.py``, ``setup.cfg`` and other INI files."""
+"""PM403: ``setup.py``, ``setup.cfg`` and other INI files."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import ast
 import re
 from collections.abc import Iterator
 
-from mdstorm_migrate.commands import rewrite_commands
-from mdstorm_migrate.edits import Class, Edit, Finding
-from mdstorm_migrate.module import PythonModule
-from mdstorm_migrate.requirement import edit_requirement, find_requirements, is_requirement
-from mdstorm_migrate.sources.document import Document
+from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.commands import rewrite_commands
+from mdstorm_migrate.packaging.requirement import (
+    edit_requirement,
+    find_requirements,
+    is_requirement,
+)
+from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM403"
 TITLE = "setup.py and setup.cfg name mdstorm"
 CLASS: Class = "exact"
 KIND = ("python", "setup_cfg")
-TARGETS = ("compat",)
 
 #: A line of an INI file that begins with the requirement, or has it behind its key.
 _INI_LINE = re.compile(

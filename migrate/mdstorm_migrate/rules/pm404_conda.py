@@ -1,19 +1,18 @@
-"""Conda's environment files and recipes."""
+"""PM404: environment files and recipes of conda."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from mdstorm_migrate.edits import Class, Edit, Finding
-from mdstorm_migrate.requirement import edit_requirement, find_requirements, other_origins
-from mdstorm_migrate.sources.document import Document
+from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.requirement import edit_requirement, find_requirements, other_origins
 
 CODE = "PM404"
 TITLE = "Conda environments install mdstorm by pip"
 CLASS: Class = "exact"
 KIND = "conda"
-TARGETS = ("compat",)
 
 _ITEM = re.compile(r"""^(?P<indent>[ \t]*)-[ \t]+(?P<value>[^#\r\n]*)""", re.MULTILINE)
 _REQUIREMENT = re.compile(r"""["']?([\w-]+::)?petastorm\b""", re.IGNORECASE)

@@ -1,20 +1,19 @@
-"""``Pipfile``."""
+"""PM405: ``Pipfile``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mdstorm_migrate.edits import Class, Edit, Finding
-from mdstorm_migrate.poetry import rewrite_dependency
-from mdstorm_migrate.requirement import other_origins
-from mdstorm_migrate.sources.document import Document
-from mdstorm_migrate.toml_text import toml_keys
+from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.poetry import rewrite_dependency
+from mdstorm_migrate.packaging.requirement import other_origins
+from mdstorm_migrate.packaging.toml_text import toml_keys
 
 CODE = "PM405"
 TITLE = "Pipfile names mdstorm"
 CLASS: Class = "exact"
 KIND = "pipfile"
-TARGETS = ("compat",)
 
 _NO_PACKAGES = frozenset({"", "source", "requires", "scripts", "pipenv"})
 

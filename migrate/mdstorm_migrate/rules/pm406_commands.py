@@ -1,18 +1,17 @@
-"""Install commands in Dockerfiles, shell scripts and makefiles."""
+"""PM406: install commands in Dockerfiles, shell scripts and makefiles."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mdstorm_migrate.commands import report_runs, report_variables, rewrite_commands
-from mdstorm_migrate.edits import Class, Edit, Finding
-from mdstorm_migrate.sources.document import Document
+from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.commands import report_runs, report_variables, rewrite_commands
 
 CODE = "PM406"
 TITLE = "Install commands install mdstorm"
 CLASS: Class = "exact"
 KIND = ("docker", "shell")
-TARGETS = ("compat",)
 
 
 def check(document: Document) -> Iterator[Edit | Finding]:

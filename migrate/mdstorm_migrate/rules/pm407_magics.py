@@ -1,18 +1,17 @@
-"""``%pip install`` and ``!pip install`` in notebooks."""
+"""PM407: ``%pip install`` and ``!pip install`` in notebooks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mdstorm_migrate.commands import report_runs, rewrite_commands
-from mdstorm_migrate.edits import Class, Edit, Finding
-from mdstorm_migrate.sources.document import Document
+from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.commands import report_runs, rewrite_commands
 
 CODE = "PM407"
 TITLE = "Magics of notebooks install mdstorm"
 CLASS: Class = "exact"
 KIND = "magic"
-TARGETS = ("compat",)
 
 
 def check(document: Document) -> Iterator[Edit | Finding]:

@@ -1,21 +1,24 @@
-"""Definitions of clusters, jobs and workflows in JSON and YAML."""
+"""PM409: definitions of clusters, jobs and workflows in JSON and YAML."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from mdstorm_migrate.commands import report_runs, rewrite_commands
-from mdstorm_migrate.edits import Class, Edit, Finding
-from mdstorm_migrate.names import CONF_KEY, NEW_CONF_KEY
-from mdstorm_migrate.requirement import edit_requirement, find_requirements, is_requirement
-from mdstorm_migrate.sources.document import Document
+from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.commands import report_runs, rewrite_commands
+from mdstorm_migrate.packaging.requirement import (
+    edit_requirement,
+    find_requirements,
+    is_requirement,
+)
+from mdstorm_migrate.petastorm.names import CONF_KEY, NEW_CONF_KEY
 
 CODE = "PM409"
 TITLE = "Definitions of clusters and jobs use mdstorm"
 CLASS: Class = "exact"
 KIND = "cluster"
-TARGETS = ("compat",)
 
 #: As a key, quoted or not.
 _CONF = re.compile(rf"""(?<![\w.])(?P<key>{re.escape(CONF_KEY)})(?=["']?[ \t]*:)""")
@@ -46,7 +49,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     for match in _CONF.finditer(text):
         start, stop = match.span("key")
         # A program that sets Petastorm's key would no longer have its way.
-        message = "name mdstorm's key, which wins over Petastorm's where a program sets that"
+        message = "use mdstorm's key, which takes precedence where a program sets Petastorm's"
         yield Edit(CODE, "review", start, stop, NEW_CONF_KEY, message)
     places = [
         match.span(match.lastgroup or 0)

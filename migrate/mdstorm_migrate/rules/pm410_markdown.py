@@ -1,12 +1,12 @@
-"""Code in Markdown and reStructuredText: reported, never changed."""
+"""PM410: code in Markdown and reStructuredText, which is reported and never changed."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from mdstorm_migrate.edits import Class, Finding
-from mdstorm_migrate.sources.document import Document
+from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.edits import Class, Finding
 
 CODE = "PM410"
 TITLE = "Documentation shows code that uses Petastorm"

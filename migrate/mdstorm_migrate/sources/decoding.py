@@ -1,4 +1,4 @@
-"""From bytes to text and back, without losing any."""
+"""Decode files, and refuse what would not encode to the same bytes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import codecs
 import io
 import tokenize
 
-from mdstorm_migrate.sources.document import SourceError
+from mdstorm_migrate.base.document import SourceError
 
 __all__ = ["decode", "decode_python"]
 

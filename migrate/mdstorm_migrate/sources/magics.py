@@ -1,4 +1,4 @@
-"""Lines of notebooks that IPython reads, not Python: ``%magic``, ``!command``, ``help?``.
+"""Mask lines for IPython rather than Python: ``%magic``, ``!command``, ``help?``.
 
 They are masked, so that the rest can be parsed: what is masked keeps its length, so that everything
 else keeps its place.
@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from mdstorm_migrate.module import parse_python
-from mdstorm_migrate.sources.document import SourceError
+from mdstorm_migrate.base.document import SourceError
+from mdstorm_migrate.python.module import parse_python
 
 __all__ = ["Language", "Magic", "Masked", "language_of", "mask"]
 

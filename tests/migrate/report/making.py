@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mdstorm_migrate.discover import Skipped, discover
 from mdstorm_migrate.report.content import FileReport, Report
-from mdstorm_migrate.run import run
-from mdstorm_migrate.settings import Settings
+from mdstorm_migrate.run.discover import Skipped, discover
+from mdstorm_migrate.run.files import run
+from mdstorm_migrate.run.settings import Settings
 
 #: One edit, one edit to review, one place for a person, one note.
 MIXED = """\

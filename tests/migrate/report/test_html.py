@@ -112,7 +112,7 @@ def test_many_files_are_folded_at_first(tmp_path: Path) -> None:
 def test_without_a_file_the_page_says_so(tmp_path: Path) -> None:
     html = to_html(report_of(tmp_path))
     checked(html)
-    assert "No file that was looked at uses Petastorm" in html
+    assert "No scanned file uses Petastorm" in html
 
 
 def test_what_is_invisible_is_made_visible() -> None:

@@ -10,7 +10,8 @@ from click.testing import Result
 from tests.migrate.checks import invoke
 from tests.migrate.report.making import MIXED
 
-from mdstorm_migrate import audit_command, cli
+from mdstorm_migrate.cli.audit import audit
+from mdstorm_migrate.cli.migrate import migrate
 from mdstorm_migrate.report.formats import FORMATS, find_format
 
 BEGINNINGS = {
@@ -30,7 +31,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def run(*arguments: object) -> Result:
-    return invoke(cli.migrate, *arguments)
+    return invoke(migrate, *arguments)
 
 
 @pytest.mark.parametrize("format_", FORMATS)
@@ -57,7 +58,7 @@ def test_reports_beside_the_code_are_not_looked_at(source: Path) -> None:
     (source / "b.py").write_text("from petastorm import make_reader\n")
     reports = [source / name for name in ("r.json", "r.sarif.json", "audit.json")]
     run(*(f"--report={report}" for report in reports[:2]), source)
-    invoke(audit_command.audit, f"--report={reports[2]}", source)
+    invoke(audit, f"--report={reports[2]}", source)
     written = [report.read_bytes() for report in reports]
     assert b"pip install petastorm" in written[0]
 
@@ -65,7 +66,7 @@ def test_reports_beside_the_code_are_not_looked_at(source: Path) -> None:
     assert "r.json" not in result.stderr
     assert "3 files changed" in result.stderr
     assert [report.read_bytes() for report in reports] == written
-    assert "Definitions of clusters" not in invoke(audit_command.audit, source).stdout
+    assert "Definitions of clusters" not in invoke(audit, source).stdout
 
 
 def test_a_format_that_is_asked_for_comes_before_the_name(source: Path, tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from mdstorm_migrate.engine import Outcome, migrate_bytes
-from mdstorm_migrate.settings import Settings
+from mdstorm_migrate.run.migration import Outcome, migrate_bytes
+from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.sources.python import SOURCE
 
 

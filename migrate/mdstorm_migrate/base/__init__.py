@@ -1,0 +1,1 @@
+"""Data types that all floors above use: documents, edits and findings."""

@@ -1,0 +1,41 @@
+"""Directories that hold no code of the project: tools, environments, vendored code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["is_foreign"]
+
+_NAMES = frozenset(
+    {
+        ".bzr",
+        ".eggs",
+        ".git",
+        ".hg",
+        ".ipynb_checkpoints",
+        ".mypy_cache",
+        ".nox",
+        ".pytest_cache",
+        ".ruff_cache",
+        ".svn",
+        ".tox",
+        ".venv",
+        "__pycache__",
+        "__pypackages__",
+        "_vendor",
+        "build",
+        "dist",
+        "node_modules",
+        "site-packages",
+        "third_party",
+        "vendor",
+        "venv",
+    }
+)
+
+
+def is_foreign(directory: Path) -> bool:
+    """Whether a directory holds no code of the project, by its name or as an environment."""
+    name = directory.name
+    is_named = name in _NAMES or name.endswith(".egg-info")
+    return is_named or (directory / "pyvenv.cfg").exists()

@@ -1,0 +1,168 @@
+"""Edits and findings, which rules return, and applying edits to a text.
+
+An `Edit` replaces a span of a text. Edits are the only way in which a file changes, so no byte
+outside of one can. A `Finding` says something about a span and changes nothing by itself; one with
+a `remedy` becomes a ``# TODO(mdstorm)`` comment, which is an edit again.
+
+Rules count characters in the text of the `Document` they were given. `run.migration` converts these
+to positions in the file, fills in `line`, `column` and `cell`, and drops what was not selected.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+__all__ = [
+    "CLASSES",
+    "Class",
+    "Edit",
+    "EditError",
+    "Finding",
+    "Lines",
+    "apply_edits",
+]
+
+#: ``exact``: the same behaviour, applied by ``-w``. ``review``: behaviour may differ, applied by
+#: ``--unsafe``. ``manual``: needs manual review. ``note``: worth knowing, nothing to do.
+Class: TypeAlias = Literal["exact", "review", "manual", "note"]
+CLASSES: tuple[Class, ...] = ("exact", "review", "manual", "note")
+
+
+class EditError(ValueError):
+    """Edits that cannot be applied together: the file they belong to is left alone."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A span of a text and what stands there instead.
+
+    Attributes
+    ----------
+    rule : str
+        Code of the rule, such as ``"PM101"``.
+    cls : {"exact", "review", "manual"}
+        ``manual`` is the class of the edits that insert comments.
+    start, stop : int
+        The span in characters, half open; an empty one inserts.
+    replacement : str
+        The new text. Newlines are those of the text around it: see `Lines.newline`.
+    message : str
+        What changes, in one sentence without a full stop.
+    group : hashable, optional
+        Edits of one group are applied all or none: an import and the uses of the name it binds.
+        If one of them is suppressed, not selected or not safe enough, none is applied.
+    line, column, cell : int
+        Where the span begins in the file: line from 1, column from 1 in characters; in a notebook,
+        line and column count within the cell, and `cell` from 1. Filled in by
+        `run.migration`.
+    """
+
+    rule: str
+    cls: Class
+    start: int
+    stop: int
+    replacement: str
+    message: str
+    group: Hashable = None
+    line: int = 0
+    column: int = 0
+    cell: int | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A remark about a span, which changes nothing by itself.
+
+    Attributes
+    ----------
+    rule, cls, start, stop, line, column, cell
+        As those of `Edit`; `cls` may be ``note``.
+    message : str
+        What was found.
+    remedy : str, optional
+        What to do, in one line. With it, a comment ``# TODO(mdstorm): PM107 <remedy>`` is inserted
+        above the statement, where the kind of file has such comments.
+    blocks : bool
+        Whether nothing else of this file may be changed.
+    """
+
+    rule: str
+    cls: Class
+    start: int
+    stop: int
+    message: str
+    remedy: str | None = None
+    blocks: bool = False
+    line: int = 0
+    column: int = 0
+    cell: int | None = None
+
+
+_NEWLINE = re.compile(r"\r\n|\r|\n")
+
+
+@dataclass
+class Lines:
+    r"""Lines of a text, as Python counts them: ended by ``\n``, ``\r\n`` or ``\r``, nothing else.
+
+    Attributes
+    ----------
+    text : str
+    starts : sequence of int
+        Where each line begins, in characters.
+    newline : str
+        What ends the first line; ``"\n"`` if there is but one.
+    """
+
+    text: str
+    starts: Sequence[int] = field(init=False)
+    newline: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        ends = list(_NEWLINE.finditer(self.text))
+        self.starts = [0, *(end.end() for end in ends)]
+        self.newline = ends[0].group() if ends else "\n"
+
+    def place(self, offset: int) -> tuple[int, int]:
+        """Return line and column, both from 1."""
+        line = bisect.bisect_right(self.starts, offset)
+        return line, offset - self.starts[line - 1] + 1
+
+    def start_of(self, offset: int) -> int:
+        """Return where the line of `offset` begins."""
+        return self.starts[bisect.bisect_right(self.starts, offset) - 1]
+
+    def indent_of(self, offset: int) -> str:
+        """Return the white space at the beginning of the line of `offset`."""
+        start = self.start_of(offset)
+        rest = self.text[start:offset]
+        return rest[: len(rest) - len(rest.lstrip())]
+
+
+def apply_edits(text: str, edits: Iterable[Edit]) -> str:
+    """Return `text` with its spans replaced.
+
+    Insertions at one place stand in the order in which they come.
+
+    Raises
+    ------
+    EditError
+        If two edits overlap, or one lies outside of the text.
+    """
+    pieces = []
+    position = 0
+    last: Edit | None = None
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.stop)):
+        if edit.start < position and last is not None:
+            raise EditError(
+                f"{edit.rule} and {last.rule} both change the text at character {edit.start:,}"
+            )
+        if not 0 <= edit.start <= edit.stop <= len(text):
+            raise EditError(f"{edit.rule} changes text at {edit.start:,}, outside of the file")
+        pieces += [text[position : edit.start], edit.replacement]
+        position, last = edit.stop, edit
+    return "".join([*pieces, text[position:]])

@@ -1,0 +1,1 @@
+"""The commands ``mdstorm migrate`` and ``mdstorm audit``, and their configuration."""

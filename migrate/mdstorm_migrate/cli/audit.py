@@ -1,0 +1,68 @@
+"""The command ``mdstorm audit``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mdstorm_migrate.audit.audit import Audit
+from mdstorm_migrate.audit.audit import audit as audit_files
+from mdstorm_migrate.cli.common import (
+    CONTEXT,
+    FAILED,
+    NOTHING_LEFT,
+    exit_code,
+    files_and_reports,
+    found_files,
+    jobs_of,
+)
+from mdstorm_migrate.cli.config import find_config
+from mdstorm_migrate.report.audit import audit_to_json, audit_to_text
+from mdstorm_migrate.report.audit_html import audit_to_html
+from mdstorm_migrate.report.formats import check_reports, deliver
+from mdstorm_migrate.run.settings import Settings
+
+__all__ = ["audit"]
+
+_RENDERERS: dict[str, Callable[[Audit], str]] = {
+    "text": audit_to_text,
+    "json": audit_to_json,
+    "html": audit_to_html,
+}
+
+
+@click.command(context_settings=CONTEXT)
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path, exists=True))
+@files_and_reports(
+    list(_RENDERERS),
+    report_help="Write to a file instead; the format follows from the extension.",
+    format_help="Format of the report.",
+)
+@click.pass_context
+def audit(ctx: click.Context, /, paths: tuple[Path, ...], **options: Any) -> None:
+    """Report what of Petastorm is used where, and how much of it needs manual review.
+
+    Nothing but the report is written. PATHS are files and directories, by default the current
+    directory.
+
+    Exit codes: 0 success, 2 usage or configuration error, 3 a file could not be read or parsed,
+    130 interrupted.
+    """
+    check_reports(options["reports"], options["format_"], list(_RENDERERS))
+    ctx.exit(exit_code(partial(_audit, paths or (Path(),), options), "interrupted"))
+
+
+def _audit(roots: Sequence[Path], options: dict[str, Any]) -> int:
+    """Do it, and return the exit code."""
+    config = find_config(roots)
+    settings = Settings(select=config.select, ignore=config.ignore)
+    result = audit_files(found_files(roots, config, options), settings, jobs_of(options))
+    asked = options["format_"] or (None if options["reports"] else "text")
+    delivered = deliver(
+        options["reports"], asked, lambda format_: _RENDERERS[format_](result), list(_RENDERERS)
+    )
+    return NOTHING_LEFT if delivered and not result.efforts()["problem"] else FAILED

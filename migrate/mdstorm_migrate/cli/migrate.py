@@ -1,0 +1,180 @@
+"""The command ``mdstorm migrate``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mdstorm_migrate.cli.common import (
+    CONTEXT,
+    FAILED,
+    NOTHING_LEFT,
+    PENDING,
+    exit_code,
+    files_and_reports,
+    found_files,
+    jobs_of,
+)
+from mdstorm_migrate.cli.config import Config, find_config
+from mdstorm_migrate.report.content import FileReport, Report
+from mdstorm_migrate.report.formats import FORMATS, check_reports, deliver, render
+from mdstorm_migrate.report.text import Printer
+from mdstorm_migrate.rules import all_rules, find_rule
+from mdstorm_migrate.run.discover import Skipped
+from mdstorm_migrate.run.files import FileOutcome, run
+from mdstorm_migrate.run.settings import Settings
+
+__all__ = ["migrate"]
+
+
+def _list_rules(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value:
+        for rule in all_rules():
+            click.echo(f"{rule.code}  {rule.cls:<7} {rule.title}")
+        ctx.exit()
+
+
+def _explain(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        rule = find_rule(value)
+        if rule is None:
+            raise click.BadParameter(f"there is no rule {value}; see --list-rules")
+        click.echo(rule.explain().rstrip())
+        ctx.exit()
+
+
+def _codes(
+    ctx: click.Context, parameter: click.Parameter, values: Sequence[str]
+) -> tuple[str, ...] | None:
+    """Return codes in capitals; one value may hold several, separated by commas."""
+    codes = tuple(
+        code.strip().upper() for value in values for code in value.split(",") if code.strip()
+    )
+    for code in codes:
+        if not any(rule.code.startswith(code) for rule in all_rules()):
+            raise click.BadParameter(f"no rule is called {code}; see --list-rules")
+    return codes or None
+
+
+@click.command(context_settings=CONTEXT)
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.option("-w", "--write", is_flag=True, help="Write the files.")
+@click.option("--check", is_flag=True, help="Write nothing; exit with 1 if files would change.")
+@click.option("--diff/--no-diff", default=True, help="Show the diff, or only the summary.")
+@click.option("--unsafe/--safe", default=None, help="Also apply edits that may change behaviour.")
+@click.option(
+    "--select", multiple=True, metavar="CODES", callback=_codes, help="Run only these rules."
+)
+@click.option("--ignore", multiple=True, metavar="CODES", callback=_codes, help="Skip these rules.")
+@click.option("--todo/--no-todo", default=None, help="Insert TODO comments for manual review.")
+@click.option(
+    "--backup", metavar="SUFFIX", help="Keep a copy of each changed file, as its name plus SUFFIX."
+)
+@files_and_reports(
+    FORMATS,
+    report_help="Also write a report; the format follows from the extension.",
+    format_help="Format of the report; without --report, print it instead of the diff.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print only the diff and errors.")
+@click.option("-v", "--verbose", is_flag=True, help="Also print every edit and note.")
+@click.option(
+    "--list-rules",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_list_rules,
+    help="List the rules.",
+)
+@click.option(
+    "--explain",
+    metavar="CODE",
+    is_eager=True,
+    expose_value=False,
+    callback=_explain,
+    help="Explain a rule.",
+)
+@click.pass_context
+def migrate(ctx: click.Context, /, paths: tuple[Path, ...], **options: Any) -> None:
+    """Rewrite code, notebooks and requirements that use Petastorm so that they use mdstorm.
+
+    Without --write, nothing is written; the diff is shown. PATHS are files and directories, by
+    default the current directory.
+
+    Exit codes: 0 success, 1 files would change (with --check), 2 usage or configuration error, 3 a
+    file could not be read, parsed or written, 130 interrupted.
+    """
+    roots = paths or (Path(),)
+    _check_usage(roots, options)
+    interrupted = "interrupted: what was written is complete"
+    ctx.exit(exit_code(partial(_migrate, roots, options), interrupted))
+
+
+def _check_usage(roots: Sequence[Path], options: dict[str, Any]) -> None:
+    for path in roots:
+        if not (path.exists() or path.is_symlink()):
+            raise click.BadParameter(f"{path} does not exist", param_hint="PATHS")
+    if options["write"] and options["check"]:
+        raise click.UsageError("--write and --check cannot be used together")
+    backup = options["backup"]
+    if backup is not None and (not backup or os.sep in backup):
+        raise click.BadParameter("the suffix must be part of a file name", param_hint="--backup")
+    check_reports(options["reports"], options["format_"])
+
+
+def _settings(config: Config, options: dict[str, Any]) -> Settings:
+    """Return the settings; options take precedence over the configuration."""
+
+    def chosen(name: str) -> Any:
+        return getattr(config, name) if options[name] is None else options[name]
+
+    return Settings(chosen("unsafe"), chosen("select"), chosen("ignore"), chosen("todo"))
+
+
+def _migrate(roots: Sequence[Path], options: dict[str, Any]) -> int:
+    """Do it, and return the exit code."""
+    config = find_config(roots)
+    settings = _settings(config, options)
+    found = list(found_files(roots, config, options))
+    report = Report(settings, options["write"])
+    printed = _printed_format(options)
+    printer = Printer(
+        options["diff"] and not printed, options["quiet"], options["verbose"], options["write"]
+    )
+    for one in found:
+        if isinstance(one, Skipped):
+            printer.skipped(one)
+            report.skipped.append(one)
+    totals = report.totals
+    totals.failed += sum(one.is_error for one in report.skipped)
+    for outcome in _outcomes(found, settings, options):
+        totals.add(outcome)
+        printer.file(outcome)
+        if options["reports"] or printed:
+            report.files.append(FileReport(outcome))
+    printer.summary(totals, settings)
+    delivered = deliver(
+        options["reports"],
+        options["format_"] if options["reports"] else printed,
+        partial(render, report),
+    )
+    if totals.failed or not delivered:
+        return FAILED
+    return PENDING if options["check"] and totals.changed else NOTHING_LEFT
+
+
+def _printed_format(options: dict[str, Any]) -> str | None:
+    """Return the format of a report that is printed in place of the diff."""
+    is_printed = options["format_"] != "text" and not options["reports"]
+    return options["format_"] if is_printed else None
+
+
+def _outcomes(
+    found: Sequence[Path | Skipped], settings: Settings, options: dict[str, Any]
+) -> Iterator[FileOutcome]:
+    write, backup = options["write"], options["backup"]
+    return run(found, settings, write=write, backup=backup, jobs=jobs_of(options))

@@ -1,0 +1,1 @@
+"""Requirements of Petastorm, wherever projects declare or install them."""

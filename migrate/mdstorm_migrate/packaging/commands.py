@@ -1,0 +1,127 @@
+"""``pip install`` commands in shell scripts, Dockerfiles, notebooks and workflows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from mdstorm_migrate.base.edits import Edit, Finding
+from mdstorm_migrate.packaging.requirement import (
+    Requirement,
+    edit_requirement,
+    find_requirements,
+    other_origins,
+)
+
+__all__ = ["report_runs", "report_variables", "rewrite_commands"]
+
+#: A command up to what ends it: a new line that is not continued, or one of the shell's operators.
+#: Comments among the lines of a command, which Dockerfiles may have, do not end it.
+_END = r"(?:[^\n\\;&|#]|\\[ \t]*\r?\n(?:[ \t]*\#[^\n]*\n)*|\\.|&(?!&)|\|(?!\|)|(?<!\s)\#)*"
+#: Between two words of a command, which may be a list of strings, as in Dockerfiles.
+_GAP = r"""(?:[ \t]+|["'][ \t]*,[ \t]*["'])"""
+_PIP = re.compile(
+    rf"\b(?:pip[\d.]*|pipenv|poetry|uv|pdm)\b{_GAP}(?:pip{_GAP})?(?:-[\w-]+{_GAP})*"
+    rf"(?:install|add)\b{_END}"
+)
+_CONDA = re.compile(rf"\b(?:conda|mamba|micromamba)\b{_GAP}(?:install|create)\b{_END}")
+#: Code of Petastorm's that a command runs: ``python -c "import petastorm"``, ``python -m
+#: petastorm.etl…``, its own scripts.
+_RUN = re.compile(
+    r"(?:\bfrom|\bimport|-m)[ \t]+(?P<module>petastorm)(?![\w-])"
+    r"|(?<![\w/.-])(?P<script>petastorm-[a-z-]+\.py)\b"
+)
+
+#: Variables of Dockerfiles, shells and makefiles, with their values.
+_LINES = r"(?:[^\n\\#]|\\\r?\n|\\.)*"
+_VARIABLE = re.compile(
+    rf"""^[ \t]*(?:
+        (?:ENV|ARG)[ \t]+(?:\\\r?\n[ \t]*)? (?P<docker>\w+) {_LINES}
+      | (?:(?:export|local|readonly)[ \t]+)? (?P<shell>\w+) \+?=
+        (?:"[^"]*"|'[^']*'|\([^)]*\)|[^\s;&|"'(]*)
+      | (?P<make>\w+) [ \t]*(?:[:?+]=|=[ \t]){_LINES} )""",
+    re.VERBOSE | re.MULTILINE,
+)
+
+
+def rewrite_commands(text: str, rule: str) -> Iterator[Edit | Finding]:
+    """Yield what becomes of the requirements in the install commands of a text.
+
+    Only the requirement itself changes; options, quotes and other packages stay. A version that is
+    not quoted, which a shell takes for a redirection (``petastorm>=0.12``), goes with the rest.
+    """
+    for command in _commands(_PIP, text):
+        for found in _requirements(text, command):
+            yield edit_requirement(found, rule)
+    for command in _commands(_CONDA, text):
+        for found in _requirements(text, command):
+            yield Finding(
+                rule,
+                "manual",
+                found.start,
+                found.stop,
+                "mdstorm is installed by pip: conda has no package of it",
+                "take petastorm out of this command and add `pip install mdstorm`",
+            )
+    yield from other_origins(text, rule)
+
+
+def report_variables(text: str, rule: str) -> Iterator[Finding]:
+    """Report variables whose value is a requirement, which other commands may compare or print.
+
+    Without a version or an extra, it counts only where an install command names the variable.
+    """
+    commands = [command.span() for command in _commands(_PIP, text)]
+    installed = [text[start:stop] for start, stop in commands]
+    for variable in _VARIABLE.finditer(text):
+        for found in find_requirements(text, *variable.span()):
+            if _is_commented_out(text, found.start):
+                continue
+            if any(start <= found.start < stop for start, stop in commands):
+                continue
+            name = variable[variable.lastgroup or 0]
+            for other in re.finditer(r"(\w+)=", text[variable.start() : found.start]):
+                name = other[1]
+            is_plain = text[found.start : found.stop].lower() == "petastorm"
+            used = re.compile(rf"\$[({{]?{name}\b")
+            if is_plain and not any(map(used.search, installed)):
+                continue
+            yield Finding(
+                rule,
+                "manual",
+                found.start,
+                found.stop,
+                f"the variable `{name}` requires Petastorm",
+                "require mdstorm here, without a version, and see where the variable is used",
+            )
+
+
+def report_runs(text: str, rule: str) -> Iterator[Finding]:
+    """Report commands that run code of Petastorm's, or the scripts that come with it."""
+    for match in _RUN.finditer(text):
+        if not _is_commented_out(text, match.start()):
+            yield Finding(
+                rule,
+                "manual",
+                *match.span(),
+                f"this command runs Petastorm: `{match[0]}`",
+                "name mdstorm here, or take this out",
+            )
+
+
+def _commands(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """Yield the commands that are not commented out."""
+    for match in pattern.finditer(text):
+        if not _is_commented_out(text, match.start()):
+            yield match
+
+
+def _requirements(text: str, command: re.Match[str]) -> Iterator[Requirement]:
+    for found in find_requirements(text, command.start(), command.end()):
+        if not _is_commented_out(text, found.start):
+            yield found
+
+
+def _is_commented_out(text: str, position: int) -> bool:
+    line = text[text.rfind("\n", 0, position) + 1 : position]
+    return re.search(r"(^|\s)#", line) is not None

@@ -1,0 +1,99 @@
+"""Positions of strings and keys in a TOML file, for edits that keep the rest as it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+__all__ = ["TomlKey", "TomlString", "toml_keys", "toml_strings"]
+
+_TOKEN = re.compile(
+    r"""
+    ^[ \t]*\[{1,2} (?P<table>[^\]\n]+) \]{1,2}
+  | ^[ \t]*(?P<key>[A-Za-z0-9_."'-]+)[ \t]*=
+  | \"\"\"(?:[^\\]|\\.)*?\"\"\" | '''.*?'''
+  | "(?P<basic>(?:[^"\\\n]|\\.)*)" | '(?P<literal>[^'\n]*)'
+  | \#[^\n]*
+    """,
+    re.VERBOSE | re.MULTILINE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class TomlString:
+    """A string of one line.
+
+    Attributes
+    ----------
+    table, key : str
+        The table, and the last key that began a line: that of the string, or of its array.
+    start, stop : int
+        What is between the quotes, in characters.
+    value : str
+    """
+
+    table: str
+    key: str
+    start: int
+    stop: int
+    value: str
+
+
+@dataclass(frozen=True)
+class TomlKey:
+    """A key at the beginning of a line, or the last part of a table's name.
+
+    Attributes
+    ----------
+    table : str
+        The table that it belongs to.
+    name : str
+        Without quotes.
+    start, stop : int
+        The name, in characters.
+    value_start, value_stop : int
+        What follows the equals sign, up to the end of the line; empty for a table.
+    """
+
+    table: str
+    name: str
+    start: int
+    stop: int
+    value_start: int
+    value_stop: int
+
+
+def toml_strings(text: str) -> Iterator[TomlString]:
+    """Yield the strings of one line, those that are parts of keys left out."""
+    table = key = ""
+    for match in _TOKEN.finditer(text):
+        if match["table"] is not None:
+            table, key = _plain(match["table"]), ""
+        elif match["key"] is not None:
+            key = _plain(match["key"])
+        else:
+            for group in ("basic", "literal"):
+                if match[group] is not None:
+                    yield TomlString(table, key, *match.span(group), match[group])
+
+
+def toml_keys(text: str) -> Iterator[TomlKey]:
+    """Yield keys, and tables as the keys of the tables above them."""
+    table = ""
+    for match in _TOKEN.finditer(text):
+        if match["table"] is not None:
+            table = _plain(match["table"])
+            above, _, name = table.rpartition(".")
+            start = match.start("table") + match["table"].rfind(name)
+            yield TomlKey(above, name, start, start + len(name), match.end(), match.end())
+        elif match["key"] is not None:
+            name = _plain(match["key"])
+            start = match.start("key") + match["key"].find(name)
+            end = text.find("\n", match.end())
+            stop = len(text) if end < 0 else end
+            yield TomlKey(table, name, start, start + len(name), match.end(), stop)
+
+
+def _plain(name: str) -> str:
+    return name.replace('"', "").replace("'", "").strip()

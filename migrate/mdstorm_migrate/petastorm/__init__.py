@@ -1,0 +1,1 @@
+"""Tables of Petastorm's API, and of what mdstorm offers of it."""

@@ -1,0 +1,218 @@
+"""Public names of Petastorm, and where mdstorm offers them.
+
+mdstorm mirrors Petastorm module for module, so that most of this table is a list of public names. A
+test compares it with the package itself.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = [
+    "CONF_KEY",
+    "CONVERTER",
+    "CONVERTER_METHODS",
+    "HOMES",
+    "NEW_CONF_KEY",
+    "NEW_ROOT",
+    "OLD_ROOT",
+    "PUBLIC",
+    "REMOVED",
+    "RENAMED",
+    "VERSION",
+    "Counterpart",
+    "counterpart",
+    "is_module",
+    "is_petastorm",
+    "missing",
+    "renamed",
+]
+
+OLD_ROOT = "petastorm"
+NEW_ROOT = "mdstorm"
+
+CONF_KEY = "petastorm.spark.converter.parentCacheDirUrl"
+NEW_CONF_KEY = "mdstorm.spark.converter.parentCacheDirUrl"
+
+#: The class whose methods are known by their names alone.
+CONVERTER = "petastorm.spark.SparkDatasetConverter"
+CONVERTER_METHODS = ("make_tf_dataset", "make_torch_dataloader")
+
+#: Public names of each module. Names that begin with an underscore are nobody's API.
+PUBLIC: dict[str, frozenset[str]] = {
+    module: frozenset(names.split())
+    for module, names in {
+        "petastorm": "NoDataAvailableError TransformSpec __version__ make_batch_reader make_reader",
+        "petastorm.cache": "CacheBase NullCache",
+        "petastorm.codecs": (
+            "CompressedImageCodec CompressedNdarrayCodec DataframeColumnCodec NdarrayCodec "
+            "ScalarCodec"
+        ),
+        "petastorm.errors": "NoDataAvailableError",
+        "petastorm.etl": "",
+        "petastorm.etl.dataset_metadata": (
+            "PetastormMetadataError PetastormMetadataGenerationError ROW_GROUPS_PER_FILE_KEY "
+            "UNISCHEMA_KEY get_schema get_schema_from_dataset_url infer_or_load_unischema "
+            "load_row_groups materialize_dataset"
+        ),
+        "petastorm.etl.petastorm_generate_metadata": "generate_petastorm_metadata main",
+        "petastorm.etl.rowgroup_indexers": "FieldNotNullIndexer SingleFieldIndexer",
+        "petastorm.etl.rowgroup_indexing": (
+            "ROWGROUPS_INDEX_KEY build_rowgroup_index get_row_group_indexes"
+        ),
+        "petastorm.fs_utils": (
+            "FilesystemResolver get_dataset_path get_filesystem_and_path_or_paths normalize_dir_url"
+        ),
+        "petastorm.generator": "generate_datapoint",
+        "petastorm.local_disk_cache": "LocalDiskCache",
+        "petastorm.ngram": "NGram",
+        "petastorm.predicates": (
+            "PredicateBase in_intersection in_lambda in_negate in_pseudorandom_split in_reduce "
+            "in_set"
+        ),
+        "petastorm.pytorch": (
+            "BatchedDataLoader DataLoader InMemBatchedDataLoader LoaderBase "
+            "decimal_friendly_collate"
+        ),
+        "petastorm.reader": (
+            "LOCAL_DISK_CACHE NULL_CACHE Reader make_batch_reader make_reader "
+            "normalize_dataset_url_or_urls"
+        ),
+        "petastorm.selectors": (
+            "IntersectIndexSelector RowGroupSelectorBase SingleIndexSelector UnionIndexSelector"
+        ),
+        "petastorm.spark": "SparkDatasetConverter make_spark_converter",
+        "petastorm.spark.spark_dataset_converter": (
+            "CachedDataFrameMeta DEFAULT_ROW_GROUP_SIZE_BYTES SparkDatasetConverter "
+            "TFDatasetContextManager TorchDatasetContextManager make_spark_converter "
+            "register_delete_dir_handler"
+        ),
+        "petastorm.spark_utils": "dataset_as_rdd",
+        "petastorm.test_util": "",
+        "petastorm.test_util.reader_mock": "ReaderMock schema_data_generator_example",
+        "petastorm.tf_utils": (
+            "RANDOM_SHUFFLING_QUEUE_SIZE date_to_nsec_from_epoch make_namedtuple_tf_ngram "
+            "make_petastorm_dataset tf_tensors"
+        ),
+        "petastorm.transform": "TransformSpec edit_field transform_schema",
+        "petastorm.unischema": (
+            "Unischema UnischemaField dict_to_spark_row insert_explicit_nulls "
+            "match_unischema_fields"
+        ),
+        "petastorm.utils": "DecodeFieldError add_to_dataset_metadata decode_row run_in_subprocess",
+        "petastorm.weighted_sampling_reader": "WeightedSamplingReader",
+    }.items()
+}
+
+#: Names that a module only imports for its own use, which people import from there all the same.
+HOMES: dict[str, dict[str, str]] = {
+    "petastorm.etl.dataset_metadata": {
+        "FilesystemResolver": "petastorm.fs_utils",
+        "Unischema": "petastorm.unischema",
+        "get_dataset_path": "petastorm.fs_utils",
+        "get_filesystem_and_path_or_paths": "petastorm.fs_utils",
+    },
+    "petastorm.etl.petastorm_generate_metadata": {
+        "FilesystemResolver": "petastorm.fs_utils",
+        "Unischema": "petastorm.unischema",
+        "add_to_dataset_metadata": "petastorm.utils",
+        "get_schema": "petastorm.etl.dataset_metadata",
+        "materialize_dataset": "petastorm.etl.dataset_metadata",
+    },
+    "petastorm.etl.rowgroup_indexing": {"FilesystemResolver": "petastorm.fs_utils"},
+    "petastorm.local_disk_cache": {"CacheBase": "petastorm.cache"},
+    "petastorm.ngram": {
+        "UnischemaField": "petastorm.unischema",
+        "match_unischema_fields": "petastorm.unischema",
+    },
+    "petastorm.reader": {
+        "LocalDiskCache": "petastorm.local_disk_cache",
+        "NGram": "petastorm.ngram",
+        "NoDataAvailableError": "petastorm.errors",
+        "NullCache": "petastorm.cache",
+        "PetastormMetadataError": "petastorm.etl.dataset_metadata",
+        "PredicateBase": "petastorm.predicates",
+        "RowGroupSelectorBase": "petastorm.selectors",
+        "get_filesystem_and_path_or_paths": "petastorm.fs_utils",
+        "infer_or_load_unischema": "petastorm.etl.dataset_metadata",
+        "normalize_dir_url": "petastorm.fs_utils",
+        "transform_schema": "petastorm.transform",
+    },
+    "petastorm.spark.spark_dataset_converter": {
+        "FilesystemResolver": "petastorm.fs_utils",
+        "get_filesystem_and_path_or_paths": "petastorm.fs_utils",
+        "make_batch_reader": "petastorm.reader",
+        "normalize_dir_url": "petastorm.fs_utils",
+    },
+    "petastorm.spark_utils": {
+        "FilesystemResolver": "petastorm.fs_utils",
+        "get_schema_from_dataset_url": "petastorm.etl.dataset_metadata",
+    },
+    "petastorm.transform": {
+        "Unischema": "petastorm.unischema",
+        "UnischemaField": "petastorm.unischema",
+    },
+}
+
+#: Names of older versions of Petastorm, and what the same thing was called later.
+RENAMED: dict[tuple[str, str], str] = {
+    ("petastorm.pytorch", "BatchDataLoader"): "BatchedDataLoader",
+}
+
+VERSION = "petastorm.__version__"
+
+#: Attributes that Python gives every module.
+_OF_ANY_MODULE = frozenset({"__dict__", "__doc__", "__file__", "__name__", "__path__", "__spec__"})
+
+#: What older versions of Petastorm had, and what does it today.
+REMOVED: dict[str, str] = {
+    "petastorm.shuffle_options": (
+        "pass shuffle_row_groups= and shuffle_row_drop_partitions= to the reader"
+    ),
+    VERSION: "mdstorm has its own version numbers: decide which branch is right, and keep it",
+}
+
+
+class Counterpart(NamedTuple):
+    """Where mdstorm has a name: ``from <module> import <name>``."""
+
+    module: str
+    name: str
+
+
+def renamed(path: str) -> str:
+    """Return a dotted path below ``petastorm`` as one below ``mdstorm``."""
+    return NEW_ROOT + path.removeprefix(OLD_ROOT)
+
+
+def is_petastorm(path: str | None) -> bool:
+    """Whether a dotted path is Petastorm's package or below it."""
+    return path is not None and (path == OLD_ROOT or path.startswith(f"{OLD_ROOT}."))
+
+
+def is_module(path: str) -> bool:
+    """Whether mdstorm has the counterpart of a module of Petastorm."""
+    return path in PUBLIC
+
+
+def counterpart(module: str, name: str) -> Counterpart | None:
+    """Return what stands for ``from <module> import <name>``; None if nothing does."""
+    if name in PUBLIC.get(module, ()) or is_module(f"{module}.{name}"):
+        return Counterpart(renamed(module), name)
+    home = HOMES.get(module, {}).get(name)
+    return Counterpart(renamed(home), name) if home is not None else None
+
+
+def missing(path: str) -> str | None:
+    """Return the first part of a dotted path that mdstorm does not have, such as a private name.
+
+    ``petastorm.workers_pool`` of ``petastorm.workers_pool.thread_pool.ThreadPool``. Attributes of
+    what mdstorm has are taken as given: None.
+    """
+    parts = path.split(".")
+    for stop in range(1, len(parts) + 1):
+        module = ".".join(parts[:stop])
+        if not is_module(module):
+            name, known = parts[stop - 1], PUBLIC.get(".".join(parts[: stop - 1]), ())
+            return None if name in known or name in _OF_ANY_MODULE else module
+    return None

@@ -1,0 +1,49 @@
+"""Calls that set the parent cache directory in the Spark conf."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mdstorm_migrate.petastorm.names import CONF_KEY, NEW_CONF_KEY
+from mdstorm_migrate.python.literals import string_value
+from mdstorm_migrate.python.module import PythonModule
+
+__all__ = ["CONSTANT", "SETTERS", "ConfWrite", "conf_writes"]
+
+#: The attribute of `SparkDatasetConverter` that holds the key.
+CONSTANT = "PARENT_CACHE_DIR_URL_CONF"
+
+SETTERS = frozenset({"set", "config"})
+
+
+@dataclass(frozen=True)
+class ConfWrite:
+    """A call such as ``spark.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, url)``."""
+
+    call: ast.Call
+    key: ast.expr
+    value: ast.expr
+
+
+def conf_writes(module: PythonModule) -> Iterator[ConfWrite]:
+    """Yield the calls that set the parent cache directory, in the order of the text."""
+    for call in module.scopes.calls:
+        if isinstance(call.func, ast.Attribute) and call.func.attr in SETTERS:
+            found = _key_and_value(call)
+            if found is not None and _is_key(found[0]):
+                yield ConfWrite(call, *found)
+
+
+def _key_and_value(call: ast.Call) -> tuple[ast.expr, ast.expr] | None:
+    given = {word.arg: word.value for word in call.keywords}
+    given.update(zip(("key", "value"), call.args, strict=False))
+    key, value = given.get("key"), given.get("value")
+    return (key, value) if key is not None and value is not None else None
+
+
+def _is_key(node: ast.expr) -> bool:
+    if isinstance(node, ast.Attribute):
+        return node.attr == CONSTANT
+    return string_value(node) in (CONF_KEY, NEW_CONF_KEY)

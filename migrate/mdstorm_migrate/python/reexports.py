@@ -1,0 +1,92 @@
+"""Whether other files import the name ``petastorm`` from a module."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path, PurePath
+
+from mdstorm_migrate.base.directories import is_foreign
+from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
+
+__all__ = ["is_imported_from"]
+
+#: What the directory of a project holds.
+_PROJECT = (".git", "pyproject.toml", "setup.py", "setup.cfg")
+
+_FROM = re.compile(
+    rf"^[ \t]*from[ \t]+(?P<module>[\w.]+)[ \t]+import[ \t]*"
+    rf"(?:\([^)]*\b{OLD_ROOT}\b[^)]*\)|[^(\n]*\b{OLD_ROOT}\b)",
+    re.MULTILINE,
+)
+_STAR = re.compile(r"^[ \t]*from[ \t]+(?P<module>[\w.]+)[ \t]+import[ \t]*\*", re.MULTILINE)
+#: A use of the name, and what else may give it to a file: its own import, migrated or not.
+_USE = re.compile(rf"(?<![\w.]){OLD_ROOT}\.")
+_IMPORT = re.compile(rf"^[ \t]*import[ \t][^\n]*\b(?:{OLD_ROOT}|{NEW_ROOT})\b", re.MULTILINE)
+#: ``lib.petastorm``, in code or in a string such as the target of a mock.
+_ATTRIBUTE = re.compile(rf"(?<![\w.])(?P<owner>[\w.]+)\.{OLD_ROOT}\b")
+
+
+def is_imported_from(path: PurePath | None) -> bool:
+    """Whether a file of the project takes the name from a module.
+
+    Modules are told apart by the last part of their names, and names by their looks: a mistake
+    costs no more than an import under the old name that nobody needs.
+    """
+    if path is None or path.suffix != ".py":
+        return False
+    return path.stem in _imported_from(str(_project(Path(path).absolute())))
+
+
+def _project(path: Path) -> Path:
+    """Return the directory of a file's project, or else the one above its packages."""
+    for directory in path.parents:
+        if any((directory / name).exists() for name in _PROJECT):
+            return directory
+    return next(one for one in path.parents if not (one / "__init__.py").exists())
+
+
+@lru_cache(maxsize=64)
+def _imported_from(project: str) -> frozenset[str]:
+    """Return the last parts of the modules from which files of a project take the name."""
+    return frozenset(stem for path in _python_files(project) for stem in _modules(path))
+
+
+def _python_files(project: str) -> Iterator[str]:
+    is_project = any(os.path.exists(os.path.join(project, name)) for name in _PROJECT)
+    for directory, below, names in os.walk(project):
+        below[:] = [
+            name
+            for name in below
+            if not is_foreign(Path(directory, name))
+            and (is_project or os.path.exists(os.path.join(directory, name, "__init__.py")))
+        ]
+        yield from (os.path.join(directory, name) for name in names if name.endswith(".py"))
+
+
+def _modules(path: str) -> Iterator[str]:
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return  # to open a pipe would wait for who writes into it
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError:
+        return
+    if OLD_ROOT.encode() not in data:
+        return
+    text = data.decode("utf-8", errors="replace")
+    taken = [match["module"] for match in _FROM.finditer(text)]
+    if _USE.search(text) and not _IMPORT.search(text):
+        taken += [match["module"] for match in _STAR.finditer(text)]
+    yield from (_last(module) for module in taken if module.partition(".")[0] != OLD_ROOT)
+    for owner in {_last(match["owner"]) for match in _ATTRIBUTE.finditer(text)}:
+        yield owner
+        for alias in re.finditer(rf"(?P<module>[\w.]+)[ \t]+as[ \t]+{owner}\b", text):
+            yield _last(alias["module"])
+
+
+def _last(path: str) -> str:
+    return path.rpartition(".")[2]

@@ -1,0 +1,1 @@
+"""Migrate files: find them, migrate each, write them in several processes."""

@@ -1,0 +1,154 @@
+"""Find the files to scan below the given paths."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pathspec import GitIgnoreSpec
+
+from mdstorm_migrate.base.directories import is_foreign
+from mdstorm_migrate.run.ignored import IgnoreRules, rules_of
+from mdstorm_migrate.sources import find_source
+
+__all__ = ["GlobError", "Skipped", "discover"]
+
+_GENERATED = re.compile(r".*_pb2(_grpc)?\.pyi?")
+
+
+class GlobError(ValueError):
+    """An invalid pattern in `include` or `exclude`."""
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A path that was found but skipped, and why.
+
+    Attributes
+    ----------
+    path : Path
+    reason : str
+    is_error : bool
+        Whether it should have been read, and could not be.
+    """
+
+    path: Path
+    reason: str
+    is_error: bool = False
+
+
+def discover(
+    paths: Iterable[Path], include: Sequence[str] = (), exclude: Sequence[str] = ()
+) -> Iterator[Path | Skipped]:
+    """Yield the files at and below `paths`, each once, in the order of their names.
+
+    A file that is named is always yielded. Below a directory, files are yielded that some source
+    reads, unless ``.gitignore`` or `exclude` leaves them out; files that git tracks are never
+    ignored. Links to directories are not followed.
+
+    Parameters
+    ----------
+    paths : iterable of Path
+        Files and directories.
+    include, exclude : sequence of str
+        Globs as in ``.gitignore``, against the path below the directory given; one without a slash
+        matches names. With `include`, only what matches it is yielded.
+
+    Raises
+    ------
+    GlobError
+        If `include` or `exclude` has an invalid pattern; raised at once.
+    """
+    return _discover(paths, _Walk(_globs(include) if include else None, _globs(exclude)))
+
+
+def _discover(paths: Iterable[Path], walk: _Walk) -> Iterator[Path | Skipped]:
+    seen: set[str] = set()
+    for path in paths:
+        is_directory = path.is_dir()
+        found = walk.below(path) if is_directory else iter([path])
+        for one in found:
+            if isinstance(one, Skipped):
+                yield one
+                continue
+            skipped = _unreadable(one, named=not is_directory)
+            if skipped is not None:
+                yield skipped
+                continue
+            real = os.path.realpath(one)
+            if real not in seen:
+                seen.add(real)
+                yield one
+
+
+def _unreadable(path: Path, named: bool) -> Skipped | None:
+    """Return why a file cannot be read; None if it can."""
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        reason = "a broken link" if path.is_symlink() else str(error.strerror)
+        return Skipped(path, reason, is_error=True)
+    if not stat.S_ISREG(mode):
+        return Skipped(path, "not a regular file", is_error=named)
+    if named and find_source(path) is None:
+        return Skipped(path, "not a kind of file that can be migrated", is_error=True)
+    return None
+
+
+@dataclass
+class _Walk:
+    include: GitIgnoreSpec | None
+    exclude: GitIgnoreSpec
+
+    def below(self, root: Path) -> Iterator[Path | Skipped]:
+        """Yield the files below a directory."""
+        yield from self._below(root, root, rules_of(root.resolve()))
+
+    def _below(self, directory: Path, root: Path, rules: IgnoreRules) -> Iterator[Path | Skipped]:
+        try:
+            entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
+        except OSError as error:
+            yield Skipped(directory, str(error.strerror), is_error=True)
+            return
+        here = directory.resolve()
+        for entry in entries:
+            path = directory / entry.name
+            relative = path.relative_to(root).as_posix()
+            if entry.is_dir(follow_symlinks=False):
+                if is_foreign(path) or self.exclude.match_file(f"{relative}/"):
+                    continue
+                if not rules.ignore(here / entry.name, True):
+                    yield from self._below(path, root, rules.within(here / entry.name))
+                continue
+            is_link = entry.is_symlink() and _is_directory(path)
+            if not (is_link or self._is_wanted(path, relative)):
+                continue
+            if self.exclude.match_file(relative) or rules.ignore(here / entry.name, False):
+                continue
+            yield Skipped(path, "links to directories are not followed") if is_link else path
+
+    def _is_wanted(self, path: Path, relative: str) -> bool:
+        if self.include is not None and not self.include.match_file(relative):
+            return False
+        return find_source(path) is not None and not _GENERATED.fullmatch(path.name)
+
+
+def _is_directory(link: Path) -> bool:
+    try:
+        return link.is_dir()
+    except OSError:  # a link to itself
+        return False
+
+
+def _globs(patterns: Sequence[str]) -> GitIgnoreSpec:
+    """Return what matches the globs, and all that is below a directory that matches."""
+    for pattern in patterns:
+        try:
+            GitIgnoreSpec.from_lines([pattern])
+        except ValueError:
+            raise GlobError(f"{pattern!r} is not a glob") from None
+    return GitIgnoreSpec.from_lines(patterns)

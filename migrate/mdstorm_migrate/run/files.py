@@ -1,0 +1,176 @@
+"""Migrate many files in several processes, and count what was done."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.run.discover import Skipped
+from mdstorm_migrate.run.migration import Outcome, Problem, mentions_petastorm, migrate_bytes
+from mdstorm_migrate.run.pool import each
+from mdstorm_migrate.run.settings import Settings
+from mdstorm_migrate.run.write import WriteError, write_file
+from mdstorm_migrate.sources import find_source
+
+__all__ = ["LARGEST", "FileOutcome", "Totals", "examine_file", "migrate_file", "run"]
+
+#: Larger files are not read, in bytes.
+LARGEST = 64 << 20
+#: Findings that mean that an import of Petastorm stays, by rule and class.
+_KEEPING = frozenset(
+    {("PM101", "note"), ("PM106", "review"), ("PM107", "manual"), ("PM108", "manual")}
+)
+
+
+@dataclass(frozen=True)
+class FileOutcome:
+    """What became of a file.
+
+    Attributes
+    ----------
+    path : Path
+        As it was found.
+    outcome : Outcome
+    written : bool
+    """
+
+    path: Path
+    outcome: Outcome
+    written: bool = False
+
+    @property
+    def changed(self) -> bool:
+        """Whether it would change, or did."""
+        return self.outcome.before != self.outcome.after
+
+    @property
+    def has_something_to_say(self) -> bool:
+        """Whether there are edits, findings or problems."""
+        return bool(self.outcome.edits or self.outcome.findings or self.outcome.problems)
+
+
+def run(
+    found: Iterable[Path | Skipped],
+    settings: Settings,
+    *,
+    write: bool = False,
+    backup: str | None = None,
+    jobs: int = 1,
+) -> Iterator[FileOutcome]:
+    """Return the files that have edits, findings or problems, in the order of `found`.
+
+    Parameters
+    ----------
+    found : iterable of Path or Skipped
+        Files; those that were skipped are passed over.
+    settings : Settings
+    write : bool
+        Whether files are written.
+    backup : str, optional
+        What the name of a copy of the old file ends in.
+    jobs : int
+        How many processes work.
+    """
+    paths = [one for one in found if isinstance(one, Path)]
+    one = partial(migrate_file, settings=settings, write=write, backup=backup)
+    return each(one, paths, jobs)
+
+
+def examine_file(path: Path, settings: Settings) -> FileOutcome | None:
+    """Return what would become of one file; None if it is not ours or does not mention Petastorm.
+
+    A file that cannot be read or parsed is a problem of its outcome, never an error.
+    """
+    try:
+        if path.stat().st_size > LARGEST:
+            reason = f"larger than {LARGEST >> 20} MiB"
+            return _failed(path, reason) if _is_mentioned_in(path) else None
+        data = path.read_bytes()
+    except OSError as error:
+        return _failed(path, error.strerror or str(error))
+    if not mentions_petastorm(data):
+        return None
+    source = find_source(path, data[:256])
+    if source is None:
+        return None
+    try:
+        outcome = migrate_bytes(data, path, source, settings)
+    except Exception as error:  # a mistake of ours costs this file, not the run
+        return _failed(path, f"internal error, please report it: {error!r}")
+    return FileOutcome(path, outcome)
+
+
+def migrate_file(
+    path: Path, settings: Settings, write: bool = False, backup: str | None = None
+) -> FileOutcome | None:
+    """Return what becomes of one file, which may be written; None if it has nothing to do with us.
+
+    A file that cannot be read, parsed or written is a problem of its outcome, never an error.
+    """
+    one = examine_file(path, settings)
+    if one is None or not one.has_something_to_say:
+        return None
+    outcome = one.outcome
+    if not write or not one.changed:
+        return one
+    try:
+        write_file(path, outcome.before, outcome.after, backup)
+    except WriteError as error:
+        problem = Problem(f"not written: {error}")
+        return FileOutcome(path, replace(outcome, after=outcome.before, problems=[problem]))
+    return FileOutcome(path, outcome, written=True)
+
+
+def _is_mentioned_in(path: Path) -> bool:
+    """Search a large file without reading it into memory."""
+    with (
+        open(path, "rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
+    ):
+        return mapped.find(OLD_ROOT.encode()) >= 0
+
+
+def _failed(path: Path, reason: str) -> FileOutcome:
+    return FileOutcome(path, Outcome(b"", b"", problems=[Problem(reason)]))
+
+
+@dataclass
+class Totals:
+    """Counts over files.
+
+    Attributes
+    ----------
+    changed, written, failed : int
+        Files.
+    exact, review, manual, note, pending : int
+        Edits and findings by class; `pending` are edits that ``--unsafe`` would apply.
+    kept : int
+        Files that still import Petastorm, which therefore must stay installed.
+    """
+
+    changed: int = 0
+    written: int = 0
+    failed: int = 0
+    exact: int = 0
+    review: int = 0
+    manual: int = 0
+    note: int = 0
+    pending: int = 0
+    kept: int = 0
+
+    def add(self, one: FileOutcome) -> None:
+        """Count a file."""
+        outcome = one.outcome
+        self.changed += one.changed
+        self.written += one.written
+        self.failed += bool(outcome.problems)
+        self.exact += sum(edit.cls == "exact" for edit in outcome.edits)
+        self.review += sum(edit.cls == "review" for edit in outcome.edits)
+        self.manual += sum(found.cls == "manual" for found in outcome.findings)
+        self.note += sum(found.cls == "note" for found in outcome.findings)
+        self.pending += sum(found.cls == "review" for found in outcome.findings)
+        self.kept += any((found.rule, found.cls) in _KEEPING for found in outcome.findings)

@@ -1,0 +1,150 @@
+"""Files that git ignores: the rules of ``.gitignore``, except for what git tracks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+from pathspec import GitIgnoreSpec
+from pathspec.pattern import Pattern
+
+__all__ = ["IgnoreRules", "rules_of"]
+
+
+@dataclass(frozen=True)
+class IgnoreRules:
+    """Rules for the entries of one directory.
+
+    Attributes
+    ----------
+    files : sequence of IgnoreFile
+        The innermost last.
+    tracked : TrackedFiles
+        Never ignored, whatever the rules say.
+    only_tracked : bool
+        Whether the directory is ignored itself, and entered for what git tracks there.
+    """
+
+    files: Sequence[IgnoreFile]
+    tracked: TrackedFiles
+    only_tracked: bool = False
+
+    def ignore(self, path: Path, is_directory: bool) -> bool:
+        """Whether an entry is ignored; `path` is absolute."""
+        return self._name(path, is_directory) and path not in self.tracked
+
+    def within(self, directory: Path) -> IgnoreRules:
+        """Return the rules for the entries of a directory; those of a repository are its own."""
+        own = read_ignore_file(directory)
+        if _is_repository(directory):
+            return IgnoreRules(own, TrackedFiles(directory))
+        return IgnoreRules([*self.files, *own], self.tracked, self._name(directory, True))
+
+    def _name(self, path: Path, is_directory: bool) -> bool:
+        """Whether the innermost rule that names a path says that it is ignored."""
+        verdicts = (file.verdict(path, is_directory) for file in reversed(self.files))
+        found = next((verdict for verdict in verdicts if verdict is not None), False)
+        return self.only_tracked or found
+
+
+def rules_of(root: Path) -> IgnoreRules:
+    """Return the rules for the entries of a directory where a walk begins.
+
+    Of the directories above, up to the root of the repository, the rules apply, too, but for those
+    that name `root` itself.
+    """
+    above: list[IgnoreFile] = []
+    for directory in (root, *root.parents):
+        above = read_ignore_file(directory) + above
+        if _is_repository(directory):
+            return IgnoreRules(above, TrackedFiles(root))
+    return IgnoreRules(read_ignore_file(root), TrackedFiles(root))
+
+
+def _is_repository(directory: Path) -> bool:
+    return (directory / ".git").exists()
+
+
+@dataclass(frozen=True)
+class IgnoreFile:
+    """Patterns of one file for what is below its directory; of those that fit, the last counts."""
+
+    directory: Path
+    patterns: Sequence[Pattern]
+
+    def verdict(self, path: Path, is_directory: bool) -> bool | None:
+        """Return whether `path` is ignored; None if no pattern names it."""
+        relative = path.relative_to(self.directory).as_posix()
+        fitting = (one for one in reversed(self.patterns) if _names(one, relative, is_directory))
+        return next((one.include for one in fitting), None)
+
+
+def read_ignore_file(directory: Path) -> list[IgnoreFile]:
+    """Return the rules in the ``.gitignore`` of a directory; none if there are none."""
+    try:
+        text = (directory / ".gitignore").read_text("utf-8-sig", errors="replace")
+    except OSError:
+        return []
+    patterns = list(_patterns(text))
+    return [IgnoreFile(directory, patterns)] if patterns else []
+
+
+def _patterns(text: str) -> Iterator[Pattern]:
+    for line in text.split("\n"):
+        try:
+            found = GitIgnoreSpec.from_lines([line]).patterns
+        except ValueError:  # git passes over it, too
+            continue
+        yield from (pattern for pattern in found if pattern.include is not None)
+
+
+def _names(pattern: Pattern, path: str, is_directory: bool) -> bool:
+    """Whether a pattern matches a path itself, rather than a directory around it.
+
+    The one group of pathspec's regular expressions is the slash behind a directory that matches.
+    """
+    found = pattern.match_file(path)
+    if found is not None and found.match.lastgroup is None:
+        return True
+    found = pattern.match_file(f"{path}/") if is_directory else None
+    if found is None or found.match.lastgroup is None:
+        return False
+    return bool(found.match.end(found.match.lastgroup) == len(path) + 1)
+
+
+@dataclass(eq=False)
+class TrackedFiles:
+    """What git tracks below a directory; nothing if git or a repository is missing.
+
+    Git is asked once, when the first path is looked for.
+    """
+
+    directory: Path
+
+    def __contains__(self, path: Path) -> bool:
+        """Whether git tracks a file, or anything below a directory; `path` is absolute."""
+        try:
+            return path.relative_to(self.directory).as_posix() in self._paths
+        except ValueError:
+            return False
+
+    @cached_property
+    def _paths(self) -> frozenset[str]:
+        """Files, and the directories that hold them, from `directory` on."""
+        # The configuration of a repository may name a command that is run to watch its files.
+        command = ["git", "-c", "core.fsmonitor=false", "ls-files", "-z"]
+        # In a hook, such variables name the repository of the hook.
+        variables = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+        try:
+            done = subprocess.run(
+                command, cwd=self.directory, env=variables, capture_output=True, check=False
+            )
+        except OSError:
+            return frozenset()
+        files = os.fsdecode(done.stdout).split("\0")[:-1] if done.returncode == 0 else []
+        directories = {str(above) for file in files for above in PurePosixPath(file).parents}
+        return frozenset([*files, *directories])

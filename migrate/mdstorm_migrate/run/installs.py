@@ -1,0 +1,77 @@
+"""Keep Petastorm installed in notebooks whose code still imports it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mdstorm_migrate.base.document import DecodedFile
+from mdstorm_migrate.base.edits import Edit
+from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
+from mdstorm_migrate.python.module import parse_python
+
+__all__ = ["installs", "keep_installs"]
+
+#: Rules whose edits install mdstorm.
+_RULES = frozenset({"PM406", "PM407"})
+_MESSAGE = "require it beside Petastorm, which code of this notebook still imports"
+
+
+def installs(file: DecodedFile, edits: Sequence[Edit]) -> bool:
+    """Whether some edits change what a notebook installs."""
+    kinds = {document.kind for document in file.documents}
+    is_notebook = "python" in kinds and bool(kinds & {"magic", "shell"})
+    return is_notebook and any(edit.rule in _RULES for edit in edits)
+
+
+def keep_installs(file: DecodedFile, edits: Sequence[Edit], outcome: DecodedFile) -> list[Edit]:
+    """Return the edits with which Petastorm stays installed, if code of the outcome imports it.
+
+    What takes its place is installed beside it, if that is imported, too.
+    """
+    imported = _imported(outcome)
+    if OLD_ROOT not in imported:
+        return list(edits)
+    kept = []
+    for edit in edits:
+        if edit.rule not in _RULES:
+            kept.append(edit)
+        elif NEW_ROOT in imported and not _is_beside(file, edit):
+            quote = _quote(file, edit)
+            old = file.text[edit.start : edit.stop]
+            new = f"{old}{quote} {quote}{edit.replacement}"
+            kept.append(replace(edit, replacement=new, message=_MESSAGE))
+    return kept
+
+
+def _imported(file: DecodedFile) -> set[str]:
+    """Return the packages that the code of a file imports."""
+    found: set[str] = set()
+    for document in file.documents:
+        for node in ast.walk(parse_python(document.code)) if document.kind == "python" else ():
+            if isinstance(node, ast.Import):
+                found.update(alias.name.partition(".")[0] for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found.add(node.module.partition(".")[0])
+    return found
+
+
+def _is_beside(file: DecodedFile, edit: Edit) -> bool:
+    """Whether the line installs the other one already."""
+    # In the JSON of a notebook, the end of a line is spelt out.
+    before = re.split(r"\n|\\n", file.text[: edit.start])[-1]
+    after = re.split(r"\n|\\n", file.text[edit.stop :], maxsplit=1)[0]
+    name = edit.replacement.partition("[")[0]
+    return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", before + after) is not None
+
+
+def _quote(file: DecodedFile, edit: Edit) -> str:
+    """Return the quotation mark that a requirement stands in, as the text of the file has it."""
+    is_json = file.text.lstrip().startswith("{")
+    before, after = file.text[: edit.start], file.text[edit.stop :]
+    for quote in ('\\"' if is_json else '"', "'"):
+        if before.endswith(quote) and after.startswith(quote):
+            return quote
+    return ""

@@ -1,0 +1,70 @@
+"""Replace a file atomically."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+__all__ = ["WriteError", "write_file"]
+
+
+class WriteError(OSError):
+    """A file that was not written. The message is the reason."""
+
+
+def write_file(path: Path, before: bytes, after: bytes, backup: str | None = None) -> None:
+    """Replace the bytes of a file; of a link, those of the file that it leads to.
+
+    The new file has the mode and the owner of the old one.
+
+    Parameters
+    ----------
+    path : Path
+    before : bytes
+        What the file must hold, or it is left alone.
+    after : bytes
+        What it will hold.
+    backup : str, optional
+        Where a copy of the old file goes: its name, and this after it.
+
+    Raises
+    ------
+    WriteError
+        If the file is read-only, was changed meanwhile, or cannot be written.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        status = target.stat()
+        if not status.st_mode & 0o222 or not os.access(target, os.W_OK):
+            raise WriteError("the file is read-only")
+        if target.read_bytes() != before:
+            raise WriteError("the file was changed by another program meanwhile")
+        if backup:
+            _replace(target.with_name(target.name + backup), before, status)
+        _replace(target, after, status)
+    except WriteError:
+        raise
+    except OSError as error:
+        raise WriteError(error.strerror or str(error)) from error
+
+
+def _replace(target: Path, data: bytes, status: os.stat_result) -> None:
+    """Write a file beside `target`, and give it that name when it is complete."""
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with open(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if hasattr(os, "chown"):
+            with contextlib.suppress(PermissionError):  # only root gives files away
+                os.chown(name, status.st_uid, status.st_gid)
+        os.chmod(name, stat.S_IMODE(status.st_mode))
+        os.replace(name, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise

@@ -1,0 +1,201 @@
+"""The audit: which features are used where, and how much is left to people."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from click.testing import Result
+from tests.migrate.checks import invoke
+
+from mdstorm_migrate.audit.audit import Audit, audit
+from mdstorm_migrate.audit.features import FEATURES, features_of
+from mdstorm_migrate.cli.audit import audit as command
+from mdstorm_migrate.petastorm.names import CONF_KEY, PUBLIC
+from mdstorm_migrate.report.audit import duration
+from mdstorm_migrate.report.json import schema
+from mdstorm_migrate.run.discover import discover
+from mdstorm_migrate.run.settings import Settings
+
+BATCH, LOADERS = "Readers of any Parquet files", "PyTorch loaders over readers"
+EXACT = "from petastorm import make_reader\nmake_reader(url)\nmake_reader(url)\n"
+REVIEW = "from petastorm.pytorch import BatchDataLoader\n"
+MANUAL = "from petastorm.reader import ThreadPool\nfrom petastorm.codecs import ScalarCodec\n"
+BROKEN = "import petastorm\nprint 'x'\n"
+NOTED = "converter.make_torch_dataloader(**options)  # petastorm\n"
+NONE = "from mdstorm import make_reader  # once petastorm\n"
+
+
+def uses(text: str, name: str = "a.py") -> dict[tuple[str, str], int]:
+    return dict(features_of(text.encode(), Path(name)))
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    for name, text in (("exact", EXACT), ("review", REVIEW), ("manual", MANUAL)):
+        (tmp_path / f"{name}.py").write_text(text)
+    (tmp_path / "broken.py").write_text(BROKEN)
+    (tmp_path / "none.py").write_text(NONE)
+    (tmp_path / "noted.py").write_text(NOTED)
+    (tmp_path / "requirements.txt").write_text("petastorm[torch]\npyspark\n")
+    return tmp_path
+
+
+def run(*arguments: object) -> Result:
+    return invoke(command, *arguments)
+
+
+def audit_of(root: Path) -> Audit:
+    return audit(discover([root]), Settings())
+
+
+@pytest.mark.parametrize(
+    ("text", "feature", "name"),
+    [
+        ("import petastorm\npetastorm.make_batch_reader(u)\n", BATCH, "make_batch_reader"),
+        ("from petastorm.reader import make_batch_reader as m\nm(u)\n", BATCH, "make_batch_reader"),
+        ("from petastorm.reader import NullCache\nNullCache()\n", "Caches of readers", "NullCache"),
+        ("import petastorm.predicates as p\np.in_set(a, b)\n", "Predicates", "in_set"),
+        ("from petastorm.unischema import *\n", "Unischema", "petastorm.unischema"),
+        ("from petastorm.hdfs import x\n", "Petastorm's internals", "petastorm.hdfs"),
+        (REVIEW, LOADERS, "BatchedDataLoader"),
+        ("patch('petastorm.pytorch.DataLoader')\n", LOADERS, "DataLoader"),
+        (f"conf.set({CONF_KEY!r}, u)\n", "Parent cache directory", CONF_KEY),
+    ],
+)
+def test_a_name_is_known_however_it_is_imported(text: str, feature: str, name: str) -> None:
+    assert uses(text) == {(feature, name): 1}
+
+
+def test_each_use_of_a_name_counts() -> None:
+    assert uses(EXACT) == {("Readers of Petastorm datasets", "make_reader"): 2}
+
+
+def test_methods_of_converters_are_known_by_their_names() -> None:
+    text = (
+        "from petastorm.spark import SparkDatasetConverter as S, make_spark_converter\n"
+        "spark.conf.set(S.PARENT_CACHE_DIR_URL_CONF, u)\n"
+        "c = make_spark_converter(df)\nc.make_torch_dataloader()\nc.make_tf_dataset()\n"
+    )
+    assert uses(text) == {
+        ("Parent cache directory", "PARENT_CACHE_DIR_URL_CONF"): 1,
+        ("Spark converter", "make_spark_converter"): 1,
+        ("Spark converter: PyTorch loaders", "SparkDatasetConverter.make_torch_dataloader"): 1,
+        ("Spark converter: TensorFlow datasets", "SparkDatasetConverter.make_tf_dataset"): 1,
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "petastorm = Engine()\npetastorm.spark.make_spark_converter(df)\n",
+        "backend = 'petastorm'\n",
+        "from .petastorm import make_reader\n",
+        "x = 1  # petastorm\n",
+        BROKEN,
+    ],
+)
+def test_what_only_looks_like_petastorm_is_no_feature(text: str) -> None:
+    assert uses(text) == {}
+
+
+def test_other_files_have_features_of_their_own() -> None:
+    assert uses("petastorm\n", "requirements.txt") == {("Requirements", "requirements"): 1}
+    assert uses("RUN pip install petastorm\n", "Dockerfile") == {("Install commands", "docker"): 1}
+
+
+def test_every_public_name_belongs_to_a_feature() -> None:
+    for module, names in PUBLIC.items():
+        for name in names - {"__version__"}:
+            ((feature, known),) = uses(f"from {module} import {name}\n")
+            assert feature in FEATURES
+            assert feature not in ("Other", "Petastorm's internals")
+            assert known == name
+
+
+def test_files_count_by_the_worst_that_was_found(repository: Path) -> None:
+    found = audit_of(repository)
+    assert {file.path.name: file.effort for file in found.files} == {
+        "broken.py": "problem",
+        "exact.py": "exact",
+        "manual.py": "manual",
+        "noted.py": "none",
+        "requirements.txt": "exact",
+        "review.py": "review",
+    }
+    assert found.efforts()["problem"] == 1
+    assert found.minutes() == 15 + 20 + 5
+
+
+def test_features_are_counted_by_files_and_uses(repository: Path) -> None:
+    (repository / "more.py").write_text(EXACT)
+    first = audit_of(repository).features()[0]
+    assert (first.feature, first.files, first.uses) == ("Readers of Petastorm datasets", 2, 4)
+
+
+def test_the_text_has_tables_and_names_the_files_to_review(repository: Path) -> None:
+    result = run(repository)
+    assert result.exit_code == 3
+    rows = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert "Readers of Petastorm datasets 1 2 make_reader 2" in rows
+    assert "    1  needs manual review\n" in result.stdout
+    assert f"  {repository}/broken.py: line 2: not Python 3" in result.stdout
+    assert f"  {repository}/manual.py: PM107 manual\n" in result.stdout
+    assert f"  {repository}/review.py: PM106 review\n" in result.stdout
+    assert "manual work left: about 40 minutes\n(a rough estimate" in result.stdout
+    assert all(line == line.rstrip() for line in result.stdout.splitlines())
+    (repository / "broken.py").unlink()
+    assert run(repository).exit_code == 0
+
+
+def test_json_is_as_its_schema_says(repository: Path) -> None:
+    jsonschema.Draft202012Validator.check_schema(schema("audit"))
+    found = json.loads(run("--format", "json", repository).stdout)
+    jsonschema.validate(found, schema("audit"))
+    file = next(one for one in found["files"] if one["path"].endswith("manual.py"))
+    assert file["rules"] == {"PM101": 1, "PM107": 1}
+    assert file["features"][0] == {"feature": "Codecs", "name": "ScalarCodec", "uses": 1}
+
+
+def test_reports_go_to_files(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("reports")
+    result = run("--report", folder / "a.html", "--report", folder / "a.json", repository)
+    assert result.stdout == ""
+    page = (folder / "a.html").read_text()
+    assert "<h2>What is used</h2>" in page
+    assert page.count("<tr>") == page.count("</tr>") > 10
+    assert "<script" not in page
+    assert json.loads((folder / "a.json").read_text())["efforts"]["problem"] == 1
+
+
+@pytest.mark.parametrize("name", ["a.sarif", "a", "gone/a.json"])
+def test_reports_that_cannot_be_are_a_wrong_command_line(repository: Path, name: str) -> None:
+    assert run("--report", repository / name, repository).exit_code == 2
+
+
+def test_nothing_is_changed(repository: Path) -> None:
+    before = {path: path.read_bytes() for path in repository.iterdir()}
+    run(repository)
+    assert {path: path.read_bytes() for path in repository.iterdir()} == before
+
+
+def test_an_empty_repository_is_said_to_be_one(tmp_path: Path) -> None:
+    assert run(tmp_path).stdout == "no scanned file uses Petastorm\n"
+
+
+def test_any_number_of_processes_finds_the_same(tmp_path: Path) -> None:
+    for number in range(450):
+        text = (EXACT, MANUAL, BROKEN, NONE, "x = 1\n")[number % 5]
+        (tmp_path / f"m{number}.py").write_text(text)
+    assert run("-j", 1, tmp_path).stdout == run("-j", 2, tmp_path).stdout
+
+
+def test_estimates_are_rounded_as_people_say_them() -> None:
+    assert [duration(one) for one in (0, 40, 95, 6000)] == [
+        "0 minutes",
+        "40 minutes",
+        "1.6 hours",
+        "100 hours",
+    ]

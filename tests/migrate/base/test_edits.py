@@ -1,0 +1,119 @@
+"""Edits, and what keeps them away."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.migrate.checks import check_noop, check_rewrite
+
+from mdstorm_migrate.api import migrate
+from mdstorm_migrate.base.diff import unified_diff
+from mdstorm_migrate.base.edits import Edit, EditError, Lines, apply_edits
+
+
+def edit(start: int, stop: int, replacement: str) -> Edit:
+    return Edit("PM999", "exact", start, stop, replacement, "")
+
+
+def test_spans_are_replaced_and_insertions_keep_their_order() -> None:
+    edits = [edit(4, 6, "Y"), edit(0, 0, "a"), edit(0, 0, "b"), edit(0, 1, "X"), edit(6, 6, "!")]
+    assert apply_edits("012345", edits) == "abX123Y!"
+
+
+@pytest.mark.parametrize(
+    "edits", [[edit(0, 3, ""), edit(2, 4, "")], [edit(0, 3, ""), edit(1, 1, "x")], [edit(5, 9, "")]]
+)
+def test_edits_that_overlap_or_lie_outside_are_refused(edits: list[Edit]) -> None:
+    with pytest.raises(EditError):
+        apply_edits("012345", edits)
+
+
+@given(st.text(alphabet="a\n\r\x0c\u2028 é"), st.data())
+def test_lines_are_those_of_python(text: str, data: st.DataObject) -> None:
+    lines = Lines(text)
+    offset = data.draw(st.integers(0, len(text)))
+    line, column = lines.place(offset)
+    before = text[:offset].replace("\r\n", "\n").replace("\r", "\n")
+    if offset and text[offset - 1 : offset + 1] == "\r\n":
+        return  # between the two is no place
+    assert line == before.count("\n") + 1
+    assert column == len(before) - (before.rfind("\n") + 1) + 1
+
+
+@pytest.mark.parametrize(
+    "comment",
+    ["# mdstorm: ignore", "# mdstorm:ignore[PM101]", "# noqa  # mdstorm: ignore[PM102, pm1]"],
+)
+def test_a_comment_on_one_of_its_lines_keeps_an_edit_away(comment: str) -> None:
+    check_noop(f"from petastorm import make_reader  {comment}\n")
+    check_noop(f"from petastorm import (  {comment}\n    make_reader,\n    TransformSpec)\n")
+    check_noop(f"from petastorm import (\n    make_reader,\n    TransformSpec)  {comment}\n")
+
+
+@pytest.mark.parametrize(
+    "comment",
+    ["# mdstorm: ignore[PM102]", "# mdstorm: ignore-nothing", "# mdstorm: ignored", "# ignore"],
+)
+def test_other_comments_do_not(comment: str) -> None:
+    text = f"from petastorm import make_reader  {comment}\n"
+    check_rewrite(text, text.replace("petastorm", "mdstorm"))
+
+
+def test_a_comment_speaks_of_its_own_line_alone() -> None:
+    check_rewrite(
+        "from petastorm import make_reader  # mdstorm: ignore\n"
+        "from petastorm import NGram, reader\n"
+        "x = '# mdstorm: ignore-file'\n",
+        "from petastorm import make_reader  # mdstorm: ignore\nfrom petastorm import NGram\n"
+        "from mdstorm import reader\nx = '# mdstorm: ignore-file'\n",
+        todo=False,
+    )
+
+
+def test_a_comment_keeps_findings_away_as_well() -> None:
+    text = "from petastorm.reader import ThreadPool  # mdstorm: ignore[PM107]\n"
+    assert migrate(text).findings == ()
+    assert not migrate(text).changed
+
+
+def test_a_file_may_be_left_alone() -> None:
+    check_noop("from petastorm.reader import ThreadPool\n# mdstorm: ignore-file: generated\n")
+    assert migrate("import petastorm\n# mdstorm: ignore-file").findings == ()
+
+
+def test_rules_are_selected_by_how_their_codes_begin() -> None:
+    text = 'from petastorm import make_reader\nlogging.getLogger("petastorm")\n'
+    check_rewrite(text, text.replace("from petastorm", "from mdstorm"), select=["PM101"])
+    check_rewrite(text, text.replace("from petastorm", "from mdstorm"), ignore=["PM103"])
+    check_noop(text, select=["PM4"])
+    check_rewrite(text, text.replace("petastorm", "mdstorm"), select=["PM1"], ignore=["PM107"])
+
+
+def test_a_diff_shows_lines_without_an_end() -> None:
+    assert unified_diff("a\r\nb", "a\r\nc", "d/x.py") == (
+        "--- a/d/x.py\n+++ b/d/x.py\n@@ -1,2 +1,2 @@\n a\r\n"
+        "-b\n\\ No newline at end of file\n+c\n\\ No newline at end of file\n"
+    )
+    assert migrate("import os\n").diff() == ""
+
+
+def test_a_result_tells_what_and_where() -> None:
+    result = migrate("\nimport os; from petastorm import make_reader\n", path="a/b.py")
+    (found,) = result.edits
+    assert (found.rule, found.cls, found.line, found.column) == ("PM101", "exact", 2, 17)
+    assert result.source[found.start : found.stop] == "petastorm"
+    assert result.path == "a/b.py"
+    assert result.changed
+
+
+def test_text_and_bytes_are_taken() -> None:
+    text = "# coding: latin-1\nx = 'é'\nfrom petastorm import make_reader\n"
+    expected = text.replace("petastorm", "mdstorm")
+    assert migrate(text).output == expected
+    assert migrate(text.encode("latin-1")).output == expected
+
+
+def test_an_unknown_kind_of_file_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"x\.cobol is not a kind of file"):
+        migrate("petastorm", path="x.cobol")

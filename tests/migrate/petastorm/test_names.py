@@ -1,0 +1,73 @@
+"""The table of names, against mdstorm itself."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+
+import pytest
+
+from mdstorm_migrate.petastorm.names import (
+    CONF_KEY,
+    HOMES,
+    NEW_CONF_KEY,
+    PUBLIC,
+    RENAMED,
+    counterpart,
+    missing,
+    renamed,
+)
+from mdstorm_migrate.python.analysis import analyse
+
+
+@pytest.mark.parametrize("path", sorted(PUBLIC))
+def test_mdstorm_has_what_the_table_says(path: str) -> None:
+    assert sorted(PUBLIC[path] - _names_of(renamed(path))) == []
+
+
+def _names_of(path: str) -> set[str]:
+    """Return the names of a module; those of one that needs a framework are read, not imported."""
+    if path not in ("mdstorm.pytorch", "mdstorm.tf_utils"):
+        module = importlib.import_module(path)
+        return {*dir(module), "__version__"}
+    spec = importlib.util.find_spec(path)
+    assert spec is not None
+    assert spec.origin is not None
+    with open(spec.origin, encoding="utf-8") as file:
+        return set(analyse(ast.parse(file.read())).module.bindings)
+
+
+def test_keys_are_those_that_mdstorm_reads() -> None:
+    cache_dir = importlib.import_module("mdstorm._spark.cache_dir")
+    assert (cache_dir.PETASTORM_CONF, cache_dir.MDSTORM_CONF) == (CONF_KEY, NEW_CONF_KEY)
+
+
+def test_homes_are_where_names_are_public() -> None:
+    for module, names in HOMES.items():
+        assert not names.keys() & PUBLIC[module]
+        for name, home in names.items():
+            assert name in PUBLIC[home]
+    for (module, _), name in RENAMED.items():
+        assert name in PUBLIC[module]
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("petastorm", None),
+        ("petastorm.spark.make_spark_converter.cache", None),
+        ("petastorm.workers_pool.thread_pool.ThreadPool", "petastorm.workers_pool"),
+        ("petastorm.spark._x", "petastorm.spark._x"),
+        ("petastorm.reader.NullCache", "petastorm.reader.NullCache"),
+        ("petastorm.reader.__name__", None),
+    ],
+)
+def test_what_is_missing_is_found_by_its_first_part(path: str, expected: str | None) -> None:
+    assert missing(path) == expected
+
+
+def test_names_come_from_where_they_belong() -> None:
+    assert counterpart("petastorm.reader", "NullCache") == ("mdstorm.cache", "NullCache")
+    assert counterpart("petastorm", "spark") == ("mdstorm", "spark")
+    assert counterpart("petastorm.reader", "ThreadPool") is None

@@ -1,0 +1,159 @@
+"""Scopes, against what Python's own compiler says of its standard library."""
+
+from __future__ import annotations
+
+import ast
+import glob
+import os
+import symtable
+import sys
+import textwrap
+import warnings
+
+import pytest
+
+from mdstorm_migrate.python.analysis import analyse
+from mdstorm_migrate.python.scopes import Scope
+
+_LIBRARY = os.path.dirname(os.__file__)
+_MODULES = [
+    *[
+        "_collections_abc",
+        "argparse",
+        "ast",
+        "dataclasses",
+        "enum",
+        "functools",
+        "inspect",
+        "typing",
+        "unittest/mock",
+    ],
+    *["test/test_grammar", "test/test_scope", "test/test_named_expressions", "test/test_patma"],
+]
+_NAMES = {
+    ast.DictComp: "dictcomp",
+    ast.GeneratorExp: "genexpr",
+    ast.Lambda: "lambda",
+    ast.ListComp: "listcomp",
+    ast.SetComp: "setcomp",
+}
+
+
+@pytest.mark.parametrize("name", _MODULES)
+def test_names_are_found_where_the_compiler_finds_them(name: str) -> None:
+    paths = glob.glob(f"{_LIBRARY}/{name}.py")
+    if not paths:
+        pytest.skip("this Python comes without its tests")
+    with open(paths[0], encoding="utf-8") as file:
+        text = file.read()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the tests of Python hold what it warns of
+        tree = ast.parse(text)
+        tables = _tables(symtable.symtable(text, name, "exec"))
+    checked = 0
+    for scope in _scopes(tree):
+        found = tables.get(_key(scope.node), [])
+        if len(found) == 1:
+            checked += sum(_check(scope, symbol) for symbol in found[0].get_symbols())
+    assert checked > 100
+
+
+def _check(scope: Scope, symbol: symtable.Symbol) -> bool:
+    """Assert that a name is bound where the compiler says, and return whether it is used."""
+    name = symbol.get_name()
+    # No statement binds `__class__`, and names such as `_Class__name` are those that were changed.
+    if not symbol.is_referenced() or "__" in name:
+        return False
+    home = scope.home(name)
+    if symbol.is_free():
+        assert home is not None, name
+        assert home is not scope, name
+        assert home.parent is not None, name
+    elif symbol.is_local():
+        assert home in (scope, None) or _is_inlined(scope), name
+    elif symbol.is_global():
+        assert home is None or home.parent is None, name
+    return True
+
+
+def _is_inlined(scope: Scope) -> bool:
+    """Whether the compiler may have counted names of a comprehension to the scope around it."""
+    nodes = ast.walk(scope.node)
+    return sys.version_info >= (3, 12) and any(type(node) in _NAMES for node in nodes)
+
+
+def _tables(table: symtable.SymbolTable) -> dict[tuple[str, int], list[symtable.SymbolTable]]:
+    found = {(table.get_name(), table.get_lineno()): [table]}
+    for child in table.get_children():
+        for key, tables in _tables(child).items():
+            found.setdefault(key, []).extend(tables)
+    return found
+
+
+def _key(node: ast.AST) -> tuple[str, int]:
+    if isinstance(node, ast.Module):
+        return "top", 0
+    decorators = getattr(node, "decorator_list", None)
+    line = decorators[0].lineno if decorators else node.lineno  # type: ignore[attr-defined]
+    return _NAMES.get(type(node)) or node.name, line  # type: ignore[attr-defined]
+
+
+def _scopes(tree: ast.Module) -> set[Scope]:
+    found: set[Scope] = set()
+    for references in analyse(tree).references.values():
+        for reference in references:
+            scope: Scope | None = reference.scope
+            while scope is not None:
+                found.add(scope)
+                scope = scope.parent
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("import a.b", "a"),
+        ("import a.b as name", "a.b"),
+        ("from a.b import c as name", "a.b.c"),
+        ("from a import *", "a"),
+        ("from . import a", None),
+        ("from .a import b", None),
+    ],
+)
+def test_imports_say_what_their_names_stand_for(text: str, target: str | None) -> None:
+    (bindings,) = analyse(ast.parse(text)).module.bindings.values()
+    assert [binding.target for binding in bindings] == [target]
+
+
+def test_a_name_may_have_several_bindings() -> None:
+    text = """
+        try:
+            import a
+        except ImportError:
+            a = None
+    """
+    found = analyse(ast.parse(textwrap.dedent(text)))
+    assert [binding.target for binding in found.module.bindings["a"]] == ["a", None]
+
+
+def test_a_class_means_a_name_of_its_own_or_the_modules() -> None:
+    text = """
+        import a
+        def function():
+            import a
+            class Deletes:
+                a
+                del a
+            class Reads:
+                a
+    """
+    found = analyse(ast.parse(textwrap.dedent(text)))
+    module, function = (binding.scope for binding in found.bindings)
+    deleted, _, read = (reference.scope for reference in found.references["a"])
+    assert [deleted.may_see("a", one) for one in (module, function, deleted)] == [True, False, True]
+    assert [read.may_see("a", one) for one in (module, function, read)] == [False, True, False]
+
+
+def test_a_very_long_expression_is_no_deeper_than_a_short_one() -> None:
+    found = analyse(ast.parse(" + ".join(["a"] * 900)))
+    assert len(found.references["a"]) == 900

@@ -1,0 +1,74 @@
+"""Files that are too large, cannot be read, or have nothing to do with Petastorm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mdstorm_migrate.run import files, migration
+from mdstorm_migrate.run.files import FileOutcome, migrate_file
+from mdstorm_migrate.run.settings import Settings
+
+USE = "from petastorm import make_reader\n"
+
+
+def reason(outcome: FileOutcome | None) -> str:
+    assert outcome is not None
+    assert not outcome.changed
+    (problem,) = outcome.outcome.problems
+    return problem.reason
+
+
+def test_a_huge_file_is_named_if_it_uses_petastorm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "LARGEST", 1 << 20)
+    path = tmp_path / "huge.py"
+    path.write_text(USE + "#\n" * (1 << 20))
+    assert reason(migrate_file(path, Settings(), write=True)) == "larger than 1 MiB"
+    assert path.read_text().startswith(USE)
+    path.write_text("#\n" * (1 << 20))
+    assert migrate_file(path, Settings()) is None
+
+
+def test_a_file_that_may_not_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "secret.py"
+    path.write_text(USE)
+
+    def refuse(_: Path) -> bytes:  # whoever runs the tests may be allowed to read everything
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert reason(migrate_file(path, Settings())) == "Permission denied"
+
+
+def test_files_without_the_word_are_not_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(200):
+        text = USE if number % 100 == 0 else "from mdstorm import make_reader\n"
+        (tmp_path / f"m{number:03}.py").write_text(text)
+    parsed = []
+    parse = migration.parse_python
+    monkeypatch.setattr(migration, "parse_python", lambda code: parsed.append(code) or parse(code))
+    outcomes = list(files.run(sorted(tmp_path.iterdir()), Settings()))
+    assert [one.path.name for one in outcomes] == ["m000.py", "m100.py"]
+    before, after = USE, USE.replace("petastorm", "mdstorm")
+    assert parsed == [before, after, before, after]
+
+
+def test_a_mistake_of_ours_costs_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "use.py"
+    path.write_text(USE)
+
+    def fail(*_: object) -> None:
+        raise KeyError("oops")
+
+    monkeypatch.setattr(files, "migrate_bytes", fail)
+    assert "please report it: KeyError('oops')" in reason(
+        migrate_file(path, Settings(), write=True)
+    )
+    assert path.read_text() == USE

@@ -1,0 +1,184 @@
+"""Which files are looked at."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mdstorm_migrate.run.discover import GlobError, Skipped, discover
+
+
+def make(root: Path, *names: str) -> None:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("petastorm")
+
+
+def found(root: Path, **options: list[str]) -> list[str]:
+    paths = [one for one in discover([root], **options) if isinstance(one, Path)]
+    return [path.relative_to(root).as_posix() for path in paths]
+
+
+def test_folders_of_tools_and_of_other_people_are_passed_over(tmp_path: Path) -> None:
+    make(
+        tmp_path,
+        *("b.py", "a.ipynb", "src/c.pyi", "src/requirements.txt", "README.md", "x.bin"),
+        *(".git/hook.py", ".venv/lib/a.py", "node_modules/a.py", "env/pyvenv.cfg", "env/a.py"),
+        *("x/__pycache__/a.py", "lib/site-packages/a.py", "a.egg-info/a.py", "build/lib/a.py"),
+        *("a_pb2.py", "a_pb2_grpc.py", ".ipynb_checkpoints/a.ipynb", "third_party/a.py"),
+    )
+    expected = ["README.md", "a.ipynb", "b.py", "src/c.pyi", "src/requirements.txt"]
+    assert found(tmp_path) == expected
+
+
+def test_a_file_that_is_named_is_looked_at_wherever_it_is(tmp_path: Path) -> None:
+    make(tmp_path, ".venv/a.py")
+    assert list(discover([tmp_path / ".venv" / "a.py"])) == [tmp_path / ".venv" / "a.py"]
+
+
+def test_include_and_exclude_are_globs(tmp_path: Path) -> None:
+    make(tmp_path, "a.py", "b.ipynb", "src/a.py", "src/deep/a.py", "tests/a.py")
+    assert found(tmp_path, include=["*.ipynb"]) == ["b.ipynb"]
+    assert found(tmp_path, include=["src/**"]) == ["src/a.py", "src/deep/a.py"]
+    assert found(tmp_path, exclude=["src/", "b.*"]) == ["a.py", "tests/a.py"]
+    assert found(tmp_path, exclude=["src/*.py", "tests"]) == ["a.py", "b.ipynb", "src/deep/a.py"]
+
+
+def test_a_pattern_that_is_no_glob_is_refused() -> None:
+    with pytest.raises(GlobError, match=r"'!' is not a glob"):
+        discover([], exclude=["*.py", "!"])
+
+
+def test_each_file_comes_once_under_whatever_names(tmp_path: Path) -> None:
+    make(tmp_path, "a.py", "b/c.py")
+    (tmp_path / "d.py").symlink_to("a.py")
+    assert len(list(discover([tmp_path, tmp_path / "a.py", tmp_path / "b" / ".." / "a.py"]))) == 2
+
+
+def test_links_that_lead_round_or_nowhere_are_reported(tmp_path: Path) -> None:
+    make(tmp_path, "a/b.py")
+    (tmp_path / "a" / "up").symlink_to("..")
+    (tmp_path / "loop.py").symlink_to("loop.py")
+    (tmp_path / "nowhere.py").symlink_to("gone")
+    skipped = {
+        one.path.name: (one.reason, one.is_error)
+        for one in discover([tmp_path])
+        if isinstance(one, Skipped)
+    }
+    assert found(tmp_path) == ["a/b.py"]
+    assert skipped == {
+        "up": ("links to directories are not followed", False),
+        "loop.py": ("a broken link", True),
+        "nowhere.py": ("a broken link", True),
+    }
+
+
+def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.py")
+    (tmp_path / "folder.py").mkdir()
+    (one,) = discover([tmp_path])
+    assert one == Skipped(tmp_path / "pipe.py", "not a regular file")
+    (named,) = discover([tmp_path / "pipe.py"])
+    assert isinstance(named, Skipped)
+    assert named.is_error
+
+
+IGNORE = """\
+# comment
+*.log.py
+/top.py
+deep/only.py
+folder/
+!folder/kept.py
+a/**/z.py
+**/any.py
+tail/**
+[ab]?.py
+!b1.py
+\\#hash.py
+x[!y].py
+some/**
+!some/kept.py
+most/*
+!most/part/
+most/part/*
+!most/part/*_kept.py
+!
+"""
+NAMES = [
+    *("q.log.py", "d/q.log.py", "top.py", "d/top.py", "deep/only.py", "d/deep/only.py"),
+    *("folder/x.py", "folder/kept.py", "d/folder/x.py", "a/z.py", "a/b/c/z.py", "b/a/z.py"),
+    *("any.py", "d/e/any.py", "tail/x.py", "tail/y/x.py", "a1.py", "b1.py", "c1.py", "d/a2.py"),
+    *("#hash.py", "xy.py", "xz.py", "x/y.py", "d/file.py", "e/own.py", "e/other.py"),
+    *("some/kept.py", "some/x.py", "some/a/x.py", "most/x.py", "most/part/x.py"),
+    *("most/part/a_kept.py", "most/part/a/a_kept.py"),
+]
+
+
+needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+
+
+def git(root: Path, *arguments: str) -> str:
+    command = ["git", "-C", root, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+@needs_git
+def test_gitignore_is_read_as_git_reads_it(tmp_path: Path) -> None:
+    make(tmp_path, *NAMES)
+    (tmp_path / ".gitignore").write_text(f"{IGNORE}space.py\\ \n")
+    (tmp_path / "e" / ".gitignore").write_text("own.py\n!any.py\n")
+    (tmp_path / "d" / ".gitignore").write_text("!q.log.py\n")
+    git(tmp_path, "init", "-q")
+    listed = git(tmp_path, "ls-files", "-z", "--others", "--exclude-standard")
+    expected = sorted(name for name in listed.split("\0") if name.endswith(".py"))
+    assert sorted(found(tmp_path)) == expected
+    # from below, the rules above count as well
+    inside = [name.removeprefix("d/") for name in expected if name.startswith("d/")]
+    assert sorted(found(tmp_path / "d")) == inside
+
+
+@needs_git
+def test_files_that_git_tracks_are_looked_at_whatever_is_ignored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path, "kept.py", "data/a/kept.py", "data/a/x.py", "data/b/x.py", "x.py")
+    (tmp_path / ".gitignore").write_text("*.py\ndata/\n")
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", "--force", "kept.py", "data/a/kept.py")
+    assert found(tmp_path) == ["data/a/kept.py", "kept.py"]
+    assert found(tmp_path / "data" / "a") == ["kept.py"]
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))  # as a hook of another repository
+    assert found(tmp_path) == ["data/a/kept.py", "kept.py"]
+    monkeypatch.setenv("PATH", "")
+    assert found(tmp_path) == []
+
+
+@needs_git
+def test_a_repository_within_another_has_rules_of_its_own(tmp_path: Path) -> None:
+    make(tmp_path, "x.py", "inner/x.py", "inner/y.py")
+    (tmp_path / ".gitignore").write_text("x.py\n")
+    (tmp_path / "inner" / ".gitignore").write_text("y.py\n")
+    git(tmp_path, "init", "-q")
+    git(tmp_path / "inner", "init", "-q")
+    assert found(tmp_path) == ["inner/x.py"]
+
+
+@needs_git
+def test_git_is_asked_once_and_only_where_something_is_ignored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path, *(f"p{number}/m.py" for number in range(5)))
+    git(tmp_path, "init", "-q")
+    asked = []
+    ask = subprocess.run
+    monkeypatch.setattr(subprocess, "run", lambda *a, **k: asked.append(a) or ask(*a, **k))
+    assert len(found(tmp_path)) == 5
+    assert asked == []
+    (tmp_path / ".gitignore").write_text("p1\np2/m.py\n")
+    assert len(found(tmp_path)) == 3
+    assert len(asked) == 1

@@ -1,0 +1,69 @@
+"""What notebooks install."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.migrate.checks import check_rewrite
+
+from mdstorm_migrate.api import migrate
+
+KEPT = "from petastorm.unischema import _numpy_to_spark_mapping\n"
+
+
+def _databricks(install: str, code: str) -> str:
+    magic = f"# MAGIC %pip install {install}\n"
+    return f"# Databricks notebook source\n{magic}\n# COMMAND ----------\n\n{code}"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("petastorm", "petastorm mdstorm"),
+        ("petastorm==0.12.1 pillow", "petastorm==0.12.1 mdstorm pillow"),
+        ('"petastorm[torch]>=0.9" x', '"petastorm[torch]>=0.9" "mdstorm[torch]" x'),
+        ("mdstorm petastorm", "mdstorm petastorm"),
+    ],
+)
+def test_petastorm_stays_where_the_notebook_goes_on_importing_it(before: str, after: str) -> None:
+    check_rewrite(
+        _databricks(before, KEPT + "from petastorm import make_reader\n"),
+        _databricks(after, KEPT + "from mdstorm import make_reader\n"),
+        "n.py",
+        todo=False,
+    )
+
+
+def test_cells_of_shells_keep_it_as_well() -> None:
+    text = "# Databricks notebook source\n# MAGIC %sh\n# MAGIC pip install petastorm==0.12\n"
+    code = f"\n# COMMAND ----------\n\n{KEPT}from petastorm import make_reader\n"
+    check_rewrite(
+        text + code,
+        text.replace("==0.12", "==0.12 mdstorm")
+        + code.replace("petastorm import", "mdstorm import"),
+        "n.py",
+        todo=False,
+    )
+
+
+def test_nothing_is_installed_that_is_not_imported() -> None:
+    text = _databricks("petastorm", KEPT)
+    check_rewrite(text, text, "n.py", todo=False)
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("is_list", [False, True])
+def test_quotes_are_escaped_in_json(indent: int | None, is_list: bool) -> None:
+    cells = ['%pip install "petastorm[torch]==0.12"', KEPT + "from petastorm import make_reader"]
+    sources = [cell.splitlines(keepends=True) if is_list else cell for cell in cells]
+    notebook = {
+        "cells": [{"cell_type": "code", "source": source, "outputs": []} for source in sources],
+        "metadata": {},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+    result = migrate(json.dumps(notebook, indent=indent), path="n.ipynb", todo=False)
+    first = json.loads(result.output)["cells"][0]["source"]
+    assert "".join(first) == '%pip install "petastorm[torch]==0.12" "mdstorm[torch]"'
+    assert migrate(result.output, path="n.ipynb", todo=False).output == result.output
