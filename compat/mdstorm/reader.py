@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
-from typing import Any
+from typing import Any, Literal
 
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.reader import Reader
@@ -65,8 +65,8 @@ def make_reader(
     predicate: Any = None,
     rowgroup_selector: Any = None,
     num_epochs: int | None = 1,
-    cur_shard: int | None = None,
-    shard_count: int | None = None,
+    cur_shard: int | Literal["auto"] | None = None,
+    shard_count: int | Literal["auto"] | None = None,
     shard_seed: int | None = None,
     cache_type: str | None = NULL_CACHE,
     cache_location: str | None = None,
@@ -140,8 +140,8 @@ def make_batch_reader(
     predicate: Any = None,
     rowgroup_selector: Any = None,
     num_epochs: int | None = 1,
-    cur_shard: int | None = None,
-    shard_count: int | None = None,
+    cur_shard: int | Literal["auto"] | None = None,
+    shard_count: int | Literal["auto"] | None = None,
     shard_seed: int | None = None,
     cache_type: str | None = NULL_CACHE,
     cache_location: str | None = None,
@@ -194,9 +194,12 @@ def make_batch_reader(
         Which row groups to read, by an index of them.
     num_epochs : int or None
         Passes over the data; None never ends.
-    cur_shard, shard_count : int, optional
+    cur_shard, shard_count : int or "auto", optional
         Which share of the rows to read: rank and number of ranks. Shares are of rows, and need no
-        row group for each.
+        row group for each. ``cur_shard="auto"`` takes both from the process group or the launcher,
+        see `mdstorm_backend.world.find_world`, when a pass begins. Without them every process reads
+        all rows, of which a warning tells once if there are several; ``cur_shard=0, shard_count=1``
+        says that it is meant.
     shard_seed : int, optional
         Petastorm's former name of `seed`.
     cache_type : {"null", "local-disk"}, optional

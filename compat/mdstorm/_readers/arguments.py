@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import NoneType
-from typing import Any
+from typing import Any, Literal
 
 from mdstorm._readers.cache_arguments import make_cache
 from mdstorm._readers.fields import field_patterns
@@ -131,14 +131,24 @@ class ReaderArguments:
         _check_shard(self.cur_shard, self.shard_count)
 
     @property
-    def cur_shard(self) -> int | None:
+    def cur_shard(self) -> int | Literal["auto"] | None:
         """Rank, if given."""
         return self.others.get("cur_shard")
 
     @property
-    def shard_count(self) -> int | None:
+    def shard_count(self) -> int | Literal["auto"] | None:
         """World size, if given."""
         return self.others.get("shard_count")
+
+    @property
+    def is_auto(self) -> bool:
+        """Whether the share is this process's in the world, when a pass begins."""
+        return _is_auto(self.cur_shard) or _is_auto(self.shard_count)
+
+    @property
+    def is_share(self) -> bool:
+        """Whether shard arguments are given."""
+        return self.cur_shard is not None or self.shard_count is not None
 
     @property
     def workers(self) -> int:
@@ -170,12 +180,18 @@ class ReaderArguments:
         shuffle_shards = bool(self.others.get("shuffle_row_groups", True))
         shuffle_rows = bool(self.others.get("shuffle_rows", False))
         window = max(int(self.shuffling_queue_capacity or 0), 0)
-        shard_count = self.shard_count
-        rank = 0 if shard_count is None else int(self.cur_shard or 0)
-        world_size = 1 if shard_count is None else int(shard_count)
+        world = World()
+        if self.is_share and not self.is_auto:
+            world = World(int(self.cur_shard or 0), int(self.shard_count or 1))
         if not self.is_elastic:
             return ExactOrder(
-                seed, shuffle_shards, shuffle_rows, window, rank, world_size
+                seed,
+                shuffle_shards,
+                shuffle_rows,
+                window,
+                world.rank,
+                world.size,
+                follows_world=self.is_auto,
             ).resolved()
         order = ElasticOrder(
             batch_size=1,  # that of the loader takes its place
@@ -183,7 +199,7 @@ class ReaderArguments:
             shuffle_seed=secrets.randbits(32) | 1 if seed is None else seed,
             shuffle_block_size=window if window > 1 else None,
         )
-        return ElasticShare(order, World(rank, world_size), states_batch_size=False)
+        return ElasticShare(order, world, states_batch_size=False, follows_world=self.is_auto)
 
     def _seed(self) -> int | None:
         """Return the seed that is given, or that of all shares; None for neither."""
@@ -192,7 +208,7 @@ class ReaderArguments:
         seeds = [int(seed) for seed in given if seed or (self.is_elastic and seed is not None)]
         if seeds:
             return seeds[0]
-        return None if self.shard_count is None else DEFAULT_SEED
+        return DEFAULT_SEED if self.is_share else None
 
     def options(
         self, source: SampleSource, order: ExactOrder | ElasticShare, **others: Any
@@ -251,8 +267,23 @@ def _check_objects(others: Mapping[str, Any]) -> None:
         )
 
 
+def _is_auto(shard: Any) -> bool:
+    return isinstance(shard, str) and shard == "auto"
+
+
 def _check_shard(cur_shard: Any, shard_count: Any) -> None:
     if cur_shard is None and shard_count is None:
+        return
+    given = {"cur_shard": cur_shard, "shard_count": shard_count}
+    autos = [name for name, value in given.items() if _is_auto(value)]
+    if autos:
+        wrong = [name for name, value in given.items() if value is not None and not _is_auto(value)]
+        if wrong:
+            raise InvalidArgumentError(
+                f"{autos[0]}='auto' takes both from the launcher, so that "
+                f"{wrong[0]}={given[wrong[0]]!r} would have no effect: leave {wrong[0]} out, or "
+                "give both as integers"
+            )
         return
     valid = is_integer(cur_shard) and is_integer(shard_count)
     if not valid or not 0 <= cur_shard < shard_count:

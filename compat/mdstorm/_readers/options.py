@@ -11,6 +11,7 @@ from mdstorm._readers.cache_arguments import KeptShares, make_cache
 from mdstorm._readers.fields import select_fields
 from mdstorm._readers.shard_views import RankShare, SplitShards
 from mdstorm._readers.steps import Selection, Steps
+from mdstorm._readers.whole_passes import warn_of_whole_passes
 from mdstorm._selection.filters import Filters, RowFilter
 from mdstorm._selection.predicate_filter import PredicateFilter
 from mdstorm._selection.pruning import prune_by_filters, prune_by_predicate
@@ -19,6 +20,7 @@ from mdstorm._transforms.pandas_transform import PandasTransform
 from mdstorm._transforms.process_transform import ProcessTransform
 from mdstorm._transforms.row_transform import RowTransform
 from mdstorm.cache import NullCache
+from mdstorm.errors import UnsupportedArgumentError
 from mdstorm.transform import TransformSpec
 from mdstorm_backend.frameworks.elastic_share import ElasticShare
 from mdstorm_backend.frameworks.nulls import NullPolicy
@@ -71,6 +73,11 @@ def reader_options(
     masks = tuple(given.get("null_masks") or ())
     names = NullPolicy(schema, given.get("fill_nulls"), masks).columns
     source, filters, looked_at = _filtered(given, source, schema, batched)
+    if overlap and order.follows_world:
+        raise UnsupportedArgumentError(
+            'n-grams do not go with cur_shard="auto": the rows of the next rank that they reach '
+            "into are laid down when the reader is made. Give cur_shard and shard_count as integers"
+        )
     if overlap and isinstance(order, ExactOrder) and order.world_size > 1:
         source = RankShare(source, order, overlap)
         order = replace(order, rank=0, world_size=1)
@@ -95,6 +102,7 @@ def reader_options(
         null_masks=masks,
         workers=arguments.workers,
         prefetch=arguments.prefetch,
+        on_pass=None if arguments.is_share else warn_of_whole_passes,
     )
     if is_kept:
         options = replace(

@@ -97,7 +97,7 @@ def _check_arguments(arguments: ReaderArguments) -> None:
         value = arguments.others.get(name, nothing[0])
         if not any(type(value) is type(other) and value == other for other in nothing):
             raise _refused(f"{name}={value!r}: it reads every sample as it is stored")
-    if arguments.shard_count is not None:
+    if arguments.is_share and not arguments.is_auto:
         world = importlib.import_module(f"{_MODULE}.base.world").World.detect()
         if (arguments.cur_shard, arguments.shard_count) != (world.rank, world.num_ranks):
             raise _refused(

@@ -11,7 +11,6 @@ from mdstorm.spark._cache_dir import PETASTORM_CONF
 from mdstorm.spark._context_managers import TFDatasetContextManager, TorchDatasetContextManager
 from mdstorm.spark._conversions import CachedDataFrameMeta, forget
 from mdstorm.spark._deletion import delete_dir, register_delete_dir_handler
-from mdstorm.spark._horovod import warn_if_inconsistent
 from mdstorm.spark._make_converter import DEFAULT_ROW_GROUP_SIZE_BYTES, make_spark_converter
 from mdstorm_backend.optional import require
 
@@ -93,7 +92,9 @@ class SparkDatasetConverter:
             ``"elastic"`` delivers the samples in MosaicML Streaming's order, which resumes with
             other numbers of ranks; there no batch spans epochs, and a transform gets the rows of
             a batch. Without a ``seed`` (0 is none in the exact order) one is drawn at random, or
-            with shard arguments it is 9176, the same on all ranks.
+            with shard arguments it is 9176, the same on all ranks. ``cur_shard="auto"`` takes rank
+            and world size from the process group or the launcher when a pass begins; without shard
+            arguments every process reads all rows, see `mdstorm.reader.make_batch_reader`.
 
         Returns
         -------
@@ -208,8 +209,4 @@ class SparkDatasetConverter:
         shuffling_queue_capacity: int | None,
         others: dict[str, Any],
     ) -> ReaderArguments:
-        arguments = ReaderArguments(
-            method, num_epochs, workers_count, shuffling_queue_capacity, others
-        )
-        warn_if_inconsistent(arguments.cur_shard, arguments.shard_count)
-        return arguments
+        return ReaderArguments(method, num_epochs, workers_count, shuffling_queue_capacity, others)

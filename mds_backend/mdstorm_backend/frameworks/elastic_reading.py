@@ -63,7 +63,13 @@ class ElasticReading:
 
     def here(self, world: World | None = None) -> ElasticReading:
         """Return the reading of the same epochs whose share is known: see `ReaderOptions.here`."""
-        options = self.options.here(world)
+        return self._with(self.options.here(world))
+
+    def begin(self, world: World | None = None) -> ElasticReading:
+        """Return the same as `here`, for a pass that begins."""
+        return self._with(self.options.begin(world))
+
+    def _with(self, options: ReaderOptions) -> ElasticReading:
         return self if options is self.options else ElasticReading(options, self.epochs)
 
     @property
@@ -140,7 +146,7 @@ class ElasticReading:
             )
         joining = None if worker.group is None else Joining(worker.number, worker.group)
         batching = Batching(batch_size or 1, num_workers=worker.count)
-        here = self.here(worker.world)
+        here = self.begin(worker.world)
         for start, work in here.epochs_of_pass(batching, joining):
             yield ElasticLeg(here.options, batching, start, work)
 

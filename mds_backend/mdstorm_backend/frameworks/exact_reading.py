@@ -95,7 +95,7 @@ class ExactReading:
         first_epoch = self.next_epoch
         self.skip_pass()
         batching = Batching(batch_size or _SAMPLES_AT_A_TIME, num_workers=worker.count)
-        here = self.options.here(worker.world)
+        here = self.options.begin(worker.world)
         yield ExactLeg(here, batching, Position(epoch=first_epoch), first_epoch)
 
     def skip_pass(self) -> None:
@@ -155,7 +155,7 @@ class ExactPass:
 
     def following(self) -> ExactPass:
         """Return what the next iteration goes through."""
-        here, progress = self._reading.options.here(), replace(self._progress)
+        here, progress = self._reading.options.begin(), replace(self._progress)
         if progress.resumes and self._here is not None:
             _check_same_share(self._here.exact_order, here.exact_order)
         progress.begin()

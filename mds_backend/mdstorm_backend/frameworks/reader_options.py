@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -61,6 +61,8 @@ class ReaderOptions:
     predownload : int or None
         In the elastic order: samples whose shards are opened ahead of use. None: as many as fit
         into some hundred MB.
+    on_pass : callable, optional
+        Called without arguments in this process when a pass begins. It pickles.
     notice : EndlessNotice
         Says once that passes without an end have begun their second epoch.
     """
@@ -76,6 +78,7 @@ class ReaderOptions:
     workers: int = 2
     prefetch: int = 4
     predownload: int | None = None
+    on_pass: Callable[[], None] | None = None
     notice: EndlessNotice = field(default_factory=EndlessNotice, repr=False, compare=False)
 
     @property
@@ -101,6 +104,12 @@ class ReaderOptions:
         if not self.order.follows_world:
             return self
         return replace(self, order=self.order.share_of(world or find_world()))
+
+    def begin(self, world: World | None = None) -> ReaderOptions:
+        """Return the same as `here`, for a pass that begins."""
+        if self.on_pass is not None:
+            self.on_pass()
+        return self.here(world)
 
     def reading(self) -> Reading:
         """Return how to read in this order."""
