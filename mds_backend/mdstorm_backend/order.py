@@ -18,7 +18,7 @@ from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
 from mdstorm_backend.integers import is_integer
 from mdstorm_backend.world import World
 
-__all__ = ["DEFAULT_SEED", "ExactOrder", "Piece", "batch_sizes", "ceil_div"]
+__all__ = ["DEFAULT_SEED", "ExactOrder", "Piece", "batch_sizes", "ceil_div", "rows_of_batches"]
 
 #: The seed of all ranks where none is given: each must permute by the same one, or a state that one
 #: of them has taken would lose and repeat rows on another. It is MosaicML Streaming's.
@@ -162,3 +162,8 @@ def batch_sizes(rows: int, batches: int, batch_size: int) -> Iterator[int]:
         size = min(batch_size, max(rows - (left - 1), 1), rows)
         rows -= size
         yield size
+
+
+def rows_of_batches(rows: int, batches: int, batch_size: int, first: int) -> int:
+    """Rows of the `first` batches that `batch_sizes` cuts."""
+    return min(first * batch_size, max(rows - (batches - first), min(first, rows)))

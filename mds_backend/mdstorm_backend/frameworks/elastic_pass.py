@@ -56,7 +56,9 @@ class ElasticPass:
         """Return what the next iteration goes through."""
         if self._goes_on is not None:
             self._reading.epochs.go_on(self._goes_on)
-        return ElasticPass(self._reading, self._batching, here=self._reading.begin())
+        following = ElasticPass(self._reading, self._batching, here=self._reading.begin())
+        self._reading.last = following
+        return following
 
     def legs(self) -> Iterator[Leg]:
         """Yield the epochs."""

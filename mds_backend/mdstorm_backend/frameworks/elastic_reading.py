@@ -55,6 +55,11 @@ class ElasticReading:
     def __init__(self, options: ReaderOptions, epochs: ElasticEpochs | None = None) -> None:
         self.options = options
         self.epochs = epochs or ElasticEpochs()
+        #: The pass of a loader that was begun last; None for an iteration over samples.
+        self.last: ElasticPass | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "last": None}
 
     @property
     def share(self) -> ElasticShare:
@@ -146,7 +151,7 @@ class ElasticReading:
             )
         joining = None if worker.group is None else Joining(worker.number, worker.group)
         batching = Batching(batch_size or 1, num_workers=worker.count)
-        here = self.begin(worker.world)
+        here, self.last = self.begin(worker.world), None
         for start, work in here.epochs_of_pass(batching, joining):
             yield ElasticLeg(here.options, batching, start, work)
 
@@ -224,6 +229,24 @@ class ElasticReading:
         }
         return {**state, "mdstorm": ours}
 
+    def state_of_samples(self, num_samples: int) -> dict[str, Any]:
+        """Return the state of the iteration begun last; over samples, after so many of this rank.
+
+        Raises
+        ------
+        StateMismatchError
+            If worker processes read them.
+        """
+        if self.epochs.is_joined:
+            raise StateMismatchError(
+                "the samples are read in worker processes, and this one does not know how many "
+                "they have delivered: use a StreamingDataLoader and its state_dict(), or "
+                "num_workers=0"
+            )
+        if self.last is not None:
+            return self.last.state_dict()
+        return self.state_dict(num_samples * self.ranks, False)
+
     def _settings(self) -> dict[str, Any]:
         """What else decides the samples of an epoch, in a few plain values."""
         order = self.share.order
@@ -246,6 +269,7 @@ class ElasticReading:
         if ours is not None:
             first_epoch = self._check_ours(ours, state)  # type: ignore[arg-type]
         self.epochs.load_state_dict(state, first_epoch)
+        self.last = None
 
     def _check_ours(self, ours: object, state: Mapping[str, Any]) -> int | None:
         if not isinstance(ours, Mapping) or ours.get("order") != "elastic":
