@@ -16,6 +16,7 @@ from mdstorm._torch.columns import (
     Columns,
     arrays_of,
     cut,
+    first_rows,
     num_rows,
     only_tensor,
     rows_of_columns,
@@ -23,7 +24,6 @@ from mdstorm._torch.columns import (
     tensors_of,
 )
 from mdstorm._torch.loader import LoaderBase, ReaderLoader
-from mdstorm._torch.memory import first_rows
 from mdstorm._torch.rows import (
     collate_rows,
     decimal_friendly_collate,

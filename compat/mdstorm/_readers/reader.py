@@ -9,7 +9,7 @@ from typing import Any
 
 from mdstorm._datasets.sources import Opened
 from mdstorm._readers.arguments import ReaderArguments
-from mdstorm._readers.delivered_schema import delivered_schema
+from mdstorm._readers.fields import delivered_schema
 from mdstorm._readers.items import deliver_items, items_of
 from mdstorm._readers.options import reader_options
 from mdstorm._readers.sample_order import sample_order, with_window

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,7 +13,6 @@ import numpy.typing as npt
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.loaders.elastic_share import ElasticShare
-from mdstorm_backend.loaders.endless import EndlessNotice
 from mdstorm_backend.loaders.nulls import NullPolicy
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.world import World, find_world
@@ -28,6 +28,29 @@ __all__ = ["ReaderOptions"]
 _IMAGES_AT_A_TIME = 64
 #: Bytes of samples whose shards are opened ahead of use.
 _BYTES_AHEAD = 256 << 20
+
+_logger = logging.getLogger(__name__)
+
+
+class EndlessNotice:
+    """Logs one line when a reading that never ends passes its first epoch.
+
+    All who read by the same `ReaderOptions`, and copies of them, share it.
+    """
+
+    def __init__(self) -> None:
+        self._is_given = False
+
+    def give(self, url: str) -> None:
+        """Log it, unless that was done before."""
+        if self._is_given:
+            return
+        self._is_given = True
+        _logger.warning(
+            "The first epoch over %s is over, and num_epochs=None goes on for ever: end the loop "
+            "after some number of steps, or pass num_epochs=1 for one epoch",
+            url,
+        )
 
 
 @dataclass(frozen=True)
