@@ -139,7 +139,7 @@ class MetadataNotFoundError(PetastormMetadataError, DatasetNotFoundError):
 
 
 class UnsafePickleError(PetastormMetadataError, UnpicklingError, ValueError):
-    """Metadata hold a pickle that is none of Petastorm's; nothing of it was run."""
+    """Metadata hold a pickle that is not one of Petastorm's; nothing of it was run."""
 
 
 class PetastormMetadataGenerationError(MDStormError):
@@ -163,4 +163,4 @@ class UnequalLengthsError(MDStormError, RuntimeError):
 
 
 class WorkerDiedError(MDStormError, RuntimeError):
-    """A worker process ended while a function of the user's own ran in it."""
+    """A worker process ended while a user-defined function ran in it."""

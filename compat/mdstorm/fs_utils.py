@@ -36,7 +36,7 @@ class FilesystemResolver:
     hadoop_configuration, connector, hdfs_driver, user : object
         Not used.
     storage_options : dict, optional
-        Arguments of the fsspec file system.
+        Options of the fsspec file system.
 
     Raises
     ------
@@ -99,14 +99,14 @@ def get_filesystem_and_path_or_paths(
     hdfs_driver : str
         Not used.
     storage_options : dict, optional
-        Arguments of the fsspec file system.
+        Options of the fsspec file system.
     filesystem : object, optional
         Returned as it is.
 
     Raises
     ------
     InvalidArgumentError
-        If a URL has no scheme, or they are in several storages; also ValueError.
+        If a URL has no scheme, or they are in different storages; also ValueError.
     """
     check_urls(url_or_urls)
     urls = [url_or_urls] if isinstance(url_or_urls, str) else url_or_urls
@@ -121,7 +121,7 @@ def normalize_dir_url(dataset_url: str) -> str:
     Raises
     ------
     InvalidArgumentError
-        If it is no text; also ValueError.
+        If it is not a string; also ValueError.
     """
     if not isinstance(dataset_url, str):
         raise InvalidArgumentError(f"directory url must be a string, found {dataset_url!r}")

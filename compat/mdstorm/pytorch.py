@@ -65,24 +65,24 @@ class DataLoader(ReaderLoader):
     reader : Reader
         What is read, and for how many epochs.
     batch_size : int
-        Rows of a batch. Batches span epochs; the last one may be shorter. None, 0 or less: all rows
+        Rows per batch. Batches span epochs; the last one may be shorter. None, 0 or less: all rows
         of all epochs.
     collate_fn : callable
         Makes a batch of the list of its rows, which are dicts from column to value. The default one
         is not called: whole columns make the same batches.
     shuffling_queue_capacity : int
-        Rows are shuffled within windows of so many rows or, if that is more, one shard, by the seed
-        of the reader. Over readers of another kind they are drawn by ``np.random`` from a pool of
-        so many. 0: they are not.
+        Rows are shuffled within windows of this many rows or, if that is more, one shard, by the
+        seed of the reader. Over readers of another kind they are drawn by ``np.random`` from a pool
+        of so many. 0: they are not.
 
     Raises
     ------
     InvalidArgumentError
-        If a number is no integer.
+        If a number is not an integer.
     NullValueError
         If a null has no value in PyTorch; also TypeError.
     RuntimeError
-        If the reader was stopped, or a pass over a reader of another kind failed or goes on.
+        If the reader was stopped, or a pass over a reader of another kind failed or continues.
 
     Notes
     -----
@@ -202,7 +202,7 @@ class InMemBatchedDataLoader:
     transform_fn : callable, optional
         As in `BatchedDataLoader`.
     num_epochs : int
-        Passes over the rows in one iteration. Another iteration goes on with further passes.
+        Passes over the rows in one iteration. Another iteration continues with further passes.
     seed : int
         With `shuffle` pass number e has the permutation of ``torch.randperm`` by the seed
         ``seed + e``, as in Petastorm.
@@ -214,7 +214,7 @@ class InMemBatchedDataLoader:
     Raises
     ------
     ArgumentTypeError
-        If `num_epochs` is no integer.
+        If `num_epochs` is not an integer.
     InvalidArgumentError
         If a number is not positive.
     UnsupportedTypeError, NullValueError

@@ -34,7 +34,7 @@ def normalize_dataset_url_or_urls(dataset_url_or_urls: str | list[str]) -> str |
     Raises
     ------
     InvalidArgumentError
-        If there is none, or one is no text; also ValueError.
+        If there is none, or one is not a string; also ValueError.
     IndexError
         If one is empty.
     """
@@ -115,7 +115,7 @@ def make_reader(
     Raises
     ------
     InvalidArgumentError
-        If an argument is outside of its domain; also ValueError.
+        If an argument has an invalid value; also ValueError.
     NoMatchingFieldsError
         If `schema_fields` leaves no field; also RuntimeError.
     DatasetNotFoundError
@@ -171,7 +171,7 @@ def make_batch_reader(
         Columns to read: regular expressions that match whole names, or fields; all that are not
         nested by default. They come in the order in which they are stored.
     reader_pool_type : {"thread", "process", "dummy"}
-        Where rows are read, and functions of the user's own called: in threads; functions in
+        Where rows are read, and user-defined functions called: in threads; functions in
         processes; or, for ``dummy``, in the caller's thread when a batch is asked for. The order is
         the same.
     workers_count : int
@@ -179,15 +179,15 @@ def make_batch_reader(
     results_queue_size : int
         The most batches that are ready ahead of use.
     seed : int, optional
-        Seed of all permutations. None, and 0 in the exact order, is no seed: then one is drawn at
-        random, or with `cur_shard` and `shard_count` it is 9176, the same on all ranks. Pass one
+        Seed of all permutations. None, and 0 in the exact order, is not a seed: then one is drawn
+        at random, or with `cur_shard` and `shard_count` it is 9176, the same on all ranks. Pass one
         to repeat a trial, or to permute readers alike that are zipped.
     shuffle_rows : bool
         Permute the rows of each shard or row group, anew in each epoch.
     shuffle_row_groups : bool
         Permute the shards or row groups, anew in each epoch.
     shuffle_row_drop_partitions : int
-        Cut each row group into so many pieces, which are permuted.
+        Cut each row group into this many pieces, which are permuted.
     predicate : PredicateBase, optional
         Which rows to deliver.
     rowgroup_selector : RowGroupSelectorBase, optional
@@ -218,9 +218,10 @@ def make_batch_reader(
         pyarrow's conditions on columns: row groups in which they hold nowhere are not read, and
         of the others only the rows for which they hold are delivered.
     storage_options : dict, optional
-        Arguments of the fsspec file system.
+        Options of the fsspec file system.
     filesystem : object, optional
-        A file system of fsspec or pyarrow for Parquet files, which goes before the URL's scheme.
+        A file system of fsspec or pyarrow for Parquet files, which takes precedence over the URL's
+        scheme.
     order : {"exact", "elastic"}
         ``exact`` delivers every row once per epoch over all ranks. ``elastic`` delivers rows in
         MosaicML Streaming's order; then batches have as many rows as the largest shard.
@@ -238,7 +239,7 @@ def make_batch_reader(
     Raises
     ------
     InvalidArgumentError
-        If an argument is outside of its domain; also ValueError.
+        If an argument has an invalid value; also ValueError.
     NoMatchingFieldsError
         If `schema_fields` leaves no column; also RuntimeError.
     DatasetNotFoundError

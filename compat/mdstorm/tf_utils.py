@@ -32,7 +32,7 @@ def make_petastorm_dataset(reader: Any) -> Any:
     Over a reader by `make_batch_reader` or `make_reader` from which nothing was taken, each
     iteration is a pass of its own, complete and with new permutations: ``repeat``, a second ``for``
     and one after a ``break`` work. Over other readers the items are taken one after the other; an
-    iteration goes on where the last one stopped, and resets a reader that is at its end.
+    iteration continues where the last one stopped, and resets a reader that is at its end.
 
     Rows are handed over in blocks. ``dataset.batch(n)``, and ``dataset.unbatch().batch(n)`` for a
     reader that delivers batches, cut the batches out of them, which is much faster than row by row.

@@ -84,7 +84,7 @@ class WeightedSamplingReader:
 
     @property
     def last_row_consumed(self) -> bool:
-        """Whether one of the readers has come to its end."""
+        """Whether one of the readers has ended."""
         return any(getattr(reader, "last_row_consumed", False) for reader in self._readers)
 
     def stop(self) -> None:

@@ -78,7 +78,7 @@ def _send(spark: Any, shim: Path) -> None:
     except Exception as error:
         warn_user(
             f"Spark's workers will not find petastorm: {shim.name} could not be sent to them, "
-            f"{type(error).__name__}: {error}. The driver goes on. Functions that run on workers "
+            f"{type(error).__name__}: {error}. The driver continues. Functions that run on workers "
             "can import the same names from mdstorm"
         )
 

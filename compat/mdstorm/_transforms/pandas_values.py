@@ -182,7 +182,7 @@ def _arrays_to_values(cells: list[Any], expected: Expected) -> Values:
         same = len({array.shape for array in present}) == 1 and len(present) == len(arrays)
         return np.stack(present) if same else objects(arrays)
     if any(array.dtype.kind not in "biufM" for array in present if array.size):
-        # From the cells themselves: NumPy drops NUL characters at the end of a text.
+        # From the cells themselves: NumPy drops NUL characters at the end of a string.
         lists = _adopt(pa.array([_listed(cell) for cell in cells]), expected.type)
         return _matrix(lists)
     lengths = [0 if array is None else len(array) for array in arrays]

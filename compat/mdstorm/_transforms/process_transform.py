@@ -22,7 +22,7 @@ class ProcessTransform:
     Parameters
     ----------
     transform : Transform
-        What to call; functions of the user's own may be lambdas.
+        What to call; user-defined functions may be lambdas.
     workers : int
         Processes.
 

@@ -110,7 +110,7 @@ def _as_declared_array(name: str, value: Any) -> Any:
     except (ValueError, Warning) as error:
         raise TransformError(
             f"column {name!r} is declared with a shape in edit_fields, and the function returned a "
-            f"list that is no array ({error}): return one numpy.ndarray per row"
+            f"list that is not an array ({error}): return one numpy.ndarray per row"
         ) from error
 
 
@@ -148,7 +148,7 @@ def _as_array(value: Any) -> npt.NDArray[Any]:
 
 
 def _with_objects(values: list[Any], arrays: list[npt.NDArray[Any]]) -> Values:
-    """Return texts or binaries as Arrow; anything else, or what has nulls, as objects."""
+    """Return strings or binaries as Arrow; anything else, or what has nulls, as objects."""
     for kind, type_ in ((str, pa.string()), (bytes, pa.binary())):
         if all(value is None or isinstance(value, kind) for value in values):
             return pa.array(values, type_)

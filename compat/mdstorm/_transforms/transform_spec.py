@@ -112,7 +112,7 @@ def transform_schema(schema: Unischema, transform_spec: TransformSpec) -> Unisch
     Raises
     ------
     InvalidArgumentError
-        If an edited field is no tuple of name, dtype, shape and nullability.
+        If an edited field is not a tuple of name, dtype, shape and nullability.
     """
     edited = {
         name: UnischemaField(name, dtype, shape, None, nullable)

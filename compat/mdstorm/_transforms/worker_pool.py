@@ -77,7 +77,7 @@ class _TransformWorkers:
 
 
 class WorkerPool:
-    """Calls one function in at most so many processes, each of them started when it is needed.
+    """Calls one function in at most this many processes, each of them started when it is needed.
 
     Safe to share between threads: a call waits until a process is free. The processes end with the
     pool, and with this process, however it ends.

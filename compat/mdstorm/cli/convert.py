@@ -30,7 +30,7 @@ __all__ = ["convert"]
 )
 @click.option("--hash", "hashes", multiple=True, help="Hash for the index to hold of every file.")
 @click.option("--overwrite", is_flag=True, help="Replace the dataset that mdstorm wrote to DST.")
-@click.option("--resume/--no-resume", default=True, help="Go on with an interrupted conversion.")
+@click.option("--resume/--no-resume", default=True, help="Resume an interrupted conversion.")
 @click.option("--spark", is_flag=True, help="Convert by a Spark job; the order of rows is Spark's.")
 @click.option(
     "-j", "--threads", type=click.IntRange(min=1), help="Row groups to convert at a time."
@@ -56,8 +56,8 @@ def convert(
 ) -> None:
     """Convert the Parquet files, or the dataset of Petastorm, at SRC to an MDS dataset at DST.
 
-    Values stay as they are, and so does the order of the rows. Interrupted, it goes on where it was
-    when it is run again.
+    Values stay as they are, and so does the order of the rows. Interrupted, it resumes where it
+    stopped when it is run again.
     """
     from mdstorm._conversion.convert import convert as convert_dataset
 

@@ -142,7 +142,7 @@ def get_schema(dataset: Any) -> Unischema:
         raise PetastormMetadataError(
             f"Could not find _common_metadata file of {url}. Use materialize_dataset(…) to write a "
             "dataset with its schema, generate_petastorm_metadata(…) to add the schema to Parquet "
-            "files that are there, or make_batch_reader(…), which needs none"
+            "files that exist, or make_batch_reader(…), which needs none"
         )
     if UNISCHEMA_KEY not in metadata:
         raise _no_unischema(url)
@@ -164,7 +164,7 @@ def get_schema_from_dataset_url(
     hdfs_driver : str
         Not used.
     storage_options : dict, optional
-        Arguments of the fsspec file system.
+        Options of the fsspec file system.
     filesystem : fsspec or pyarrow file system, optional
         Where to read, whatever the URL says.
 
@@ -204,7 +204,7 @@ def infer_or_load_unischema(dataset: Any) -> Unischema:
     Raises
     ------
     UnsafePickleError
-        If what is stored is no schema, but a program.
+        If what is stored is not a schema, but a program.
     """
     try:
         return get_schema(dataset)
@@ -222,7 +222,7 @@ def load_row_groups(dataset: Any) -> Sequence[Any]:
     Parameters
     ----------
     dataset : pyarrow.parquet.ParquetDataset or ParquetDataset
-        The dataset. Its footers say how many row groups there are, whatever its metadata say.
+        The dataset. Its footers say how many row groups there are, whatever its metadata says.
 
     Returns
     -------

@@ -61,7 +61,7 @@ def build_rowgroup_index(
     ArgumentTypeError
         If an indexer is something else.
     InvalidArgumentError
-        If there is no indexer, two have one name, or one is of a field that there is not.
+        If there is no indexer, two have one name, or one is of a field that does not exist.
     """
     found = _checked(indexers)
     opened = _as_stored(dataset_url)
@@ -159,7 +159,7 @@ def _add(indexer: Any, found: Any, number: int) -> None:
 
 
 def _elements(values: Values, column: Column | None) -> Iterable[Any]:
-    """Return the different values of a column that are not null, those of arrays one by one."""
+    """Return the distinct values of a column that are not null, those of arrays one by one."""
     if isinstance(values, np.ndarray):
         if values.dtype == object:
             return [

@@ -87,7 +87,7 @@ class ReaderMock:
 
 
 def schema_data_generator_example(schema: Unischema) -> dict[str, Any]:
-    """Return a row of zeros and empty texts.
+    """Return a row of zeros and empty strings.
 
     Each value is an array of the dtype and shape of its field, of ten elements along every
     dimension that the field leaves free; that of a scalar has no dimensions.

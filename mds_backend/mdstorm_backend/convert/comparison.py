@@ -71,7 +71,7 @@ class Comparison:
         return not (self.columns or self.examples) and self.source_rows == self.other_rows
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON object; values of examples are texts."""
+        """Return a JSON object; values of examples are strings."""
         return {
             **vars(self),
             "is_same": self.is_same,

@@ -20,7 +20,7 @@ __all__ = ["RowDifference", "find_examples"]
 _MOST_EXAMPLES = 3
 #: Rows are looked at if they are in the first of the buckets that differ,
 _MOST_BUCKETS = 64
-#: or among about so many that are chosen by the columns that do not differ.
+#: or among about this many that are chosen by the columns that do not differ.
 _SAMPLED_ROWS = 50_000
 _MOST_TEXT = 80
 
@@ -42,7 +42,7 @@ class RowDifference:
     values: dict[str, tuple[Any, Any]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON object; values are texts."""
+        """Return a JSON object; values are strings."""
         values = {name: [shown(a), shown(b)] for name, (a, b) in self.values.items()}
         return {**vars(self), "values": values}
 
@@ -57,7 +57,7 @@ class _Kept:
 
 
 def shown(value: Any) -> str:
-    """Return a value as a text of bounded length."""
+    """Return a value as a string of bounded length."""
     text = repr(value)
     return text if len(text) <= _MOST_TEXT else f"{text[: _MOST_TEXT - 1]}…"
 

@@ -1,6 +1,6 @@
 """Records of finished tasks, from which an interrupted conversion resumes.
 
-A note lies beside the shards of its task and is written after them. It holds what the index will
+A note is beside the shards of its task and is written after them. It holds what the index will
 say of them. Its name begins like theirs and does not end in ``.json``; the commit removes it.
 """
 
@@ -96,7 +96,7 @@ def check_no_other(location: Location, conversion: ConversionId) -> None:
         raise DatasetExistsError(
             f"{location.url} holds a part of an interrupted conversion, of another source, of a "
             "source that has changed since, or with other options. Run that one again to finish "
-            "it, choose another directory, or start anew with resume=False (--no-resume), which "
+            "it, choose another directory, or start over with resume=False (--no-resume), which "
             "removes the part"
         )
 

@@ -31,7 +31,7 @@ def chosen_fields(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema
     for name in columns:
         if name not in schema.names:
             raise MissingColumnError(
-                f"there is no column {name!r}: the data have {schema.names}. Choose among these",
+                f"there is no column {name!r}: the data has {schema.names}. Choose among these",
                 column=name,
             )
     return pa.schema([schema.field(name) for name in columns])

@@ -56,9 +56,9 @@ def convert_parquet(
     The values are those of the files, unless `dtype` says otherwise, and the types, nulls and the
     order of columns read back as from Parquet. Row groups are read and written by threads, each of
     which holds one shard and one batch of rows in memory; the files that result are the same for
-    any number of threads. The index is written last, so that what is unfinished is no dataset.
+    any number of threads. The index is written last, so that what is unfinished is not a dataset.
 
-    A conversion that was interrupted, even by ``kill -9``, goes on where it was when the same
+    A conversion that was interrupted, even by ``kill -9``, resumes where it stopped when the same
     source is converted to the same directory with the same options. Data that cannot be stored
     leave nothing behind.
 
@@ -83,20 +83,20 @@ def convert_parquet(
     compression : str, optional
         ``"zstd"``, ``"gz"``, ``"bz2"``, ``"br"`` or ``"snappy"``, with an optional ``":level"``.
     hashes : iterable of str
-        Hashes that the index is to hold of every file: unique and in sorted order.
+        Hashes of every file to record in the index: unique and in sorted order.
     storage_options : dict, optional
-        Arguments of the fsspec file system of `url`.
+        Options of the fsspec file system of `url`.
     extra : dict, optional
         Further entries, as JSON, beside the schema under the key ``"mdstorm"`` of the index.
     join_files : bool
         Let a shard hold rows of several files; False gives each file shards of its own.
     workers : int, optional
-        Threads; by default one per CPU core, at most 8.
+        Number of threads; by default one per CPU core, at most 8.
     progress : callable, optional
-        Called with the rows that are converted and with all there are, by one thread at a time.
+        Called with the number of rows converted and the total, from one thread at a time.
     resume : bool
-        Keep what is finished when the conversion is interrupted, and go on with what an earlier run
-        has finished. False starts anew, and removes everything if it fails.
+        Keep what is finished when the conversion is interrupted, and continue with what an earlier
+        run has finished. False starts over, and removes everything if it fails.
 
     Returns
     -------
@@ -106,11 +106,12 @@ def convert_parquet(
     Raises
     ------
     UnsupportedTypeError
-        If columns cannot be stored; raised before anything is written and names all of them.
+        If columns cannot be stored; raised before anything is written; the message names all of
+        them.
     MissingColumnError
         If one of `columns` is not there.
     InvalidArgumentError
-        If an argument is outside its domain.
+        If an argument has an invalid value.
     EncodingError
         If a value does not fit, such as a timestamp whose nanoseconds would be lost.
     DatasetExistsError

@@ -15,7 +15,7 @@ from mdstorm_backend.write.plain_arrow import plain_type
 
 __all__ = ["RowBatches", "rows_of_a_batch"]
 
-#: A batch has about so many bytes, and never more rows than these.
+#: A batch has about this many bytes, and never more rows than these.
 _BATCH_BYTES = 8 << 20
 _MOST_ROWS = 1 << 16
 

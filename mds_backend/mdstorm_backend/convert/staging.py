@@ -64,9 +64,9 @@ def materialize_staged(
     Raises
     ------
     UnsupportedTypeError
-        If columns cannot be stored; raised before the job starts and names all of them.
+        If columns cannot be stored; raised before the job starts; the message names all of them.
     InvalidArgumentError
-        If an argument is outside its domain, or the frame has no or repeated column names.
+        If an argument has an invalid value, or the frame has no or repeated column names.
     WriteError
         If the directory cannot be written, or already holds a dataset.
     """

@@ -21,7 +21,7 @@ Hashes: TypeAlias = npt.NDArray[np.uint64]
 
 _SEEDS = np.array([[0x9E3779B97F4A7C15], [0xD1B54A32D192ED03]], np.uint64)
 _NULL = np.array([[0x2545F4914F6CDD1D], [0x94D049BB133111EB]], np.uint64)
-#: Values of so many bytes are hashed one by one, which is faster from about here on.
+#: Values of this many bytes are hashed one by one, which is faster from about here on.
 _SHORT = 256
 #: Items of short values that are looked at together, to bound memory.
 _SLICE_ITEMS = 1 << 18
@@ -138,7 +138,7 @@ def _fill_short(
         end = min(max(end, start + 1), stop)
         some = offsets[start : end + 1]
         words = _words(items[some[0] : some[-1]])
-        # The bytes of a text are few enough to be told apart by their weights alone.
+        # The bytes of a string are few enough to be told apart by their weights alone.
         words = words + np.uint64(1) if items.shape[1] == 1 else mixed(words)
         ends = some - some[0]
         hashes[:, start:end] = _finished(_sums(words * _WEIGHTS[:, _places(ends)], ends), ends)

@@ -39,7 +39,7 @@ class DatasetShards:
     fingerprint : str
         Identity of its content.
     cache : CacheOptions or None
-        How shards are brought to this machine.
+        How shards are downloaded to this machine.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class DatasetShards:
 
     @cached_property
     def are_mapped(self) -> bool:
-        """Whether opening a shard is no more than mapping a file."""
+        """Whether opening a shard only maps a file."""
         from mdstorm_backend.cache.shard_files import DirectFiles
 
         return (
@@ -104,7 +104,7 @@ class DatasetShards:
         return self._opened.find(number)
 
     def release(self) -> None:
-        """Let go of shards that are kept open."""
+        """Close shards that are kept open."""
         self._opened.release()
 
     def _open(self, number: int, schema: Schema) -> MDSShard:

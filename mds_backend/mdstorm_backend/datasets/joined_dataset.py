@@ -62,7 +62,7 @@ class JoinedDataset:
 
     @cached_property
     def is_mapped(self) -> bool:
-        """Whether opening a shard is no more than mapping a file."""
+        """Whether opening a shard only maps a file."""
         return all(part.is_mapped for part in self.parts)
 
     @cached_property
@@ -72,7 +72,7 @@ class JoinedDataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identity of the content, by which a checkpoint knows its dataset."""
+        """Identity of the content, by which checkpoints recognise their dataset."""
         prints = " ".join(part.fingerprint for part in self.parts)
         return hashlib.sha256(prints.encode()).hexdigest()[:16]
 
@@ -117,7 +117,7 @@ class JoinedDataset:
         return self.parts[part].find_open(number - self._first_shards[part])
 
     def release(self) -> None:
-        """Let go of shards that are kept open for later; they are opened again when needed."""
+        """Close shards that are kept open; they are reopened when needed."""
         for part in self.parts:
             part.release()
 

@@ -34,7 +34,7 @@ def pick(at: Any, size: int, get_item: Callable[[int], Any]) -> Any:
     InvalidArgumentError
         If it is something else.
     IndexError
-        If there is no such sample.
+        If the index is out of range.
     """
     if isinstance(at, (int, np.integer)):
         number = int(at)

@@ -36,7 +36,7 @@ class SampleDataset(ABC):
     Attributes
     ----------
     fingerprint : str
-        Identity of the content, by which a checkpoint and a cache know their dataset.
+        Identity of the content, by which checkpoints and caches recognise their dataset.
     """
 
     fingerprint: str
@@ -64,7 +64,7 @@ class SampleDataset(ABC):
     @property
     @abstractmethod
     def is_mapped(self) -> bool:
-        """Whether opening a shard is no more than mapping a file."""
+        """Whether opening a shard only maps a file."""
 
     @abstractmethod
     def shard(self, number: int) -> Shard:
@@ -76,7 +76,7 @@ class SampleDataset(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """Let go of shards that are kept open for later; they are opened again when needed."""
+        """Close shards that are kept open; they are reopened when needed."""
 
     def __len__(self) -> int:
         return self._bounds[-1]
@@ -93,7 +93,7 @@ class SampleDataset(ABC):
         Raises
         ------
         IndexError
-            If there is no such sample.
+            If the index is out of range.
         InvalidArgumentError
             If `at` is something else.
         """
@@ -118,7 +118,7 @@ class SampleDataset(ABC):
         Raises
         ------
         IndexError
-            If there is no such sample.
+            If the index is out of range.
         """
         bounds = self._bounds
         if not 0 <= i < bounds[-1]:
@@ -133,7 +133,7 @@ class SampleDataset(ABC):
         Raises
         ------
         IndexError
-            If there is no such sample.
+            If the index is out of range.
         """
         if not -len(self) <= i < len(self):
             raise IndexError(f"sample {i} of {len(self)} in {self.url}")
@@ -167,7 +167,7 @@ class SampleDataset(ABC):
             If this version cannot decode one of them.
         """
         if isinstance(columns, str):
-            raise ArgumentTypeError(f"columns={columns!r} is a text: give a list, [{columns!r}]")
+            raise ArgumentTypeError(f"columns={columns!r} is a string: give a list, [{columns!r}]")
         names = self.schema.names if columns is None else tuple(columns)
         if len(set(names)) < len(names):
             raise ArgumentTypeError(f"columns={list(names)} names a column twice: name each once")
@@ -194,7 +194,7 @@ class SampleDataset(ABC):
         Parameters
         ----------
         batch_size : int
-            Rows of a batch. Batches span epochs; only the last one may be shorter.
+            Rows per batch. Batches span epochs; only the last one may be shorter.
         format : {"numpy", "arrow", "pandas"}
             What a batch is. ``"numpy"``: dict of arrays of shape ``(rows, *shape)``; integer and
             boolean columns with nulls are float64 with NaN, strings and ragged arrays have dtype

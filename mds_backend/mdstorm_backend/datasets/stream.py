@@ -30,7 +30,7 @@ class StreamDefaults:
     allow_unsafe_types : bool
         Whether values may be unpickled.
     storage_options : dict, optional
-        Arguments of the fsspec file system.
+        Options of the fsspec file system.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class StreamDefaults:
 
 
 class Stream:
-    """A dataset, where it lies, and its part of an epoch.
+    """A dataset, where it is, and its part of an epoch.
 
     Streams can be used in any number of datasets, also at the same time.
 
@@ -82,9 +82,9 @@ class Stream:
         How many of its samples an epoch has. At most one of the three is given; without any, every
         sample comes once.
     download_retry : int, optional
-        Attempts at a download in total.
+        Number of download attempts.
     download_timeout : float, optional
-        Seconds that a download may go without receiving anything.
+        Seconds that a download may wait without receiving data.
     validate_hash : str, optional
         Hash by which shards are checked; the index has to record it.
     keep_zip : bool, optional
@@ -99,7 +99,7 @@ class Stream:
     Raises
     ------
     InvalidArgumentError
-        If more than one of the weights is given, or a value is outside of its domain.
+        If more than one of the weights is given, or a value is invalid.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class Stream:
             if self.remote is not None:
                 raise
             raise DatasetNotFoundError(
-                f"{error}. If it lies elsewhere, give that place as remote", url=error.url
+                f"{error}. If it is elsewhere, give that place as remote", url=error.url
             ) from error
         return dataset
 

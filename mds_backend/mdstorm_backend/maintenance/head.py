@@ -84,7 +84,7 @@ def head(
     columns : sequence of str, optional
         Columns to read, in that order; all by default.
     storage_options : dict, optional
-        Arguments of the fsspec file system.
+        Options of the fsspec file system.
 
     Raises
     ------

@@ -142,11 +142,11 @@ def inspect(
     url : str
         Directory of the dataset: a URL or a local path.
     storage_options : dict, optional
-        Arguments of the fsspec file system.
+        Options of the fsspec file system.
     statistics : bool
         Read all values as well, and describe them. Memory: a shard and about 32 MiB.
     on_progress : callable, optional
-        Called with the shards read and all shards.
+        Called with the number of shards read and the total.
 
     Raises
     ------

@@ -16,7 +16,7 @@ def plain(value: Any) -> Any:
     """Return `value` as what `json.dumps` takes.
 
     Bytes become base64; dates and times ISO 8601; decimals text; numbers that JSON has no word for
-    the texts ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``; arrays lists; maps lists of pairs.
+    the strings ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``; arrays lists; maps lists of pairs.
     """
     if value is None or isinstance(value, (bool, int, str)):
         return value

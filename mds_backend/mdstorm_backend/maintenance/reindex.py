@@ -85,7 +85,7 @@ def reindex(
     """Rebuild the ``index.json`` of the directory at `url`.
 
     Every shard is read whole: its header says what its columns are, its bitmaps how many nulls it
-    holds, and the hashes that its header names are computed anew. Shards come in the order of their
+    holds, and the hashes that its header names are recomputed. Shards come in the order of their
     names: by directory, partition and number. No file but the index is written, and none removed.
     Memory: one uncompressed shard for each thread.
 
@@ -97,11 +97,11 @@ def reindex(
         Replace an index that exists. A dataset from which shards were left out on purpose has them
         again afterwards.
     storage_options : dict, optional
-        Arguments of the fsspec file system.
+        Options of the fsspec file system.
     threads : int, optional
         Shards read at a time; by default one per CPU core, at most 8.
     on_progress : callable, optional
-        Called with the shards read and all shards.
+        Called with the number of shards read and the total.
 
     Raises
     ------

@@ -30,11 +30,11 @@ class ColumnStatistics:
         Of numbers, of the elements of numeric arrays, and (without mean) of dates, times and
         decimals, nulls and NaN left out; None where the column has none.
     shortest, longest : int or None
-        Of texts in characters, of binary values in bytes, of arrays in elements.
+        Of strings in characters, of binary values in bytes, of arrays in elements.
     mean_length : float or None
         Likewise.
     lengths : int or None
-        Number of different lengths, counted up to 1,000.
+        Number of distinct lengths, counted up to 1,000.
     """
 
     rows: int = 0

@@ -44,11 +44,11 @@ def verify(
         its recorded hashes are computed, its offsets and its header are compared with the index,
         and every value is decoded but pickles.
     storage_options : dict, optional
-        Arguments of the fsspec file system.
+        Options of the fsspec file system.
     threads : int, optional
         Shards checked at a time; by default one per CPU core, at most 8.
     on_progress : callable, optional
-        Called with the shards checked and all shards.
+        Called with the number of shards checked and the total.
 
     Raises
     ------

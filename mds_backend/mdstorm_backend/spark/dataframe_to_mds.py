@@ -59,7 +59,7 @@ def dataframe_to_mds(
     Each partition becomes a dataset in a directory of its number: ``00000``, ``00001``, …, so that
     their order is that of the samples. An empty partition leaves no directory. Without
     `udf_iterable` the columns keep their types and nulls, as with `materialize`; they are read back
-    by mdstorm, while other readers find numbers, texts and arrays.
+    by mdstorm, while other readers find numbers, strings and arrays.
 
     One pass over the frame on a classic or a Spark Connect session. If it fails, what it wrote is
     removed.
@@ -92,10 +92,10 @@ def dataframe_to_mds(
     ArgumentTypeError
         If the frame is none of Spark, or `mds_kwargs` no dict.
     InvalidArgumentError
-        If an argument is unknown or outside its domain, a column cannot have its encoding, or the
+        If an argument is unknown or has an invalid value, a column cannot have its encoding, or the
         frame has no rows.
     UnsupportedTypeError
-        If columns cannot be stored; raised before the job starts and names all of them.
+        If columns cannot be stored; raised before the job starts; the message names all of them.
     DatasetExistsError
         If the directory is not empty.
     WriteError
@@ -219,4 +219,4 @@ def _planned_if_possible(dataframe: DataFrame) -> Schema | None:
     try:
         return plan_types(dataframe.schema.jsonValue()["fields"], None)
     except (InvalidArgumentError, UnsupportedTypeError):
-        return None  # a function of the user may take columns that no shard can
+        return None  # a user's function may take columns that no shard can

@@ -97,7 +97,7 @@ def write_partition(
 
     context = TaskContext.get()
     if context is None:
-        raise RuntimeError("write_partition was called outside of a Spark task")
+        raise RuntimeError("write_partition was called outside a Spark task")
     partition, attempt = context.partitionId(), context.taskAttemptId()
     columns = Schema.from_json(schema)
     writer = ShardWriter(

@@ -65,10 +65,10 @@ def materialize(
     compression : str, optional
         ``"zstd"``, ``"gz"``, ``"bz2"``, ``"br"`` or ``"snappy"``, with an optional ``":level"``.
     hashes : iterable of str
-        Hashes that the index is to hold of every file, such as ``["sha1", "xxh64"]``: unique and in
+        Hashes of every file to record in the index, such as ``["sha1", "xxh64"]``: unique and in
         sorted order.
     storage_options : dict, optional
-        Arguments of the fsspec file system. They travel to the executors, so credentials are
+        Options of the fsspec file system. They travel to the executors, so credentials are
         refused.
     plan : Schema, optional
         How columns are stored, rather than as `dtype` and their types say.
@@ -85,9 +85,9 @@ def materialize(
     Raises
     ------
     UnsupportedTypeError
-        If columns cannot be stored; raised before the job starts and names all of them.
+        If columns cannot be stored; raised before the job starts; the message names all of them.
     InvalidArgumentError
-        If an argument is outside its domain, or the frame has no or repeated column names.
+        If an argument has an invalid value, or the frame has no or repeated column names.
     WriteError
         If the directory cannot be written, or already holds a dataset.
     """

@@ -153,7 +153,7 @@ def write_frames(
     to_samples: ToSamples,
     arguments: dict[str, Any],
 ) -> Frames:
-    """Write the samples that a function of the user makes of the frames of a partition.
+    """Write the samples that a user's function makes of the frames of a partition.
 
     Parameters
     ----------
