@@ -37,17 +37,17 @@ def open_dataset(
     storage_options : dict, optional
         Options of the fsspec file system.
     cache : CacheOptions, optional
-        How shards that cannot be mapped where they are, because they are compressed or elsewhere,
-        are downloaded to this machine.
+        How shards that cannot be mapped in place, because they are compressed or remote, are
+        brought to this machine.
     allow_unsafe_types : bool
-        Unpickle columns with the encoding ``pkl``. Whoever wrote them can run code of theirs here.
+        Unpickle columns with the encoding ``pkl``. Whoever wrote them can run code on this machine.
 
     Raises
     ------
     DatasetNotFoundError
         If there is no ``index.json``.
     CorruptDatasetError
-        If it cannot be understood.
+        If it cannot be parsed.
     """
     from mdstorm_backend.cache import read_index
 
@@ -117,7 +117,7 @@ class Dataset(SampleDataset):
         return schema.opened(self.url, allow_unsafe_types=self.allow_unsafe_types)
 
     def with_columns(self, columns: Iterable[Column]) -> Dataset:
-        """Return the dataset with some columns as parts of a whole that says more of them.
+        """Return the dataset with some columns described as part of a larger whole.
 
         Parameters
         ----------
@@ -148,14 +148,14 @@ class Dataset(SampleDataset):
         return [self._shards.url(info) for info in self.index.shards]
 
     def shard(self, number: int) -> MDSShard:
-        """Open shard `number`. It stays open while somebody holds it; the last ones always do.
+        """Open shard `number`. It stays open while it is referenced, as do the most recent ones.
 
         Raises
         ------
         DatasetNotFoundError
             If its file is missing.
         CorruptDatasetError
-            If its file does not hold what the index says.
+            If its file does not match the index.
         StorageError
             If it cannot be downloaded to this machine.
         """

@@ -23,9 +23,9 @@ __all__ = ["JoinedDataset"]
 
 
 class JoinedDataset:
-    """Datasets one after the other: their samples and shards are numbered through.
+    """Datasets in sequence, with samples and shards numbered consecutively.
 
-    Samples keep the columns of their own dataset. Whole batches need the columns in common.
+    Samples keep the columns of their own dataset. Whole batches have the common columns.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class JoinedDataset:
         #: The columns that all parts have, in the order of the first one.
         self.schema = Schema(tuple(_common(parts)))
         common = [column for column in self.schema if _are_alike(column.name, parts)]
-        #: Delivered alike, whatever a part of its own would allow.
+        #: Delivered in one form, even if a part by itself would allow another.
         self.parts = tuple(part.with_columns(common) for part in parts)
         self._first_shards = [0, *accumulate(len(part.shard_sizes) for part in parts)]
         self._first_samples = [0, *accumulate(len(part) for part in parts)]
@@ -82,9 +82,9 @@ class JoinedDataset:
         Raises
         ------
         InvalidArgumentError
-            If the parts do not all have them, or with different types.
+            If not all parts have them, or their types differ.
         ArgumentTypeError
-            If no part has one.
+            If no part has one of them.
         """
         everywhere = {name: None for part in self.parts for name in part.schema.names}
         names = tuple(everywhere if columns is None else columns)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SampleDataset"]
 
-#: Bytes of a batch where as few of them as possible are wanted.
+#: Bytes per batch if there should be as few batches as possible.
 _LARGE_BATCH = 1 << 30
 
 
@@ -44,7 +44,7 @@ class SampleDataset(ABC):
     @property
     @abstractmethod
     def url(self) -> str:
-        """Where they are, for messages."""
+        """URL of the dataset, for messages."""
 
     @property
     @abstractmethod
@@ -112,8 +112,8 @@ class SampleDataset(ABC):
         Returns
         -------
         dict
-            What the format's own decoder gives for each column: NumPy scalars and arrays, Python
-            objects for the rest, None for null.
+            What the format's own decoder returns for each column: NumPy scalars and arrays, other
+            Python objects, None for null.
 
         Raises
         ------
@@ -174,7 +174,7 @@ class SampleDataset(ABC):
         unknown = [name for name in names if name not in self.schema]
         if unknown:
             raise ArgumentTypeError(
-                f"{self.url} has no columns {unknown}; it has {list(self.schema.names)}"
+                f"{self.url} has no columns {unknown}: choose among {list(self.schema.names)}"
             )
         for name in names:
             parse_encoding(self.schema[name].encoding).check_decodable(name)
@@ -199,7 +199,7 @@ class SampleDataset(ABC):
             What a batch is. ``"numpy"``: dict of arrays of shape ``(rows, *shape)``; integer and
             boolean columns with nulls are float64 with NaN, strings and ragged arrays have dtype
             object. ``"arrow"``: `pyarrow.RecordBatch`, nulls exactly as written. ``"pandas"``:
-            DataFrame, as NumPy with ``None`` and ``NaT`` for nulls. All of it owned by the caller.
+            DataFrame, as NumPy with ``None`` and ``NaT`` for nulls. The caller owns every batch.
         columns : sequence of str, optional
             Columns to read, in that order; all by default.
         order : ExactOrder, optional
@@ -241,7 +241,7 @@ class SampleDataset(ABC):
     def _large_batches(
         self, format: Literal["arrow", "pandas"], columns: Sequence[str] | None
     ) -> Iterator[Any]:
-        """Iterate over the dataset in batches that Arrow's 32-bit offsets reach into."""
+        """Iterate over the dataset in batches small enough for Arrow's 32-bit offsets."""
         shards = zip(self.shard_bytes, self.shard_sizes, strict=True)
         largest = max((-(-nbytes // samples) for nbytes, samples in shards if samples), default=1)
         return self.batches(max(_LARGE_BATCH // largest, 1), format=format, columns=columns)

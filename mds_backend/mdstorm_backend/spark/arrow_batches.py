@@ -1,8 +1,8 @@
 """Limit how many rows Spark puts into one Arrow batch.
 
-Spark 3.5 cuts Arrow batches by rows alone, 10,000 by default, and a batch whose buffers pass 2 GiB
-kills the job. Columns of unbounded size therefore need smaller batches. Spark 4 can cut by bytes as
-well, but does not by default in all of its releases, so it is treated alike.
+Spark 3.5 limits Arrow batches only by rows, 10,000 by default, and a batch whose buffers exceed
+2 GiB kills the job. Columns of unbounded size therefore need smaller batches. Spark 4 can also
+limit bytes, but does not do so by default in all releases, so it is treated the same.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ __all__ = ["rows_per_batch", "sized_arrow_batches"]
 
 _CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
-#: Rows a batch may have by the widest kind of column: 16 MiB a row for binaries, 4 MiB a row for
-#: text, arrays and nested values. The executor joins small batches again, so the price of a small
-#: number is a few microseconds a row.
+#: Rows per batch by the widest kind of column: 16 MiB per row for binaries, 4 MiB per row for text,
+#: arrays and nested values. The executor joins small batches again, so a small number costs only a
+#: few microseconds per row.
 _ROWS = {"bytes": 128, "str": 512, "ndarray": 512, "json": 512}
 _DEFAULT_ROWS = 10_000
 
@@ -31,7 +31,7 @@ _setting = threading.RLock()
 
 
 def rows_per_batch(schema: Schema) -> int:
-    """Most rows that an Arrow batch of these columns may have."""
+    """Return the most rows that an Arrow batch of these columns may have."""
     kinds = (column.encoding.partition(":")[0] for column in schema)
     return min((_ROWS.get(kind, _DEFAULT_ROWS) for kind in kinds), default=_DEFAULT_ROWS)
 
@@ -40,8 +40,8 @@ def rows_per_batch(schema: Schema) -> int:
 def sized_arrow_batches(session: SparkSession, schema: Schema) -> Iterator[None]:
     """Limit the rows of Arrow batches while a DataFrame of `schema` is written.
 
-    A smaller limit that the user has set is kept. The former setting is restored at the end. It
-    belongs to the whole session, so blocks that change it run one after the other.
+    A smaller limit that the user has set is kept. The previous setting is restored at the end. It
+    belongs to the whole session, so blocks that change it run one at a time.
     """
     with _setting:
         yield from _sized(session, rows_per_batch(schema))
