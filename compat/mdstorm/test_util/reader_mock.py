@@ -14,7 +14,7 @@ from mdstorm.unischema import Unischema
 
 __all__ = ["ReaderMock", "schema_data_generator_example"]
 
-#: Elements in place of a dimension that a field leaves free.
+#: Size of a free dimension.
 _FREE_DIMENSION = 10
 
 
