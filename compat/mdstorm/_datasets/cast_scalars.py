@@ -16,7 +16,7 @@ __all__ = ["cast_scalars"]
 def cast_scalars(values: Values, type_: pa.DataType) -> Values:
     """Return scalars as `type_`.
 
-    Fractions are cut off where integers are wanted, as NumPy's types do it; texts are parsed.
+    Fractions are cut off where integers are wanted, as NumPy's types do it; strings are parsed.
 
     Parameters
     ----------
@@ -68,5 +68,5 @@ def _cast_numbers(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray
 def _integer(value: Any) -> int:
     """Return a number as an integer; ValueError if it is none."""
     if value != value or value in (np.inf, -np.inf):
-        raise ValueError(f"{value} is no integer")
+        raise ValueError(f"{value} is not an integer")
     return int(value)

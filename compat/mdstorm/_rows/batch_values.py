@@ -24,7 +24,7 @@ def batch_array(name: str, values: Values, column: Column | None = None) -> npt.
     """Return one column of a batch.
 
     Numbers and booleans are arrays of their dtype; integers with nulls float64 with NaN, booleans
-    with nulls objects. Texts are ``<U`` arrays unless one is null or ends with NUL, which such
+    with nulls objects. Strings are ``<U`` arrays unless one is null or ends with NUL, which such
     arrays cannot hold; then, as binaries, decimals and dates always, they are objects with None for
     null. Timestamps are ``datetime64[ns]``. Arrays are one array of shape ``(rows, …)`` where all
     rows have one shape and none is null, and otherwise an object per row.

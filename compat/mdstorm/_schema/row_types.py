@@ -19,7 +19,7 @@ def row_type(name: str, fields: tuple[str, ...]) -> type[tuple[Any, ...]]:
     Raises
     ------
     InvalidArgumentError
-        If a name is no identifier, begins with an underscore or is a keyword; also ValueError.
+        If a name is not an identifier, begins with an underscore or is a keyword; also ValueError.
     """
     try:
         base = namedtuple(f"{name}_view", fields)  # type: ignore[misc]

@@ -104,7 +104,7 @@ def _truths(results: Iterator[Any], count: int) -> Mask:
 
 
 def _boolean(result: Any, count: int) -> Mask | None:
-    """Return what a function on Series returned as a mask; None if it is no such thing."""
+    """Return the result of a function on Series as a mask; None if it is not one."""
     if not isinstance(result, (np.ndarray, list)) and not hasattr(result, "reindex"):
         return None
     if hasattr(result, "reindex") and len(result) == count:
@@ -121,7 +121,7 @@ def _boolean(result: Any, count: int) -> Mask | None:
 
 
 def _by_distinct_value(predicate: Any, rows: FieldRows) -> Mask:
-    """Ask a predicate on one field once for each of the field's different values."""
+    """Ask a predicate on one field once for each of the field's distinct values."""
     name = predicate._predicate_field
     found, codes = distinct_cells(rows.batch[name], rows.schema.get(name))
     answers = (predicate.do_include({name: value}) for value in found)

@@ -16,7 +16,7 @@ _COUNT = struct.Struct("<Q")
 
 
 def send(channel: socket.socket, message: Any) -> None:
-    """Send an object. The memory of its arrays goes as it is, beside the pickle.
+    """Send an object. The memory of its arrays is sent out of band, without copying it.
 
     Raises
     ------

@@ -35,10 +35,10 @@ from mdstorm_backend.write.shard_format import ShardReport
 
 __all__ = ["Conversion", "OnProgress"]
 
-#: Called with the rows that are converted, and with all there are.
+#: Called with the number of rows converted and the total.
 OnProgress: TypeAlias = Callable[[int, int], None]
 
-#: What may be gone when the conversion is run again; other errors of ours are in the data.
+#: Errors that may not recur when the conversion is run again; our other errors are in the data.
 _PASSING = (WriteError, StorageError, CredentialsError)
 
 _logger = logging.getLogger(__name__)
@@ -51,13 +51,13 @@ class Conversion:
     Attributes
     ----------
     id : ConversionId
-        What it reads and how it writes that.
+        What it reads and how it writes it.
     rows : RowBatches
         The source.
     writer : TaskWriter
         The destination.
     tasks : list of ConversionTask
-        The work.
+        The tasks.
     extra : dict
         Further entries for the index.
     """
@@ -74,10 +74,10 @@ class Conversion:
         Raises
         ------
         DatasetExistsError
-            If the directory holds a dataset, a part of another conversion, or another writer has
-            it.
+            If the directory holds a dataset or part of another conversion, or another writer is
+            using it.
         EncodingError, WriteError
-            As the tasks.
+            If a task fails.
         """
         location = self.writer.location
         if location.exists(INDEX_NAME):
@@ -103,14 +103,14 @@ class Conversion:
         return Dataset(location, index)
 
     def _start_anew(self) -> None:
-        """Remove what earlier runs, also of other conversions, have finished."""
+        """Remove the shards of earlier runs, including those of other conversions."""
         location = self.writer.location
         for job in (self.id.job, *other_jobs(location, self.id)):
             abandon(location, job)
         mark_directory(location)
 
     def _abandon(self, claim: Claim) -> None:
-        """Clean up after a failure, whose own error is on its way."""
+        """Clean up after a failure, whose error is being raised."""
         try:
             abandon(self.writer.location, self.id.job)
             claim.release()
@@ -119,12 +119,12 @@ class Conversion:
             _logger.warning("could not remove the shards of a failed conversion", exc_info=True)
 
     def _convert(self, workers: int, progress: OnProgress | None) -> list[ShardReport]:
-        """Convert the tasks that are not finished; return the reports of all, in order."""
+        """Run the unfinished tasks; return the reports of all tasks, in order."""
         finished = find_finished(self.writer.location, self.id)
         rows = _Rows(sum(task.num_rows for task in self.tasks), progress)
         rows.add(sum(task.num_rows for task in self.tasks if task.number in finished))
         left = [task for task in self.tasks if task.number not in finished]
-        # Where there are fewer tasks than threads, columns are decoded by several.
+        # With fewer tasks than threads, columns are decoded in parallel instead.
         convert = partial(self._convert_task, rows=rows, use_threads=len(left) < workers)
         with ThreadPoolExecutor(workers, thread_name_prefix="mdstorm-convert") as pool:
             futures = [pool.submit(convert, task) for task in left]
@@ -169,9 +169,9 @@ class _Rows:
         self._stopped = False
 
     def add(self, rows: int) -> None:
-        """Count `rows` more; raises _StoppedError if another thread has failed.
+        """Count more rows; raises _StoppedError if another thread has failed.
 
-        Nothing is counted any more once `progress` has raised an error.
+        Nothing more is counted once `progress` has raised an error.
         """
         with self._lock:
             if self._stopped:
@@ -190,9 +190,9 @@ class _Rows:
 
 
 class _StoppedError(Exception):
-    """Ends a thread whose work nobody waits for."""
+    """Ends a thread whose work is no longer needed."""
 
 
 def _is_in_the_data(error: BaseException) -> bool:
-    """Whether the same conversion would fail again, so that there is no use in its parts."""
+    """Whether the same conversion would fail again, which makes its finished parts useless."""
     return isinstance(error, MDStormError) and not isinstance(error, _PASSING)

@@ -1,7 +1,7 @@
 """Split a conversion into tasks of consecutive row groups.
 
-The cut depends on the data and the size of a shard alone, and a shard holds rows of one task, so
-that the result is the same however many tasks are converted at a time.
+The split depends only on the data and the shard size, and a shard holds rows of one task, so the
+result is the same however many tasks run at a time.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ __all__ = ["ConversionTask", "cut_tasks", "tasks_by_file"]
 
 @dataclass(frozen=True)
 class ConversionTask:
-    """Neighbouring row groups.
+    """Consecutive row groups that are converted together.
 
     Attributes
     ----------
     number : int
-        Place of the task among all.
+        Position among all tasks.
     row_groups : range
         Numbers of its row groups in the source.
     num_rows : int
-        Rows of these together.
+        Total rows of these.
     """
 
     number: int
@@ -33,7 +33,7 @@ class ConversionTask:
 
 
 def cut_tasks(row_counts: Sequence[int], rows_per_task: float) -> list[ConversionTask]:
-    """Join neighbouring row groups while they have no more than `rows_per_task` rows together.
+    """Group consecutive row groups of at most `rows_per_task` rows in total.
 
     A larger row group is a task by itself; its rows fill several shards.
     """
@@ -41,7 +41,7 @@ def cut_tasks(row_counts: Sequence[int], rows_per_task: float) -> list[Conversio
 
 
 def tasks_by_file(row_counts: Sequence[int], files: Sequence[str]) -> list[ConversionTask]:
-    """Make one task of the row groups of each file, which are neighbours.
+    """Make one task of the row groups of each file, which are consecutive.
 
     Parameters
     ----------

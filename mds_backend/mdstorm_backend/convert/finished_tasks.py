@@ -1,7 +1,7 @@
 """Records of finished tasks, from which an interrupted conversion resumes.
 
-A note lies beside the shards of its task and is written after them. It holds what the index will
-say of them. Its name begins like theirs and does not end in ``.json``; the commit removes it.
+A record is written beside the shards of its task, after them. It holds their entries for the index.
+Its name begins like theirs and does not end in ``.json``; the commit removes it.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _THREADS = 16
 
 
 class ConversionId:
-    """What a conversion reads and how it writes that: equal ones have equal results.
+    """Identifies what a conversion reads and how it writes it: equal ids mean equal results.
 
     Parameters
     ----------
     *parts
-        All of it, as JSON values.
+        The parts of the identity, as JSON values.
 
     Attributes
     ----------
     identity : str
         Hexadecimal digest of the parts.
     job : str
-        The beginning of the digest, after which files are named.
+        The beginning of the digest, used in file names.
     """
 
     def __init__(self, *parts: Any) -> None:
@@ -52,7 +52,7 @@ class ConversionId:
 def note_finished(
     location: Location, conversion: ConversionId, task: int, reports: Sequence[ShardReport]
 ) -> None:
-    """Note that the shards of a task are written."""
+    """Record that the shards of a task are written."""
     note = {
         "identity": conversion.identity,
         "shards": [report.to_json() for report in reports],
@@ -61,9 +61,9 @@ def note_finished(
 
 
 def find_finished(location: Location, conversion: ConversionId) -> dict[int, list[ShardReport]]:
-    """Return the reports of the tasks that an earlier run has finished, by their numbers.
+    """Return the reports of the tasks that earlier runs finished, by task number.
 
-    A task counts if its note is whole and every shard is there with its size.
+    A task is finished if its record is complete and every shard exists with the recorded size.
     """
     sizes = dict(location.list_sizes())
     names = [name for name in sizes if (m := _NAME.fullmatch(name)) and m["job"] == conversion.job]
@@ -94,9 +94,9 @@ def check_no_other(location: Location, conversion: ConversionId) -> None:
     """Raise DatasetExistsError if another conversion was interrupted in the same directory."""
     if other_jobs(location, conversion):
         raise DatasetExistsError(
-            f"{location.url} holds a part of an interrupted conversion, of another source, of a "
+            f"{location.url} holds part of an interrupted conversion of another source, of a "
             "source that has changed since, or with other options. Run that one again to finish "
-            "it, choose another directory, or start anew with resume=False (--no-resume), which "
+            "it, choose another directory, or start over with resume=False (--no-resume), which "
             "removes the part"
         )
 

@@ -18,13 +18,13 @@ from mdstorm_backend.write.shard_format import FullShard, ShardFormat, ShardRepo
 
 __all__ = ["Recode", "TaskWriter"]
 
-#: Makes of a record batch of the source one whose columns are those of the plan.
+#: Converts a record batch of the source to one with the columns of the plan.
 Recode: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
 @dataclass(frozen=True)
 class TaskWriter:
-    """Writes tasks of one conversion, any number of them at a time.
+    """Writes the rows of a conversion's tasks, any number of tasks at a time.
 
     Attributes
     ----------
@@ -35,9 +35,9 @@ class TaskWriter:
     format_ : ShardFormat
         What all shards have in common.
     as_given : frozenset of str
-        Columns whose encoding is written as the plan states it, arrays of one length included.
+        Columns whose encoding is written exactly as planned, including arrays of one length.
     recode : callable or None
-        Called with every batch before it is written.
+        Called with every batch before writing it.
     """
 
     location: Location
@@ -61,7 +61,7 @@ class TaskWriter:
         prefix : str
             Beginning of the names of the shards: ``<prefix>.<sequence>.mds``.
         on_rows : callable
-            Called with the number of rows of every batch after it was encoded.
+            Called with the number of rows of every batch after encoding it.
 
         Raises
         ------
@@ -80,7 +80,7 @@ class TaskWriter:
                 if isinstance(error, MDStormError) and not isinstance(error, StorageError):
                     raise
                 raise WriteError(
-                    f"{self.location.file_url(name)} could not be written ({error}). See to the "
+                    f"{self.location.file_url(name)} could not be written ({error}). Check the "
                     "storage and run the conversion again"
                 ) from error
             reports.append(report)

@@ -23,7 +23,7 @@ class ParquetFileInfo:
     size : int
         Its size in bytes.
     identity : str
-        What its storage tells of its state: a time, a tag; "" where it tells nothing.
+        Its state according to the storage: a time or a tag; "" if the storage gives none.
     """
 
     name: str

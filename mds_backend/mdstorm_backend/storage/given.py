@@ -25,13 +25,13 @@ def as_fsspec(filesystem: Any) -> fsspec.AbstractFileSystem:
     Raises
     ------
     ArgumentTypeError
-        If it is none.
+        If it is neither of fsspec nor of pyarrow.
     """
     if isinstance(filesystem, fsspec.AbstractFileSystem):
         return filesystem
     if not _is_arrow(filesystem):
         raise ArgumentTypeError(
-            f"filesystem={filesystem!r} is no file system: give one of fsspec, such as "
+            f"filesystem={filesystem!r} is not a file system: give one of fsspec, such as "
             "fsspec.filesystem('s3'), or of pyarrow.fs"
         )
     handler = getattr(filesystem, "handler", None)
@@ -43,7 +43,7 @@ def as_fsspec(filesystem: Any) -> fsspec.AbstractFileSystem:
 
 
 def url_in(filesystem: fsspec.AbstractFileSystem, url: str) -> str:
-    """Return the URL of what `url`, possibly a path, names in a file system."""
+    """Return the URL in a file system of `url`, which may be a path."""
     path = str(filesystem._strip_protocol(url)).rstrip("/")
     names = filesystem.protocol
     scheme = names if isinstance(names, str) else names[0]
