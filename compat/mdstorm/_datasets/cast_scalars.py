@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mdstorm_backend.format.arrow_types import is_number
 from mdstorm_backend.format.batch import Values, as_arrow
 
 __all__ = ["cast_scalars"]
@@ -37,9 +38,7 @@ def cast_scalars(values: Values, type_: pa.DataType) -> Values:
     """
     if not isinstance(values, np.ndarray):
         return _cast_arrow(values, type_)
-    if values.dtype.kind in "biuf" and (
-        pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_boolean(type_)
-    ):
+    if values.dtype.kind in "biuf" and is_number(type_):
         return _cast_numbers(values, np.dtype(type_.to_pandas_dtype()))
     return _cast_arrow(as_arrow(values), type_)
 

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from mdstorm_backend.format.encodings.dtypes import DTYPE_CODES, array_encoding
 from mdstorm_backend.format.encodings.encode_numbers import check_no_mask, to_numpy
 from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
+from mdstorm_backend.format.encodings.encoding import Encoding
 
 __all__ = ["array_encoder", "encode_arrays"]
 
@@ -101,15 +102,12 @@ _SHORT_HEADERS = [bytes([1 << 2, length]) for length in range(_SHORT)]
 
 def encode_arrays(
     name: str,
+    encoding: Encoding,
     lists: pa.Array,
-    dtype: np.dtype[np.generic],
     valid: npt.NDArray[np.bool_] | None,
     *,
     ragged: bool,
-    shape: tuple[int, ...] | None = None,
-    states_dtype: bool = False,
     convert: Callable[[pa.Array, np.dtype[Any]], npt.NDArray[Any]] = to_numpy,
-    text: str = "",
 ) -> EncodedColumn:
     """Encode lists of numbers.
 
@@ -117,27 +115,22 @@ def encode_arrays(
     ----------
     name : str
         Name of the column.
+    encoding : Encoding
+        dtype, shape and text of the encoding, as far as it states them.
     lists : pyarrow.ListArray
         The rows; `valid` tells which are not null (None: all).
-    dtype : numpy.dtype
-        Little-endian dtype of the stored elements.
     ragged : bool
         Store the lengths even if all rows have the same.
-    shape : tuple of int, optional
-        What the encoding says of every row, which must have as many elements.
-    states_dtype : bool
-        Whether each value names its dtype.
     convert : callable
         Makes the stored form of the elements.
-    text : str
-        The encoding, where it is more than the dtype.
 
     Raises
     ------
     ValueError
-        If a row has not as many elements as `shape` asks for.
+        If a row has not as many elements as the encoding asks for.
     """
-    flat = lists.flatten()
+    flat, shape, states_dtype = lists.flatten(), encoding.shape, encoding.dtype is None
+    dtype = encoding.dtype or np.dtype(flat.type.to_pandas_dtype()).newbyteorder("<")
     values = convert(flat, dtype)
     elements = np.asarray(flat.is_valid()) if flat.null_count else None
     lengths = np.asarray(pc.fill_null(pc.list_value_length(lists), 0)).astype(np.int64)
@@ -152,7 +145,7 @@ def encode_arrays(
             parts.insert(0, _binary(np.arange(len(lists) + 1), codes))
         return EncodedColumn(
             name,
-            text if states_dtype else array_encoding(dtype, None),
+            encoding.text if states_dtype else array_encoding(dtype, None),
             parts=parts,
             valid=valid,
             elements=elements,
@@ -163,7 +156,7 @@ def encode_arrays(
         elements = _spread(elements.reshape(-1, length), present, True).reshape(-1)
     return EncodedColumn(
         name,
-        array_encoding(dtype, length) if shape is None else text,
+        array_encoding(dtype, length) if shape is None else encoding.text,
         fixed=_spread(values.reshape(-1, length), present, placeholder),
         valid=valid,
         elements=elements,
