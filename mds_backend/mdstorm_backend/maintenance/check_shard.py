@@ -181,7 +181,7 @@ class _Checker:
         elif encoding.is_unsafe:
             self._note(
                 f"column {column.name!r} was not decoded: {column.encoding!r} is only safe to "
-                "for who trusts it"
+                "load if you trust it"
             )
         return not (encoding.is_opaque or encoding.is_unsafe)
 
