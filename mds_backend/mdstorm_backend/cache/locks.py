@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from mdstorm_backend.base.errors import StorageError
 from mdstorm_backend.base.own_context import OwnContext
+from mdstorm_backend.errors import StorageError
 
 __all__ = ["FileLock", "share_lock", "try_lock", "wait_for_lock"]
 

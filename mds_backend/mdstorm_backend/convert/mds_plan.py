@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import MissingColumnError
+from mdstorm_backend.errors import MissingColumnError
 from mdstorm_backend.format.encodings.vectors import holds_vectors
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.write.arrow_plan import plan_batch

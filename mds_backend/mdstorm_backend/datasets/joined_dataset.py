@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.format.encodings import general_encoding
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.read.shard import Shard

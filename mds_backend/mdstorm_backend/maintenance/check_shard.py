@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from mdstorm_backend.base.errors import MDStormError, MissingDependencyError
+from mdstorm_backend.errors import MDStormError, MissingDependencyError
 from mdstorm_backend.format.batch import as_arrow
 from mdstorm_backend.format.compression import decompress
 from mdstorm_backend.format.hashes import HASH_NAMES, digest

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.errors import InvalidArgumentError, NoDataAvailableError
 from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
 from mdstorm_backend.order.world import World
 
 __all__ = ["DEFAULT_SEED", "ExactOrder", "Piece", "batch_sizes", "ceil_div", "rows_of_batches"]

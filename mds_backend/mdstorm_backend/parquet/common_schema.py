@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import CorruptDatasetError
+from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.plain_arrow import plain_type
 
 __all__ = ["common_schema"]

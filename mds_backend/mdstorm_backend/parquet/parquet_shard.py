@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mdstorm_backend.base.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
+from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
 from mdstorm_backend.format.arrow_types import is_number
 from mdstorm_backend.format.batch import Batch, Values, copy_values, take_values
 from mdstorm_backend.format.schema import Column, Schema

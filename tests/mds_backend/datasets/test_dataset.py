@@ -17,7 +17,9 @@ import pytest
 from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset, write_numbers
 
 import mdstorm_backend
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.cache import CacheOptions
+from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.errors import (
     ArgumentTypeError,
     CorruptDatasetError,
     DatasetNotFoundError,
@@ -25,8 +27,6 @@ from mdstorm_backend.base.errors import (
     MDStormError,
     NoDataAvailableError,
 )
-from mdstorm_backend.cache import CacheOptions
-from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.order.exact import ExactOrder
 

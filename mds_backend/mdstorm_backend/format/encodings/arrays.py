@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import UnsupportedEncodingError
+from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.format.arrow_types import arrow_type_of
 from mdstorm_backend.format.batch import Values
 from mdstorm_backend.format.encodings.decode_arrays import array_decoder, decode_arrays
