@@ -17,7 +17,7 @@ from mdstorm.ngram import NGram
 from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
 from mdstorm.transform import TransformSpec
-from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.base import warn_user
 
 __all__ = [
     "LOCAL_DISK_CACHE",

@@ -12,7 +12,7 @@ from mdstorm._tensorflow.fields import specs_of_schema
 from mdstorm._tensorflow.values import column_for_tf, date_to_nsec_from_epoch, value_for_tf
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.unischema import Unischema
-from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec
+from mdstorm_backend.loaders.tf import ColumnSpec
 
 __all__ = [
     "RANDOM_SHUFFLING_QUEUE_SIZE",

@@ -14,8 +14,8 @@ from tests.mds_backend.small_datasets import Fields, plan
 from mdstorm._transforms.pandas_transform import PandasTransform
 from mdstorm.errors import NoMatchingFieldsError, TransformError
 from mdstorm.transform import TransformSpec, edit_field
-from mdstorm_backend.format.batch import Values, concat_values
 from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.format.values.batch import Values, concat_values
 
 NAN = float("nan")
 

@@ -18,7 +18,7 @@ from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.errors import CorruptDatasetError, MDStormError, UnsupportedEncodingError
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.format.spark_types import SparkType
+from mdstorm_backend.format.values.spark_types import SparkType
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.batch_reader import BatchReader
 from mdstorm_backend.read.mds_shard import MDSShard

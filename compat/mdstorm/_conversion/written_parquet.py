@@ -17,7 +17,7 @@ from mdstorm.errors import (
     PetastormMetadataGenerationError,
 )
 from mdstorm_backend.convert import convert_parquet
-from mdstorm_backend.format.index import INDEX_NAME
+from mdstorm_backend.format import INDEX_NAME
 from mdstorm_backend.parquet import open_parquet
 from mdstorm_backend.storage import Location
 

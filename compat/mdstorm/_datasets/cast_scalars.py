@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.format.arrow_types import is_number
-from mdstorm_backend.format.batch import Values, as_arrow
+from mdstorm_backend.format import Values, as_arrow, is_number
 
 __all__ = ["cast_scalars"]
 

@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.format.batch import Values
-from mdstorm_backend.format.encodings.gather import gather_binary, gather_fixed
-from mdstorm_backend.read.formats import objects
+from mdstorm_backend.format import Values, gather_binary, gather_fixed
+from mdstorm_backend.read import objects
 
 __all__ = ["Shape", "decode_npy"]
 

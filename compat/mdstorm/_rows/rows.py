@@ -10,10 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mdstorm._rows.batch_values import element_arrays, split_rows
-from mdstorm_backend.format.batch import Batch, Values
-from mdstorm_backend.format.schema import Column
-from mdstorm_backend.read.formats import scalars_to_numpy
-from mdstorm_backend.read.late import LateDecoder
+from mdstorm_backend.format import Batch, Column, Values
+from mdstorm_backend.read import LateDecoder, scalars_to_numpy
 
 __all__ = ["cells", "rows_of"]
 

@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 from mdstorm._selection.filter_terms import COMPARISONS, MEMBERSHIPS, Mask, Term
 from mdstorm._selection.predicate_filter import keep_rows
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.format.batch import Batch, Values, as_arrow
-from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.format import Batch, Column, Schema, Values, as_arrow
 
 __all__ = ["Filters", "RowFilter"]
 

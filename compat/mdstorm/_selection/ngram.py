@@ -13,7 +13,7 @@ from mdstorm._public import public
 from mdstorm._schema.unischema import Unischema, UnischemaField, match_unischema_fields
 from mdstorm._selection.ngram_windows import window_starts
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.base import is_integer
 
 __all__ = ["NGram"]
 

@@ -19,7 +19,7 @@ import numpy as np
 from mdstorm._pickles.restricted_unpickler import load_indexes
 from mdstorm._selection.row_group_indexers import FieldNotNullIndexer, SingleFieldIndexer
 from mdstorm.errors import CorruptDatasetError, InvalidArgumentError
-from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.parquet import ParquetDataset
 
 __all__ = ["INDEX_FILE", "ROWGROUPS_INDEX_KEY", "Indexer", "load_row_group_index", "save_indexers"]
