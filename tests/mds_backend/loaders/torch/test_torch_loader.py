@@ -229,7 +229,7 @@ def test_a_batch_size_is_a_positive_integer(numbers: Dataset, batch_size: Any) -
 
 
 def test_unknown_columns_are_named(numbers: Dataset) -> None:
-    with pytest.raises(ArgumentTypeError, match=r"no columns \['x'\]; it has \['number'\]"):
+    with pytest.raises(ArgumentTypeError, match=r"no columns \['x'\]: choose among \['number'\]"):
         next(iter(torch_loader(numbers, columns=["x"])))
 
 
