@@ -83,9 +83,11 @@ def image_speeds(folder: Path) -> dict[str, Any]:
     """Measure with Pillow, which both use, and with simplejpeg, which ours prefers."""
     if not OURS:
         return {"images": image_speed(folder)}
-    from mdstorm_backend.read import images
+    from mdstorm_backend.format.encodings import decode_images
 
-    with mock.patch.object(images, "_turbo", return_value=None):  # as if it were not installed
+    with mock.patch.object(
+        decode_images, "_turbo", return_value=None
+    ):  # as if it were not installed
         pillow = image_speed(folder)
     return {"images": pillow, "images_turbo": image_speed(folder)}
 

@@ -1,7 +1,7 @@
-"""Write ``docs/migrate/automatic.md``: which share of the corpus is migrated without a person.
+"""Write ``docs/migrate/automatic.md``: which share of the corpus is migrated automatically.
 
-A file counts for each pattern that it shows, and needs no hand if nothing is left to a person in
-it, and nothing of Petastorm is imported any more.
+A file counts for each pattern that it shows, and is migrated automatically if nothing in it needs
+manual review, and nothing of Petastorm is imported any more.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from mdstorm_migrate.audit.features import features_of
-from mdstorm_migrate.run.engine import Outcome, migrate_bytes
+from mdstorm_migrate.run.migration import Outcome, migrate_bytes
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.sources import find_source
 
@@ -34,7 +34,7 @@ METHODS = {"Spark converter: PyTorch loaders", "Spark converter: TensorFlow data
 Counts: TypeAlias = Counter[tuple[str, str]]
 
 _HEAD = """\
-# How much is migrated without a person
+# How much is migrated automatically
 
 Written by `scripts/count_automatic.py`, which migrates the {files} files of the project's own
 corpus (`tests/migrate/programs` and `corpus`). It has one file or two for
@@ -43,8 +43,8 @@ imports of Petastorm's internals: the shares say what the tool can do, not how m
 it will do; `mdstorm audit` says that. Every rewrite of the class `exact` is checked by tests:
 programs compute the same before and after, other files become what is expected to the byte.
 
-A file counts for each pattern that it shows. It needs no hand if no TODO is left in it, nothing
-awaits `--unsafe`, and nothing is imported from Petastorm any more.
+A file counts for each pattern that it shows. It is migrated automatically if no TODO is left in it,
+nothing awaits `--unsafe`, and nothing is imported from Petastorm any more.
 
 | pattern | files | {ways} |
 |---|--:|{lines}
@@ -61,7 +61,7 @@ def page() -> str:
         patterns = patterns_of(data, path) | {ALL}
         files.update(patterns)
         for way, settings in WAYS.items():
-            if _needs_no_hand(migrated(path, data, settings), path):
+            if _is_automatic(migrated(path, data, settings), path):
                 done.update((pattern, way) for pattern in patterns)
     head = _HEAD.format(files=len(paths), ways=" | ".join(WAYS), lines="--:|" * len(WAYS))
     patterns_in_order = sorted(
@@ -86,7 +86,7 @@ def migrated(path: Path, data: bytes, settings: Settings) -> Outcome:
     return migrate_bytes(data, path, source, settings)
 
 
-def _needs_no_hand(outcome: Outcome, path: Path) -> bool:
+def _is_automatic(outcome: Outcome, path: Path) -> bool:
     left = any(found.cls in ("manual", "review") for found in outcome.findings)
     uses = patterns_of(outcome.after, path) - METHODS
     return not (left or outcome.problems or uses)

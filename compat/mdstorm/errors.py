@@ -23,14 +23,14 @@
     └── WorkerDiedError            also RuntimeError
 
 The others, such as `NullValueError` and `UnsupportedTypeError`, are listed in
-`mdstorm_backend.base.errors`; all of them can be imported from here.
+`mdstorm_backend.errors`; all of them can be imported from here.
 """
 
 from __future__ import annotations
 
 from pickle import UnpicklingError
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.errors import (
     ArgumentTypeError,
     CorruptDatasetError,
     CredentialsError,

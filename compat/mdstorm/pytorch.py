@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import islice
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 import torch
 
-from mdstorm._readers.arguments import check_integer
-from mdstorm._readers.passes import Deliver, ReaderPasses
+from mdstorm._readers.argument_checks import check_integer
+from mdstorm._readers.passes import ReaderPasses
 from mdstorm._torch.blocks import collated, tensors, transformed
 from mdstorm._torch.columns import (
     Columns,
     arrays_of,
     cut,
+    first_rows,
     num_rows,
     only_tensor,
     rows_of_columns,
@@ -24,7 +24,6 @@ from mdstorm._torch.columns import (
     tensors_of,
 )
 from mdstorm._torch.loader import LoaderBase, ReaderLoader
-from mdstorm._torch.memory import first_rows
 from mdstorm._torch.rows import (
     collate_rows,
     decimal_friendly_collate,
@@ -32,6 +31,8 @@ from mdstorm._torch.rows import (
     shuffled_rows,
 )
 from mdstorm.errors import ArgumentTypeError
+from mdstorm_backend.base.own_context import OwnContext
+from mdstorm_backend.loaders.runner import Convert
 
 __all__ = [
     "BatchedDataLoader",
@@ -104,7 +105,7 @@ class DataLoader(ReaderLoader):
     def _collates(self) -> bool:
         return self.collate_fn is not decimal_friendly_collate
 
-    def _of_blocks(self, passes: ReaderPasses) -> Deliver:
+    def _of_blocks(self, passes: ReaderPasses) -> Convert:
         if self._collates:
             return collated(self.reader, self.collate_fn)
         return tensors(self.reader, passes.options)
@@ -164,7 +165,7 @@ class BatchedDataLoader(ReaderLoader):
         super().__init__(reader, batch_size, shuffling_queue_capacity)
         self.transform_fn = transform_fn or torch.as_tensor
 
-    def _of_blocks(self, passes: ReaderPasses) -> Deliver:
+    def _of_blocks(self, passes: ReaderPasses) -> Convert:
         return transformed(self.reader, passes.options, self.transform_fn)
 
     def _of_items(self, batch_size: int) -> Iterator[Any]:
@@ -188,7 +189,7 @@ class BatchedDataLoader(ReaderLoader):
         return {n: torch.as_tensor(self.transform_fn(t.numpy())) for n, t in tensors.items()}
 
 
-class InMemBatchedDataLoader:
+class InMemBatchedDataLoader(OwnContext):
     """Batches of rows that are kept in memory.
 
     The constructor reads the rows, and then stops the reader.
@@ -268,13 +269,5 @@ class InMemBatchedDataLoader:
             return torch.arange(rows)
         return torch.randperm(rows, generator=torch.Generator().manual_seed(self._seed + epoch))
 
-    def __enter__(self) -> InMemBatchedDataLoader:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _leave(self) -> None:
         """Do nothing: the reader was stopped before."""

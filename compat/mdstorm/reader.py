@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from inspect import signature
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal
 
-from mdstorm._datasets.sources import Opened, open_source
 from mdstorm._readers.arguments import ReaderArguments
+from mdstorm._readers.keywords import refuses_unknown_keywords
+from mdstorm._readers.open_reader import (
+    ngram_and_fields,
+    normalize_dataset_url_or_urls,
+    open_reader,
+)
 from mdstorm._readers.reader import Reader
-from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
 from mdstorm.ngram import NGram
+from mdstorm.predicates import PredicateBase
+from mdstorm.selectors import RowGroupSelectorBase
 from mdstorm.transform import TransformSpec
 from mdstorm_backend.base.user_warnings import warn_user
 
@@ -28,32 +32,10 @@ NULL_CACHE = "null"
 LOCAL_DISK_CACHE = "local-disk"
 
 
-def normalize_dataset_url_or_urls(dataset_url_or_urls: str | list[str]) -> str | list[str]:
-    """Return URLs without trailing slashes.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If there is none, or one is not a string; also ValueError.
-    IndexError
-        If one is empty.
-    """
-    if isinstance(dataset_url_or_urls, list):
-        if not dataset_url_or_urls:
-            raise InvalidArgumentError("dataset url list must be non-empty. Name a file")
-        return [_without_slash(url) for url in dataset_url_or_urls]
-    return _without_slash(dataset_url_or_urls)
-
-
-def _without_slash(url: Any) -> str:
-    if not isinstance(url, str):
-        raise InvalidArgumentError(f"directory url must be a string, found {url!r}")
-    return url[:-1] if url[-1] == "/" else url
-
-
+@refuses_unknown_keywords
 def make_reader(
     dataset_url: str | list[str],
-    schema_fields: Any = None,
+    schema_fields: Collection[Any] | NGram | None = None,
     reader_pool_type: str = "thread",
     workers_count: int = 10,
     pyarrow_serialize: bool = False,
@@ -62,11 +44,11 @@ def make_reader(
     shuffle_rows: bool = False,
     shuffle_row_groups: bool = True,
     shuffle_row_drop_partitions: int = 1,
-    predicate: Any = None,
-    rowgroup_selector: Any = None,
+    predicate: PredicateBase | None = None,
+    rowgroup_selector: RowGroupSelectorBase | None = None,
     num_epochs: int | None = 1,
-    cur_shard: int | None = None,
-    shard_count: int | None = None,
+    cur_shard: int | Literal["auto"] | None = None,
+    shard_count: int | Literal["auto"] | None = None,
     shard_seed: int | None = None,
     cache_type: str | None = NULL_CACHE,
     cache_location: str | None = None,
@@ -82,7 +64,7 @@ def make_reader(
     convert_early_to_numpy: bool = False,
     order: str = "exact",
     fill_nulls: Mapping[str, Any] | None = None,
-    null_masks: Sequence[str] = (),
+    null_masks: Sequence[str] | None = (),
 ) -> Reader:
     """Open a dataset, to read it row by row.
 
@@ -123,13 +105,47 @@ def make_reader(
     UnsafePickleError
         If the pickled metadata of the dataset is not a schema.
     """
-    arguments = _given(make_reader, locals())
-    return _make(arguments.pop("dataset_url"), arguments, batched=False)
+    if pyarrow_serialize:
+        warn_user("pyarrow_serialize has no effect: batches are sent to processes as they are")
+    ngram, fields = ngram_and_fields(schema_fields)
+    arguments = ReaderArguments(
+        schema_fields=fields,
+        reader_pool_type=reader_pool_type,
+        workers_count=workers_count,
+        results_queue_size=results_queue_size,
+        seed=seed,
+        shuffle_rows=shuffle_rows,
+        shuffle_row_groups=shuffle_row_groups,
+        shuffle_row_drop_partitions=shuffle_row_drop_partitions,
+        predicate=predicate,
+        rowgroup_selector=rowgroup_selector,
+        num_epochs=num_epochs,
+        cur_shard=cur_shard,
+        shard_count=shard_count,
+        shard_seed=shard_seed,
+        cache_type=cache_type,
+        cache_location=cache_location,
+        cache_size_limit=cache_size_limit,
+        cache_row_size_estimate=cache_row_size_estimate,
+        cache_extra_settings=cache_extra_settings,
+        hdfs_driver=hdfs_driver,
+        transform_spec=transform_spec,
+        filters=filters,
+        storage_options=storage_options,
+        zmq_copy_buffers=zmq_copy_buffers,
+        filesystem=filesystem,
+        convert_early_to_numpy=convert_early_to_numpy,
+        order=order,
+        fill_nulls=fill_nulls,
+        null_masks=null_masks,
+    )
+    return open_reader(dataset_url, arguments, ngram, batched=False)
 
 
+@refuses_unknown_keywords
 def make_batch_reader(
     dataset_url_or_urls: str | list[str],
-    schema_fields: Any = None,
+    schema_fields: Collection[Any] | NGram | None = None,
     reader_pool_type: str = "thread",
     workers_count: int = 10,
     results_queue_size: int = 50,
@@ -137,11 +153,11 @@ def make_batch_reader(
     shuffle_rows: bool = False,
     shuffle_row_groups: bool = True,
     shuffle_row_drop_partitions: int = 1,
-    predicate: Any = None,
-    rowgroup_selector: Any = None,
+    predicate: PredicateBase | None = None,
+    rowgroup_selector: RowGroupSelectorBase | None = None,
     num_epochs: int | None = 1,
-    cur_shard: int | None = None,
-    shard_count: int | None = None,
+    cur_shard: int | Literal["auto"] | None = None,
+    shard_count: int | Literal["auto"] | None = None,
     shard_seed: int | None = None,
     cache_type: str | None = NULL_CACHE,
     cache_location: str | None = None,
@@ -157,7 +173,7 @@ def make_batch_reader(
     convert_early_to_numpy: bool = False,
     order: str = "exact",
     fill_nulls: Mapping[str, Any] | None = None,
-    null_masks: Sequence[str] = (),
+    null_masks: Sequence[str] | None = (),
 ) -> Reader:
     """Open a dataset, to read it in batches: MDS, or Parquet files with columns of plain types.
 
@@ -183,9 +199,9 @@ def make_batch_reader(
         random or, with `cur_shard` and `shard_count`, is 9176 on all ranks. Pass one to repeat a
         trial, or to permute several readers the same way.
     shuffle_rows : bool
-        Permute the rows of each shard or row group, anew in each epoch.
+        Permute the rows of each shard or row group, differently in each epoch.
     shuffle_row_groups : bool
-        Permute the shards or row groups, anew in each epoch.
+        Permute the shards or row groups, differently in each epoch.
     shuffle_row_drop_partitions : int
         Cut each row group into this many pieces, which are permuted.
     predicate : PredicateBase, optional
@@ -194,9 +210,11 @@ def make_batch_reader(
         Which row groups to read, by an index of them.
     num_epochs : int or None
         Passes over the data; None never ends.
-    cur_shard, shard_count : int, optional
+    cur_shard, shard_count : int or "auto", optional
         Share of the rows to read: rank and number of ranks. Rows are shared, not row groups, so
-        there may be more ranks than row groups.
+        there may be more ranks than row groups. ``cur_shard="auto"`` takes both from the process
+        group or the launcher when a pass begins. Without them every process reads all rows; if
+        there are several, a warning says so once, and ``cur_shard=0, shard_count=1`` silences it.
     shard_seed : int, optional
         Petastorm's former name of `seed`.
     cache_type : {"null", "local-disk"}, optional
@@ -247,65 +265,36 @@ def make_batch_reader(
     CorruptDatasetError
         If a file is damaged, or its columns differ from those of the first one.
     """
-    arguments = _given(make_batch_reader, locals())
-    return _make(arguments.pop("dataset_url_or_urls"), arguments, batched=True)
-
-
-def _given(function: Callable[..., Reader], variables: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments among a function's variables, to which AutoGraph adds its own."""
-    return {name: variables[name] for name in signature(function).parameters}
-
-
-def _make(urls: Any, others: dict[str, Any], *, batched: bool) -> Reader:
-    if others.pop("pyarrow_serialize", False):
-        warn_user("pyarrow_serialize has no effect: batches are sent to processes as they are")
-    method = "make_batch_reader" if batched else "make_reader"
-    num_epochs, workers_count = others.pop("num_epochs"), others.pop("workers_count")
-    ngram = others["schema_fields"] if isinstance(others["schema_fields"], NGram) else None
-    if ngram is not None:
-        _check_ngram(ngram, others, batched)
-        others["schema_fields"] = None
-    arguments = ReaderArguments(method, num_epochs, workers_count, 0, others)
-    opened = open_source(
-        normalize_dataset_url_or_urls(urls),
-        storage_options=others["storage_options"],
-        filesystem=others["filesystem"],
-        decode=not batched,
+    ngram, fields = ngram_and_fields(schema_fields)
+    arguments = ReaderArguments(
+        schema_fields=fields,
+        reader_pool_type=reader_pool_type,
+        workers_count=workers_count,
+        results_queue_size=results_queue_size,
+        seed=seed,
+        shuffle_rows=shuffle_rows,
+        shuffle_row_groups=shuffle_row_groups,
+        shuffle_row_drop_partitions=shuffle_row_drop_partitions,
+        predicate=predicate,
+        rowgroup_selector=rowgroup_selector,
+        num_epochs=num_epochs,
+        cur_shard=cur_shard,
+        shard_count=shard_count,
+        shard_seed=shard_seed,
+        cache_type=cache_type,
+        cache_location=cache_location,
+        cache_size_limit=cache_size_limit,
+        cache_row_size_estimate=cache_row_size_estimate,
+        cache_extra_settings=cache_extra_settings,
+        hdfs_driver=hdfs_driver,
+        transform_spec=transform_spec,
+        filters=filters,
+        storage_options=storage_options,
+        zmq_copy_buffers=zmq_copy_buffers,
+        filesystem=filesystem,
+        convert_early_to_numpy=convert_early_to_numpy,
+        order=order,
+        fill_nulls=fill_nulls,
+        null_masks=null_masks,
     )
-    _warn_of_kind(opened, batched)
-    if ngram is not None:
-        ngram.resolve_regex_field_names(opened.unischema)
-        wanted = [*ngram.get_field_names_at_all_timesteps(), ngram.timestamp_field]
-        arguments = replace(arguments, others={**others, "schema_fields": wanted})
-    return Reader(opened, arguments, batched=batched, ngram=ngram)
-
-
-def _check_ngram(ngram: NGram, others: dict[str, Any], batched: bool) -> None:
-    if batched:
-        raise UnsupportedArgumentError(
-            "ngrams are not supported by ArrowReaderWorker: n-grams are made of rows, use "
-            "make_reader"
-        )
-    if not ngram.timestamp_overlap and others["shuffle_row_drop_partitions"] != 1:
-        raise UnsupportedArgumentError(
-            "Using timestamp_overlap=False is not implemented with shuffle_row_drop_partitions "
-            "> 1: n-grams would depend on where a row group is cut"
-        )
-    if others["shuffle_rows"] or others["order"] != "exact":
-        raise UnsupportedArgumentError(
-            "n-grams are made of consecutive rows: leave out shuffle_rows and order, and shuffle "
-            "with shuffle_row_groups, or in the loader"
-        )
-
-
-def _warn_of_kind(opened: Opened, batched: bool) -> None:
-    if batched and opened.kind == "petastorm":
-        warn_user(
-            "Please use make_reader (instead of 'make_batch_reader') to read this dataset. It was "
-            "written by Petastorm, and fields that are stored encoded are delivered encoded"
-        )
-    elif not batched and opened.inferred:
-        warn_user(
-            "Currently make_reader supports reading only Petastorm datasets with a schema of their "
-            "own. Here it is inferred from the columns; make_batch_reader reads the same faster"
-        )
+    return open_reader(dataset_url_or_urls, arguments, ngram, batched=True)

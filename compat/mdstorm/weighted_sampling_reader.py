@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 
 from mdstorm.errors import InvalidArgumentError
+from mdstorm_backend.base.own_context import OwnContext
 
 __all__ = ["WeightedSamplingReader"]
 
 
-class WeightedSamplingReader:
+class WeightedSamplingReader(OwnContext):
     """Takes each row, or batch, from one of several readers, drawn with given probabilities.
 
     It ends with the first reader that ends, until that one is reset. The signature is that of
@@ -97,15 +97,7 @@ class WeightedSamplingReader:
         for reader in self._readers:
             reader.join()
 
-    def __enter__(self) -> WeightedSamplingReader:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _leave(self) -> None:
         self.stop()
         self.join()
 

@@ -4,7 +4,7 @@ Needs nothing but the base install: neither Spark, torch nor TensorFlow is impor
 being migrated is parsed, never run.
 
 A file becomes `Document` objects (`sources`), of which `rules` make edits and findings (`edits`);
-the `engine` keeps those that were asked for, applies them and proves that the outcome still parses.
+`run` keeps those that were selected, applies them and verifies that the result still parses.
 `migrate` does that with one text, the command ``mdstorm migrate`` with files.
 """
 

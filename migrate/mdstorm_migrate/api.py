@@ -1,4 +1,4 @@
-"""The tool as a function."""
+"""The migration as a function of Python: one text in, one `Result` out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import PurePath
 
 from mdstorm_migrate.base.diff import unified_diff
 from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.run.engine import Outcome, Problem, migrate_bytes
+from mdstorm_migrate.run.migration import Problem, migrate_bytes
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.sources import find_source
 from mdstorm_migrate.sources.python import SOURCE as PYTHON
@@ -20,7 +20,7 @@ __all__ = ["Result", "migrate"]
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one text.
+    """The result of migrating one text.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class Result:
     edits : tuple of Edit
         What leads from one to the other, in the order of the text.
     findings : tuple of Finding
-        What a person should know. The class ``review`` stands for edits that only ``unsafe=True``
+        What needs attention. The class ``review`` stands for edits that only ``unsafe=True``
         applies.
     errors : tuple of Problem
         Reasons why the text could not be parsed or changed; then `output` is `source`.
@@ -71,13 +71,13 @@ def migrate(
         The text; bytes are decoded as the kind of file has it.
     path : str or path, optional
         Name of the file, which says what kind it is, such as ``notebook.ipynb``; a Python file if
-        not given. Its neighbours are looked at: a ``petastorm.py`` beside it shadows the library.
+        not given. Files beside it matter: a ``petastorm.py`` there shadows the library.
     unsafe : bool
         Whether to apply edits that may change behaviour, too.
     select, ignore : sequence of str
         Codes of rules, or how they begin.
     todo : bool
-        Whether to insert comments where a person must look.
+        Whether to insert TODO comments for manual review.
 
     Raises
     ------
@@ -89,9 +89,11 @@ def migrate(
     data = _encoded(source) if isinstance(source, str) else source
     kind = PYTHON if path is None else find_source(name, data[:256])
     if kind is None:
-        raise ValueError(f"{path} is of no kind that can be migrated; see `mdstorm migrate --help`")
+        raise ValueError(
+            f"{path} is not a kind of file that can be migrated; see `mdstorm migrate --help`"
+        )
     outcome = migrate_bytes(data, None if path is None else name, kind, settings)
-    before, after = _texts(outcome)
+    before, after = outcome.texts()
     return Result(
         before,
         after,
@@ -110,11 +112,3 @@ def _encoded(source: str) -> bytes:
         return data if encoding.startswith("utf-8") else source.encode(encoding)
     except (SyntaxError, UnicodeEncodeError):
         return data  # reading it says what is wrong
-
-
-def _texts(outcome: Outcome) -> tuple[str, str]:
-    before, after = outcome.before, outcome.after
-    return (
-        before.decode(outcome.encoding, "surrogateescape"),
-        after.decode(outcome.encoding, "surrogateescape"),
-    )

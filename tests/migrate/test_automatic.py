@@ -1,4 +1,4 @@
-"""The shares of the corpus that need no hand, as the documentation gives them."""
+"""The shares of the corpus that are migrated automatically, as the documentation gives them."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.installed import installed_as_petastorm
 
-from mdstorm_migrate.run.engine import migrate_bytes
+from mdstorm_migrate.run.migration import migrate_bytes
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.sources import find_source
 

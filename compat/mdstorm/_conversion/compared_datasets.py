@@ -15,9 +15,9 @@ from mdstorm_backend.convert.compared_rows import ComparedRows, MDSRows, Parquet
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.format.batch import Values, as_arrow
 from mdstorm_backend.format.index import INDEX_NAME
+from mdstorm_backend.format.plain_arrow import plain_type, plain_values
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.plain_arrow import plain_type, plain_values
 
 __all__ = ["open_compared"]
 

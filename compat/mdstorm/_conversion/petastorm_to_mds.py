@@ -19,10 +19,9 @@ from mdstorm._datasets.field_decoders import DecodedField, decoded_field
 from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import DecodeFieldError, MissingColumnError
 from mdstorm_backend.format.batch import Values, as_arrow
-from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.format.encodings.encode_arrays import array_encoder
 from mdstorm_backend.format.schema import Column, Origin, Schema
 from mdstorm_backend.parquet import ParquetDataset
-from mdstorm_backend.write.values.arrays import array_encoder
 
 __all__ = ["MDSPlan", "mds_plan"]
 
@@ -116,7 +115,7 @@ def _storable(values: Values, column: Column) -> pa.Array:
     if not isinstance(values, np.ndarray):
         return values
     if values.dtype == object:
-        encoding = parse_encoding(column.encoding)
+        encoding = column.parsed_encoding
         if encoding.shape:  # some rows are null
             rows = [None if array is None else _numbers(array).reshape(-1) for array in values]
             return pa.array(rows, pa.list_(column.arrow_type.value_type))

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mdstorm_backend.format.arrow_types import is_number
 from mdstorm_backend.format.batch import Values, as_arrow
 
 __all__ = ["cast_scalars"]
@@ -16,7 +17,7 @@ __all__ = ["cast_scalars"]
 def cast_scalars(values: Values, type_: pa.DataType) -> Values:
     """Return scalars as `type_`.
 
-    Fractions are cut off where integers are wanted, as NumPy's types do it; strings are parsed.
+    Fractions are truncated when casting to integers, as in NumPy; strings are parsed.
 
     Parameters
     ----------
@@ -37,9 +38,7 @@ def cast_scalars(values: Values, type_: pa.DataType) -> Values:
     """
     if not isinstance(values, np.ndarray):
         return _cast_arrow(values, type_)
-    if values.dtype.kind in "biuf" and (
-        pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_boolean(type_)
-    ):
+    if values.dtype.kind in "biuf" and is_number(type_):
         return _cast_numbers(values, np.dtype(type_.to_pandas_dtype()))
     return _cast_arrow(as_arrow(values), type_)
 

@@ -23,7 +23,8 @@ from mdstorm._schema.codecs import (
 )
 from mdstorm._schema.unischema import UnischemaField
 from mdstorm_backend.format.batch import Values
-from mdstorm_backend.format.encodings import ARRAY_DTYPES, parse_encoding
+from mdstorm_backend.format.encodings.binary import Bytes
+from mdstorm_backend.format.encodings.dtypes import DTYPES
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.spark_types import SparkType
 from mdstorm_backend.read.formats import column_to_numpy, objects
@@ -77,21 +78,23 @@ def decoded_field(field: UnischemaField, stored: Column) -> DecodedField:
         return _by_codec(field, column)
     if stored.is_array:
         return _arrays_of_numbers(field, column)
-    kind = parse_encoding(stored.encoding).kind
     if codec is CompressedImageCodec:
         encoding = _IMAGE_ENCODINGS.get(field.codec.image_codec, "png")
-        is_image = kind in ("png", "jpeg")
-        image = column if is_image else replace(column, encoding=encoding, spark_type=None)
+        image = column if stored.is_image else replace(column, encoding=encoding, spark_type=None)
         return DecodedField(image, None)
     if codec is NdarrayCodec or codec is CompressedNdarrayCodec:
         # Those of no dimensions are stored in MDS as what they are.
-        return _files_of_arrays(field, column) if kind == "bytes" else DecodedField(column, None)
+        return (
+            _files_of_arrays(field, column)
+            if isinstance(stored.parsed_encoding, Bytes)
+            else DecodedField(column, None)
+        )
     return _scalars(field, column)
 
 
 def array_column(column: Column, dtype: np.dtype[Any], shape: Shape) -> Column:
     """Return the column as one of arrays, or of scalars for no dimensions."""
-    if dtype.name not in ARRAY_DTYPES and dtype.kind != "b":
+    if dtype.name not in DTYPES and dtype.kind != "b":
         return replace(column, encoding="bytes", spark_type=None)
     stored = "uint8" if dtype.kind == "b" else dtype.name
     if not shape:
@@ -123,7 +126,7 @@ def _unchanged(values: pa.Array) -> pa.Array:
 def _arrays_of_numbers(field: UnischemaField, column: Column) -> DecodedField:
     """Stored as arrays: by our own writer, or by Spark without a codec."""
     dtype = np.dtype(field.numpy_dtype)
-    stored = parse_encoding(column.encoding)
+    stored = column.parsed_encoding
     if dtype.kind not in "biuf" or not field.shape:
         return DecodedField(column, None)
     is_bool = column.spark_type is not None and pa.types.is_boolean(column.arrow_type.value_type)

@@ -1,262 +1,217 @@
-"""Petastorm's reader arguments: checked, and in which order they have rows come."""
+"""The arguments of a reader, checked."""
 
 from __future__ import annotations
 
 import os
-import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from types import NoneType
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from mdstorm._readers.cache_arguments import make_cache
+from mdstorm._readers.argument_checks import (
+    check_integer,
+    check_mapping,
+    check_names,
+    check_one_of,
+    check_predicate,
+    check_selector,
+    check_share,
+    check_transform,
+    is_auto,
+)
+from mdstorm._readers.cache import CacheBase, NullCache
 from mdstorm._readers.fields import field_patterns
-from mdstorm._readers.options import reader_options
+from mdstorm._readers.local_disk_cache import LocalDiskCache
 from mdstorm._selection.predicates import PredicateBase
 from mdstorm._selection.selectors import RowGroupSelectorBase
 from mdstorm._transforms.transform_spec import TransformSpec
-from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm_backend.base.integers import is_integer
-from mdstorm_backend.base.user_warnings import warn_user
-from mdstorm_backend.elastic import ElasticOrder
-from mdstorm_backend.loaders.elastic_share import ElasticShare
-from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
-from mdstorm_backend.order.world import World
+from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
 from mdstorm_backend.read.batch_reader import check_num_epochs
-from mdstorm_backend.read.source import SampleSource
 
-__all__ = ["DEFAULT_WORKERS", "ReaderArguments", "check_arguments", "check_integer", "with_window"]
+__all__ = ["DEFAULT_WORKERS", "ReaderArguments"]
 
 _ORDERS = ("exact", "elastic")
 _POOLS = ("thread", "process", "dummy")
 #: Petastorm's number of workers in the methods of the converter.
 DEFAULT_WORKERS = 4
-
-#: Petastorm's, but for those that name the dataset, and three of ours.
-_KNOWN = {
-    "cache_extra_settings",
-    "cache_location",
-    "cache_row_size_estimate",
-    "cache_size_limit",
-    "cache_type",
-    "convert_early_to_numpy",
-    "cur_shard",
-    "filesystem",
-    "fill_nulls",
-    "filters",
-    "hdfs_driver",
-    "null_masks",
-    "order",
-    "predicate",
-    "reader_pool_type",
-    "results_queue_size",
-    "rowgroup_selector",
-    "schema_fields",
-    "seed",
-    "shard_count",
-    "shard_seed",
-    "shuffle_row_drop_partitions",
-    "shuffle_row_groups",
-    "shuffle_rows",
-    "storage_options",
-    "transform_spec",
-    "zmq_copy_buffers",
-}
+_DEFAULT_RESULTS = 50
 
 
-def check_arguments(method: str, arguments: Mapping[str, Any]) -> None:
-    """Refuse arguments that readers do not know.
+@dataclass(frozen=True, kw_only=True)
+class ReaderArguments:
+    """The arguments of a reader, or of a method of the converter that reads.
+
+    Names, meanings and defaults are those of `make_batch_reader`. To add one: a field here and in
+    `ReaderKeywords`, a check below, and a parameter of `make_reader` and `make_batch_reader`.
+
+    Attributes
+    ----------
+    schema_fields : collection of str or of objects with a name, or None
+        Columns to read: regular expressions that match whole names, or fields.
+    reader_pool_type : {"thread", "process", "dummy"}
+        Where rows are read, and functions of the user's own called.
+    workers_count : int or None
+        Threads or processes; None for `DEFAULT_WORKERS`.
+    results_queue_size : int or None
+        The most results that are ready ahead of use.
+    seed, shard_seed : int or None
+        Seed of all permutations; `shard_seed` is its former name.
+    shuffle_rows, shuffle_row_groups : bool
+        Permute the rows of each shard, the shards.
+    shuffle_row_drop_partitions : int
+        Pieces that each shard is cut into.
+    predicate : PredicateBase or None
+        Which rows to deliver.
+    rowgroup_selector : RowGroupSelectorBase or None
+        Which row groups to read, by an index of them.
+    num_epochs : int or None
+        Passes over the data; None never ends.
+    cur_shard, shard_count : int, "auto" or None
+        Which share of the rows to read: rank and number of ranks, or those of the launcher.
+    cache_type : {"null", "local-disk"} or None
+        Whether what is made of each shard is kept on a local disk.
+    cache_location, cache_size_limit, cache_row_size_estimate, cache_extra_settings
+        Arguments of `LocalDiskCache`: directory, bytes, bytes of a row, and further ones.
+    transform_spec : TransformSpec or None
+        Changes rows or batches.
+    filters : list of tuple, or list of list of tuple, or None
+        pyarrow's conditions on columns.
+    storage_options : dict or None
+        Arguments of the fsspec file system.
+    filesystem : object
+        A file system of fsspec or pyarrow for Parquet files.
+    hdfs_driver, zmq_copy_buffers, convert_early_to_numpy
+        Have no effect.
+    order : {"exact", "elastic"}
+        In which order rows come, see `mdstorm._readers.sample_order`.
+    fill_nulls : mapping of str to value, or None
+        What takes the place of nulls, by column.
+    null_masks : sequence of str or None
+        Columns that get a boolean companion.
+    shuffling_queue_capacity : int or None
+        Rows that a loader shuffles together; a reader has no such queue.
 
     Raises
     ------
     ArgumentTypeError
-        If there is one; also TypeError.
-    """
-    for name in arguments:
-        if name in ("dataset_url_or_urls", "dataset_url"):
-            raise ArgumentTypeError(
-                f"{method}() got multiple values for argument {name!r}: the converter knows its "
-                "own dataset, leave the argument out"
-            )
-        if name not in _KNOWN:
-            raise ArgumentTypeError(
-                f"{method}() got an unexpected keyword argument {name!r}. Reader arguments are "
-                f"{', '.join(sorted(_KNOWN))}"
-            )
-
-
-@dataclass(frozen=True)
-class ReaderArguments:
-    """The arguments of a reader, or of a method of the converter that reads, checked.
-
-    Attributes
-    ----------
-    method : str
-        The function or method that they were given to, for messages.
-    num_epochs, workers_count, shuffling_queue_capacity
-        Its own arguments; a reader has no shuffling queue.
-    others : dict
-        Petastorm's reader arguments, and ``fill_nulls``, ``null_masks`` and ``order``.
+        If an argument is of another type; also TypeError.
+    InvalidArgumentError
+        If one is outside of its domain; also ValueError.
+    NoMatchingFieldsError
+        If `schema_fields` is one text; also RuntimeError.
+    UnsupportedArgumentError
+        If the cache does not go with other arguments; also NotImplementedError.
     """
 
-    method: str
-    num_epochs: int | None
-    workers_count: int | None
-    shuffling_queue_capacity: int | None
-    others: dict[str, Any]
+    schema_fields: Collection[Any] | None = None
+    reader_pool_type: str = "thread"
+    workers_count: int | None = 10
+    results_queue_size: int = _DEFAULT_RESULTS
+    seed: int | None = None
+    shuffle_rows: bool = False
+    shuffle_row_groups: bool = True
+    shuffle_row_drop_partitions: int = 1
+    predicate: PredicateBase | None = None
+    rowgroup_selector: RowGroupSelectorBase | None = None
+    num_epochs: int | None = 1
+    cur_shard: int | Literal["auto"] | None = None
+    shard_count: int | Literal["auto"] | None = None
+    shard_seed: int | None = None
+    cache_type: str | None = "null"
+    cache_location: str | None = None
+    cache_size_limit: int | None = None
+    cache_row_size_estimate: int | None = None
+    cache_extra_settings: dict[str, Any] | None = None
+    hdfs_driver: str = "libhdfs3"
+    transform_spec: TransformSpec | None = None
+    filters: Any = None
+    storage_options: dict[str, Any] | None = None
+    zmq_copy_buffers: bool = True
+    filesystem: Any = None
+    convert_early_to_numpy: bool = False
+    order: str = "exact"
+    fill_nulls: Mapping[str, Any] | None = None
+    null_masks: Sequence[str] | None = ()
+    shuffling_queue_capacity: int | None = 0
 
     def __post_init__(self) -> None:
-        check_arguments(self.method, self.others)
         check_num_epochs(self.num_epochs)
         check_integer("workers_count", self.workers_count, lowest=1)
         check_integer("shuffling_queue_capacity", self.shuffling_queue_capacity)
-        check_integer("seed", self.others.get("seed"), lowest=0)
-        check_integer("shard_seed", self.others.get("shard_seed"), lowest=0)
-        check_integer("results_queue_size", self.others.get("results_queue_size"), lowest=1)
-        check_integer(
-            "shuffle_row_drop_partitions", self.others.get("shuffle_row_drop_partitions"), lowest=1
+        check_integer("seed", self.seed, lowest=0)
+        check_integer("shard_seed", self.shard_seed, lowest=0)
+        check_integer("results_queue_size", self.results_queue_size, lowest=1)
+        check_integer("shuffle_row_drop_partitions", self.shuffle_row_drop_partitions, lowest=1)
+        if self.schema_fields is not None:
+            field_patterns(self.schema_fields)
+        check_mapping("cache_extra_settings", self.cache_extra_settings)
+        check_mapping("fill_nulls", self.fill_nulls)
+        check_mapping("storage_options", self.storage_options)
+        check_names("null_masks", self.null_masks)
+        check_one_of(
+            "reader_pool_type", self.reader_pool_type, _POOLS, shown=str(self.reader_pool_type)
         )
-        _check_shapes(self.others)
-        if self.others.get("reader_pool_type", "thread") not in _POOLS:
-            raise InvalidArgumentError(
-                f"Unknown reader_pool_type: {self.others['reader_pool_type']}. Use one of {_POOLS}"
-            )
-        if self.others.get("order", "exact") not in _ORDERS:
-            raise InvalidArgumentError(
-                f"Unknown order: {self.others['order']!r}. Use one of {_ORDERS}"
-            )
-        _check_objects(self.others)
-        make_cache(self.others)
-        _check_shard(self.cur_shard, self.shard_count)
+        check_one_of("order", self.order, _ORDERS)
+        check_transform(self.transform_spec)
+        check_selector(self.rowgroup_selector)
+        check_predicate(self.predicate)
+        self._check_cache()
+        check_share(self.cur_shard, self.shard_count)
 
     @property
-    def cur_shard(self) -> int | None:
-        """Rank, if given."""
-        return self.others.get("cur_shard")
+    def is_auto(self) -> bool:
+        """Whether the share is this process's in the world, when a pass begins."""
+        return is_auto(self.cur_shard) or is_auto(self.shard_count)
 
     @property
-    def shard_count(self) -> int | None:
-        """World size, if given."""
-        return self.others.get("shard_count")
+    def is_share(self) -> bool:
+        """Whether shard arguments are given."""
+        return self.cur_shard is not None or self.shard_count is not None
 
     @property
     def workers(self) -> int:
         """Threads that read."""
-        if self.others.get("reader_pool_type") == "dummy":
+        if self.reader_pool_type == "dummy":
             return 0
         return min(int(self.workers_count or DEFAULT_WORKERS), os.cpu_count() or 1)
 
     @property
     def prefetch(self) -> int:
         """Results that may be ready ahead of use, enough to keep all workers busy."""
-        return max(min(int(self.others.get("results_queue_size") or 50), self.workers + 2), 1)
-
-    @property
-    def storage(self) -> dict[str, Any]:
-        """How to get at the files."""
-        return {name: self.others.get(name) for name in ("storage_options", "filesystem")}
+        return max(min(int(self.results_queue_size or _DEFAULT_RESULTS), self.workers + 2), 1)
 
     @property
     def is_elastic(self) -> bool:
         """Whether the order is the elastic one, MosaicML Streaming's."""
-        return self.others.get("order") == "elastic"
+        return self.order == "elastic"
 
-    def order(self) -> ExactOrder | ElasticShare:
-        """Return the order that the arguments ask for, its seed fixed."""
-        if self.others.get("shard_seed") is not None:
-            warn_user("shard_seed was deprecated: use seed")
-        seed = self._seed()
-        shuffle_shards = bool(self.others.get("shuffle_row_groups", True))
-        shuffle_rows = bool(self.others.get("shuffle_rows", False))
-        window = max(int(self.shuffling_queue_capacity or 0), 0)
-        shard_count = self.shard_count
-        rank = 0 if shard_count is None else int(self.cur_shard or 0)
-        world_size = 1 if shard_count is None else int(shard_count)
-        if not self.is_elastic:
-            return ExactOrder(
-                seed, shuffle_shards, shuffle_rows, window, rank, world_size
-            ).resolved()
-        order = ElasticOrder(
-            batch_size=1,  # that of the loader takes its place
-            shuffle=shuffle_shards or shuffle_rows or window > 0,
-            shuffle_seed=secrets.randbits(32) | 1 if seed is None else seed,
-            shuffle_block_size=window if window > 1 else None,
-        )
-        return ElasticShare(order, World(rank, world_size), states_batch_size=False)
-
-    def _seed(self) -> int | None:
-        """Return the seed that is given, or that of all shares; None for neither."""
-        given = [self.others.get(name) for name in ("seed", "shard_seed")]
-        # 0 is no seed in Petastorm, whose order the exact one is.
-        seeds = [int(seed) for seed in given if seed or (self.is_elastic and seed is not None)]
-        if seeds:
-            return seeds[0]
-        return None if self.shard_count is None else DEFAULT_SEED
-
-    def options(
-        self, source: SampleSource, order: ExactOrder | ElasticShare, **others: Any
-    ) -> ReaderOptions:
-        """Return how to read `source`, see `reader_options` for `others`."""
-        return reader_options(self, source, order, **others)
-
-
-def with_window(order: ExactOrder | ElasticShare, window: int) -> ExactOrder | ElasticShare:
-    """Return the order with a shuffling queue of that capacity; 0 leaves it as it is."""
-    if window <= 0:
-        return order
-    if isinstance(order, ExactOrder):
-        return replace(order, window=window)
-    block_size = window if window > 1 else None
-    shuffled = replace(order.order, shuffle=True, shuffle_block_size=block_size)
-    return replace(order, order=shuffled)
-
-
-def check_integer(name: str, value: Any, *, lowest: int | None = None) -> None:
-    """Raise InvalidArgumentError unless `value` is None or an integer of at least `lowest`."""
-    if value is not None and not (is_integer(value) and (lowest is None or value >= lowest)):
-        bound = "" if lowest is None else f" of at least {lowest}"
-        raise InvalidArgumentError(f"{name} must be an integer{bound} or None, found {value!r}")
-
-
-def _check_shapes(others: Mapping[str, Any]) -> None:
-    """Check what does not depend on the columns."""
-    if others.get("schema_fields") is not None:
-        field_patterns(others["schema_fields"])
-    for name in ("cache_extra_settings", "fill_nulls", "storage_options"):
-        if not isinstance(others.get(name), (Mapping, NoneType)):
-            raise ArgumentTypeError(f"{name} must be a dict, found {others[name]!r}")
-    masks = others.get("null_masks")
-    if isinstance(masks, str) or not isinstance(masks, (Sequence, NoneType)):
-        raise ArgumentTypeError(f"null_masks must be a list of columns, found {masks!r}")
-
-
-def _check_objects(others: Mapping[str, Any]) -> None:
-    spec, predicate = others.get("transform_spec"), others.get("predicate")
-    if spec is not None and not isinstance(spec, TransformSpec):
-        raise ArgumentTypeError(
-            f"transform_spec must be a TransformSpec, found {type(spec).__name__}: wrap the "
-            "function, TransformSpec(function)"
-        )
-    selector = others.get("rowgroup_selector")
-    if selector is not None and not isinstance(selector, RowGroupSelectorBase):
-        raise InvalidArgumentError(
-            "rowgroup_selector parameter is expected to be derived from RowGroupSelectorBase, "
-            f"found {selector!r}: use one of mdstorm.selectors"
-        )
-    if predicate is not None and not isinstance(predicate, PredicateBase):
-        raise InvalidArgumentError(
-            f"predicate parameter is expected to be derived from PredicateBase, found "
-            f"{predicate!r}: wrap a function in mdstorm.predicates.in_lambda"
+    def cache(self) -> CacheBase:
+        """Return a cache as the arguments ask for it."""
+        if self.cache_type in (None, "null"):
+            return NullCache()
+        return LocalDiskCache(
+            self.cache_location,  # type: ignore[arg-type]  # which the class checks
+            self.cache_size_limit,  # type: ignore[arg-type]
+            self.cache_row_size_estimate,  # type: ignore[arg-type]
+            **{"cleanup": True, **(self.cache_extra_settings or {})},
         )
 
+    def _check_cache(self) -> None:
+        if self.cache_type in (None, "null"):
+            return
+        if self.cache_type != "local-disk":
+            raise InvalidArgumentError(
+                f"Unknown cache_type: {self.cache_type}. Use 'null', None or 'local-disk'"
+            )
+        if self.predicate is not None:
+            raise _no_cache_with("predicates")
+        if self.shuffle_row_drop_partitions != 1:
+            raise _no_cache_with("shuffle_row_drop_partitions > 1")
+        if self.is_elastic:
+            raise _no_cache_with("order='elastic'")
+        self.cache()
 
-def _check_shard(cur_shard: Any, shard_count: Any) -> None:
-    if cur_shard is None and shard_count is None:
-        return
-    valid = is_integer(cur_shard) and is_integer(shard_count)
-    if not valid or not 0 <= cur_shard < shard_count:
-        raise InvalidArgumentError(
-            f"partition and num_partitions must be ints and both specified, with 0 <= cur_shard < "
-            f"shard_count; found cur_shard={cur_shard!r}, shard_count={shard_count!r}"
-        )
+
+def _no_cache_with(other: str) -> UnsupportedArgumentError:
+    return UnsupportedArgumentError(
+        f"Local cache is not supported together with {other}: leave out one of them"
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from mdstorm._readers.arguments import check_integer
+from mdstorm._readers.argument_checks import check_integer
 from mdstorm.errors import InvalidArgumentError
 
 __all__ = ["rows_of_batch"]

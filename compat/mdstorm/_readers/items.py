@@ -12,8 +12,10 @@ from mdstorm._selection.ngram import NGram
 from mdstorm._selection.ngram_rows import form
 from mdstorm_backend.format.batch import Batch
 from mdstorm_backend.format.schema import Column
+from mdstorm_backend.loaders.runner import NOTHING, Convert, Delivered
+from mdstorm_backend.read.block import Block
 
-__all__ = ["MakeItems", "items_of"]
+__all__ = ["MakeItems", "deliver_items", "items_of"]
 
 ColumnOf: TypeAlias = Callable[[str], Column | None]
 #: Makes the items of a batch.
@@ -51,3 +53,19 @@ def items_of(
         return rows_of(batch, row_type, column_of)
 
     return batch_item if batched else rows if ngram is None else ngrams
+
+
+def deliver_items(make_items: MakeItems, *, batched: bool) -> Convert:
+    """Return what makes items of the blocks of a reader: for each batch one, or an iterator.
+
+    Batches without rows have none.
+    """
+
+    def convert(blocks: Iterator[Block]) -> Delivered:
+        for block in blocks:
+            for batch, mark, size in zip(block.batches(), block.marks, block.sizes, strict=True):
+                items = make_items(batch) if size else iter(())
+                # Made before it counts as delivered, or one that cannot be made would be skipped.
+                yield next(items, NOTHING) if batched else items, mark, size
+
+    return convert

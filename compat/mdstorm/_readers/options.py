@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mdstorm._datasets.petastorm_source import DecodedSource
+from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.cache import NullCache
-from mdstorm._readers.cache_arguments import KeptShares, make_cache
 from mdstorm._readers.fields import select_fields
+from mdstorm._readers.kept_shares import KeptShares
 from mdstorm._readers.steps import ColumnSelection, Steps
+from mdstorm._readers.whole_passes import warn_of_whole_passes
 from mdstorm._selection.filters import Filters, RowFilter
 from mdstorm._selection.predicate_filter import PredicateFilter
 from mdstorm._selection.pruning import prune_by_filters, prune_by_predicate
@@ -20,6 +22,7 @@ from mdstorm._transforms.pandas_transform import PandasTransform
 from mdstorm._transforms.process_transform import ProcessTransform
 from mdstorm._transforms.row_transform import RowTransform
 from mdstorm._transforms.transform_spec import TransformSpec
+from mdstorm.errors import UnsupportedArgumentError
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.nulls import NullPolicy
@@ -27,9 +30,6 @@ from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.block import Transform
 from mdstorm_backend.read.source import SampleSource
-
-if TYPE_CHECKING:
-    from mdstorm._readers.arguments import ReaderArguments
 
 __all__ = ["reader_options"]
 
@@ -66,24 +66,28 @@ def reader_options(
     InvalidArgumentError
         If a filter or a predicate looks at columns that are not read.
     """
-    given = arguments.others
-    schema = select_fields(source.schema, given.get("schema_fields"))
-    masks = tuple(given.get("null_masks") or ())
-    names = NullPolicy(schema, given.get("fill_nulls"), masks).columns
-    source, filters, looked_at = _filtered(given, source, schema, batched)
+    schema = select_fields(source.schema, arguments.schema_fields)
+    masks = tuple(arguments.null_masks or ())
+    names = NullPolicy(schema, arguments.fill_nulls, masks).columns
+    source, filters, looked_at = _filtered(arguments, source, schema, batched)
+    if overlap and order.follows_world:
+        raise UnsupportedArgumentError(
+            'n-grams do not go with cur_shard="auto": the rows of the next rank that they reach '
+            "into are laid down when the reader is made. Give cur_shard and shard_count as integers"
+        )
     if overlap and isinstance(order, ExactOrder) and order.world_size > 1:
         source = RankShare(source, order, overlap)
         order = replace(order, rank=0, world_size=1)
-    parts = given.get("shuffle_row_drop_partitions", 1)
+    parts = arguments.shuffle_row_drop_partitions
     if parts != 1:
         source = SplitShards(source, parts, overlap=overlap)
-    spec = given.get("transform_spec")
+    spec = arguments.transform_spec
     change = None if spec is None else _change(spec, schema, names, batched)
-    cache = make_cache(given)
+    cache = arguments.cache()
     is_kept = not isinstance(cache, NullCache)
     transform = Steps(filters, change, names) if filters or is_kept else change
     calls_functions = bool(filters) or (spec is not None and spec.func is not None)
-    if transform is not None and calls_functions and given.get("reader_pool_type") == "process":
+    if transform is not None and calls_functions and arguments.reader_pool_type == "process":
         transform = ProcessTransform(transform, arguments.workers)
     options = ReaderOptions(
         source,
@@ -91,15 +95,15 @@ def reader_options(
         columns=(*schema.names, *looked_at),
         num_epochs=arguments.num_epochs,
         transform=transform,
-        fill_nulls=given.get("fill_nulls"),
+        fill_nulls=arguments.fill_nulls,
         null_masks=masks,
         workers=arguments.workers,
         prefetch=arguments.prefetch,
+        on_pass=None if arguments.is_share else warn_of_whole_passes,
     )
     if is_kept:
-        options = replace(
-            options, keep=KeptShares(cache, options, given, filters=filters, batched=batched)
-        )
+        keep = KeptShares(cache, options, spec, filters=filters, batched=batched)
+        options = replace(options, keep=keep)
     return options
 
 
@@ -112,7 +116,7 @@ def _change(spec: TransformSpec, schema: Schema, names: Sequence[str], batched: 
 
 
 def _filtered(
-    given: dict[str, Any], source: SampleSource, schema: Schema, batched: bool
+    arguments: ReaderArguments, source: SampleSource, schema: Schema, batched: bool
 ) -> tuple[SampleSource, list[Transform], Sequence[str]]:
     """Leave out what filters and a predicate leave out.
 
@@ -128,19 +132,19 @@ def _filtered(
     steps: list[Transform] = []
     looked_at: list[str] = []
     stored: Any = source.stored if isinstance(source, DecodedSource) else source
-    if given.get("rowgroup_selector") is not None:
-        stored = select_row_groups(given["rowgroup_selector"], stored)
-    if given.get("filters") is not None:
+    if arguments.rowgroup_selector is not None:
+        stored = select_row_groups(arguments.rowgroup_selector, stored)
+    if arguments.filters is not None:
         filters = Filters.of(
-            given["filters"], source.schema, getattr(stored, "partition_columns", ())
+            arguments.filters, source.schema, getattr(stored, "partition_columns", ())
         )
         stored, done = prune_by_filters(stored, filters)
         if not done:
             looked_at = sorted(filters.fields - set(schema.names))
             read = source.schema.select([*schema.names, *looked_at])
             steps.append(RowFilter(filters, read))
-    if given.get("predicate") is not None:
-        predicate = PredicateFilter(given["predicate"], schema, batched)
+    if arguments.predicate is not None:
+        predicate = PredicateFilter(arguments.predicate, schema, batched)
         done = False
         if all(source.schema[name] == stored.schema[name] for name in predicate.fields):
             stored, done = prune_by_predicate(stored, predicate)

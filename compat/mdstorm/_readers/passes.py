@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
-from typing import Any, TypeAlias
+from collections.abc import Iterator
+from typing import Any
 
 from mdstorm._readers.batch_size import rows_of_batch
 from mdstorm._readers.reader import Reader
 from mdstorm_backend.base.pass_threads import PassThreads
-from mdstorm_backend.loaders.reading import Batching, Pass
+from mdstorm_backend.loaders.reading import Batching
+from mdstorm_backend.loaders.runner import Convert, PassRunner, reading_of
 from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.read.block import Block
 
-__all__ = ["Deliver", "ReaderPasses", "can_pass_over", "can_restart", "is_at_a_start"]
-
-#: Makes of blocks what is delivered, each with the block's mark for it and its number of rows.
-Deliver: TypeAlias = Callable[[Iterator[Block]], Generator[tuple[Any, Any, int], None, None]]
+__all__ = ["ReaderPasses", "can_pass_over", "can_restart", "is_at_a_start"]
 
 
 def can_pass_over(reader: Any) -> bool:
@@ -46,6 +43,8 @@ class ReaderPasses:
         Rows that are shuffled together at least; 0 for what the reader says.
     by_shard : bool
         Make a batch of each shard's share of the rows instead.
+    threads : PassThreads, optional
+        Waits for the threads of the passes.
     """
 
     def __init__(
@@ -55,6 +54,7 @@ class ReaderPasses:
         window: int = 0,
         *,
         by_shard: bool = False,
+        threads: PassThreads | None = None,
     ) -> None:
         self._reader = reader
         self.options = options = reader._options(window)
@@ -68,15 +68,13 @@ class ReaderPasses:
                 is_elastic=not isinstance(options.order, ExactOrder),
                 may_add_rows=options.transform is not None,
             )
-        self._batching = Batching(rows, by_shard=by_shard)
-        self._reading = options.reading()
-        self._reading.next_epoch = reader._next_epoch
-        #: The pass that was advanced last; None before the first one.
-        self._pass: Pass | None = None
-        #: Those that read ahead.
-        self.threads = PassThreads()
+        reading = reading_of(options)
+        reading.next_epoch = reader._next_epoch
+        self._runner = PassRunner(
+            reading, Batching(rows, by_shard=by_shard), threads, check=reader._check_running
+        )
 
-    def __call__(self, deliver: Deliver) -> Iterator[Any]:
+    def __call__(self, convert: Convert) -> Iterator[Any]:
         """Go through a pass: the rest of one whose state was loaded, or a new one.
 
         Raises
@@ -86,28 +84,14 @@ class ReaderPasses:
         """
         self._reader._check_running()
         self._reader._count_pass()
-        current = self._pass = self._last_pass().following()
-        for leg in current.legs():
-            # Both, or after an error threads would read ahead until the garbage is collected.
-            blocks: Any = leg.blocks()
-            closing = self.threads.closing
-            with closing(blocks), closing(deliver(blocks)) as delivered:
-                for batch, mark, size in delivered:
-                    self._reader._check_running()
-                    current.advance(mark, size)
-                    self._pass = current
-                    yield batch
-        current.finish()
-        self._pass = current
+        runner = self._runner
+        yield from runner.run(lambda leg: runner.converted(leg.blocks(), convert))
         self._reader._mark_consumed()
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the pass stands that was advanced last."""
-        return self._last_pass().state_dict()
+        return self._runner.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let the next pass go on where a state was taken."""
-        self._reading, self._pass = self._reading.resumed(state, self._batching)
-
-    def _last_pass(self) -> Pass:
-        return self._pass or self._reading.first_pass(self._batching)
+        self._runner.load_state_dict(state)

@@ -5,24 +5,27 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
-from types import TracebackType
 from typing import Any
 
 from mdstorm._datasets.sources import Opened
-from mdstorm._readers.arguments import ReaderArguments, with_window
-from mdstorm._readers.cache_arguments import make_cache
-from mdstorm._readers.cursor import ReaderCursor
-from mdstorm._readers.delivered_schema import delivered_schema
-from mdstorm._readers.items import items_of
+from mdstorm._readers.arguments import ReaderArguments
+from mdstorm._readers.fields import delivered_schema
+from mdstorm._readers.items import deliver_items, items_of
+from mdstorm._readers.options import reader_options
+from mdstorm._readers.sample_order import sample_order, with_window
 from mdstorm._selection.ngram import NGram
 from mdstorm._transforms.process_transform import ProcessTransform
+from mdstorm_backend.base.own_context import OwnContext
+from mdstorm_backend.loaders.item_cursor import ItemCursor
 from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.reading import Batching
+from mdstorm_backend.loaders.runner import Convert, PassRunner, reading_of
 from mdstorm_backend.read.source import SampleSource
 
 __all__ = ["Reader"]
 
 
-class Reader:
+class Reader(OwnContext):
     """Iterates over a dataset, by `make_reader` in rows and by `make_batch_reader` in batches.
 
     A batch is one shard's share of this rank's rows: a row group of Parquet files, or an MDS shard.
@@ -59,23 +62,22 @@ class Reader:
     ) -> None:
         self._arguments = arguments
         overlap = 0 if ngram is None else ngram.length - 1
-        options = arguments.options(
-            opened.source, arguments.order(), batched=batched, overlap=overlap
-        )
+        order = sample_order(arguments)
+        options = reader_options(arguments, opened.source, order, batched=batched, overlap=overlap)
         self.schema = delivered_schema(
             opened.unischema,
             options.delivered,
-            chosen=bool(arguments.others.get("schema_fields")),
-            spec=arguments.others.get("transform_spec"),
+            chosen=bool(arguments.schema_fields),
+            spec=arguments.transform_spec,
         )
         self.num_epochs = arguments.num_epochs
         self.is_batched_reader = batched
         self.ngram = ngram
-        self.cache = make_cache(arguments.others)
+        self.cache = arguments.cache()
         self.last_row_consumed = False
         self.stopped = False
         self._make_items = items_of(self.schema, options.column, batched=batched, ngram=ngram)
-        self._cursor = ReaderCursor(options, self._make_items, batched=batched)
+        self._cursor = _cursor(options, deliver_items(self._make_items, batched=batched), batched)
         self._untouched = True
         #: With which a new loader begins: every pass has permutations of its own.
         self._next_epoch = 0
@@ -142,15 +144,7 @@ class Reader:
         """Remove what a cache on a local disk has kept, unless it is to outlive the reader."""
         self.cache.cleanup()
 
-    def __enter__(self) -> Reader:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _leave(self) -> None:
         self.stop()
         self.join()
         self.cleanup_cache()
@@ -161,7 +155,7 @@ class Reader:
 
         Results that are ready ahead of use wait in the reading core, which does not count them.
         """
-        pool = self._arguments.others.get("reader_pool_type", "thread")
+        pool = self._arguments.reader_pool_type
         if pool == "dummy":
             return {}
         transform = self._cursor.options.transform
@@ -218,3 +212,12 @@ class Reader:
     def _mark_consumed(self) -> None:
         """Note that a loader has read everything."""
         self._untouched, self.last_row_consumed = False, True
+
+
+def _cursor(options: ReaderOptions, convert: Convert, batched: bool) -> ItemCursor:
+    """Return the place of a reader in its passes: a batch is a shard's share of the rows."""
+    reading = reading_of(options)
+    _ = reading.rows_per_epoch  # refuses more ranks than rows
+    batching = Batching(max([*options.dataset.shard_sizes, 1]), by_shard=True)
+    runner = PassRunner(reading, batching, by_item=not batched)
+    return ItemCursor(runner, lambda leg: runner.converted(leg.blocks(), convert))

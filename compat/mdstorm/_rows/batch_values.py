@@ -13,12 +13,11 @@ import pyarrow.compute as pc
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.format.batch import Values
 from mdstorm_backend.format.schema import Column
+from mdstorm_backend.loaders.timestamps import beyond_nanoseconds
 from mdstorm_backend.read.formats import objects, scalars_to_numpy
 from mdstorm_backend.read.late import LateDecoder
 
 __all__ = ["batch_array", "element_arrays", "split_rows"]
-
-_LARGEST_US = np.iinfo(np.int64).max // 1000
 
 
 def batch_array(name: str, values: Values, column: Column | None = None) -> npt.NDArray[Any]:
@@ -35,7 +34,7 @@ def batch_array(name: str, values: Values, column: Column | None = None) -> npt.
     name : str
         The column, for messages.
     values : numpy.ndarray or pyarrow.Array
-        Its values as the reading core delivers them; a NumPy array may be returned as it is.
+        Its values as the reading core delivers them; a NumPy array may be returned unchanged.
     column : Column, optional
         The stored column, whose nulls anywhere in the dataset decide the dtype; without it those
         at hand do.
@@ -97,15 +96,13 @@ def _of_numpy(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def _nanoseconds(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if values.dtype == "datetime64[ns]":
         return values
-    micros = values.astype("datetime64[us]")
-    numbers = micros.view(np.int64)[~np.isnat(micros)]
-    if len(numbers) and max(int(numbers.max()), -int(numbers.min())) > _LARGEST_US:
+    if beyond_nanoseconds(values) is not None:
         raise InvalidArgumentError(
             f"column {name!r} holds a timestamp that would result in out of bounds timestamp: "
             "batches count nanoseconds, which hold the years 1677 to 2262. Leave the column out "
             "with schema_fields, or store it as a number"
         )
-    return micros.astype("datetime64[ns]")
+    return values.astype("datetime64[ns]")
 
 
 def _of_scalars(name: str, values: pa.Array, has_nulls: bool) -> npt.NDArray[Any]:

@@ -12,7 +12,6 @@ import pyarrow as pa
 from mdstorm._schema.unischema import Unischema, UnischemaField
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base.user_warnings import warn_user
-from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.schema import Column, Schema
 
 __all__ = ["from_arrow", "infer_unischema"]
@@ -108,7 +107,7 @@ def _partition_names(dataset: Any) -> Iterable[str]:
 
 
 def _field_of_column(column: Column) -> UnischemaField | None:
-    encoding = parse_encoding(column.encoding)
+    encoding = column.parsed_encoding
     if encoding.is_opaque:
         return None
     if column.is_image:

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import TracebackType
+from dataclasses import replace
 from typing import Any
 
 from mdstorm._datasets.sources import opened
 from mdstorm._public import public
 from mdstorm._readers.arguments import ReaderArguments
+from mdstorm._readers.keywords import READER_KEYWORDS, check_keywords
 from mdstorm._readers.reader import Reader
 from mdstorm._spark.files import open_files
 from mdstorm._spark.mosaic_loader import is_mosaic_loader, make_mosaic_loader
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base.optional import require
+from mdstorm_backend.base.own_context import OwnContext
 
 __all__ = ["TFDatasetContextManager", "TorchDatasetContextManager"]
 
 
 @public("mdstorm.spark.spark_dataset_converter")
-class TFDatasetContextManager:
+class TFDatasetContextManager(OwnContext):
     """Makes a TensorFlow dataset on entry.
 
     Parameters
@@ -50,27 +52,26 @@ class TFDatasetContextManager:
         self.prefetch = prefetch
         self.petastorm_reader_kwargs = petastorm_reader_kwargs
         self.shuffling_queue_capacity = shuffling_queue_capacity
+        self._arguments = _arguments(petastorm_reader_kwargs, shuffling_queue_capacity)
 
     def __enter__(self) -> Any:
         require("tensorflow")
         from mdstorm._spark.tf_dataset import make_dataset
 
-        arguments = _arguments(self.petastorm_reader_kwargs, self.shuffling_queue_capacity)
         return make_dataset(
-            self._dir_url, self.parquet_file_url_list, arguments, self.batch_size, self.prefetch
+            self._dir_url,
+            self.parquet_file_url_list,
+            self._arguments,
+            self.batch_size,
+            self.prefetch,
         )
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _leave(self) -> None:
         """Do nothing: the threads of a pass end with its iterator."""
 
 
 @public("mdstorm.spark.spark_dataset_converter")
-class TorchDatasetContextManager:
+class TorchDatasetContextManager(OwnContext):
     """Opens a reader on entry and hands it to ``data_loader_fn``.
 
     Parameters
@@ -111,28 +112,28 @@ class TorchDatasetContextManager:
         self.petastorm_reader_kwargs = petastorm_reader_kwargs
         self.shuffling_queue_capacity = shuffling_queue_capacity
         self.data_loader_fn = data_loader_fn
+        self._arguments = _arguments(petastorm_reader_kwargs, shuffling_queue_capacity)
         self.reader: Reader | None = None
         self.loader: Any = None
 
     def __enter__(self) -> Any:
-        files, function = self.parquet_file_url_list, self.data_loader_fn
-        kwargs = self.petastorm_reader_kwargs
-        storage = {name: kwargs.get(name) for name in ("storage_options", "filesystem")}
-        dataset = open_files(self._dir_url, files, **storage)
-        if function is None or is_mosaic_loader(function):
+        files, arguments = self.parquet_file_url_list, self._arguments
+        function, dataset = self.data_loader_fn, open_files(self._dir_url, files, arguments)
+        if function is None:
             require("torch")
-            arguments = _arguments(self.petastorm_reader_kwargs, self.shuffling_queue_capacity)
-            if function is not None:
-                self.loader = make_mosaic_loader(function, dataset, arguments, self.batch_size)
-                return self.loader
             from mdstorm._spark.torch_loader import make_loader
 
             rows = len(dataset)
             self.loader = make_loader(self._dir_url, files, arguments, self.batch_size, rows)
             return self.loader
+        if is_mosaic_loader(function):
+            require("torch")
+            given = self.petastorm_reader_kwargs.keys()
+            self.loader = make_mosaic_loader(function, dataset, arguments, given, self.batch_size)
+            return self.loader
         self.reader = Reader(
             opened(dataset, decode=False),
-            _arguments(self.petastorm_reader_kwargs, 0),
+            replace(arguments, shuffling_queue_capacity=0),
             batched=True,
         )
         self.loader = function(
@@ -142,12 +143,7 @@ class TorchDatasetContextManager:
         )
         return self.loader
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _leave(self) -> None:
         if self.reader is not None:
             self.reader.stop()
             self.reader.join()
@@ -161,7 +157,8 @@ def _directory_of(file_urls: Sequence[str]) -> str:
     return file_urls[0].rpartition("/")[0]
 
 
-def _arguments(reader_kwargs: dict[str, Any], queue_capacity: int | None) -> ReaderArguments:
-    others = dict(reader_kwargs)
-    num_epochs, workers = others.pop("num_epochs", None), others.pop("workers_count", None)
-    return ReaderArguments("make_batch_reader", num_epochs, workers, queue_capacity, others)
+def _arguments(keywords: dict[str, Any], queue_capacity: int | None) -> ReaderArguments:
+    known = (*READER_KEYWORDS, "num_epochs", "workers_count")
+    check_keywords("make_batch_reader", keywords, known)
+    given = {"num_epochs": None, "workers_count": None, **keywords}
+    return ReaderArguments(shuffling_queue_capacity=queue_capacity, **given)

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 from mdstorm._public import public
 from mdstorm._readers.arguments import DEFAULT_WORKERS, ReaderArguments
+from mdstorm._readers.keywords import ReaderKeywords, refuses_unknown_keywords
 from mdstorm._spark.cache_dir import PETASTORM_CONF
 from mdstorm._spark.context_managers import TorchDatasetContextManager
 from mdstorm._spark.conversions import forget
 from mdstorm._spark.deletion import delete_dir
-from mdstorm._spark.horovod import warn_if_inconsistent
 from mdstorm_backend.base.optional import require
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 
 __all__ = ["SparkDatasetConverter"]
@@ -55,6 +57,7 @@ class SparkDatasetConverter:
     def __len__(self) -> int:
         return self.dataset_size
 
+    @refuses_unknown_keywords
     def make_tf_dataset(
         self,
         batch_size: int | None = None,
@@ -62,7 +65,7 @@ class SparkDatasetConverter:
         num_epochs: int | None = None,
         workers_count: int | None = None,
         shuffling_queue_capacity: int | None = None,
-        **petastorm_reader_kwargs: Any,
+        **petastorm_reader_kwargs: Unpack[ReaderKeywords],
     ) -> Any:
         """Make a TensorFlow dataset of batches.
 
@@ -86,7 +89,9 @@ class SparkDatasetConverter:
             ``"elastic"`` delivers the samples in MosaicML Streaming's order, which resumes with
             other numbers of ranks; there no batch spans epochs, and a transform gets the rows of
             a batch. Without a ``seed`` (0 is none in the exact order) one is drawn at random, or
-            with shard arguments it is 9176, the same on all ranks.
+            with shard arguments it is 9176, the same on all ranks. ``cur_shard="auto"`` takes rank
+            and world size from the process group or the launcher when a pass begins; without shard
+            arguments every process reads all rows, see `mdstorm.reader.make_batch_reader`.
 
         Returns
         -------
@@ -101,12 +106,11 @@ class SparkDatasetConverter:
         NullValueError
             If a column holds nulls for which TensorFlow has no value.
         """
-        arguments = self._arguments(
-            "make_tf_dataset",
-            num_epochs,
-            workers_count,
-            shuffling_queue_capacity,
-            petastorm_reader_kwargs,
+        arguments = ReaderArguments(
+            num_epochs=num_epochs,
+            workers_count=workers_count,
+            shuffling_queue_capacity=shuffling_queue_capacity,
+            **petastorm_reader_kwargs,
         )
         require("tensorflow")
         from mdstorm._spark.tf_dataset import make_dataset
@@ -119,6 +123,7 @@ class SparkDatasetConverter:
             prefetch,
         )
 
+    @refuses_unknown_keywords
     def make_torch_dataloader(
         self,
         batch_size: int | None = _DEFAULT_BATCH_SIZE,
@@ -126,7 +131,7 @@ class SparkDatasetConverter:
         workers_count: int | None = None,
         shuffling_queue_capacity: int | None = 0,
         data_loader_fn: Callable[..., Any] | None = None,
-        **petastorm_reader_kwargs: Any,
+        **petastorm_reader_kwargs: Unpack[ReaderKeywords],
     ) -> StreamingDataLoader | TorchDatasetContextManager:
         """Make a PyTorch loader of batches.
 
@@ -155,12 +160,11 @@ class SparkDatasetConverter:
         ArgumentTypeError
             If a keyword is unknown.
         """
-        arguments = self._arguments(
-            "make_torch_dataloader",
-            num_epochs,
-            workers_count,
-            shuffling_queue_capacity,
-            petastorm_reader_kwargs,
+        arguments = ReaderArguments(
+            num_epochs=num_epochs,
+            workers_count=workers_count,
+            shuffling_queue_capacity=shuffling_queue_capacity,
+            **petastorm_reader_kwargs,
         )
         if data_loader_fn is not None:
             reader_kwargs = {
@@ -192,17 +196,3 @@ class SparkDatasetConverter:
             return
         forget(self.cache_dir_url)
         delete_dir(self.cache_dir_url)
-
-    @staticmethod
-    def _arguments(
-        method: str,
-        num_epochs: int | None,
-        workers_count: int | None,
-        shuffling_queue_capacity: int | None,
-        others: dict[str, Any],
-    ) -> ReaderArguments:
-        arguments = ReaderArguments(
-            method, num_epochs, workers_count, shuffling_queue_capacity, others
-        )
-        warn_if_inconsistent(arguments.cur_shard, arguments.shard_count)
-        return arguments

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 from urllib.parse import unquote
 
+from mdstorm._readers.arguments import ReaderArguments
 from mdstorm.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
@@ -22,11 +22,7 @@ _SHARD = re.compile(rf".*\.mds(\.({EXTENSIONS}))?")
 
 
 def open_files(
-    cache_dir_url: str,
-    file_urls: Sequence[str],
-    *,
-    storage_options: dict[str, Any] | None = None,
-    filesystem: Any = None,
+    cache_dir_url: str, file_urls: Sequence[str], arguments: ReaderArguments
 ) -> Dataset | ParquetDataset:
     """Open the dataset of a converter.
 
@@ -39,10 +35,8 @@ def open_files(
         Directory of the dataset.
     file_urls : sequence of str
         Its files.
-    storage_options : dict, optional
-        Arguments of the fsspec file system.
-    filesystem : object, optional
-        A file system of fsspec or pyarrow, which goes before both; for Parquet files alone.
+    arguments : ReaderArguments
+        How to get at them: ``storage_options`` or, for Parquet files alone, ``filesystem``.
 
     Raises
     ------
@@ -52,15 +46,13 @@ def open_files(
         If it is gone.
     """
     if file_urls and not any(map(_SHARD.fullmatch, file_urls)):
-        return _open_parquet(
-            list(file_urls), storage_options=storage_options, filesystem=filesystem
-        )
-    if filesystem is not None:
+        return _open_parquet(list(file_urls), arguments)
+    if arguments.filesystem is not None:
         raise UnsupportedArgumentError(
             "filesystem= reads Parquet files, and these are MDS shards: leave it out, and give "
             "what their storage needs with storage_options"
         )
-    dataset = open_dataset(cache_dir_url, storage_options=storage_options)
+    dataset = open_dataset(cache_dir_url, storage_options=arguments.storage_options)
     if set(file_urls) != set(dataset.file_urls):
         raise InvalidArgumentError(
             f"{len(set(file_urls))} file URLs are given, and the dataset at {dataset.url} has "
@@ -70,12 +62,13 @@ def open_files(
     return dataset
 
 
-def _open_parquet(file_urls: list[str], **storage: Any) -> ParquetDataset:
+def _open_parquet(file_urls: list[str], arguments: ReaderArguments) -> ParquetDataset:
     """Open files whose URLs are spelled as they are, or percent-encoded as Spark does it."""
+    options, filesystem = arguments.storage_options, arguments.filesystem
     try:
-        return open_parquet(file_urls, **storage)
+        return open_parquet(file_urls, storage_options=options, filesystem=filesystem)
     except DatasetNotFoundError:
         decoded = [unquote(url) for url in file_urls]
         if decoded == file_urls:
             raise
-        return open_parquet(decoded, **storage)
+        return open_parquet(decoded, storage_options=options, filesystem=filesystem)

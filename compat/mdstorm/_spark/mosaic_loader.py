@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sized
 from dataclasses import replace
 from typing import Any
 
 from mdstorm._readers.arguments import ReaderArguments
+from mdstorm._readers.sample_order import sample_order
 from mdstorm.errors import NullValueError, UnsupportedArgumentError
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.loaders.elastic_share import ElasticShare
@@ -19,21 +20,30 @@ from mdstorm_backend.storage import Location
 __all__ = ["is_mosaic_loader", "make_mosaic_loader"]
 
 _MODULE = "streaming"
-#: What a genuine dataset cannot do, with the values that ask for nothing.
-_IMPOSSIBLE: dict[str, tuple[Any, ...]] = {
-    "cache_type": (None, "null"),
-    "fill_nulls": (None, {}),
-    "filesystem": (None,),
-    "filters": (None, []),
-    "null_masks": (None, (), []),
-    "order": (None, "elastic"),
-    "predicate": (None,),
-    "rowgroup_selector": (None,),
-    "schema_fields": (None, []),
-    "shuffle_row_drop_partitions": (1,),
-    "storage_options": (None, {}),
-    "transform_spec": (None,),
-}
+#: Arguments that a genuine dataset obeys, or that have no effect on it. Of all others it knows
+#: nothing but what it does anyway.
+_POSSIBLE = frozenset(
+    {
+        "cache_extra_settings",
+        "cache_location",
+        "cache_row_size_estimate",
+        "cache_size_limit",
+        "convert_early_to_numpy",
+        "cur_shard",
+        "hdfs_driver",
+        "num_epochs",
+        "reader_pool_type",
+        "results_queue_size",
+        "seed",
+        "shard_count",
+        "shard_seed",
+        "shuffle_row_groups",
+        "shuffle_rows",
+        "workers_count",
+        "zmq_copy_buffers",
+    }
+)
+_ANYWAY = ReaderArguments(order="elastic")
 
 
 def is_mosaic_loader(function: Callable[..., Any]) -> bool:
@@ -48,13 +58,17 @@ def is_mosaic_loader(function: Callable[..., Any]) -> bool:
 
 
 def make_mosaic_loader(
-    function: Callable[..., Any], dataset: SampleSource, arguments: ReaderArguments, batch_size: int
+    function: Callable[..., Any],
+    dataset: SampleSource,
+    arguments: ReaderArguments,
+    given: Collection[str],
+    batch_size: int,
 ) -> Any:
     """Call `function` with a ``streaming.StreamingDataset`` over the shards of a converter.
 
     The samples are those that MosaicML Streaming makes of them: each iteration is one epoch, the
     rank comes from the launcher's environment, and ``shuffle_row_groups``, ``shuffle_rows`` or a
-    queue capacity shuffle them.
+    queue capacity shuffle them. `given` are the names of the arguments that are not defaults.
 
     Raises
     ------
@@ -67,15 +81,15 @@ def make_mosaic_loader(
         raise _refused(
             f"the data at {dataset.url} are Parquet files: convert them, mdstorm convert"
         )
-    _check_arguments(arguments)
+    _check_arguments(arguments, given)
     _check_nulls(dataset)
-    elastic = replace(arguments, others={**arguments.others, "order": "elastic"}).order()
+    elastic = sample_order(replace(arguments, order="elastic"))
     assert isinstance(elastic, ElasticShare)
     settings: dict[str, Any] = {
         "shuffle": elastic.order.shuffle,
         "shuffle_block_size": elastic.order.shuffle_block_size,
     }
-    if arguments.others.get("seed") is not None:  # without it MosaicML's own, on all ranks
+    if arguments.seed is not None:  # without it MosaicML's own, on all ranks
         settings["shuffle_seed"] = elastic.order.shuffle_seed
     location = Location.of(dataset.url)
     if location.is_local_disk:
@@ -87,17 +101,17 @@ def make_mosaic_loader(
     return function(samples, batch_size=batch_size)
 
 
-def _check_arguments(arguments: ReaderArguments) -> None:
+def _check_arguments(arguments: ReaderArguments, given: Collection[str]) -> None:
     if arguments.num_epochs not in (None, 1):
         raise _refused(
             f"num_epochs={arguments.num_epochs}: each iteration over it is one epoch, iterate it "
             "as often as you want"
         )
-    for name, nothing in _IMPOSSIBLE.items():
-        value = arguments.others.get(name, nothing[0])
-        if not any(type(value) is type(other) and value == other for other in nothing):
+    for name in sorted({*given} - _POSSIBLE):
+        value, anyway = getattr(arguments, name), getattr(_ANYWAY, name)
+        if not _asks_for_nothing(value) and (type(value) is not type(anyway) or value != anyway):
             raise _refused(f"{name}={value!r}: it reads every sample as it is stored")
-    if arguments.shard_count is not None:
+    if arguments.is_share and not arguments.is_auto:
         world = importlib.import_module(f"{_MODULE}.base.world").World.detect()
         if (arguments.cur_shard, arguments.shard_count) != (world.rank, world.num_ranks):
             raise _refused(
@@ -105,6 +119,10 @@ def _check_arguments(arguments: ReaderArguments) -> None:
                 f"its rank from the launcher's environment, which says {world.rank} of "
                 f"{world.num_ranks}. Leave both out, or start it with torchrun"
             )
+
+
+def _asks_for_nothing(value: object) -> bool:
+    return value is None or (isinstance(value, Sized) and len(value) == 0)
 
 
 def _check_nulls(dataset: Dataset) -> None:

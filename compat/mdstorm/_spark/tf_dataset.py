@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from mdstorm._readers.arguments import ReaderArguments
+from mdstorm._readers.options import reader_options
+from mdstorm._readers.sample_order import sample_order
 from mdstorm._spark.files import open_files
 from mdstorm._tensorflow.fields import declared_spec
 from mdstorm._transforms.transform_spec import TransformSpec
@@ -24,14 +26,16 @@ def make_dataset(
     prefetch: int | None,
 ) -> Any:
     """Make the dataset of namedtuples, for eager and for graph mode."""
-    order = arguments.order()
-    spec: TransformSpec | None = arguments.others.get("transform_spec")
+    order, spec = sample_order(arguments), arguments.transform_spec
+
+    def options() -> ReaderOptions:
+        return reader_options(arguments, open_files(url, file_urls, arguments), order)
 
     def specs(options: ReaderOptions) -> Sequence[ColumnSpec]:
         return stored_specs(options) if spec is None else _transformed_specs(options, spec)
 
     return make_tf_dataset(
-        lambda: arguments.options(open_files(url, file_urls, **arguments.storage), order),
+        options,
         batch_size=batch_size,
         prefetch=prefetch,
         specs=specs,

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.batch_size import rows_of_batch
+from mdstorm._readers.options import reader_options
+from mdstorm._readers.sample_order import sample_order
 from mdstorm._spark.files import open_files
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.loaders.reader_options import ReaderOptions
@@ -20,7 +22,7 @@ class ConvertedDataset(StreamingDataset):
     """The PyTorch dataset behind a converter: read as Petastorm's arguments say."""
 
     def __init__(self, url: str, file_urls: Sequence[str], arguments: ReaderArguments) -> None:
-        super().__init__(local=url, order=arguments.order(), num_epochs=arguments.num_epochs)
+        super().__init__(local=url, order=sample_order(arguments), num_epochs=arguments.num_epochs)
         self._url = url
         self._file_urls = list(file_urls)
         self._arguments = arguments
@@ -28,12 +30,12 @@ class ConvertedDataset(StreamingDataset):
     @cached_property
     def dataset(self) -> SampleSource:
         """The dataset, opened on first use."""
-        return open_files(self._url, self._file_urls, **self._arguments.storage)
+        return open_files(self._url, self._file_urls, self._arguments)
 
     @cached_property
     def options(self) -> ReaderOptions:
         """How the dataset is read."""
-        return self._arguments.options(self.dataset, self.order)
+        return reader_options(self._arguments, self.dataset, self.order)
 
 
 def make_loader(
@@ -49,6 +51,6 @@ def make_loader(
         num_epochs=arguments.num_epochs,
         dataset_size=dataset_size,
         is_elastic=arguments.is_elastic,
-        may_add_rows=arguments.others.get("transform_spec") is not None,
+        may_add_rows=arguments.transform_spec is not None,
     )
     return StreamingDataLoader(ConvertedDataset(url, file_urls, arguments), batch_size=rows)

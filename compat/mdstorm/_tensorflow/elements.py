@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from mdstorm._readers.reader import Reader
 from mdstorm._tensorflow.values import column_for_tf, rows_for_tf, value_for_tf
 from mdstorm.errors import UnequalLengthsError
 from mdstorm_backend.format.batch import Batch, num_rows, slice_batch
+from mdstorm_backend.loaders.runner import NOTHING, Delivered, whole
 from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec
 from mdstorm_backend.read.block import Block
 
@@ -56,12 +57,11 @@ class Elements:
         self._begun = True
         return self._items() if self._passes is None else self._passes(self._of_blocks)
 
-    def _of_blocks(self, blocks: Iterator[Block]) -> Generator[tuple[Any, Any, int], None, None]:
+    def _of_blocks(self, blocks: Iterator[Block]) -> Delivered:
         for block in blocks:
-            # In the elastic order marks count samples.
-            mark = block.ends[-1] if block.ends else sum(block.counts)
-            rows = num_rows(block.batch)
-            for part in self._parts(block.batch) if rows else ():
+            mark, rows = whole(block)
+            parts = self._parts(block.batch) if num_rows(block.batch) else iter([NOTHING])
+            for part in parts:
                 yield part, mark, rows
 
     def _parts(self, batch: Batch) -> Iterator[Any]:

@@ -11,17 +11,16 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from mdstorm._readers.passes import Deliver
 from mdstorm._readers.reader import Reader
 from mdstorm._torch.columns import arrays_of, column_to_torch, only_tensor, rows_of_columns
 from mdstorm._torch.rows import null_in_row, row_for_torch
 from mdstorm_backend.format.batch import Batch, Values
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.runner import NOTHING, Convert, Delivered
 from mdstorm_backend.loaders.torch.torch_batches import (
     Collate,
-    Convert,
-    Delivered,
+    ConvertColumn,
     check_columns,
     tensor_batches,
 )
@@ -31,7 +30,7 @@ from mdstorm_backend.read.block import Block
 __all__ = ["collated", "tensors", "transformed"]
 
 
-def tensors(reader: Reader, options: ReaderOptions) -> Deliver:
+def tensors(reader: Reader, options: ReaderOptions) -> Convert:
     """Return what makes tensors of blocks, and lists where PyTorch has none."""
     if reader.batched_output:
         check_columns(options)
@@ -39,9 +38,9 @@ def tensors(reader: Reader, options: ReaderOptions) -> Deliver:
     return partial(tensor_batches, options, convert=_without_nulls)
 
 
-def transformed(reader: Reader, options: ReaderOptions, function: Callable[[Any], Any]) -> Deliver:
+def transformed(reader: Reader, options: ReaderOptions, function: Callable[[Any], Any]) -> Convert:
     """Return what makes tensors of blocks, by a function of the user's from arrays."""
-    convert: Convert = _to_torch if reader.batched_output else _without_nulls
+    convert: ConvertColumn = _to_torch if reader.batched_output else _without_nulls
     if reader.batched_output:
         check_columns(options)
 
@@ -52,7 +51,7 @@ def transformed(reader: Reader, options: ReaderOptions, function: Callable[[Any]
     return partial(tensor_batches, options, convert=to_tensor)
 
 
-def collated(reader: Reader, collate: Collate) -> Deliver:
+def collated(reader: Reader, collate: Collate) -> Convert:
     """Return what makes a batch of the list of its rows."""
 
     def rows(batch: Batch) -> list[Any]:
@@ -64,8 +63,7 @@ def collated(reader: Reader, collate: Collate) -> Deliver:
     def deliver(blocks: Iterator[Block]) -> Delivered:
         for block in blocks:
             for batch, mark, size in zip(block.batches(), block.marks, block.sizes, strict=True):
-                if size:
-                    yield collate(rows(batch)), mark, size
+                yield collate(rows(batch)) if size else NOTHING, mark, size
 
     return deliver
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Generator, Iterator
-from types import TracebackType
 from typing import Any
-from weakref import WeakSet
 
-from mdstorm._readers.arguments import check_integer
+from mdstorm._readers.argument_checks import check_integer
 from mdstorm._readers.batch_size import rows_of_batch
-from mdstorm._readers.passes import Deliver, ReaderPasses, can_pass_over, can_restart, is_at_a_start
+from mdstorm._readers.passes import ReaderPasses, can_pass_over, can_restart, is_at_a_start
 from mdstorm.errors import StateMismatchError
+from mdstorm_backend.base.own_context import OwnContext
+from mdstorm_backend.base.pass_threads import PassThreads
+from mdstorm_backend.loaders.runner import Convert
 
 __all__ = ["LoaderBase", "ReaderLoader"]
 
@@ -68,7 +69,7 @@ class LoaderBase:
         raise NotImplementedError(f"{type(self).__name__} has to define _iter_impl")
 
 
-class ReaderLoader(LoaderBase):
+class ReaderLoader(OwnContext, LoaderBase):
     """A loader over a reader: in whole blocks where it is one of ours.
 
     Parameters
@@ -91,26 +92,13 @@ class ReaderLoader(LoaderBase):
         self.batch_size = batch_size
         self.shuffling_queue_capacity = shuffling_queue_capacity
         self._passes: ReaderPasses | None = None
-        self._running: WeakSet[Generator[Any, None, None]] = WeakSet()
+        self._threads = PassThreads()
 
     def __iter__(self) -> Iterator[Any]:
-        batches = self._batches()
-        self._running.add(batches)
-        return batches
+        return self._threads.follow(self._batches())
 
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        for batches in list(self._running):
-            batches.close()
-        if self._passes is not None:
-            self._passes.threads.wait()
+    def _leave(self) -> None:
+        self._threads.end()
         self.reader.stop()
         self.reader.join()
 
@@ -164,7 +152,7 @@ class ReaderLoader(LoaderBase):
     def _of_items(self, batch_size: int) -> Iterator[Any]:
         raise NotImplementedError
 
-    def _of_blocks(self, passes: ReaderPasses) -> Deliver:
+    def _of_blocks(self, passes: ReaderPasses) -> Convert:
         raise NotImplementedError
 
     def _own_passes(self) -> ReaderPasses | None:
@@ -174,7 +162,9 @@ class ReaderLoader(LoaderBase):
         subclass makes of items.
         """
         if self._passes is None and self._is_over_rows() and self._begins_anew():
-            self._passes = ReaderPasses(self.reader, self.batch_size, self._queue())
+            self._passes = ReaderPasses(
+                self.reader, self.batch_size, self._queue(), threads=self._threads
+            )
         return self._passes
 
     def _is_over_rows(self) -> bool:

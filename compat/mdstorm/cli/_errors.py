@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from mdstorm_backend.base.errors import MDStormError
+from mdstorm_backend.errors import MDStormError
 
 __all__ = ["COULD_NOT_READ", "PROBLEMS_FOUND", "Group"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.ngram import NGram
 from mdstorm.unischema import Unischema
+from mdstorm_backend.base.own_context import OwnContext
 
 __all__ = ["ReaderMock", "schema_data_generator_example"]
 
@@ -18,7 +18,7 @@ __all__ = ["ReaderMock", "schema_data_generator_example"]
 _FREE_DIMENSION = 10
 
 
-class ReaderMock:
+class ReaderMock(OwnContext):
     """An endless reader of made-up rows, with the protocol of the row reader.
 
     Parameters
@@ -73,15 +73,7 @@ class ReaderMock:
     def join(self) -> None:
         """Do nothing."""
 
-    def __enter__(self) -> ReaderMock:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _leave(self) -> None:
         self.stop()
         self.join()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-from mdstorm_backend.base.errors import MissingDependencyError
+from mdstorm_backend.errors import MissingDependencyError
 
 __all__ = ["require"]
 

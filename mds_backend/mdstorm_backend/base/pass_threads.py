@@ -13,7 +13,8 @@ import threading
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
+from weakref import WeakSet
 
 __all__ = ["PassThreads", "end_pool"]
 
@@ -50,6 +51,21 @@ class PassThreads:
 
     def __init__(self) -> None:
         self._pools: list[ThreadPoolExecutor] = []
+        self._running: WeakSet[Generator[Any, None, None]] = WeakSet()
+
+    def __reduce__(self) -> tuple[type[PassThreads], tuple[()]]:
+        return PassThreads, ()  # copies have passes of their own
+
+    def follow(self, iteration: _Generator) -> _Generator:
+        """Note an iteration, which `end` closes, and return it."""
+        self._running.add(iteration)
+        return iteration
+
+    def end(self) -> None:
+        """Close the iterations that are running, and wait for their threads."""
+        for iteration in list(self._running):
+            iteration.close()
+        self.wait()
 
     @contextmanager
     def closing(self, generator: _Generator) -> Iterator[_Generator]:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.errors import (
     CorruptDatasetError,
     CredentialsError,
     DatasetNotFoundError,

@@ -11,9 +11,9 @@ import stat
 import tempfile
 import uuid
 
-from mdstorm_backend.base.errors import CorruptDatasetError, StorageError
 from mdstorm_backend.cache.locks import FileLock, wait_for_lock
 from mdstorm_backend.cache.records import FileIdentity, Record, record_name
+from mdstorm_backend.errors import CorruptDatasetError, StorageError
 
 __all__ = ["NOTES", "CacheDirectory", "cache_root", "default_directory", "default_prefix"]
 

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from mdstorm_backend.base.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.cache.attempts import LocalDiskError, Sleep, try_again, watched
+from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.format.hashes import digest
 from mdstorm_backend.format.index import FileInfo
 from mdstorm_backend.storage import Buffer, Location
@@ -79,8 +79,7 @@ def download(
         return try_again(attempt, url=url, attempts=attempts, sleep=sleep)
     except FileNotFoundError as error:
         raise DatasetNotFoundError(
-            f"shard {url} is gone, but the index lists it. Restore it, or write the dataset "
-            "again",
+            f"shard {url} is gone, but the index lists it. Restore it, or write the dataset again",
             url=url,
         ) from error
 

@@ -7,16 +7,16 @@ import logging
 import os
 import time
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.cache.attempts import Sleep, try_again, watched
+from mdstorm_backend.cache.directory import CacheDirectory
+from mdstorm_backend.cache.options import CacheOptions
+from mdstorm_backend.cache.records import FileIdentity, Record
+from mdstorm_backend.errors import (
     CredentialsError,
     DatasetNotFoundError,
     InvalidArgumentError,
     StorageError,
 )
-from mdstorm_backend.cache.attempts import Sleep, try_again, watched
-from mdstorm_backend.cache.directory import CacheDirectory
-from mdstorm_backend.cache.options import CacheOptions
-from mdstorm_backend.cache.records import FileIdentity, Record
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.storage import Location
 

@@ -10,9 +10,9 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from types import TracebackType
 
-from mdstorm_backend.base.errors import StorageError
+from mdstorm_backend.base.own_context import OwnContext
+from mdstorm_backend.errors import StorageError
 
 __all__ = ["FileLock", "share_lock", "try_lock", "wait_for_lock"]
 
@@ -20,7 +20,7 @@ __all__ = ["FileLock", "share_lock", "try_lock", "wait_for_lock"]
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 
 
-class FileLock:
+class FileLock(OwnContext):
     """An exclusive lock that is held, on a file whose content only the holder changes.
 
     The content is one line; anything after it was left by a holder that was killed, and is ignored.
@@ -56,15 +56,7 @@ class FileLock:
                 fcntl.flock(self._fd, fcntl.LOCK_UN)
             os.close(self._fd)
 
-    def __enter__(self) -> FileLock:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _leave(self) -> None:
         self.release()
 
 

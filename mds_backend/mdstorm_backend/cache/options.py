@@ -6,7 +6,7 @@ import os
 import re
 from dataclasses import dataclass
 
-from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.hashes import check_hashes
 from mdstorm_backend.storage import normalize_url
 

@@ -10,17 +10,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
-from mdstorm_backend.base.errors import (
-    CorruptDatasetError,
-    MDStormError,
-    StorageError,
-)
 from mdstorm_backend.cache.download import check_hash, mapped
 from mdstorm_backend.cache.inventory import clear_former_states
 from mdstorm_backend.cache.locks import FileLock, share_lock, wait_for_lock
 from mdstorm_backend.cache.records import FileIdentity, Record
 from mdstorm_backend.cache.shard_source import ShardSource, check_hash_is_recorded, origin, room_for
 from mdstorm_backend.cache.space import remove_files, remove_stale_parts, reserve
+from mdstorm_backend.errors import (
+    CorruptDatasetError,
+    MDStormError,
+    StorageError,
+)
 from mdstorm_backend.format.index import FileInfo, ShardInfo
 from mdstorm_backend.storage import Buffer
 
@@ -96,7 +96,7 @@ class ShardCache:
                 if self._exclusive:
                     with suppress(FileNotFoundError):
                         os.unlink(path)
-        except OSError:  # whoever asks has an error already, of the damage
+        except OSError:  # the caller already has an error about the damage
             return False
         return not os.path.exists(path)
 

@@ -7,12 +7,6 @@ import time
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from mdstorm_backend.base.errors import (
-    CorruptDatasetError,
-    CredentialsError,
-    DatasetNotFoundError,
-    StorageError,
-)
 from mdstorm_backend.cache.attempts import Sleep, try_again, watched
 from mdstorm_backend.cache.directory import CacheDirectory, default_directory
 from mdstorm_backend.cache.download import check_hash
@@ -20,6 +14,12 @@ from mdstorm_backend.cache.options import CacheOptions
 from mdstorm_backend.cache.records import FileIdentity, Record
 from mdstorm_backend.cache.shard_cache import ShardCache
 from mdstorm_backend.cache.shard_source import ShardSource, check_hash_is_recorded, origin
+from mdstorm_backend.errors import (
+    CorruptDatasetError,
+    CredentialsError,
+    DatasetNotFoundError,
+    StorageError,
+)
 from mdstorm_backend.format.compression import decompress
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, ShardInfo
 from mdstorm_backend.storage import Buffer, Location
@@ -243,7 +243,6 @@ class DirectFiles:
     def _gone(self, file: FileInfo) -> DatasetNotFoundError:
         url = self._location.file_url(file.basename)
         return DatasetNotFoundError(
-            f"shard {url} is gone, but the index lists it. Restore it, or write the dataset "
-            "again",
+            f"shard {url} is gone, but the index lists it. Restore it, or write the dataset again",
             url=url,
         )

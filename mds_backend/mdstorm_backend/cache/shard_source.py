@@ -7,13 +7,13 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mdstorm_backend.base.errors import CorruptDatasetError, InvalidArgumentError
 from mdstorm_backend.cache.attempts import LONGEST_PAUSE, Sleep
 from mdstorm_backend.cache.directory import CacheDirectory
 from mdstorm_backend.cache.download import check_hash, download, mapped
 from mdstorm_backend.cache.locks import FileLock
 from mdstorm_backend.cache.options import CacheOptions
 from mdstorm_backend.cache.records import FileIdentity, Record
+from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError
 from mdstorm_backend.format.compression import decompress
 from mdstorm_backend.format.index import FileInfo, ShardInfo
 from mdstorm_backend.storage import Location

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
-from mdstorm_backend.base.errors import StorageError
 from mdstorm_backend.cache.directory import CacheDirectory
 from mdstorm_backend.cache.locks import FileLock, try_lock
 from mdstorm_backend.cache.records import FileIdentity, Record, is_record
+from mdstorm_backend.errors import StorageError
 
 __all__ = ["evict", "remove_files", "remove_stale_parts", "reserve"]
 

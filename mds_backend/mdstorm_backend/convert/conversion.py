@@ -10,13 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
-from mdstorm_backend.base.errors import (
-    CredentialsError,
-    DatasetExistsError,
-    MDStormError,
-    StorageError,
-    WriteError,
-)
 from mdstorm_backend.convert.conversion_tasks import ConversionTask
 from mdstorm_backend.convert.finished_tasks import (
     ConversionId,
@@ -28,6 +21,13 @@ from mdstorm_backend.convert.finished_tasks import (
 from mdstorm_backend.convert.row_batches import RowBatches
 from mdstorm_backend.convert.task_writer import TaskWriter
 from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.errors import (
+    CredentialsError,
+    DatasetExistsError,
+    MDStormError,
+    StorageError,
+    WriteError,
+)
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.write.claim import Claim
 from mdstorm_backend.write.commit import abandon, commit, mark_directory

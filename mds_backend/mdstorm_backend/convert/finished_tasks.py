@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from mdstorm_backend.base.errors import DatasetExistsError
+from mdstorm_backend.errors import DatasetExistsError
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.shard_format import ShardReport
 

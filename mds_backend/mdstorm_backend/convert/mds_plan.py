@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import MissingColumnError
-from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.errors import MissingColumnError
+from mdstorm_backend.format.encodings.vectors import holds_vectors
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.write.arrow_plan import plan_batch
-from mdstorm_backend.write.vectors import holds_vectors
 
 __all__ = ["chosen_fields", "plan_parquet", "row_bytes"]
 
@@ -70,6 +69,6 @@ def row_bytes(schema: Schema, source_row_bytes: float) -> float:
     source_row_bytes : float
         Uncompressed bytes that a row takes in Parquet.
     """
-    sizes = [parse_encoding(column.encoding).size for column in schema]
+    sizes = [column.parsed_encoding.size for column in schema]
     known = float(sum(size or 0 for size in sizes) + _OFFSET_BYTES)
     return known if None not in sizes else max(known, source_row_bytes)

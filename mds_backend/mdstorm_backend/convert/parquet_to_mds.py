@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import InvalidArgumentError
 from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.base.shard_threads import num_threads
 from mdstorm_backend.convert.conversion import Conversion, OnProgress
@@ -18,6 +17,7 @@ from mdstorm_backend.convert.mds_plan import chosen_fields, plan_parquet, row_by
 from mdstorm_backend.convert.row_batches import RowBatches
 from mdstorm_backend.convert.task_writer import Recode, TaskWriter
 from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.hashes import check_hashes
 from mdstorm_backend.format.schema import FORMAT_VERSION, Schema
 from mdstorm_backend.parquet import ParquetDataset

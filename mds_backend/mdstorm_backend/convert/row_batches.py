@@ -8,10 +8,10 @@ from itertools import groupby
 
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import CorruptDatasetError, MDStormError
+from mdstorm_backend.errors import CorruptDatasetError, MDStormError
+from mdstorm_backend.format.plain_arrow import plain_type
 from mdstorm_backend.parquet import ParquetDataset, RowGroup
 from mdstorm_backend.parquet.int96 import with_times_repaired
-from mdstorm_backend.write.plain_arrow import plain_type
 
 __all__ = ["RowBatches", "rows_of_a_batch"]
 

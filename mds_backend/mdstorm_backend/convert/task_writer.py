@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import MDStormError, StorageError, WriteError
+from mdstorm_backend.errors import MDStormError, StorageError, WriteError
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.batch_shards import BatchShards

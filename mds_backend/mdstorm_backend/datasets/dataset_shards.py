@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.errors import CorruptDatasetError
 from mdstorm_backend.datasets.lost_schema import check_nulls, restored
+from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.index import Index, ShardInfo
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.read.mds_shard import MDSShard

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.format.encodings import general_encoding, parse_encoding
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.format.encodings import general_encoding
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.read.shard import Shard
 
@@ -157,7 +157,7 @@ def _are_alike(name: str, parts: Sequence[Dataset]) -> bool:
 
 
 def _kind(column: Column) -> tuple[str, str]:
-    return parse_encoding(column.encoding).kind, str(column.arrow_type)
+    return column.parsed_encoding.kind, str(column.arrow_type)
 
 
 def _joined(columns: Sequence[Column]) -> Column:

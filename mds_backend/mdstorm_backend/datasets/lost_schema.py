@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm_backend.base.errors import CorruptDatasetError
+from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.format.layout import parse_header
 from mdstorm_backend.format.schema import Schema

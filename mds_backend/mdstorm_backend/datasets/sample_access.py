@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError
 
 __all__ = ["pick"]
 

@@ -12,10 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.errors import ArgumentTypeError
 from mdstorm_backend.base.optional import require
 from mdstorm_backend.datasets.sample_access import pick
-from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.shard import Shard
@@ -177,7 +176,7 @@ class SampleDataset(ABC):
                 f"{self.url} has no columns {unknown}: choose among {list(self.schema.names)}"
             )
         for name in names:
-            parse_encoding(self.schema[name].encoding).check_decodable(name)
+            self.schema[name].parsed_encoding.check_decodable(name)
         return names
 
     def batches(

@@ -7,8 +7,8 @@ from dataclasses import replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
-from mdstorm_backend.base.errors import DatasetNotFoundError, InvalidArgumentError
 from mdstorm_backend.elastic import StreamShape, StreamWeight
+from mdstorm_backend.errors import DatasetNotFoundError, InvalidArgumentError
 from mdstorm_backend.storage import check_no_secrets
 
 if TYPE_CHECKING:

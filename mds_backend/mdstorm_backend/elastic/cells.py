@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.errors import InvalidArgumentError
 from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.errors import InvalidArgumentError
 
 __all__ = ["Cells"]
 

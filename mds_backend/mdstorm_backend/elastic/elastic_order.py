@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.errors import InvalidArgumentError
 from mdstorm_backend.elastic.batching import BATCHING_METHODS, Schedule, schedule
 from mdstorm_backend.elastic.epoch import Epoch
 from mdstorm_backend.elastic.id_arrays import as_integer
@@ -22,6 +21,7 @@ from mdstorm_backend.elastic.sampling import ShardSample, samples_per_shard
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS, block_range
 from mdstorm_backend.elastic.weights import StreamShape, StreamWeight, parse_epoch_size, weigh
 from mdstorm_backend.elastic.worker_ids import work_of_rank
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order.exact import DEFAULT_SEED
 from mdstorm_backend.order.world import World
 
@@ -197,7 +197,7 @@ class ElasticOrder:
         initial_physical_nodes: int | None = None,
         num_workers: int = 1,
     ) -> Ids:
-        """Sample ids of all ranks, of which `rank_work` gives one's.
+        """Sample ids of all ranks; `rank_work` returns those of one.
 
         Returns
         -------

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 
 __all__ = ["CHUNK", "IntArray", "as_integer", "chunks", "index_dtype"]
 

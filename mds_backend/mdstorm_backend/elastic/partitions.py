@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.errors import InvalidArgumentError
 from mdstorm_backend.elastic.cells import Cells
 from mdstorm_backend.elastic.id_arrays import as_integer
+from mdstorm_backend.errors import InvalidArgumentError
 
 __all__ = ["PARTITION_ALGORITHMS", "Partition", "partition"]
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.errors import InvalidArgumentError
 from mdstorm_backend.elastic.id_arrays import CHUNK, IntArray, as_integer, chunks, index_dtype
+from mdstorm_backend.errors import InvalidArgumentError
 
 __all__ = ["Resampling", "ShardSample", "resample", "samples_per_shard"]
 

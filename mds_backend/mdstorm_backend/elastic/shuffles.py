@@ -14,8 +14,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.errors import InvalidArgumentError
 from mdstorm_backend.elastic.id_arrays import IntArray, index_dtype
+from mdstorm_backend.errors import InvalidArgumentError
 
 __all__ = ["SHUFFLE_ALGORITHMS", "block_range", "permutation", "shuffle"]
 
@@ -90,8 +90,8 @@ def shuffle(
 
     Notes
     -----
-    ``py1e`` skips canonical nodes without samples, of which there are some if there are fewer
-    samples than nodes; MosaicML Streaming raises an error.
+    With fewer samples than canonical nodes, ``py1e`` skips the nodes without samples; MosaicML
+    Streaming raises an error.
 
     Raises
     ------

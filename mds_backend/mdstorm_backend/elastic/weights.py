@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.elastic.id_arrays import as_integer
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 
 __all__ = ["StreamShape", "StreamWeight", "parse_epoch_size", "weigh"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.errors import InvalidArgumentError
 from mdstorm_backend.elastic.batching import Schedule
 from mdstorm_backend.elastic.id_arrays import CHUNK, as_integer, chunks
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order.world import World
 
 __all__ = ["work_of_rank"]

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import InvalidArgumentError, TransformError
+from mdstorm_backend.errors import InvalidArgumentError, TransformError
+from mdstorm_backend.format.arrow_types import is_number
 
 __all__ = [
     "Batch",
@@ -189,7 +190,7 @@ def common_type(one: pa.DataType, other: pa.DataType) -> pa.DataType:
         scale = max(one.scale, other.scale)
         digits = max(one.precision - one.scale, other.precision - other.scale)
         return _decimal(digits, scale)
-    if _is_number(one) and _is_number(other):
+    if is_number(one) and is_number(other):
         return pa.from_numpy_dtype(np.promote_types(one.to_pandas_dtype(), other.to_pandas_dtype()))
     if types.is_timestamp(one) and types.is_timestamp(other):
         return pa.timestamp("ns" if "ns" in (one.unit, other.unit) else "us")
@@ -202,17 +203,12 @@ def _decimal(digits: int, scale: int) -> pa.DataType:
     return pa.decimal128(digits + scale, scale)
 
 
-def _is_number(type_: pa.DataType) -> bool:
-    types = pa.types
-    return bool(types.is_integer(type_) or types.is_floating(type_) or types.is_boolean(type_))
-
-
 def _cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
     if array.type == type_:
         return array
     element = type_.value_type if pa.types.is_list(type_) else type_
     # As NumPy promotes: large integers lose digits where others are floating-point numbers.
-    return array.cast(type_, safe=not _is_number(element))
+    return array.cast(type_, safe=not is_number(element))
 
 
 def _is_object(part: npt.NDArray[np.generic]) -> bool:

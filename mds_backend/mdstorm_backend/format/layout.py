@@ -17,15 +17,16 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.errors import CorruptDatasetError
+from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.encodings import Encoding, parse_encoding
+from mdstorm_backend.format.encodings.opaque import Opaque
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.format.index_checks import check_depth, check_object, shown
 
@@ -94,9 +95,7 @@ def _record_dtype(layout: ShardLayout) -> np.dtype[np.void]:
 
 def _sized(encoding: Encoding, size: int | None) -> Encoding:
     """Give an opaque encoding the size that the index states."""
-    if not encoding.is_opaque or size is None:
-        return encoding
-    return replace(encoding, dtype=np.dtype(f"V{size}"), shape=())
+    return encoding.sized(size) if isinstance(encoding, Opaque) and size is not None else encoding
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,14 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.format.encodings import IMAGE_LISTS, IMAGES, general_encoding, parse_encoding
+from mdstorm_backend.format.encodings import (
+    Encoding,
+    general_encoding,
+    parse_encoding,
+    register,
+)
+from mdstorm_backend.format.encodings.dtypes import array_encoding
+from mdstorm_backend.format.encodings.registry import foreign_encodings
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.format.spark_types import SparkType, arrow_type
 
@@ -21,15 +28,6 @@ __all__ = ["FORMAT_VERSION", "Column", "Origin", "Schema"]
 
 #: Version of the object under the key ``"mdstorm"``.
 FORMAT_VERSION = 1
-
-
-#: Stored as text, delivered as what the text stands for.
-_TEXT_TYPES = {"str_int": pa.int64(), "str_float": pa.float64()}
-_PLAIN_TEXTS = frozenset({"str", "json", "str_decimal"})
-
-#: Values that only a Python object can hold; and such whose Arrow type only Spark knows.
-_OBJECTS = frozenset({"pkl", *IMAGES, *IMAGE_LISTS})
-_UNTYPED = frozenset({"json", "str_decimal"})
 
 
 @dataclass(frozen=True)
@@ -91,6 +89,19 @@ class Column:
     length: int | None = None
     origin: Origin = field(default=Origin(), compare=False, repr=False)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Take along what another process has to know of the encoding."""
+        return {**vars(self), "foreign_encodings": foreign_encodings()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        register(*state.pop("foreign_encodings"))
+        vars(self).update(state)
+
+    @property
+    def parsed_encoding(self) -> Encoding:
+        """The encoding as an object, which knows everything of it."""
+        return parse_encoding(self.encoding)
+
     @cached_property
     def arrow_type(self) -> pa.DataType:
         """Arrow type of the values as they are delivered, after any cast at writing.
@@ -98,28 +109,16 @@ class Column:
         Arrays that state their own dtype are lists of an unknown type, ``list<null>``; images and
         pickles are the bytes that are stored.
         """
-        encoding = parse_encoding(self.encoding)
+        encoding = self.parsed_encoding
         encoding.check_decodable(self.name)
-        if self.spark_type is not None:
-            declared = arrow_type(self.spark_type)
-            if encoding.kind == "ndarray" and pa.types.is_floating(declared.value_type):
-                return pa.list_(_numeric_arrow_type(encoding.dtype))
-            return (
-                _numeric_arrow_type(encoding.dtype) if pa.types.is_floating(declared) else declared
-            )
-        if encoding.kind == "ndarray":
-            element = pa.null() if encoding.dtype is None else _numeric_arrow_type(encoding.dtype)
-            return pa.list_(element)
-        if encoding.dtype is not None:
-            return _numeric_arrow_type(encoding.dtype)
-        if encoding.kind in _TEXT_TYPES:
-            return _TEXT_TYPES[encoding.kind]
-        return pa.string() if encoding.kind in _PLAIN_TEXTS else pa.binary()
+        if self.spark_type is None:
+            return encoding.arrow_type
+        return encoding.delivered_type(arrow_type(self.spark_type))
 
     @property
     def is_array(self) -> bool:
         """Whether a value is a numeric array."""
-        return self.encoding.startswith("ndarray")
+        return self.parsed_encoding.is_array
 
     @property
     def is_late(self) -> bool:
@@ -127,20 +126,18 @@ class Column:
 
         Images, pickles, and what only a Spark type would make a value of: JSON and decimals.
         """
-        kind = parse_encoding(self.encoding).kind
-        return kind in _OBJECTS or (kind in _UNTYPED and self.spark_type is None)
+        return self.parsed_encoding.is_late(typed=self.spark_type is not None)
 
     @property
     def is_image(self) -> bool:
         """Whether a value is one image."""
-        return parse_encoding(self.encoding).kind in IMAGES
+        return self.parsed_encoding.is_image
 
     @property
     def is_nested(self) -> bool:
         """Whether the value is stored as JSON and is more than a list of strings."""
-        return self.encoding == "json" and not (
-            pa.types.is_list(self.arrow_type) and pa.types.is_string(self.arrow_type.value_type)
-        )
+        encoding = self.parsed_encoding
+        return not encoding.is_opaque and encoding.is_nested(self.arrow_type)
 
     @property
     def has_nulls(self) -> bool:
@@ -169,8 +166,9 @@ class Column:
         It is decided for the dataset, not for a batch. With `exact_nulls` a null in a
         floating-point column is not to become NaN.
         """
-        fixed_size = parse_encoding(self.encoding).dtype is not None and (
-            not self.encoding.startswith("ndarray") or self.length is not None or self.has_shape
+        encoding = self.parsed_encoding
+        fixed_size = encoding.size is not None or (
+            encoding.dtype is not None and self.length is not None
         )
         if not fixed_size or not self.may_have_nulls:
             return fixed_size
@@ -180,7 +178,7 @@ class Column:
     @property
     def has_shape(self) -> bool:
         """Whether the encoding itself fixes the shape of an array."""
-        return bool(parse_encoding(self.encoding).shape)
+        return bool(self.parsed_encoding.shape)
 
 
 @dataclass(frozen=True)
@@ -267,9 +265,5 @@ def _merge_encodings(name: str, found: set[str]) -> Column:
     text = found.pop()
     encoding = parse_encoding(text)
     if encoding.dtype is not None and encoding.shape is not None and len(encoding.shape) == 1:
-        return replace(Column(name, f"ndarray:{encoding.dtype.name}"), length=encoding.shape[0])
+        return Column(name, array_encoding(encoding.dtype, None), length=encoding.shape[0])
     return Column(name, text)
-
-
-def _numeric_arrow_type(dtype: Any) -> pa.DataType:
-    return pa.from_numpy_dtype(dtype.newbyteorder("="))

@@ -10,7 +10,9 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-__all__ = ["SparkType", "arrow_type", "is_vector", "simple_name"]
+from mdstorm_backend.format.plain_arrow import plain_type
+
+__all__ = ["SparkType", "arrow_type", "is_vector", "simple_name", "spark_type_of"]
 
 #: ``"long"``, ``"decimal(10,2)"``, ``{"type": "array", "elementType": …}``, …
 SparkType: TypeAlias = str | dict[str, Any]
@@ -28,6 +30,10 @@ _ATOMIC = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
+}
+_SPARK_NAMES = {
+    **{type_: name for name, type_ in _ATOMIC.items()},
+    pa.duration("us"): "interval day to second",
 }
 _DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
 _TEXT = re.compile(r"(var)?char\(\d+\)|string collate \S+")
@@ -86,3 +92,30 @@ def arrow_type(spark_type: SparkType) -> pa.DataType:
     if is_vector(spark_type):
         return pa.list_(pa.float64())
     raise KeyError(simple_name(spark_type))
+
+
+def spark_type_of(type_: pa.DataType) -> SparkType | None:
+    """Spark type of the same values, or None."""
+    if isinstance(type_, pa.FixedShapeTensorType):
+        return None
+    type_ = plain_type(type_)
+    if type_ in _SPARK_NAMES:
+        return _SPARK_NAMES[type_]
+    if pa.types.is_decimal128(type_):
+        return f"decimal({type_.precision},{type_.scale})"
+    if pa.types.is_list(type_):
+        element = spark_type_of(type_.value_type)
+        return element and {"type": "array", "elementType": element, "containsNull": True}
+    if pa.types.is_map(type_):
+        key, value = spark_type_of(type_.key_type), spark_type_of(type_.item_type)
+        if key is None or value is None:
+            return None
+        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+    if pa.types.is_struct(type_):
+        fields = [{"name": f.name, "type": spark_type_of(f.type), "nullable": True} for f in type_]
+        return (
+            {"type": "struct", "fields": fields}
+            if all(field["type"] is not None for field in fields)
+            else None
+        )
+    return None

@@ -7,23 +7,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import CorruptDatasetError, UnsupportedEncodingError
-from mdstorm_backend.format.encodings import Encoding, parse_encoding
+from mdstorm_backend.errors import CorruptDatasetError, UnsupportedEncodingError
+from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.format.encodings.arrays import Array
 from mdstorm_backend.format.index import Index, ShardInfo
 from mdstorm_backend.format.index_checks import check_count, check_object, check_text, shown
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.spark_types import arrow_type
 
 __all__ = ["parse_columns", "schema_of"]
-
-#: Encodings of a text or of bytes → the check that the declared type has to pass.
-_TEXT_TYPES = {
-    "str": pa.types.is_string,
-    "bytes": pa.types.is_binary,
-    "str_decimal": pa.types.is_decimal,
-    "str_int": pa.types.is_integer,
-    "str_float": pa.types.is_floating,
-}
 
 
 def schema_of(index: Index, *, url: str) -> Schema:
@@ -96,9 +88,9 @@ def _check_type(column: Column) -> None:
         encoding = parse_encoding(column.encoding)
     except UnsupportedEncodingError as error:
         raise ValueError(f"column {name}: {error}") from error
-    if column.length is not None and (encoding.kind != "ndarray" or encoding.shape is not None):
+    if column.length is not None and (not encoding.is_array or encoding.shape is not None):
         raise ValueError(f"column {name} of encoding {column.encoding!r} has a length")
-    if column.element_null_count and encoding.kind != "ndarray":
+    if column.element_null_count and not encoding.is_array:
         raise ValueError(
             f"column {name} of encoding {column.encoding!r} has elements that are null"
         )
@@ -109,7 +101,7 @@ def _check_type(column: Column) -> None:
         _check_fields(declared)
     except (AttributeError, LookupError, TypeError, ValueError, pa.ArrowException) as error:
         raise ValueError(f"column {name} has no valid Spark type ({error})") from error
-    if not _can_carry(encoding, declared):
+    if not encoding.can_carry(declared):
         raise ValueError(
             f"column {name} of type {shown(str(declared))} has encoding {column.encoding!r}"
         )
@@ -122,30 +114,6 @@ def _check_fields(type_: pa.DataType) -> None:
         raise ValueError(f"{type_} has two fields of one name")
     for field in fields:
         _check_fields(field.type)
-
-
-def _can_carry(encoding: Encoding, declared: pa.DataType) -> bool:
-    if encoding.kind == "ndarray":
-        return pa.types.is_list(declared) and (
-            encoding.dtype is None or _is_stored_as(declared.value_type, encoding.dtype.name)
-        )
-    if encoding.dtype is not None:
-        return _is_stored_as(declared, encoding.dtype.name)
-    check = _TEXT_TYPES.get(encoding.kind)
-    return check is None or bool(check(declared))
-
-
-def _is_stored_as(declared: pa.DataType, dtype: str) -> bool:
-    """Whether a fixed-size value of a type is stored as `dtype`; floats may have been cast."""
-    if pa.types.is_boolean(declared):
-        return dtype == "uint8"
-    if pa.types.is_floating(declared):
-        return dtype.startswith("float")
-    if pa.types.is_date(declared):
-        return dtype == "int32"
-    if pa.types.is_temporal(declared):
-        return dtype == "int64"
-    return bool(pa.types.is_integer(declared)) and dtype == str(declared)
 
 
 def _check_shards(schema: Schema, shards: Iterable[ShardInfo]) -> None:
@@ -172,9 +140,4 @@ def _check_shards(schema: Schema, shards: Iterable[ShardInfo]) -> None:
 def _is_form(found: str, column: Column) -> bool:
     """Whether a shard may store arrays of `column` as `found`, which states their shape."""
     stated = parse_encoding(found)
-    general = parse_encoding(column.encoding)
-    return (
-        stated.kind == general.kind == "ndarray"
-        and general.shape is None
-        and (general.dtype is None or stated.dtype == general.dtype)
-    )
+    return isinstance(stated, Array) and stated.is_form_of(column.parsed_encoding)

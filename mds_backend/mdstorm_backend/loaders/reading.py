@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.order.world import World
 from mdstorm_backend.read.block import Block
-
-if TYPE_CHECKING:
-    from mdstorm_backend.loaders.reader_options import ReaderOptions
 
 __all__ = ["Batching", "Leg", "Pass", "Reading", "Worker"]
 
@@ -191,6 +189,16 @@ class Reading(Protocol):
         """Return the state after so many samples of an epoch, over the whole world."""
         ...
 
+    def state_of_samples(self, num_samples: int) -> dict[str, Any]:
+        """Return the state of the iteration begun last; over samples, after so many of this rank.
+
+        Raises
+        ------
+        StateMismatchError
+            If nobody knows.
+        """
+        ...
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Let the next iteration over samples go on where a state was taken."""
+        """Let the next iteration go on where a state was taken."""
         ...

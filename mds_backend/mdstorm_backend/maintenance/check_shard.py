@@ -6,10 +6,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from mdstorm_backend.base.errors import MDStormError, MissingDependencyError
+from mdstorm_backend.errors import MDStormError, MissingDependencyError
 from mdstorm_backend.format.batch import as_arrow
 from mdstorm_backend.format.compression import decompress
-from mdstorm_backend.format.encodings import IMAGE_LISTS, IMAGES, parse_encoding
 from mdstorm_backend.format.hashes import HASH_NAMES, digest
 from mdstorm_backend.format.headers import read_header, shown_json
 from mdstorm_backend.format.index import FileInfo, ShardInfo
@@ -26,8 +25,6 @@ __all__ = ["ShardCheck", "check_shard"]
 _CHUNK_BYTES = 16 << 20
 #: Keys of a shard's index entry that its header repeats.
 _REPEATED = ("column_names", "column_encodings", "column_sizes", "format", "version")
-#: Values that the reading core returns as stored.
-_LATE = {"json", "str_decimal", *IMAGES, *IMAGE_LISTS}
 
 
 @dataclass
@@ -176,12 +173,17 @@ class _Checker:
         if column.name not in self._info.column_names:
             self._add(f"has no column {column.name!r}, which other shards have")
             return False
-        encoding = parse_encoding(column.encoding)
-        if encoding.is_opaque or encoding.kind == "pkl":
-            reason = "unknown" if encoding.is_opaque else "only safe to load if you trust it"
-            self._note(f"column {column.name!r} was not decoded: {column.encoding!r} is {reason}")
-            return False
-        return True
+        encoding = column.parsed_encoding
+        if encoding.is_opaque:
+            self._add(
+                f"has column {column.name!r} that nobody can decode: {column.encoding!r} is unknown"
+            )
+        elif encoding.is_unsafe:
+            self._note(
+                f"column {column.name!r} was not decoded: {column.encoding!r} is only safe to "
+                "load if you trust it"
+            )
+        return not (encoding.is_opaque or encoding.is_unsafe)
 
     def _decode(self, shard: MDSShard, columns: list[Column]) -> None:
         """Decode every value of some columns, one part of the shard at a time."""
@@ -191,9 +193,8 @@ class _Checker:
             rows = np.arange(start, min(start + size, self._info.samples))
             batch = shard.read(rows, names, exact_nulls=True)
             for column in columns:
-                kind = parse_encoding(column.encoding).kind
-                if column.is_late and kind in _LATE:
-                    decode = object_decoder(kind, column, self._url, "array")
+                if column.is_late:
+                    decode = object_decoder(column.parsed_encoding, column, self._url, "array")
                     for value in as_arrow(batch[column.name]).to_pylist():
                         if value is not None:
                             decode(value)

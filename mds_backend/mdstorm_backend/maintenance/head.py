@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm_backend.base.errors import InvalidArgumentError
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.batch import as_arrow
-from mdstorm_backend.format.encodings import IMAGE_LISTS, IMAGES, parse_encoding
 from mdstorm_backend.maintenance.plain_json import plain
 
 __all__ = ["Head", "Stored", "head"]
@@ -122,9 +121,9 @@ def _rows(
             if isinstance(values, np.ndarray) and (values.ndim > 1 or values.dtype == object)
             else as_arrow(values).to_pylist()
         )
-        encoding = dataset.schema[name].encoding
-        if parse_encoding(encoding).kind in {"pkl", *IMAGES, *IMAGE_LISTS}:
-            column = [value if value is None else Stored(encoding, value) for value in column]
+        encoding = dataset.schema[name].parsed_encoding
+        if not encoding.is_shown:
+            column = [value if value is None else Stored(encoding.text, value) for value in column]
         columns[name] = column
     return [
         dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)

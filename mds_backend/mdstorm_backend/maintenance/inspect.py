@@ -12,8 +12,6 @@ import numpy as np
 
 from mdstorm_backend.base.shard_threads import OnProgress
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
-from mdstorm_backend.format.encodings import parse_encoding
-from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.spark_types import simple_name
 from mdstorm_backend.maintenance.statistics import ColumnStatistics, StatisticsOf
 
@@ -200,7 +198,7 @@ def _columns(dataset: Dataset, found: dict[str, ColumnStatistics]) -> tuple[Colu
 
 
 def _gather(dataset: Dataset, on_progress: OnProgress | None) -> dict[str, ColumnStatistics]:
-    columns = [column for column in dataset.schema if _is_decodable(column)]
+    columns = [column for column in dataset.schema if not column.parsed_encoding.is_opaque]
     gathered = {column.name: StatisticsOf() for column in columns}
     for number, info in enumerate(dataset.index.shards):
         shard = dataset.shard(number)
@@ -212,7 +210,3 @@ def _gather(dataset: Dataset, on_progress: OnProgress | None) -> dict[str, Colum
         if on_progress is not None:
             on_progress(number + 1, len(dataset.index.shards))
     return {name: statistics.result() for name, statistics in gathered.items()}
-
-
-def _is_decodable(column: Column) -> bool:
-    return not parse_encoding(column.encoding).is_opaque

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.base.shard_threads import OnProgress, each
+from mdstorm_backend.errors import (
     CorruptDatasetError,
     DatasetNotFoundError,
     InvalidArgumentError,
     MDStormError,
     WriteError,
 )
-from mdstorm_backend.base.shard_threads import OnProgress, each
 from mdstorm_backend.format.compression import decompress_unsized
 from mdstorm_backend.format.hashes import digests
 from mdstorm_backend.format.headers import num_samples, read_header

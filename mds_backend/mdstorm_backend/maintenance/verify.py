@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from mdstorm_backend.base.errors import CorruptDatasetError, MDStormError
 from mdstorm_backend.base.shard_threads import OnProgress, each, num_threads
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.errors import CorruptDatasetError, MDStormError
 from mdstorm_backend.format.index import INDEX_NAME, ShardInfo
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.maintenance.check_shard import ShardCheck, check_shard

@@ -2,7 +2,7 @@
 
 A pure function of its arguments. Rank r of W reads the rows from ``r·N // W`` to ``(r + 1)·N // W``
 in stored order, whatever the seed. Within that range shards can be permuted, and rows within
-windows of whole shards; both anew in each epoch.
+windows of whole shards; both differently in each epoch.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.errors import InvalidArgumentError, NoDataAvailableError
 from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
 from mdstorm_backend.order.world import World
 
-__all__ = ["DEFAULT_SEED", "ExactOrder", "Piece", "batch_sizes", "ceil_div"]
+__all__ = ["DEFAULT_SEED", "ExactOrder", "Piece", "batch_sizes", "ceil_div", "rows_of_batches"]
 
 #: The seed of all ranks if none is given: all must permute by the same one, or a state taken on one
 #: rank would lose and repeat rows on another. MosaicML Streaming has the same default.
@@ -162,3 +162,8 @@ def batch_sizes(rows: int, batches: int, batch_size: int) -> Iterator[int]:
         size = min(batch_size, max(rows - (left - 1), 1), rows)
         rows -= size
         yield size
+
+
+def rows_of_batches(rows: int, batches: int, batch_size: int, first: int) -> int:
+    """Rows of the `first` batches that `batch_sizes` cuts."""
+    return min(first * batch_size, max(rows - (batches - first), min(first, rows)))

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError
 
 __all__ = ["World", "find_world"]
 

@@ -11,11 +11,10 @@ import pyarrow.compute as pc
 
 from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.format.batch import Values
-from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.format.encodings.encode_numbers import to_numpy
+from mdstorm_backend.format.plain_arrow import plain_type, plain_values
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.read.logical import to_logical, view_dtype
-from mdstorm_backend.write.numbers import to_numpy
-from mdstorm_backend.write.plain_arrow import plain_type, plain_values
 
 __all__ = ["delivered", "elements_of", "plain"]
 
@@ -49,7 +48,7 @@ def delivered(column: Column, values: pa.Array, *, exact_nulls: bool) -> Values:
     exact_nulls : bool
         Deliver nulls of floating-point columns as nulls, not as NaN.
     """
-    dtype = parse_encoding(column.encoding).dtype
+    dtype = column.parsed_encoding.dtype
     if dtype is None:
         return values
     if column.is_array:
@@ -59,8 +58,8 @@ def delivered(column: Column, values: pa.Array, *, exact_nulls: bool) -> Values:
 
 
 def elements_of(column: Column, elements: pa.Array) -> npt.NDArray[Any]:
-    """Return the elements of arrays, of which none is null, as NumPy has them: a copy."""
-    dtype, viewed = parse_encoding(column.encoding).dtype, view_dtype(column)
+    """Return a copy of the elements of arrays without nulls, as NumPy."""
+    dtype, viewed = column.parsed_encoding.dtype, view_dtype(column)
     assert dtype is not None
     stored = to_numpy(elements, dtype)
     return stored.astype("datetime64[D]") if viewed is None else stored.view(viewed).copy()
@@ -68,9 +67,9 @@ def elements_of(column: Column, elements: pa.Array) -> npt.NDArray[Any]:
 
 def _arrays(column: Column, lists: pa.Array, *, exact_nulls: bool) -> Values:
     if column.is_numpy(exact_nulls=exact_nulls):
-        dtype = parse_encoding(column.encoding).dtype
+        dtype = column.parsed_encoding.dtype
         assert dtype is not None
-        shape = parse_encoding(column.encoding).shape or (column.length or 0,)
+        shape = column.parsed_encoding.shape or (column.length or 0,)
         stored = to_numpy(lists.flatten(), dtype).reshape(len(lists), *shape)
         return to_logical(column, stored, None, None, exact_nulls=exact_nulls)
     elements = lists.values

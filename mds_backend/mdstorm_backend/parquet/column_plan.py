@@ -8,7 +8,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import UnsupportedTypeError
+from mdstorm_backend.errors import UnsupportedTypeError
 from mdstorm_backend.format.schema import Column, Origin, Schema
 from mdstorm_backend.parquet.footers import Footer
 from mdstorm_backend.parquet.row_groups import RowGroup

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import CorruptDatasetError
-from mdstorm_backend.write.plain_arrow import plain_type
+from mdstorm_backend.errors import CorruptDatasetError
+from mdstorm_backend.format.plain_arrow import plain_type
 
 __all__ = ["common_schema"]
 
@@ -84,12 +84,8 @@ def _holds(wide: pa.DataType, narrow: pa.DataType) -> bool:
         return _holds(wide.value_type, narrow.value_type)
     if types.is_decimal128(wide) and types.is_decimal128(narrow):
         return bool(wide.scale == narrow.scale and wide.precision >= narrow.precision)
-    if not (_is_number(wide) and _is_number(narrow)):
+    if not all(types.is_integer(type_) or types.is_floating(type_) for type_ in (wide, narrow)):
         return False
     if types.is_floating(wide) and types.is_integer(narrow) and narrow.bit_width == 64:
         return False  # NumPy takes float64 to hold any of them
     return bool(np.can_cast(narrow.to_pandas_dtype(), wide.to_pandas_dtype(), "safe"))
-
-
-def _is_number(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(type_) or pa.types.is_floating(type_))

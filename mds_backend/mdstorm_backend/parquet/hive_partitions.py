@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import CorruptDatasetError
+from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.parquet.row_groups import PartitionValue
 
 __all__ = ["partition_field", "partition_texts", "partition_values"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, TypeAlias
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.errors import (
     ArgumentTypeError,
     DatasetNotFoundError,
     InvalidArgumentError,

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.errors import CorruptDatasetError, DatasetNotFoundError
+from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.format.shard_info import FileInfo, ShardInfo
 from mdstorm_backend.parquet.footers import parsed
 from mdstorm_backend.parquet.int96 import Int96Unit

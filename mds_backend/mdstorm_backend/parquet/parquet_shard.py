@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mdstorm_backend.base.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
+from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
+from mdstorm_backend.format.arrow_types import is_number
 from mdstorm_backend.format.batch import Batch, Values, copy_values, take_values
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.parquet.arrow_values import delivered, elements_of, plain
@@ -191,6 +192,4 @@ def _value(column: Column, values: Values, row: int) -> Any:
 
 
 def _is_number_or_time(type_: pa.DataType) -> bool:
-    types = pa.types
-    number = types.is_boolean(type_) or types.is_integer(type_) or types.is_floating(type_)
-    return bool(number or types.is_date(type_) or types.is_timestamp(type_))
+    return is_number(type_) or bool(pa.types.is_date(type_) or pa.types.is_timestamp(type_))

@@ -6,35 +6,29 @@ being decoded. Images are decoded in threads: their decoders leave the interpret
 
 from __future__ import annotations
 
-import json
-import pickle
-from collections.abc import Callable
-from decimal import Decimal
-from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import CorruptDatasetError, MDStormError, UnsafeTypeError
-from mdstorm_backend.format.encodings import IMAGE_LISTS, IMAGES, parse_encoding
+from mdstorm_backend.errors import CorruptDatasetError, MDStormError, UnsafeTypeError
+from mdstorm_backend.format.encodings import Encoding
+from mdstorm_backend.format.encodings.encoding import Decode, Form
 from mdstorm_backend.format.schema import Column
-from mdstorm_backend.read.images import image_array, open_image, split_images
 from mdstorm_backend.read.parallel import decode_pixels, default_workers, map_in_threads
 
 __all__ = ["Form", "LateDecoder", "check_safe", "object_decoder"]
 
-#: Images as Pillow images, as a sample has them, or as arrays, as a batch has them.
-Form: TypeAlias = Literal["object", "array"]
 
-
-def check_safe(column: Column) -> None:
+def check_safe(column: Column, encoding: Encoding | None = None) -> None:
     """Raise UnsafeTypeError if the values of `column` are pickles and the caller did not allow it.
 
-    Unpickling runs whatever program the values contain.
+    Unpickling runs whatever program the values contain. `encoding` is that of a shard, if it has
+    one of its own.
     """
-    if parse_encoding(column.encoding).kind == "pkl" and not column.origin.allow_unsafe_types:
+    stored = encoding or column.parsed_encoding
+    if stored.is_unsafe and not column.origin.allow_unsafe_types:
         raise UnsafeTypeError(
             f"column {column.name!r} of {column.origin.url} holds pickles, and to load a pickle is "
             "to run the program in it. If you trust whoever wrote the dataset, open it with "
@@ -42,15 +36,13 @@ def check_safe(column: Column) -> None:
         )
 
 
-def object_decoder(
-    kind: str, column: Column, url: str, form: Form = "object"
-) -> Callable[[Any], Any]:
+def object_decoder(encoding: Encoding, column: Column, url: str, form: Form = "object") -> Decode:
     """Return the function from a stored value to what it stands for.
 
     Parameters
     ----------
-    kind : str
-        Kind of the encoding in which the value is stored.
+    encoding : Encoding
+        In which the value is stored.
     column : Column
         The column it belongs to.
     url : str
@@ -67,11 +59,9 @@ def object_decoder(
     CorruptDatasetError
         By the function, if a value is not what its encoding says.
     """
-    check_safe(column)
-    return _checked(_decoder(kind, form), kind, column, url)
+    check_safe(column, encoding)
+    decode = encoding.decoder(form)
 
-
-def _checked(decode: Callable[..., Any], kind: str, column: Column, url: str) -> Callable[..., Any]:
     def checked(*arguments: Any) -> Any:
         try:
             return decode(*arguments)
@@ -79,36 +69,13 @@ def _checked(decode: Callable[..., Any], kind: str, column: Column, url: str) ->
             raise
         except Exception as error:  # image libraries and pickles raise whatever they like
             raise CorruptDatasetError(
-                f"column {column.name!r} of {url} holds a value that cannot be decoded as {kind} "
-                f"({type(error).__name__}: {error}). Copy the file again, or write the dataset "
-                "again; leave the column out with columns=[…] to read the others",
+                f"column {column.name!r} of {url} holds a value that cannot be decoded as "
+                f"{encoding.kind} ({type(error).__name__}: {error}). Copy the file again, or write "
+                "the dataset again; leave the column out with columns=[…] to read the others",
                 url=url,
             ) from error
 
     return checked
-
-
-def _decoder(kind: str, form: Form) -> Callable[[Any], Any]:
-    image = open_image if form == "object" else image_array
-    if kind in IMAGES:
-        return partial(image, kind)
-    if kind in IMAGE_LISTS:
-        single = IMAGE_LISTS[kind]
-        return lambda value: [image(single, part) for part in split_images(kind, value)]
-    return _OTHERS[kind]
-
-
-def _unpickle(value: bytes) -> Any:
-    return pickle.loads(value)  # noqa: S301  # the caller allowed it by name: see check_safe
-
-
-_OTHERS: dict[str, Callable[[Any], Any]] = {
-    "json": json.loads,
-    "pkl": _unpickle,
-    "str_decimal": Decimal,
-    "str_float": float,
-    "str_int": int,
-}
 
 
 class LateDecoder:
@@ -128,7 +95,6 @@ class LateDecoder:
     def __init__(self, column: Column) -> None:
         check_safe(column)
         self._column = column
-        self._kind = parse_encoding(column.encoding).kind
 
     def __call__(
         self, values: pa.Array, *, as_: Form = "array", workers: int | None = None
@@ -155,16 +121,15 @@ class LateDecoder:
         CorruptDatasetError
             If a value is not what the encoding says.
         """
-        column, kind, url = self._column, self._kind, self._column.origin.url
+        column, encoding = self._column, self._column.parsed_encoding
         stored = values.to_numpy(zero_copy_only=False).tolist()
         workers = workers or default_workers()
-        if kind in IMAGES and as_ == "array":
-            into = _checked(partial(image_array, kind), kind, column, url)
-            return decode_pixels(into, stored, workers)
-        decode = object_decoder(kind, column, url, as_)
+        decode = object_decoder(encoding, column, column.origin.url, as_)
+        if encoding.is_image and as_ == "array":
+            return decode_pixels(decode, stored, workers)
         decoded = map_in_threads(
             lambda value: None if value is None else decode(value),
             stored,
-            workers if kind in IMAGE_LISTS else 1,
+            workers if encoding.in_threads else 1,
         )
         return np.fromiter(decoded, object, len(decoded))

@@ -10,10 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mdstorm_backend.format.batch import Values, as_arrow
-from mdstorm_backend.format.encodings import parse_encoding
-from mdstorm_backend.format.json_values import decode_json
 from mdstorm_backend.format.schema import Column
-from mdstorm_backend.read.decode import decode_json_lists
 
 __all__ = ["no_values", "to_logical", "view_dtype"]
 
@@ -51,12 +48,15 @@ def to_logical(
         values = pa.ListArray.from_arrays(values.offsets, flat)
     if valid is not None:
         values = pc.if_else(pa.array(valid), values, pa.scalar(None, values.type))
-    return _parsed(column, values)
+    if column.spark_type is None:
+        return values
+    # What is stored as text is parsed now that the placeholders of nulls are gone.
+    return column.parsed_encoding.to_logical(values, column.arrow_type)
 
 
 def no_values(column: Column, *, exact_nulls: bool) -> Values:
     """Return the column of a batch without rows."""
-    encoding = parse_encoding(column.encoding)
+    encoding = column.parsed_encoding
     if not column.is_numpy(exact_nulls=exact_nulls):
         return pa.array([], column.arrow_type)
     shape = encoding.shape if column.length is None else (column.length,)
@@ -76,7 +76,7 @@ def view_dtype(column: Column) -> np.dtype[Any] | None:
         return np.dtype(np.bool_)
     if pa.types.is_timestamp(type_):
         return np.dtype("datetime64[us]")
-    stored = parse_encoding(column.encoding).dtype
+    stored = column.parsed_encoding.dtype
     return None if stored is None else stored.newbyteorder("=")
 
 
@@ -88,12 +88,12 @@ def _with_none(objects: npt.NDArray[Any], valid: Mask) -> npt.NDArray[Any]:
 
 def _states_dtype(column: Column) -> bool:
     """Whether the values of an array column say themselves of which dtype they are."""
-    return column.is_array and parse_encoding(column.encoding).dtype is None
+    return column.is_array and column.parsed_encoding.dtype is None
 
 
 def _in_general_form(column: Column, stored: Values) -> Values:
     """Return what a shard stores in an encoding of its own in the form of the dataset's."""
-    dtype = parse_encoding(column.encoding).dtype
+    dtype = column.parsed_encoding.dtype
     if isinstance(stored, np.ndarray):
         if stored.dtype == object:
             return stored
@@ -119,18 +119,3 @@ def _typed(column: Column, stored: Values) -> Values:
 def _numpy_typed(column: Column, stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
     dtype = view_dtype(column)
     return stored.astype("datetime64[D]") if dtype is None else stored.view(dtype)
-
-
-def _parsed(column: Column, values: pa.Array) -> pa.Array:
-    """Parse what is stored as text. The placeholders of nulls are gone by now."""
-    if column.spark_type is None:
-        return values
-    if pa.types.is_decimal(column.arrow_type) or column.encoding in ("str_int", "str_float"):
-        return values.cast(column.arrow_type)
-    if column.encoding == "json":
-        return (
-            decode_json(values, column.arrow_type)
-            if column.is_nested
-            else decode_json_lists(values)
-        )
-    return values

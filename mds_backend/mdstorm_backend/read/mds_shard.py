@@ -14,16 +14,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
+from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
 from mdstorm_backend.format.batch import Batch, Values, as_arrow
+from mdstorm_backend.format.encodings.gather import Positions, gather_fixed
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.format.layout import ShardLayout, Validity, parse_header, unpack_validity
 from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.read.decode import Positions, gather_fixed
 from mdstorm_backend.read.logical import to_logical
 from mdstorm_backend.read.samples import SampleDecoder, sample_decoder
 from mdstorm_backend.read.shard import Rows, Shard, contiguous
-from mdstorm_backend.read.values import decode_values
 from mdstorm_backend.storage import Buffer
 
 __all__ = ["MDSShard"]
@@ -251,7 +250,7 @@ class MDSShard(Shard):
         for name, encoding in zip(self.layout.names, self.layout.encodings, strict=True):
             sizes = encoding.size if encoding.size is not None else lengths[:, next(variable)]
             if name in wanted:
-                values[name] = decode_values(self._data, positions, sizes, encoding)
+                values[name] = encoding.decode_column(self._data, positions, sizes)
             positions = positions + sizes
         return values
 

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.format.batch import Batch
-from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.read.logical import to_logical, view_dtype
 from mdstorm_backend.read.mds_shard import MDSShard
@@ -62,7 +61,7 @@ class RecordGatherer:
         """Whether records of `dtype` hold the columns in the encodings of the whole dataset."""
         return all(
             column.name in (dtype.names or ())
-            and dtype[column.name].base == parse_encoding(column.encoding).dtype
+            and dtype[column.name].base == column.parsed_encoding.dtype
             for column in schema
         )
 

@@ -17,19 +17,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.format.encodings import TEXTS, Encoding
+from mdstorm_backend.format.arrow_types import is_number
+from mdstorm_backend.format.encodings import Encoding
+from mdstorm_backend.format.encodings.encoding import Decode, DecodeSpan
+from mdstorm_backend.format.encodings.numbers import PythonInteger
 from mdstorm_backend.format.schema import Column
-from mdstorm_backend.read.arrays import array_decoder
 from mdstorm_backend.read.late import object_decoder
 from mdstorm_backend.read.logical import view_dtype
 
 if TYPE_CHECKING:
     from mdstorm_backend.read.mds_shard import MDSShard
 
-__all__ = ["OfRow", "OfSpan", "ValueDecoder"]
+__all__ = ["OfRow", "ValueDecoder"]
 
-#: From the first and the last byte of a value, or from its row, to the value.
-OfSpan: TypeAlias = Callable[[int, int], Any]
+#: From the row of a value to the value.
 OfRow: TypeAlias = Callable[[int], Any]
 
 #: The number of 1970-01-01 among Python's dates.
@@ -57,7 +58,7 @@ class ValueDecoder:
         self._is_typed = self.column.spark_type is not None and not self.column.is_late
         self._dtype = view_dtype(self.column) if self._is_typed else self._encoding.dtype
         #: Whether the value is a Python object rather than a NumPy one.
-        self._to_python = self._encoding.kind == "int" or (
+        self._to_python = isinstance(self._encoding, PythonInteger) or (
             self._is_typed
             and not self.column.is_array
             and not self.column.is_numpy(exact_nulls=True)
@@ -66,10 +67,9 @@ class ValueDecoder:
     @property
     def needs_core(self) -> bool:
         """Whether the reading core has to decode the row: its value is not just the stored one."""
-        kind = self._encoding.kind
-        if kind in ("str", "bytes"):
-            return self._is_typed and not _is_text(self.column.arrow_type)
-        if self._encoding.size is None and kind != "ndarray":
+        if self._encoding.is_verbatim:
+            return False
+        if self._encoding.size is None and not self._encoding.is_array:
             # What stands in the place of a null need not be decodable.
             is_plain = not self._is_typed or pa.types.is_decimal(self.column.arrow_type)
             return self.column.null_count > 0 or not is_plain
@@ -77,7 +77,7 @@ class ValueDecoder:
             return True
         if not self._is_typed or self._is_date:
             return False
-        return self._dtype is None or (self._to_python and not _is_number(self.column.arrow_type))
+        return self._dtype is None or (self._to_python and not is_number(self.column.arrow_type))
 
     @property
     def _is_date(self) -> bool:
@@ -93,34 +93,30 @@ class ValueDecoder:
         start = int(self._shard.offsets[0]) + sum(sizes[: self._number])
         return self._of_view(self._view(start, self._shard.num_samples, sum(sizes)))
 
-    def of_span(self) -> OfSpan:
+    def of_span(self) -> DecodeSpan:
         """Return the function for a column of samples of varying size."""
         encoding, data = self._encoding, self._shard.data
         if encoding.size is not None:
             get = self._of_view(self._view(0, len(data) - encoding.size + 1, 1))
             return lambda start, stop: get(start)
-        if encoding.kind == "ndarray":
-            return self._of_array(array_decoder(data, encoding.dtype))
-        if encoding.kind == "bytes":
-            return lambda start, stop: data[start:stop].tobytes()
-        if encoding.kind == "str":
-            return lambda start, stop: str(data[start:stop], "utf-8")
-        build: Callable[[Any], Any] = object_decoder(encoding.kind, self.column, self._shard.url)
-        if self._is_typed:
-            scale = self.column.arrow_type.scale
-            return lambda start, stop: _with_scale(build(str(data[start:stop], "utf-8")), scale)
-        if encoding.kind in TEXTS:
-            return lambda start, stop: build(str(data[start:stop], "utf-8"))
-        return lambda start, stop: build(data[start:stop].tobytes())
+        decode = encoding.span_decoder(data, self._object_decoder())
+        return self._of_array(decode) if encoding.is_array else decode
 
     def of_core(self) -> Callable[[Any], Any]:
         """Return the function from a value of the reading core to what it stands for."""
         if not self.column.is_late:
             return lambda value: value
-        build = object_decoder(self._encoding.kind, self.column, self._shard.url)
-        return lambda value: None if value is None else build(value)
+        decode = self._object_decoder()
+        return lambda value: None if value is None else decode(value)
 
-    def _of_array(self, decode: OfSpan) -> OfSpan:
+    def _object_decoder(self) -> Decode:
+        decode = object_decoder(self._encoding, self.column, self._shard.url)
+        if not (self._is_typed and pa.types.is_decimal(self.column.arrow_type)):
+            return decode
+        scale = self.column.arrow_type.scale
+        return lambda stored: _with_scale(decode(stored), scale)
+
+    def _of_array(self, decode: DecodeSpan) -> DecodeSpan:
         if not self._is_typed:
             return decode
         if self._is_date:
@@ -157,12 +153,3 @@ def _with_scale(number: Decimal, scale: int) -> Decimal:
     if number.as_tuple().exponent != -scale:
         raise ValueError(f"the decimal {number} has other digits than its type says")
     return number
-
-
-def _is_number(type_: pa.DataType) -> bool:
-    types = pa.types
-    return bool(types.is_integer(type_) or types.is_floating(type_) or types.is_boolean(type_))
-
-
-def _is_text(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_string(type_) or pa.types.is_binary(type_))

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from mdstorm_backend.read.sample_values import OfSpan, ValueDecoder
+from mdstorm_backend.format.encodings.encoding import DecodeSpan
+from mdstorm_backend.read.sample_values import ValueDecoder
 
 if TYPE_CHECKING:
     from mdstorm_backend.read.mds_shard import MDSShard
@@ -94,7 +95,7 @@ def _of_variable(shard: MDSShard, decoders: dict[str, ValueDecoder]) -> SampleDe
     words = layout.size_words
     fixed = sum(encoding.size or 0 for encoding in layout.encodings)
     variable = iter(range(layout.num_variable))
-    plan: list[tuple[str, int | None, int, OfSpan | None]] = []
+    plan: list[tuple[str, int | None, int, DecodeSpan | None]] = []
     for name, encoding in zip(layout.names, layout.encodings, strict=True):
         decoder = decoders.get(name)
         get = None if decoder is None or decoder.needs_core else decoder.of_span()

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.base.optional import require
+from mdstorm_backend.errors import (
     ArgumentTypeError,
     InvalidArgumentError,
     UnsupportedTypeError,
 )
-from mdstorm_backend.base.optional import require
 from mdstorm_backend.format.hashes import check_hashes
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.schema import Schema

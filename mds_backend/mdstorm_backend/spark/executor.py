@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from mdstorm_backend.format.encodings.registry import foreign_encodings
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.shard_format import ShardReport
@@ -51,12 +52,14 @@ def make_task(
         Module and name of the function, which takes the batches of a partition.
     """
     module, name = entry
+    foreign = foreign_encodings()
 
     def write_shards(batches: Iterator[Any]) -> Iterator[Any]:
         import importlib
 
         try:
             function = getattr(importlib.import_module(module), name)
+            registry = importlib.import_module("mdstorm_backend.format.encodings.registry")
         except ImportError as error:
             raise ImportError(
                 f"mdstorm cannot be imported on a Spark worker ({error}). Install it on the "
@@ -64,6 +67,7 @@ def make_task(
                 "'%pip install mdstorm' in a notebook, or set PYSPARK_PYTHON to a Python that "
                 "has it"
             ) from error
+        registry.register(*foreign)
         yield from function(batches, **arguments)
 
     return write_shards

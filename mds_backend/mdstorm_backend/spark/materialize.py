@@ -7,8 +7,8 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from mdstorm_backend.base.errors import InvalidArgumentError, WriteError
 from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.errors import InvalidArgumentError, WriteError
 from mdstorm_backend.format.compression import check_compression
 from mdstorm_backend.format.hashes import check_hashes
 from mdstorm_backend.format.index import INDEX_NAME

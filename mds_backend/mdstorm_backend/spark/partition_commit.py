@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from mdstorm_backend.base.errors import InvalidArgumentError, WriteError
 from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.errors import InvalidArgumentError, WriteError
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.spark.executor import reports_by_partition

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import ArgumentTypeError
+from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.spark.executor import join_small, report_texts
 from mdstorm_backend.storage import Location

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.spark_types import arrow_type, simple_name
 from mdstorm_backend.format.type_plan import plan_types

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from mdstorm_backend.base.errors import CredentialsError, MDStormError, StorageError
+from mdstorm_backend.errors import CredentialsError, MDStormError, StorageError
 from mdstorm_backend.storage.filesystems import scheme_of
 from mdstorm_backend.storage.secrets import scrub
 

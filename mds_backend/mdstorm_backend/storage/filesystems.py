@@ -9,7 +9,7 @@ from typing import Any
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from mdstorm_backend.base.errors import MissingDependencyError, UnsupportedURLError
+from mdstorm_backend.errors import MissingDependencyError, UnsupportedURLError
 from mdstorm_backend.storage.urls import FUSE_PREFIXES
 
 __all__ = ["is_mounted", "open_filesystem", "scheme_of"]

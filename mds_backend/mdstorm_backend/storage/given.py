@@ -7,7 +7,7 @@ from typing import Any
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from mdstorm_backend.base.errors import ArgumentTypeError
+from mdstorm_backend.errors import ArgumentTypeError
 
 __all__ = ["as_fsspec", "is_local", "path_in_given", "read_range", "url_in"]
 

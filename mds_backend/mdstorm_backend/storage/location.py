@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from mdstorm_backend.base.errors import CredentialsError
+from mdstorm_backend.errors import CredentialsError
 from mdstorm_backend.storage.faults import storage_faults
 from mdstorm_backend.storage.filesystems import is_mounted, open_filesystem, scheme_of
 from mdstorm_backend.storage.given import as_fsspec, is_local, path_in_given, read_range, url_in

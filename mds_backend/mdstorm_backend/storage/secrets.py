@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError
 
 __all__ = ["check_no_secret_in_url", "check_no_secrets", "redact", "scrub"]
 

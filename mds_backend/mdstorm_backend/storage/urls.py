@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mdstorm_backend.base.errors import UnsupportedURLError
+from mdstorm_backend.errors import UnsupportedURLError
 
 __all__ = ["FUSE_PREFIXES", "has_scheme", "normalize_url"]
 

@@ -8,34 +8,21 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.errors import (
     InvalidArgumentError,
     MissingColumnError,
     UnsupportedTypeError,
 )
-from mdstorm_backend.format.encodings import ARRAY_DTYPES, Encoding, parse_encoding
+from mdstorm_backend.format.arrow_types import arrow_type_of
+from mdstorm_backend.format.encodings import Encoding, parse_encoding
+from mdstorm_backend.format.encodings.dtypes import DTYPES
+from mdstorm_backend.format.encodings.registry import encoding_names
+from mdstorm_backend.format.plain_arrow import plain_type
 from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.format.spark_types import SparkType
+from mdstorm_backend.format.spark_types import SparkType, spark_type_of
 from mdstorm_backend.format.type_plan import plan_types
-from mdstorm_backend.write.plain_arrow import plain_type
 
 __all__ = ["check_columns", "fitted_column", "plan_batch"]
-
-_SPARK_NAMES: dict[pa.DataType, str] = {
-    pa.bool_(): "boolean",
-    pa.int8(): "byte",
-    pa.int16(): "short",
-    pa.int32(): "integer",
-    pa.int64(): "long",
-    pa.float32(): "float",
-    pa.float64(): "double",
-    pa.string(): "string",
-    pa.binary(): "binary",
-    pa.date32(): "date",
-    pa.timestamp("us", tz="UTC"): "timestamp",
-    pa.timestamp("us"): "timestamp_ntz",
-    pa.duration("us"): "interval day to second",
-}
 
 _FLOAT = re.compile(r"float\d+")
 
@@ -56,10 +43,8 @@ def check_columns(columns: Mapping[str, str]) -> None:
     refused = {name: text for name, text in columns.items() if not _is_encoding(name, text)}
     if refused:
         raise UnsupportedTypeError(
-            f"{refused} is unsupported: names of columns are texts, and encodings are bytes, str, "
-            "int, int8 … int64, uint8 … uint64, float16 … float64, str_int, str_float, "
-            "str_decimal, json, pkl, pil, jpeg, png, jpeg_array, list[pil], list[jpeg], list[png], "
-            "ndarray, ndarray:<dtype> and ndarray:<dtype>:<shape>",
+            f"{refused} is unsupported: names of columns are texts, and encodings are "
+            f"{', '.join(encoding_names())}",
             columns={str(name): str(text) for name, text in refused.items()},
         )
 
@@ -124,7 +109,7 @@ def plan_batch(
 
 def _default_plan(schema: pa.Schema, dtype: str | None) -> Schema:
     fields = [
-        {"name": f.name, "type": _spark_type(f.type) or str(f.type), "nullable": f.nullable}
+        {"name": f.name, "type": spark_type_of(f.type) or str(f.type), "nullable": f.nullable}
         for f in schema
     ]
     beyond_spark = {
@@ -159,8 +144,9 @@ def _beyond_spark(type_: pa.DataType) -> str | None:
 
 
 def _tensor_encoding(type_: pa.FixedShapeTensorType) -> str | None:
-    name = _numpy_name(type_.value_type)
-    if name not in ARRAY_DTYPES or not type_.shape or 0 in type_.shape or _is_permuted(type_):
+    types = {arrow_type_of(dtype): name for name, dtype in DTYPES.items()}
+    name = types.get(type_.value_type)
+    if name is None or not type_.shape or 0 in type_.shape or _is_permuted(type_):
         return None
     return f"ndarray:{name}:{','.join(map(str, type_.shape))}"
 
@@ -171,33 +157,6 @@ def _is_permuted(type_: pa.FixedShapeTensorType) -> bool:
     return order != sorted(order)
 
 
-def _spark_type(type_: pa.DataType) -> SparkType | None:
-    """Spark type of the same values, or None."""
-    if isinstance(type_, pa.FixedShapeTensorType):
-        return None
-    type_ = plain_type(type_)
-    if type_ in _SPARK_NAMES:
-        return _SPARK_NAMES[type_]
-    if pa.types.is_decimal128(type_):
-        return f"decimal({type_.precision},{type_.scale})"
-    if pa.types.is_list(type_):
-        element = _spark_type(type_.value_type)
-        return element and {"type": "array", "elementType": element, "containsNull": True}
-    if pa.types.is_map(type_):
-        key, value = _spark_type(type_.key_type), _spark_type(type_.item_type)
-        if key is None or value is None:
-            return None
-        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
-    if pa.types.is_struct(type_):
-        fields = [{"name": f.name, "type": _spark_type(f.type), "nullable": True} for f in type_]
-        return (
-            {"type": "struct", "fields": fields}
-            if all(field["type"] is not None for field in fields)
-            else None
-        )
-    return None
-
-
 def fitted_column(field: pa.Field, text: str, spark_type: SparkType | None = None) -> Column | None:
     """Plan a column in the encoding `text`; None if its values have no form in it.
 
@@ -205,12 +164,12 @@ def fitted_column(field: pa.Field, text: str, spark_type: SparkType | None = Non
     where the encoding is the one that the type has by itself.
     """
     type_, encoding = plain_type(field.type), parse_encoding(text)
-    spark_type = spark_type or _spark_type(type_)
+    spark_type = spark_type or spark_type_of(type_)
     column = Column(field.name, text, nullable=field.nullable)
     is_flat = encoding.shape is None or len(encoding.shape) < 2
     if spark_type is not None and is_flat and _is_own_encoding(spark_type, encoding):
         return replace(column, spark_type=spark_type)
-    return column if _fits(type_, encoding) else None
+    return column if encoding.can_store(type_) else None
 
 
 def _is_own_encoding(spark_type: SparkType, encoding: Encoding) -> bool:
@@ -220,44 +179,3 @@ def _is_own_encoding(spark_type: SparkType, encoding: Encoding) -> bool:
         return False
     wanted = parse_encoding(own.encoding)
     return (wanted.kind, wanted.dtype) == (encoding.kind, encoding.dtype)
-
-
-def _fits(type_: pa.DataType, encoding: Encoding) -> bool:
-    types, kind = pa.types, encoding.kind
-    if types.is_null(type_):
-        return encoding.dtype is not None and kind != "ndarray"
-    if types.is_binary(type_) or kind == "pkl":
-        return encoding.size is None
-    if kind == "ndarray":
-        numbers = types.is_list(type_) and str(_numpy_name(type_.value_type)) in ARRAY_DTYPES
-        return numbers or (_is_bool_list(type_) and encoding.dtype is not None)
-    if encoding.dtype is not None:
-        return _is_number(type_) or types.is_decimal(type_)
-    if kind == "json":
-        return _spark_type(type_) is not None or types.is_unsigned_integer(type_)
-    if kind == "str_int":
-        return bool(types.is_integer(type_) or types.is_boolean(type_))
-    if kind == "str":
-        return bool(types.is_temporal(type_) or types.is_boolean(type_))
-    if kind == "str_float":
-        return bool(types.is_float64(type_))
-    if kind == "str_decimal":
-        return bool(types.is_decimal(type_) or types.is_integer(type_))
-    if kind == "jpeg_array":
-        return bool(types.is_list(type_) and types.is_binary(type_.value_type))
-    return False
-
-
-def _is_number(type_: pa.DataType) -> bool:
-    types = pa.types
-    return bool(types.is_integer(type_) or types.is_floating(type_) or types.is_boolean(type_))
-
-
-def _is_bool_list(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_list(type_) and pa.types.is_boolean(type_.value_type))
-
-
-def _numpy_name(type_: pa.DataType) -> str | None:
-    return {"halffloat": "float16", "float": "float32", "double": "float64"}.get(
-        str(type_), str(type_)
-    )

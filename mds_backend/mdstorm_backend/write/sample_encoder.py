@@ -7,9 +7,7 @@ from collections.abc import Callable, Mapping
 from operator import itemgetter
 from typing import Any
 
-import numpy as np
-
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.errors import (
     ArgumentTypeError,
     EncodingError,
     EncodingRangeError,
@@ -17,20 +15,10 @@ from mdstorm_backend.base.errors import (
     MDStormError,
     MissingColumnError,
 )
-from mdstorm_backend.format.encodings import Encoding, parse_encoding
-from mdstorm_backend.write.values import Encode, value_encoder
+from mdstorm_backend.format.encodings import parse_encoding
 
 __all__ = ["SampleEncoder"]
 
-#: What `struct` calls a number.
-_FORMATS = {
-    np.dtype(name): code
-    for name, code in (
-        *zip(("uint8", "uint16", "uint32", "uint64"), "BHIQ", strict=True),
-        *zip(("int8", "int16", "int32", "int64"), "bhiq", strict=True),
-        *zip(("float16", "float32", "float64"), "efd", strict=True),
-    )
-}
 _SHOWN = 80
 
 
@@ -54,12 +42,15 @@ class SampleEncoder:
         parsed = [parse_encoding(text) for text in self.encodings]
         self._variable = [i for i, encoding in enumerate(parsed) if encoding.size is None]
         self._pack_sizes = struct.Struct(f"<{len(self._variable)}I").pack
-        self._careful = [value_encoder(encoding) for encoding in parsed]
+        self._careful = [encoding.encoder() for encoding in parsed]
         # `struct` is fast and refuses what it cannot store exactly, which is then looked at again.
-        self._fast = [_fast_encoder(e, c) for e, c in zip(parsed, self._careful, strict=True)]
+        codes = [encoding.struct_code for encoding in parsed]
+        self._fast = [
+            struct.Struct(f"<{code}").pack if code else careful
+            for code, careful in zip(codes, self._careful, strict=True)
+        ]
         self._get = _getter(self.names)
-        formats = [_format(encoding) for encoding in parsed]
-        self._record = struct.Struct("<" + "".join(formats)).pack if all(formats) else None
+        self._record = struct.Struct("<" + "".join(codes)).pack if all(codes) else None
 
     def encode(self, sample: Mapping[str, Any]) -> bytes:
         """Return the bytes of a sample; columns that the dataset does not have are left out.
@@ -139,16 +130,3 @@ def _getter(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], tuple[Any, 
         return itemgetter(*names)
     (name,) = names
     return lambda sample: (sample[name],)
-
-
-def _format(encoding: Encoding) -> str:
-    """Return struct's format for a single number, or an empty text."""
-    return _FORMATS[encoding.dtype.newbyteorder("=")] if _is_number(encoding) else ""  # type: ignore[union-attr]
-
-
-def _is_number(encoding: Encoding) -> bool:
-    return encoding.dtype is not None and encoding.shape == () and not encoding.is_opaque
-
-
-def _fast_encoder(encoding: Encoding, careful: Encode) -> Encode:
-    return struct.Struct(f"<{_format(encoding)}").pack if _is_number(encoding) else careful

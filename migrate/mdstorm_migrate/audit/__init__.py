@@ -1,1 +1,1 @@
-"""What of Petastorm a repository uses, and how much work its migration is."""
+"""Which parts of Petastorm a repository uses, and how much work its migration is."""

@@ -1,4 +1,4 @@
-"""What of Petastorm a repository uses, and how much of its migration is left to people."""
+"""Audit a repository: what it uses of Petastorm, and how much needs manual review."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ __all__ = [
     "audit_file",
 ]
 
-#: What a file needs, by the worst of what was found in it; the most first.
+#: What a file needs, by the worst finding in it; the most effort first.
 Effort: TypeAlias = Literal["problem", "manual", "review", "exact", "none"]
 EFFORTS: dict[Effort, str] = {
-    "problem": "cannot be read or parsed: mend it first",
-    "manual": "a person must decide something",
-    "review": "`mdstorm migrate --unsafe` does it; look at what changes",
+    "problem": "cannot be read or parsed: fix it first",
+    "manual": "needs manual review",
+    "review": "`mdstorm migrate --unsafe` does it; review what changes",
     "exact": "`mdstorm migrate -w` does it",
     "none": "nothing to change",
 }
 
-#: Guesses to plan with: how long one thing of a class takes a person who knows the code, in
-#: minutes. Running and testing what was migrated is not in them.
+#: Rough estimates: minutes that one item of a class takes somebody who knows the code. Running and
+#: testing the migrated code is not included.
 MINUTES: dict[Effort, int] = {"problem": 15, "manual": 20, "review": 5, "exact": 0, "none": 0}
 
 
@@ -93,7 +93,7 @@ class Audit:
     ----------
     files : list of FileAudit
     skipped : list of Skipped
-        What was not looked at.
+        What was skipped.
     """
 
     files: list[FileAudit] = field(default_factory=list)
@@ -132,7 +132,7 @@ class Audit:
         return Counter(dict(sorted(total.items())))
 
     def minutes(self) -> int:
-        """Return a rough estimate of the work of people: see `MINUTES`."""
+        """Return a rough estimate of the manual work: see `MINUTES`."""
         problems = sum(bool(file.problems) for file in self.files) + len(self.errors)
         return (
             problems * MINUTES["problem"]
@@ -142,7 +142,7 @@ class Audit:
 
 
 def audit(found: Iterable[Path | Skipped], settings: Settings, jobs: int = 1) -> Audit:
-    """Look at files, and change none.
+    """Audit files; none is changed.
 
     Parameters
     ----------

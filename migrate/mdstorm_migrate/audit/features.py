@@ -1,4 +1,4 @@
-"""Which parts of Petastorm a file uses."""
+"""Which features of Petastorm a file uses."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from mdstorm_migrate.petastorm.names import (
     missing,
 )
 from mdstorm_migrate.python.conf_writes import CONSTANT
-from mdstorm_migrate.python.imports import ImportedName, imported_names, shadowed
+from mdstorm_migrate.python.imports import ImportedName, imported_names
 from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule, parse_python
+from mdstorm_migrate.python.shadow import shadowed
 from mdstorm_migrate.sources import find_source
 
 __all__ = ["FEATURES", "features_of"]

@@ -1,1 +1,1 @@
-"""What every floor above uses: documents, the edits and findings that rules make of them."""
+"""Data types that all floors above use: documents, edits and findings."""

@@ -1,4 +1,4 @@
-"""What a source makes of a file: its text, and the documents in it that rules look at.
+"""The text of a file, and the documents in it that rules check.
 
 A `Document` is one text of one kind: a Python file; all Python cells of a notebook, one after the
 other, since they share their names; one ``%pip`` line; a requirements file. It is made of
@@ -9,7 +9,10 @@ there: plain for most files, with JSON escapes in a notebook.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+import io
+import re
+import tokenize
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import PurePath
@@ -19,7 +22,16 @@ from mdstorm_migrate.base.edits import Edit, EditError, Finding, Lines
 
 _Found = TypeVar("_Found", Edit, Finding)
 
-__all__ = ["Document", "Kind", "Placement", "Reading", "Segment", "Shift", "Source", "SourceError"]
+__all__ = [
+    "DecodedFile",
+    "Document",
+    "Kind",
+    "Placement",
+    "Segment",
+    "Shift",
+    "Source",
+    "SourceError",
+]
 
 #: What rules are written for. ``python``: Python code. ``magic``: one line such as
 #: ``%pip install x`` or ``!pip install x``, with its continuation lines. ``shell``: the body of a
@@ -148,6 +160,19 @@ class Document:
         number = max(bisect.bisect_right(self._starts, offset) - 1, 0)
         return self.segments[number], self._starts[number]
 
+    def comments(self) -> Iterator[tuple[int, str]]:
+        """Yield where each comment begins, and its text."""
+        if self.kind != "python":
+            yield from ((match.start(), match.group()) for match in re.finditer("#.*", self.text))
+            return
+        starts = self.lines.starts
+        try:
+            for token in tokenize.generate_tokens(io.StringIO(self.code, newline="").readline):
+                if token.type == tokenize.COMMENT:
+                    yield starts[token.start[0] - 1] + token.start[1], token.string
+        except (tokenize.TokenError, SyntaxError):
+            return  # the parser has accepted it: what has been seen so far counts
+
     def in_file(self, found: _Found, file: Lines) -> _Found:
         """Return an edit or a finding in characters of the file, with its line and column.
 
@@ -174,7 +199,7 @@ class Document:
 
 
 @dataclass(frozen=True)
-class Reading:
+class DecodedFile:
     """A file that was read.
 
     Attributes
@@ -182,7 +207,7 @@ class Reading:
     text : str
         All of the file, decoded.
     documents : sequence of Document
-        What rules look at; spans of all of them lie in `text`.
+        What rules check; spans of all of them lie in `text`.
     encoding : str
     prefix : bytes
         Bytes before the text: a byte order mark.
@@ -209,7 +234,7 @@ class Source(Protocol):
     def claims(self, path: PurePath, head: bytes) -> bool:
         """Whether this source reads the file, by its path and its first 256 bytes."""
 
-    def read(self, data: bytes, path: PurePath | None) -> Reading:
+    def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
         """Return what is in the file.
 
         Raises

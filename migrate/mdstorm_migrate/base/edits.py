@@ -1,11 +1,11 @@
-"""What rules hand back: edits, findings, and how edits become a new text.
+"""Edits and findings, which rules return, and applying edits to a text.
 
 An `Edit` replaces a span of a text. Edits are the only way in which a file changes, so no byte
 outside of one can. A `Finding` says something about a span and changes nothing by itself; one with
 a `remedy` becomes a ``# TODO(mdstorm)`` comment, which is an edit again.
 
-Rules count characters in the text of the `Document` they were given. The engine turns that into
-places in the file, fills in `line`, `column` and `cell`, and drops what was not asked for.
+Rules count characters in the text of the `Document` they were given. `run.migration` converts these
+to positions in the file, fills in `line`, `column` and `cell`, and drops what was not selected.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 #: ``exact``: the same behaviour, applied by ``-w``. ``review``: behaviour may differ, applied by
-#: ``--unsafe``. ``manual``: needs a person. ``note``: worth knowing, nothing to do.
+#: ``--unsafe``. ``manual``: needs manual review. ``note``: worth knowing, nothing to do.
 Class: TypeAlias = Literal["exact", "review", "manual", "note"]
 CLASSES: tuple[Class, ...] = ("exact", "review", "manual", "note")
 
@@ -57,7 +57,8 @@ class Edit:
         If one of them is suppressed, not selected or not safe enough, none is applied.
     line, column, cell : int
         Where the span begins in the file: line from 1, column from 1 in characters; in a notebook,
-        line and column count within the cell, and `cell` from 1. Filled in by the engine.
+        line and column count within the cell, and `cell` from 1. Filled in by
+        `run.migration`.
     """
 
     rule: str
@@ -74,7 +75,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that a person should know about a span.
+    """A remark about a span, which changes nothing by itself.
 
     Attributes
     ----------

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,19 @@ import click
 
 from mdstorm_migrate.audit.audit import Audit
 from mdstorm_migrate.audit.audit import audit as audit_files
-from mdstorm_migrate.cli.config import ConfigError, find_config
-from mdstorm_migrate.cli.migrate import FAILED, INTERRUPTED, NOTHING_LEFT
+from mdstorm_migrate.cli.common import (
+    CONTEXT,
+    FAILED,
+    NOTHING_LEFT,
+    exit_code,
+    files_and_reports,
+    found_files,
+    jobs_of,
+)
+from mdstorm_migrate.cli.config import find_config
 from mdstorm_migrate.report.audit import audit_to_json, audit_to_text
 from mdstorm_migrate.report.audit_html import audit_to_html
 from mdstorm_migrate.report.formats import check_reports, deliver
-from mdstorm_migrate.run.discover import GlobError, discover
 from mdstorm_migrate.run.settings import Settings
 
 __all__ = ["audit"]
@@ -28,48 +35,32 @@ _RENDERERS: dict[str, Callable[[Audit], str]] = {
 }
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(context_settings=CONTEXT)
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path, exists=True))
-@click.option("--include", multiple=True, metavar="GLOB", help="Only files that match.")
-@click.option("--exclude", multiple=True, metavar="GLOB", help="No files that match.")
-@click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes at work.")
-@click.option(
-    "--report",
-    "reports",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write to a file instead; how its name ends says the format.",
+@files_and_reports(
+    list(_RENDERERS),
+    report_help="Write to a file instead; the format follows from the extension.",
+    format_help="Format of the report.",
 )
-@click.option("--format", "format_", type=click.Choice(list(_RENDERERS)), help="What is printed.")
 @click.pass_context
 def audit(ctx: click.Context, /, paths: tuple[Path, ...], **options: Any) -> None:
-    """Say what of Petastorm is used where, and how much of it a person has to migrate.
+    """Report what of Petastorm is used where, and how much of it needs manual review.
 
-    Nothing is written but the report. PATHS are files and directories, the current directory if
-    none is given.
+    Nothing but the report is written. PATHS are files and directories, by default the current
+    directory.
 
-    Exit codes: 0 all files were read, 2 the command line is wrong, 3 a file could not be read or
-    parsed, 130 interrupted.
+    Exit codes: 0 success, 2 usage or configuration error, 3 a file could not be read or parsed,
+    130 interrupted.
     """
     check_reports(options["reports"], options["format_"], list(_RENDERERS))
-    try:
-        code = _audit(paths or (Path(),), options)
-    except (ConfigError, GlobError) as error:
-        raise click.UsageError(str(error)) from None
-    except KeyboardInterrupt:
-        click.echo("interrupted", err=True)
-        code = INTERRUPTED
-    ctx.exit(code)
+    ctx.exit(exit_code(partial(_audit, paths or (Path(),), options), "interrupted"))
 
 
 def _audit(roots: Sequence[Path], options: dict[str, Any]) -> int:
     """Do it, and return the exit code."""
     config = find_config(roots)
-    include = options["include"] or config.include
-    found = discover(roots, include, (*config.exclude, *options["exclude"]))
     settings = Settings(select=config.select, ignore=config.ignore)
-    result = audit_files(found, settings, options["jobs"] or min(os.cpu_count() or 1, 8))
+    result = audit_files(found_files(roots, config, options), settings, jobs_of(options))
     asked = options["format_"] or (None if options["reports"] else "text")
     delivered = deliver(
         options["reports"], asked, lambda format_: _RENDERERS[format_](result), list(_RENDERERS)

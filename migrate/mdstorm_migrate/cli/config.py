@@ -1,4 +1,4 @@
-"""``[tool.mdstorm.migrate]`` in ``pyproject.toml``: what a project asks for on every run."""
+"""The configuration of a project: ``[tool.mdstorm.migrate]`` in ``pyproject.toml``."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _FILE = "pyproject.toml"
 
 
 class ConfigError(ValueError):
-    """A configuration that cannot be understood."""
+    """An invalid configuration."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """What stands in the table. Options of the command line come before it.
+    """The table. Options of the command line take precedence over it.
 
     Attributes
     ----------

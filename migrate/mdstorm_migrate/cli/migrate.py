@@ -10,18 +10,26 @@ from typing import Any
 
 import click
 
-from mdstorm_migrate.cli.config import Config, ConfigError, find_config
+from mdstorm_migrate.cli.common import (
+    CONTEXT,
+    FAILED,
+    NOTHING_LEFT,
+    PENDING,
+    exit_code,
+    files_and_reports,
+    found_files,
+    jobs_of,
+)
+from mdstorm_migrate.cli.config import Config, find_config
 from mdstorm_migrate.report.content import FileReport, Report
 from mdstorm_migrate.report.formats import FORMATS, check_reports, deliver, render
 from mdstorm_migrate.report.text import Printer
 from mdstorm_migrate.rules import all_rules, find_rule
-from mdstorm_migrate.run.discover import GlobError, Skipped, discover
+from mdstorm_migrate.run.discover import Skipped
 from mdstorm_migrate.run.files import FileOutcome, run
 from mdstorm_migrate.run.settings import Settings
 
 __all__ = ["migrate"]
-
-NOTHING_LEFT, PENDING, FAILED, INTERRUPTED = 0, 1, 3, 130
 
 
 def _list_rules(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -43,7 +51,7 @@ def _explain(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 def _codes(
     ctx: click.Context, parameter: click.Parameter, values: Sequence[str]
 ) -> tuple[str, ...] | None:
-    """Return codes in capitals; several may stand in one value, with commas."""
+    """Return codes in capitals; one value may hold several, separated by commas."""
     codes = tuple(
         code.strip().upper() for value in values for code in value.split(",") if code.strip()
     )
@@ -53,35 +61,27 @@ def _codes(
     return codes or None
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(context_settings=CONTEXT)
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @click.option("-w", "--write", is_flag=True, help="Write the files.")
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if files would change.")
-@click.option("--diff/--no-diff", default=True, help="Show what changes, or only the summary.")
-@click.option("--unsafe/--safe", default=None, help="Also make edits that may change behaviour.")
-@click.option("--select", multiple=True, metavar="CODES", callback=_codes, help="Only these rules.")
-@click.option("--ignore", multiple=True, metavar="CODES", callback=_codes, help="Not these rules.")
-@click.option("--include", multiple=True, metavar="GLOB", help="Only files that match.")
-@click.option("--exclude", multiple=True, metavar="GLOB", help="No files that match.")
-@click.option("--todo/--no-todo", default=None, help="Insert comments where a person must look.")
-@click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes at work.")
-@click.option("--backup", metavar="SUFFIX", help="Keep the old file, under its name with SUFFIX.")
+@click.option("--diff/--no-diff", default=True, help="Show the diff, or only the summary.")
+@click.option("--unsafe/--safe", default=None, help="Also apply edits that may change behaviour.")
 @click.option(
-    "--report",
-    "reports",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write a report, too; how its name ends says the format.",
+    "--select", multiple=True, metavar="CODES", callback=_codes, help="Run only these rules."
 )
+@click.option("--ignore", multiple=True, metavar="CODES", callback=_codes, help="Skip these rules.")
+@click.option("--todo/--no-todo", default=None, help="Insert TODO comments for manual review.")
 @click.option(
-    "--format",
-    "format_",
-    type=click.Choice(FORMATS),
-    help="Format of the report; without --report, it is printed instead of the diff.",
+    "--backup", metavar="SUFFIX", help="Keep a copy of each changed file, as its name plus SUFFIX."
 )
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing but the diff and errors.")
-@click.option("-v", "--verbose", is_flag=True, help="Say of every edit and note what it is.")
+@files_and_reports(
+    FORMATS,
+    report_help="Also write a report; the format follows from the extension.",
+    format_help="Format of the report; without --report, print it instead of the diff.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print only the diff and errors.")
+@click.option("-v", "--verbose", is_flag=True, help="Also print every edit and note.")
 @click.option(
     "--list-rules",
     is_flag=True,
@@ -102,23 +102,16 @@ def _codes(
 def migrate(ctx: click.Context, /, paths: tuple[Path, ...], **options: Any) -> None:
     """Rewrite code, notebooks and requirements that use Petastorm so that they use mdstorm.
 
-    Without --write, nothing is written: what would change is shown. PATHS are files and
-    directories, the current directory if none is given.
+    Without --write, nothing is written; the diff is shown. PATHS are files and directories, by
+    default the current directory.
 
-    Exit codes: 0 all is done, or shown, 1 files would change (with --check), 2 the command line is
-    wrong, 3 a file could not be read, parsed or written, 130 interrupted.
+    Exit codes: 0 success, 1 files would change (with --check), 2 usage or configuration error, 3 a
+    file could not be read, parsed or written, 130 interrupted.
     """
     roots = paths or (Path(),)
     _check_usage(roots, options)
-    try:
-        config = find_config(roots)
-        code = _migrate(roots, config, options)
-    except (ConfigError, GlobError) as error:
-        raise click.UsageError(str(error)) from None
-    except KeyboardInterrupt:
-        click.echo("interrupted: what was written is complete", err=True)
-        code = INTERRUPTED
-    ctx.exit(code)
+    interrupted = "interrupted: what was written is complete"
+    ctx.exit(exit_code(partial(_migrate, roots, options), interrupted))
 
 
 def _check_usage(roots: Sequence[Path], options: dict[str, Any]) -> None:
@@ -126,15 +119,15 @@ def _check_usage(roots: Sequence[Path], options: dict[str, Any]) -> None:
         if not (path.exists() or path.is_symlink()):
             raise click.BadParameter(f"{path} does not exist", param_hint="PATHS")
     if options["write"] and options["check"]:
-        raise click.UsageError("--write and --check exclude each other")
+        raise click.UsageError("--write and --check cannot be used together")
     backup = options["backup"]
     if backup is not None and (not backup or os.sep in backup):
-        raise click.BadParameter("the suffix must be a part of a name", param_hint="--backup")
+        raise click.BadParameter("the suffix must be part of a file name", param_hint="--backup")
     check_reports(options["reports"], options["format_"])
 
 
 def _settings(config: Config, options: dict[str, Any]) -> Settings:
-    """Options come before the configuration."""
+    """Return the settings; options take precedence over the configuration."""
 
     def chosen(name: str) -> Any:
         return getattr(config, name) if options[name] is None else options[name]
@@ -142,10 +135,11 @@ def _settings(config: Config, options: dict[str, Any]) -> Settings:
     return Settings(chosen("unsafe"), chosen("select"), chosen("ignore"), chosen("todo"))
 
 
-def _migrate(roots: Sequence[Path], config: Config, options: dict[str, Any]) -> int:
+def _migrate(roots: Sequence[Path], options: dict[str, Any]) -> int:
     """Do it, and return the exit code."""
+    config = find_config(roots)
     settings = _settings(config, options)
-    found = list(_found(roots, config, options))
+    found = list(found_files(roots, config, options))
     report = Report(settings, options["write"])
     printed = _printed_format(options)
     printer = Printer(
@@ -173,13 +167,6 @@ def _migrate(roots: Sequence[Path], config: Config, options: dict[str, Any]) -> 
     return PENDING if options["check"] and totals.changed else NOTHING_LEFT
 
 
-def _found(
-    roots: Sequence[Path], config: Config, options: dict[str, Any]
-) -> Iterator[Path | Skipped]:
-    include = options["include"] or config.include
-    return discover(roots, include, (*config.exclude, *options["exclude"]))
-
-
 def _printed_format(options: dict[str, Any]) -> str | None:
     """Return the format of a report that is printed in place of the diff."""
     is_printed = options["format_"] != "text" and not options["reports"]
@@ -189,5 +176,5 @@ def _printed_format(options: dict[str, Any]) -> str | None:
 def _outcomes(
     found: Sequence[Path | Skipped], settings: Settings, options: dict[str, Any]
 ) -> Iterator[FileOutcome]:
-    jobs = options["jobs"] or min(os.cpu_count() or 1, 8)
-    return run(found, settings, write=options["write"], backup=options["backup"], jobs=jobs)
+    write, backup = options["write"], options["backup"]
+    return run(found, settings, write=write, backup=backup, jobs=jobs_of(options))

@@ -1,4 +1,4 @@
-"""Dependencies that are keys of a table, as those of Poetry and Pipenv."""
+"""Dependencies written as keys of a TOML table, as in Poetry and Pipenv."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mdstorm_migrate.packaging.toml_text import TomlKey, toml_keys, toml_strings
 
 __all__ = ["rewrite_dependency", "rewrite_extras"]
 
-_MESSAGE = "require mdstorm; versions of Petastorm say nothing about it"
+_MESSAGE = "require mdstorm; version numbers of Petastorm do not apply to it"
 _STRING = re.compile(r"""[ \t]*(["'])(?P<version>[^"']*)\1""")
 _VERSION = re.compile(r"""\bversion[ \t]*=[ \t]*(["'])(?P<version>[^"']*)\1""")
 _EXTRAS = re.compile(r"""\bextras[ \t]*=[ \t]*\[(?P<extras>[^\]]*)\]""")
@@ -41,7 +41,7 @@ def rewrite_dependency(text: str, key: TomlKey, rule: str) -> Iterator[Edit | Fi
             key.start,
             key.stop,
             "Petastorm comes from a repository or a path, perhaps with changes of its own",
-            "require mdstorm, after a look at what was changed",
+            "require mdstorm, after a review of what was changed",
         )
         return
     yield Edit(rule, "exact", key.start, key.stop, "mdstorm", _MESSAGE)

@@ -1,4 +1,4 @@
-"""Where strings stand in a TOML file: enough to change one of them and nothing else."""
+"""Positions of strings and keys in a TOML file, for edits that keep the rest as it is."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What Petastorm's API is, and what of it mdstorm offers: tables, no code that looks at files."""
+"""Tables of Petastorm's API, and of what mdstorm offers of it."""

@@ -1,4 +1,4 @@
-"""What of Petastorm's API mdstorm offers, and under which name.
+"""Public names of Petastorm, and where mdstorm offers them.
 
 mdstorm mirrors Petastorm module for module, so that most of this table is a list of public names. A
 test compares it with the package itself.
@@ -169,7 +169,7 @@ REMOVED: dict[str, str] = {
     "petastorm.shuffle_options": (
         "pass shuffle_row_groups= and shuffle_row_drop_partitions= to the reader"
     ),
-    VERSION: "mdstorm counts its versions anew, so decide which branch is right, and keep that",
+    VERSION: "mdstorm has its own version numbers: decide which branch is right, and keep it",
 }
 
 

@@ -1,4 +1,4 @@
-"""What calls of Petastorm's functions may be given."""
+"""Keyword arguments that Petastorm's functions accept, or used to accept."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Python code as rules see it: its scopes, and what it imports and uses of Petastorm."""
+"""Analysis of Python code: its scopes, and what it imports and uses of Petastorm."""

@@ -1,4 +1,4 @@
-"""Finding the scopes of a Python module.
+"""Build the scopes of a Python module in one pass over its tree.
 
 As Python's own rules have it: functions, lambdas and comprehensions are scopes, a class body is one
 that its functions do not see, the first iterable of a comprehension belongs outside of it, `global`

@@ -1,4 +1,4 @@
-"""Where a module sets the parent cache directory in the conf of Spark."""
+"""Calls that set the parent cache directory in the Spark conf."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Imports of Petastorm that somebody wrote by hand as the way out where mdstorm is missing."""
+"""Hand-written fallbacks: imports of Petastorm for where mdstorm is not installed."""
 
 from __future__ import annotations
 

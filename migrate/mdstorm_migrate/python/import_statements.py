@@ -1,4 +1,4 @@
-"""Rewriting one import statement, with its parentheses, commas and comments, by LibCST."""
+"""Rewrite one import statement with LibCST, keeping its layout and comments."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import libcst as cst
 
 from mdstorm_migrate.base.edits import EditError
 
-__all__ = ["Part", "split_from_import"]
+__all__ = ["SplitImport", "split_from_import"]
 
 
 @dataclass(frozen=True)
-class Part:
+class SplitImport:
     """One of the statements that a ``from`` statement becomes.
 
     Attributes
@@ -29,7 +29,7 @@ class Part:
     names: dict[int, str]
 
 
-def split_from_import(source: str, parts: Sequence[Part]) -> list[str]:
+def split_from_import(source: str, parts: Sequence[SplitImport]) -> list[str]:
     """Return the text of each part of the statement `source`, laid out as that is.
 
     A comment stays with the name that it follows.
@@ -48,7 +48,7 @@ def split_from_import(source: str, parts: Sequence[Part]) -> list[str]:
     return [cst.Module([]).code_for_node(_part(old, part)) for part in parts]
 
 
-def _part(old: cst.ImportFrom, part: Part) -> cst.ImportFrom:
+def _part(old: cst.ImportFrom, part: SplitImport) -> cst.ImportFrom:
     aliases = old.names
     assert not isinstance(aliases, cst.ImportStar)
     module = cst.parse_expression(part.module)

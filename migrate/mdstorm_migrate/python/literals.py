@@ -1,4 +1,4 @@
-"""String literals: whether their text can be changed in place."""
+"""String literals: their values, and where their text can be edited in place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Python document as rules see it: its tree, its scopes, and where things stand in the text."""
+"""A parsed Python document: its tree, its scopes, and positions in its text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether other files use the name ``petastorm`` of a module that imports the library."""
+"""Whether other files import the name ``petastorm`` from a module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which name means what: scopes, bindings and references of a Python module."""
+"""Scopes, bindings and references of a Python module."""
 
 from __future__ import annotations
 
@@ -32,6 +32,14 @@ class Binding:
     node: ast.AST
     statement: ast.Import | ast.ImportFrom | None = None
     target: str | None = None
+
+    @property
+    def imported_module(self) -> str:
+        """The module that the import statement names; empty if it is no absolute import."""
+        if isinstance(self.statement, ast.ImportFrom):
+            return self.statement.module or ""
+        is_import = self.statement is not None and isinstance(self.node, ast.alias)
+        return self.node.name if is_import else ""  # type: ignore[attr-defined]
 
 
 @dataclass(eq=False)

@@ -1,34 +1,30 @@
-"""Neighbours of a file that hide the library: a ``petastorm.py`` or a package of that name."""
+"""Local files that shadow the library: ``petastorm.py`` or a package of that name."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.scopes import Binding
 
-__all__ = ["shadowing_neighbour"]
+__all__ = ["shadowed"]
 
 
-def shadowing_neighbour(path: PurePath | None, imported: str) -> str | None:
-    """Return the name of the neighbour that an import in the file `path` may mean; None if none.
+def shadowed(module: PythonModule, binding: Binding) -> str | None:
+    """Return the neighbour of the file that an import may mean; None if there is none.
 
     A script finds what stands beside it before it finds the library; a module of a package does
     not. Of a single file ``petastorm.py`` nothing like ``petastorm.spark`` can be imported.
-
-    Parameters
-    ----------
-    path : PurePath or None
-        The file that imports.
-    imported : str
-        The module that it imports, such as ``"petastorm.spark"``.
     """
+    path = module.document.path
     if path is None:
         return None
     is_file, is_package = _neighbours(str(path.parent))
     if is_package:
         return f"{OLD_ROOT}/"
-    if is_file and imported == OLD_ROOT and path.name != f"{OLD_ROOT}.py":
+    if is_file and binding.imported_module == OLD_ROOT and path.name != f"{OLD_ROOT}.py":
         return f"{OLD_ROOT}.py"
     return None
 

@@ -1,4 +1,4 @@
-"""Uses of the name ``petastorm`` that stand in text: string annotations and type comments."""
+"""Uses of ``petastorm`` in string annotations and type comments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT, missing
-from mdstorm_migrate.python.comments import comments
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Scope
 
@@ -71,7 +70,7 @@ def textual_uses(module: PythonModule, scope: Scope) -> list[TextualUse]:
         if is_type and module.scopes.scopes[string].home(OLD_ROOT) is scope:
             found += list(_chains(module, *module.span(string), is_fixed))
     if scope.parent is None and _TYPE_COMMENT.search(module.text):
-        for offset, comment in comments(module.document):
+        for offset, comment in module.document.comments():
             if _TYPE_COMMENT.match(comment):
                 found += list(_chains(module, offset, offset + len(comment)))
     return found

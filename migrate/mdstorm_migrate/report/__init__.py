@@ -1,1 +1,1 @@
-"""What the command says: on the terminal, and in files for people and machines."""
+"""Output of the commands: on the terminal, and as files for people and programs."""

@@ -1,4 +1,4 @@
-"""What an audit has found, as text and as JSON."""
+"""The report of an audit as text and as JSON."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from mdstorm_migrate.audit.audit import EFFORTS, MINUTES, Audit, FeatureUse, FileAudit
-from mdstorm_migrate.report.content import tool_version
-from mdstorm_migrate.report.json import VERSION, write_json
+from mdstorm_migrate.report.json import write_report
 from mdstorm_migrate.rules import find_rule
 
 __all__ = ["audit_to_json", "audit_to_text", "duration", "estimate_note", "names_of"]
 
 
 def audit_to_text(audit: Audit) -> str:
-    """Return tables for a terminal, and the files that need a person."""
+    """Return tables for a terminal, and the files to review."""
     features = [
         (use.feature, f"{use.files:,}", f"{use.uses:,}", names_of(use)) for use in audit.features()
     ]
@@ -27,13 +26,13 @@ def audit_to_text(audit: Audit) -> str:
         for (code, cls), count in audit.found().items()
     ]
     if not (audit.files or audit.errors):
-        return "no file that was looked at uses Petastorm\n"
+        return "no scanned file uses Petastorm\n"
     parts = [
-        _table(("feature", "files", "uses", "by which names"), features),
+        _table(("feature", "files", "uses", "names used"), features),
         _table(("files", "what they need"), efforts),
-        _table(("rule", "class", "places", "what it is about"), rules),
+        _table(("rule", "class", "places", "title"), rules),
         _by_hand(audit),
-        f"work left to people: about {duration(audit.minutes())}\n{estimate_note()}\n",
+        f"manual work left: about {duration(audit.minutes())}\n{estimate_note()}\n",
     ]
     return "\n".join(filter(None, parts))
 
@@ -47,7 +46,7 @@ def _by_hand(audit: Audit) -> str:
         elif file.effort in ("manual", "review"):
             lines.append(f"  {file.path.as_posix()}: {_what(file)}")
     lines += [f"  {one.path.as_posix()}: {one.reason}" for one in audit.errors]
-    return "\n".join(["files to look at", *lines, ""]) if lines else ""
+    return "\n".join(["files to review", *lines, ""]) if lines else ""
 
 
 def _what(file: FileAudit) -> str:
@@ -67,7 +66,7 @@ def names_of(use: FeatureUse, most: int = 4) -> str:
 
 
 def duration(minutes: int) -> str:
-    """Return minutes as a person says them, rounded as an estimate should be."""
+    """Return minutes in readable units, rounded as an estimate should be."""
     if minutes < 60:
         return f"{minutes} minutes"
     hours = minutes / 60
@@ -77,9 +76,9 @@ def duration(minutes: int) -> str:
 def estimate_note() -> str:
     """Say what the estimate is made of."""
     return (
-        f"(a guess to plan with: {MINUTES['review']} minutes for an edit to review, "
-        f"{MINUTES['manual']} for a place for a person, {MINUTES['problem']} for a file that "
-        "cannot be read; without running and testing the result)"
+        f"(a rough estimate: {MINUTES['review']} minutes per edit to review, "
+        f"{MINUTES['manual']} per place that needs manual review, {MINUTES['problem']} per file "
+        "that cannot be read; running and testing the result not included)"
     )
 
 
@@ -101,27 +100,21 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def audit_to_json(audit: Audit) -> str:
     """Return an audit as JSON, as ``report/assets/audit.schema.json`` describes it."""
-    return write_json(
-        {
-            "version": VERSION,
-            "tool": {"name": "mdstorm audit", "version": tool_version()},
-            "features": [
-                {
-                    "feature": use.feature,
-                    "files": use.files,
-                    "uses": use.uses,
-                    "names": dict(sorted(use.names.items())),
-                }
-                for use in audit.features()
-            ],
-            "efforts": audit.efforts(),
-            "estimate": {"minutes": audit.minutes(), "per_item": MINUTES},
-            "files": [_file(file) for file in audit.files],
-            "skipped": [
-                {"path": one.path.as_posix(), "reason": one.reason, "error": one.is_error}
-                for one in audit.skipped
-            ],
-        }
+    return write_report(
+        "mdstorm audit",
+        audit.skipped,
+        features=[
+            {
+                "feature": use.feature,
+                "files": use.files,
+                "uses": use.uses,
+                "names": dict(sorted(use.names.items())),
+            }
+            for use in audit.features()
+        ],
+        efforts=audit.efforts(),
+        estimate={"minutes": audit.minutes(), "per_item": MINUTES},
+        files=[_file(file) for file in audit.files],
     )
 
 

@@ -1,4 +1,4 @@
-"""What an audit has found, as a page."""
+"""The report of an audit as an HTML page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mdstorm_migrate.audit.audit import EFFORTS, Audit, FileAudit
 from mdstorm_migrate.report.audit import duration, estimate_note, names_of
-from mdstorm_migrate.report.page import badge, page, tag, text
+from mdstorm_migrate.report.page import badge, page, tag, text, tiles
 from mdstorm_migrate.rules import find_rule
 
 __all__ = ["audit_to_html"]
@@ -22,22 +22,21 @@ def audit_to_html(audit: Audit) -> str:
 
 
 def _header(audit: Audit) -> str:
-    tiles = "".join(
-        tag(
-            "li",
-            f"<b>{count:,}</b>{tag('span', text(EFFORTS[effort].replace('`', '')))}",
-            class_=_COLOURS.get(effort, effort),
-        )
-        for effort, count in audit.efforts().items()
-        if count
+    shown = tiles(
+        "Files by what they need",
+        (
+            (_COLOURS.get(effort, effort), count, EFFORTS[effort].replace("`", ""))
+            for effort, count in audit.efforts().items()
+            if count
+        ),
     )
     count = len(audit.files)
     files = "1 file uses" if count == 1 else f"{count:,} files use"
     return (
         f"<header><h1>Petastorm in this repository</h1>"
         f'<p class="quiet">{files} it. Nothing was changed.</p>'
-        f'<ul class="tiles" aria-label="Files by what they need">{tiles}</ul>'
-        f"<p>Work left to people: about <b>{text(duration(audit.minutes()))}</b>. "
+        f"{shown}"
+        f"<p>Manual work left: about <b>{text(duration(audit.minutes()))}</b>. "
         f'<span class="quiet">{text(estimate_note())}</span></p></header>'
     )
 
@@ -47,7 +46,7 @@ def _features(audit: Audit) -> str:
         [text(use.feature), f"{use.files:,}", f"{use.uses:,}", text(names_of(use, most=12))]
         for use in audit.features()
     ]
-    return _table("What is used", ["Feature", "Files", "Uses", "By which names"], rows, (1, 2))
+    return _table("What is used", ["Feature", "Files", "Uses", "Names used"], rows, (1, 2))
 
 
 def _rules(audit: Audit) -> str:
@@ -55,9 +54,7 @@ def _rules(audit: Audit) -> str:
         [badge(cls, cls), text(code), f"{count:,}", text(getattr(find_rule(code), "title", ""))]
         for (code, cls), count in audit.found().items()
     ]
-    return _table(
-        "What there is to do", ["Class", "Rule", "Places", "What it is about"], rows, (2,)
-    )
+    return _table("What there is to do", ["Class", "Rule", "Places", "Title"], rows, (2,))
 
 
 def _files(audit: Audit) -> str:

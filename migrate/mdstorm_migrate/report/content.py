@@ -1,4 +1,4 @@
-"""What reports are made of: the files of a run, and each thing that is to be said of them."""
+"""The content of a report, whatever its format: files, edits, findings, totals."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Literal, TypeAlias
 
 from mdstorm_migrate.base.edits import Edit, Finding, Lines
 from mdstorm_migrate.run.discover import Skipped
-from mdstorm_migrate.run.engine import Problem
 from mdstorm_migrate.run.files import FileOutcome, Totals
+from mdstorm_migrate.run.migration import Problem
 from mdstorm_migrate.run.settings import Settings
 
 __all__ = ["FileReport", "Item", "Level", "Region", "Report", "level", "tool_version"]
@@ -36,7 +36,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Item:
-    """An edit, or a finding: one thing to say of a file.
+    """An edit or a finding of a file.
 
     Attributes
     ----------
@@ -58,12 +58,12 @@ class Item:
 
     @property
     def remedy(self) -> str | None:
-        """What a person should do, in one line; None if there is nothing."""
+        """What to do about it, in one line; None if there is nothing."""
         return self.found.remedy if isinstance(self.found, Finding) else None
 
     @property
     def text(self) -> str:
-        """What it is, and what a person should do."""
+        """The message, and what to do about it."""
         message = self.found.message
         if self.remedy is None or self.remedy.startswith(message):
             return self.remedy or message
@@ -71,7 +71,7 @@ class Item:
 
     @property
     def place(self) -> str:
-        """``cell 3:1:5``, or ``1:5``: line and column as a person counts them."""
+        """``cell 3:1:5``, or ``1:5``: line and column, both from 1."""
         cell = "" if self.found.cell is None else f"cell {self.found.cell}:"
         return f"{cell}{self.found.line}:{self.found.column}"
 
@@ -83,7 +83,7 @@ def level(item: Item) -> Level:
 
 @dataclass(frozen=True)
 class FileReport:
-    """A file of which there is something to say."""
+    """A file with edits, findings or problems."""
 
     outcome: FileOutcome
 
@@ -99,20 +99,18 @@ class FileReport:
 
     @property
     def edits(self) -> Sequence[Edit]:
-        """What changes, comments for a person included; nothing if the file was left alone."""
+        """What changes, TODO comments included; nothing if the file was left alone."""
         return self.outcome.outcome.edits if self.outcome.changed else ()
 
     @cached_property
     def before(self) -> str:
         """The text as it was, in whose characters spans count."""
-        outcome = self.outcome.outcome
-        return outcome.before.decode(outcome.encoding, "surrogateescape").removeprefix(_MARK)
+        return self.outcome.outcome.texts()[0].removeprefix(_MARK)
 
     @cached_property
     def after(self) -> str:
         """The text as it is, or would be, now."""
-        outcome = self.outcome.outcome
-        return outcome.after.decode(outcome.encoding, "surrogateescape").removeprefix(_MARK)
+        return self.outcome.outcome.texts()[1].removeprefix(_MARK)
 
     @cached_property
     def lines(self) -> Lines:
@@ -156,9 +154,9 @@ class Report:
     write : bool
         Whether files were written.
     files : list of FileReport
-        In the order in which they were looked at.
+        In the order of the run.
     skipped : list of Skipped
-        What was not looked at, and why.
+        What was skipped, and why.
     totals : Totals
     """
 

@@ -1,4 +1,4 @@
-"""The formats of reports: which one a file gets, and writing it."""
+"""Formats of reports: choose one by file name, and write it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def find_format(path: PurePath, asked: str | None, offered: Sequence[str] = FORM
     endings = (name for end, name in _SUFFIXES.items() if path.name.lower().endswith(end))
     format_ = asked or next(endings, None)
     if format_ is None or format_ not in offered:
-        raise ValueError(f"{path} does not say which format: add --format {'|'.join(offered)}")
+        raise ValueError(f"{path} has no known extension: add --format {'|'.join(offered)}")
     return format_
 
 
@@ -64,14 +64,16 @@ def check_reports(
 ) -> None:
     """Raise a usage error where reports could not be written, before any work is done."""
     if asked is not None and len(paths) > 1:
-        raise click.UsageError("--format is for one --report; the names of several say theirs")
+        raise click.UsageError(
+            "--format cannot be combined with several --report options, whose extensions set theirs"
+        )
     for path in paths:
         try:
             find_format(path, asked, offered)
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="--report") from None
         if path.is_dir() or not path.absolute().parent.is_dir():
-            reason = "is a directory" if path.is_dir() else "is in no directory that exists"
+            reason = "is a directory" if path.is_dir() else "is in a directory that does not exist"
             raise click.BadParameter(f"{path} {reason}", param_hint="--report")
 
 

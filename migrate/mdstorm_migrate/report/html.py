@@ -1,4 +1,4 @@
-"""The report as a page to read and to work through: diffs side by side, a filter, a checklist."""
+"""The report as an HTML page: side-by-side diffs, a filter, a checklist."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.edits import CLASSES
 from mdstorm_migrate.report.content import FileReport, Item, Report
-from mdstorm_migrate.report.diff_table import diff_table
-from mdstorm_migrate.report.page import badge, page, tag, text
+from mdstorm_migrate.report.page import badge, diff_table, page, tag, text, tiles
 from mdstorm_migrate.report.side_by_side import hunks
 from mdstorm_migrate.rules import all_rules
 
@@ -20,7 +19,7 @@ _MOST_OPEN = 20
 _MEANING = {
     "exact": "same behaviour",
     "review": "behaviour may differ",
-    "manual": "needs a person",
+    "manual": "needs manual review",
     "note": "worth knowing",
     "problem": "not migrated",
 }
@@ -46,33 +45,26 @@ def _header(report: Report) -> str:
     totals = report.totals
     count = totals.written if report.write else totals.changed
     what = "changed" if report.write else "would change"
-    tiles = [
-        ("", count, f"file {what}" if count == 1 else f"files {what}"),
+    counts = [
+        (None, count, f"file {what}" if count == 1 else f"files {what}"),
         ("exact", totals.exact, "exact edits"),
         ("review", totals.review, "edits to review"),
         ("review", totals.pending, "edits only with --unsafe"),
-        ("manual", totals.manual, "places for a person"),
+        ("manual", totals.manual, "places that need manual review"),
         ("note", totals.note, "notes"),
         ("problem", totals.failed, "files not migrated"),
     ]
-    shown = "".join(
-        tag("li", f"<b>{number:,}</b>{tag('span', text(label))}", class_=cls or None)
-        for cls, number, label in tiles
-        if number or not cls
-    )
+    shown = tiles("Totals", (one for one in counts if one[1] or one[0] is None))
     state = (
         "The files were written."
         if report.write
         else "Nothing was written: this is what <code>mdstorm migrate -w</code> would do."
     )
-    return (
-        f'<header><h1>Migration to mdstorm</h1><p class="quiet">{state}</p>'
-        f'<ul class="tiles" aria-label="Totals">{shown}</ul></header>'
-    )
+    return f'<header><h1>Migration to mdstorm</h1><p class="quiet">{state}</p>{shown}</header>'
 
 
 def _todo(report: Report) -> Iterator[str]:
-    """Yield what is left to a person, one entry of a list each."""
+    """Yield what needs manual review, one entry of a list each."""
     for file in report.files:
         for number, problem in enumerate(file.problems):
             key = f"{file.path}#{number}"
@@ -109,8 +101,8 @@ def _checklist(todo: list[str]) -> str:
         '<button type="button" id="print">Print the list</button></div>'
     )
     hint = (
-        "No rule can decide these. What you tick stays ticked in this browser, "
-        "also on the page of the next run."
+        "No rule can decide these. Your ticks are kept in this browser, "
+        "also for the report of the next run."
     )
     return (
         '<section class="checklist" aria-labelledby="todo">'
@@ -122,7 +114,7 @@ def _checklist(todo: list[str]) -> str:
 
 def _filters(report: Report) -> str:
     if not report.files:
-        return "<p>No file that was looked at uses Petastorm.</p>"
+        return "<p>No scanned file uses Petastorm.</p>"
     classes = Counter(item.found.cls for _, item in report.items())
     problems = sum(len(file.problems) for file in report.files)
     boxes = [
@@ -201,7 +193,7 @@ def _skipped(report: Report) -> str:
         tag("li", f'<span class="path">{text(one.path.as_posix())}</span>: {text(one.reason)}')
         for one in report.skipped
     )
-    return f"<section><h2>Not looked at</h2><ul>{entries}</ul></section>"
+    return f"<section><h2>Skipped</h2><ul>{entries}</ul></section>"
 
 
 def _rules(report: Report) -> str:

@@ -1,8 +1,9 @@
-"""Reports for programs: JSON, as ``report/assets/report.schema.json`` describes it."""
+"""The report as JSON, as ``report/assets/report.schema.json`` describes it."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict
 from importlib import resources
 from typing import Any
@@ -11,37 +12,47 @@ from mdstorm_migrate.base.diff import unified_diff
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.report.content import FileReport, Item, Report, tool_version
 from mdstorm_migrate.rules import all_rules
+from mdstorm_migrate.run.discover import Skipped
 
-__all__ = ["VERSION", "schema", "to_json", "write_json"]
+__all__ = ["schema", "to_json", "write_json", "write_report"]
 
 #: Counts up when something that is in a report changes its name or its meaning.
-VERSION = 1
+_VERSION = 1
 
 
 def to_json(report: Report) -> str:
     """Return a run as JSON."""
     counts = report.rules()
+    return write_report(
+        "mdstorm migrate",
+        report.skipped,
+        settings=asdict(report.settings),
+        write=report.write,
+        totals=asdict(report.totals),
+        rules=[
+            {
+                "code": rule.code,
+                "title": rule.title,
+                "class": rule.cls,
+                "items": counts[rule.code],
+            }
+            for rule in all_rules()
+            if rule.code in counts
+        ],
+        files=[_file(file) for file in report.files],
+    )
+
+
+def write_report(command: str, skipped: Iterable[Skipped], **content: object) -> str:
+    """Return the report of a command as JSON: what all have in common, and its own content."""
     return write_json(
         {
-            "version": VERSION,
-            "tool": {"name": "mdstorm migrate", "version": tool_version()},
-            "settings": asdict(report.settings),
-            "write": report.write,
-            "totals": asdict(report.totals),
-            "rules": [
-                {
-                    "code": rule.code,
-                    "title": rule.title,
-                    "class": rule.cls,
-                    "items": counts[rule.code],
-                }
-                for rule in all_rules()
-                if rule.code in counts
-            ],
-            "files": [_file(file) for file in report.files],
+            "version": _VERSION,
+            "tool": {"name": command, "version": tool_version()},
+            **content,
             "skipped": [
                 {"path": one.path.as_posix(), "reason": one.reason, "error": one.is_error}
-                for one in report.skipped
+                for one in skipped
             ],
         }
     )

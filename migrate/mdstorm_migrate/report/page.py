@@ -1,4 +1,4 @@
-"""One HTML page that needs nothing else: no network, no other file."""
+"""Building blocks of self-contained HTML pages, which load nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -6,15 +6,24 @@ import base64
 import hashlib
 import html
 import re
+from collections.abc import Iterable
 from importlib import resources
 from string import Template
 
-__all__ = ["badge", "page", "tag", "text"]
+from mdstorm_migrate.report.side_by_side import DiffLine, Hunk, Row
+
+__all__ = ["badge", "diff_table", "page", "tag", "text", "tiles"]
 
 #: What is invisible, or changes the direction of what stands behind it.
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]"
 )
+
+_HEAD = "".join(
+    f'<th scope="col"><span class="unseen">{name}</span></th>'
+    for name in ("Old line", "Before", "New line", "After")
+)
+_COLUMNS = '<colgroup><col class="number"><col><col class="number"><col></colgroup>'
 
 
 def text(value: object) -> str:
@@ -42,6 +51,15 @@ def badge(cls: str, content: object) -> str:
     return tag("span", text(content), class_=f"badge {cls}")
 
 
+def tiles(label: str, counts: Iterable[tuple[str | None, int, str]]) -> str:
+    """Return a list of counts: the class whose colour it has, the number, and what it counts."""
+    entries = "".join(
+        tag("li", f"<b>{number:,}</b>{tag('span', text(what))}", class_=cls)
+        for cls, number, what in counts
+    )
+    return tag("ul", entries, class_="tiles", aria_label=label)
+
+
 def page(title: str, body: str, script: str = "") -> str:
     """Return a page.
 
@@ -66,6 +84,35 @@ def page(title: str, body: str, script: str = "") -> str:
         style_hash=_hash(style),
         script_hash=_hash(code),
     )
+
+
+def diff_table(hunk: Hunk) -> str:
+    """Return a table: old lines on the left, new ones on the right, changed words marked."""
+    tags = " ".join(sorted(f"{cls}:{rule}" for cls, rule in hunk.tags))
+    rows = "".join(map(_row, hunk.rows))
+    return tag(
+        "table",
+        f"{_COLUMNS}<thead><tr>{_HEAD}</tr></thead><tbody>{rows}</tbody>",
+        class_="diff hunk",
+        data_tags=tags,
+    )
+
+
+def _row(row: Row) -> str:
+    left = _cell(row.left, "left", "del" if row.changed else "")
+    right = _cell(row.right, "right", "ins" if row.changed else "")
+    return f'<tr class="changed">{left}{right}</tr>' if row.changed else f"<tr>{left}{right}</tr>"
+
+
+def _cell(cell: DiffLine | None, side: str, mark: str) -> str:
+    if cell is None:
+        return f'<td class="number none"></td><td class="{side} none"></td>'
+    pieces = "".join(
+        tag(mark, text(piece)) if mark and marked else text(piece) for piece, marked in cell.pieces
+    )
+    sign, colour = {"del": ("&minus;", " old"), "ins": ("+", " new"), "": ("", "")}[mark]
+    shown = f'<span class="sign">{sign}</span>{pieces}'
+    return f'<td class="number{colour}">{cell.number}</td><td class="{side}{colour}">{shown}</td>'
 
 
 def _asset(name: str) -> str:

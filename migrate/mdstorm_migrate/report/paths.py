@@ -1,4 +1,4 @@
-"""Paths as other tools want them."""
+"""Paths in reports: relative to the current directory, or as URIs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports for code scanning: SARIF 2.1.0."""
+"""The report as SARIF 2.1.0, for code scanning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Old and new lines beside each other, made of the edits themselves: nothing has to be guessed."""
+"""Side-by-side diffs, built from the edits themselves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from mdstorm_migrate.base.edits import Edit, Lines, apply_edits
 
-__all__ = ["Cell", "Hunk", "Row", "hunks"]
+__all__ = ["DiffLine", "Hunk", "Row", "hunks"]
 
 #: Pieces of a line, and whether each has changed.
 Pieces: TypeAlias = tuple[tuple[str, bool], ...]
@@ -29,7 +29,7 @@ _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 
 
 @dataclass(frozen=True)
-class Cell:
+class DiffLine:
     """A line of one of the two texts, from 1, without what ends it."""
 
     number: int
@@ -40,8 +40,8 @@ class Cell:
 class Row:
     """Two lines beside each other; a side without one is None. Equal ones have `changed` False."""
 
-    left: Cell | None
-    right: Cell | None
+    left: DiffLine | None
+    right: DiffLine | None
     changed: bool
 
 
@@ -118,7 +118,7 @@ def _same(lines: Lines, first: int, last: int, delta: int) -> list[Row]:
     rows = []
     for number in range(first, last):
         pieces = _clip(((_line(lines, number), False),))
-        rows.append(Row(Cell(number + 1, pieces), Cell(number + 1 + delta, pieces), False))
+        rows.append(Row(DiffLine(number + 1, pieces), DiffLine(number + 1 + delta, pieces), False))
     return rows
 
 
@@ -154,8 +154,8 @@ def _row(left: tuple[int, str] | None, right: tuple[int, str] | None, changed: b
     else:
         old_pieces, new_pieces = ((old, False),), ((new, False),)
     return Row(
-        Cell(left[0], _clip(old_pieces)) if left else None,
-        Cell(right[0], _clip(new_pieces)) if right else None,
+        DiffLine(left[0], _clip(old_pieces)) if left else None,
+        DiffLine(right[0], _clip(new_pieces)) if right else None,
         changed,
     )
 

@@ -1,4 +1,4 @@
-"""What the command says on the terminal: diffs to the standard output, the rest to the error."""
+"""Terminal output: diffs on stdout, messages and the summary on stderr."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 @dataclass
 class Printer:
-    """Says what becomes of each file, and at the end of all.
+    """Prints what happens to each file, and a summary at the end.
 
     Attributes
     ----------
@@ -45,13 +45,13 @@ class Printer:
     stream: IO[str] | None = None
 
     def skipped(self, one: Skipped) -> None:
-        """Say what was not looked at."""
+        """Print what was skipped."""
         if one.is_error or not self.quiet:
             what = "error" if one.is_error else "skipped"
             click.echo(f"{one.path}: {what}: {one.reason}", file=self.stream, err=True)
 
     def file(self, one: FileOutcome) -> None:
-        """Say what becomes of a file."""
+        """Print the diff and the findings of a file."""
         for problem in one.outcome.problems:
             click.echo(f"{one.path}: error: {problem}", file=self.stream, err=True)
         if one.changed and self.diff:
@@ -62,10 +62,7 @@ class Printer:
             self._places(one, sorted(places, key=lambda place: place.start))
 
     def _diff(self, one: FileOutcome) -> None:
-        encoding = one.outcome.encoding
-        before = one.outcome.before.decode(encoding, "surrogateescape")
-        after = one.outcome.after.decode(encoding, "surrogateescape")
-        text = unified_diff(before, after, relative_path(one.path))
+        text = unified_diff(*one.outcome.texts(), relative_path(one.path))
         if self.stream is None and sys.stdout.isatty():
             lines = text.splitlines(keepends=True)
             text = "".join(click.style(line, _COLOURS.get(line[0])) for line in lines)
@@ -82,7 +79,7 @@ class Printer:
             )
 
     def summary(self, totals: Totals, settings: Settings) -> None:
-        """Say how much there is of what, and which command comes next."""
+        """Print the totals, and which command comes next."""
         if self.quiet:
             return
         changed = totals.written if self.write else totals.changed
@@ -92,11 +89,11 @@ class Printer:
             for count, what in (
                 (totals.exact, "exact edits"),
                 (totals.review, "edits to review"),
-                (totals.pending, "edits to review that --unsafe makes"),
-                (totals.manual, "places for a person"),
-                (totals.note, "notes, which -v shows"),
+                (totals.pending, "edits to review, which --unsafe applies"),
+                (totals.manual, "places that need manual review"),
+                (totals.note, "notes (shown with -v)"),
                 (totals.failed, "files that could not be migrated"),
-                (totals.kept, "files that go on importing petastorm: it has to stay installed"),
+                (totals.kept, "files that still import petastorm, which must stay installed"),
             )
             if count
         ]
@@ -106,7 +103,7 @@ class Printer:
 
 
 def to_text(report: Report) -> str:
-    """Return all that the command says of a run, with its notes, in one text."""
+    """Return the whole terminal output of a run, notes included, as one text."""
     stream = io.StringIO()
     printer = Printer(verbose=True, write=report.write, stream=stream)
     for skipped in report.skipped:
@@ -123,11 +120,11 @@ def _files(count: int) -> str:
 
 def _next(totals: Totals, settings: Settings, write: bool) -> str:
     if totals.changed and not write:
-        return "nothing was written; `mdstorm migrate -w` writes"
+        return "nothing was written; use `mdstorm migrate -w` to write"
     if totals.pending and not settings.unsafe:
-        return "next: look at `mdstorm migrate --unsafe`"
+        return "next: review `mdstorm migrate --unsafe`"
     if totals.manual and not settings.todo:
-        return "next: do by hand what is named above"
+        return "next: resolve what is listed above by hand"
     if totals.manual:
-        return 'next: `grep -rn "TODO(mdstorm)"` lists what a person must do'
+        return 'next: `grep -rn "TODO(mdstorm)"` lists what needs manual review'
     return "nothing is left to do" if not totals.failed else "the other files are done"

@@ -1,4 +1,4 @@
-"""The rules, one module each, found by name.
+"""The rules, one module each, discovered by name.
 
 To add a rule:
 

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_module, renamed
 from mdstorm_migrate.python.fallbacks import is_fallback_import
-from mdstorm_migrate.python.import_statements import Part, split_from_import
-from mdstorm_migrate.python.imports import Fate, ImportedName, imported_names, moved
+from mdstorm_migrate.python.import_actions import Action, action_for, moved
+from mdstorm_migrate.python.import_statements import SplitImport, split_from_import
+from mdstorm_migrate.python.imports import ImportedName, imported_names
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
 
@@ -24,44 +25,49 @@ _FROM = re.compile(r"from[\s\\]+([\w.]+)")
 
 def check(module: PythonModule) -> Iterable[Edit | Finding]:
     """Yield the edits of import statements, and notes of those that are fallbacks."""
-    from_imports: dict[ast.ImportFrom, dict[ast.AST, tuple[Binding, Fate]]] = {}
+    from_imports: dict[ast.ImportFrom, dict[ast.AST, tuple[Binding, Action]]] = {}
     for name in imported_names(module):
+        action = action_for(module, name)
         for binding in name.imports:
             if is_fallback_import(module, binding):
                 what = "stays: another branch imports mdstorm, and this one is its fallback"
                 yield Finding(CODE, "note", *module.span(binding.node), what)
             if isinstance(binding.statement, ast.ImportFrom):
-                fates = from_imports.setdefault(binding.statement, {})
-                fates[binding.node] = binding, name.fate
-            elif name.fate != "keep":
-                yield from _import(module, name, binding)
-    for statement, fates in from_imports.items():
-        yield from _from_import(module, statement, fates)
+                actions = from_imports.setdefault(binding.statement, {})
+                actions[binding.node] = binding, action
+            elif action != "keep":
+                yield from _import(module, name, action, binding)
+    for statement, actions in from_imports.items():
+        yield from _from_import(module, statement, actions)
 
 
-def _import(module: PythonModule, name: ImportedName, binding: Binding) -> Iterator[Edit]:
+def _import(
+    module: PythonModule, name: ImportedName, action: Action, binding: Binding
+) -> Iterator[Edit]:
     """Yield the edit of one name of ``import a, b as c``."""
     alias, statement = binding.node, binding.statement
     assert isinstance(alias, ast.alias)
     assert statement is not None
-    if not is_module(alias.name) and name.fate != "both":
+    if not is_module(alias.name) and action != "both":
         return
     start, stop = module.span(alias)
     if alias.asname is None:
-        new = _plain_import(module, name.fate, alias, statement)
+        new = _plain_import(module, action, alias, statement)
     else:
         new = re.sub(r"^[\w.]+", renamed(alias.name), module.text[start:stop])
     message = f"`import {alias.name}` becomes `import {' '.join(new.split())}`"
     yield Edit(CODE, CLASS, start, stop, new, message, name.group)
 
 
-def _plain_import(module: PythonModule, fate: Fate, alias: ast.alias, statement: ast.stmt) -> str:
+def _plain_import(
+    module: PythonModule, action: Action, alias: ast.alias, statement: ast.stmt
+) -> str:
     """Return what stands for ``petastorm`` or ``petastorm.spark`` in an import statement."""
     new = renamed(alias.name) if is_module(alias.name) else NEW_ROOT
-    if fate == "alias":
+    if action == "alias":
         under_old_name = f"{NEW_ROOT} as {OLD_ROOT}"
         return under_old_name if alias.name == OLD_ROOT else f"{new}, {under_old_name}"
-    if fate == "both":
+    if action == "both":
         alone = isinstance(statement, ast.Import) and len(statement.names) == 1
         between = f"{module.separator(statement)}import " if alone else ", "
         return f"{alias.name}{between}{new}"
@@ -69,14 +75,14 @@ def _plain_import(module: PythonModule, fate: Fate, alias: ast.alias, statement:
 
 
 def _from_import(
-    module: PythonModule, statement: ast.ImportFrom, fates: dict[ast.AST, tuple[Binding, Fate]]
+    module: PythonModule, statement: ast.ImportFrom, actions: dict[ast.AST, tuple[Binding, Action]]
 ) -> Iterator[Edit]:
     """Yield the edit of ``from a import b, c as d``: all of it moves, or it is split."""
     old = statement.module or ""
     parts: dict[str, dict[int, str]] = {}
     is_renamed = False
     for number, alias in enumerate(statement.names):
-        source, name = _source(module, *fates[alias])
+        source, name = _source(module, *actions[alias])
         parts.setdefault(source, {})[number] = name
         is_renamed |= name != alias.name
     if list(parts) == [old]:
@@ -90,17 +96,16 @@ def _from_import(
         return
     # What stays comes first: a comment above says why.
     ordered = sorted(parts.items(), key=lambda part: part[0] != old)
-    texts = split_from_import(module.text[start:stop], [Part(*part) for part in ordered])
+    texts = split_from_import(module.text[start:stop], [SplitImport(*part) for part in ordered])
     cls: Class = "review" if is_renamed else CLASS
     yield Edit(CODE, cls, start, stop, module.separator(statement).join(texts), message)
 
 
-def _source(module: PythonModule, binding: Binding, fate: Fate) -> tuple[str, str]:
+def _source(module: PythonModule, binding: Binding, action: Action) -> tuple[str, str]:
     """Return where a name is imported from, and what it is called there."""
-    assert isinstance(binding.statement, ast.ImportFrom)
     assert isinstance(binding.node, ast.alias)
-    old = binding.statement.module or ""
-    if fate == "keep":
+    old = binding.imported_module
+    if action == "keep":
         return old, binding.node.name
     if binding.name == "*":
         return renamed(old), "*"

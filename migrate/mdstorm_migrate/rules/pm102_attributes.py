@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from mdstorm_migrate.base.edits import Class, Edit
 from mdstorm_migrate.petastorm.names import NEW_ROOT, renamed
+from mdstorm_migrate.python.import_actions import action_for
 from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.module import PythonModule
 
@@ -18,7 +19,7 @@ KIND = "python"
 def check(module: PythonModule) -> Iterable[Edit]:
     """Yield an edit for each use of the name ``petastorm`` that mdstorm can serve."""
     for name in imported_names(module):
-        if not name.is_root or name.fate not in ("move", "both"):
+        if not name.is_root or action_for(module, name) not in ("move", "both"):
             continue
         for use in name.uses:
             if use.missing is None:

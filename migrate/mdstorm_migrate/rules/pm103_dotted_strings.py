@@ -1,4 +1,4 @@
-"""PM103: strings that name a module of Petastorm to Python name that of mdstorm."""
+"""PM103: strings that Python resolves as dotted names of Petastorm."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _compares_version(module: PythonModule, string: ast.Constant) -> bool:
 
 def _of_version(module: PythonModule, string: ast.Constant) -> Finding:
     what = "this asks for a version of Petastorm"
-    remedy = f"{what}, and mdstorm counts its versions anew: name mdstorm, without a version"
+    remedy = f"{what}, and mdstorm has its own version numbers: name mdstorm, without a version"
     return Finding(CODE, "manual", *module.span(string), what, remedy)
 
 

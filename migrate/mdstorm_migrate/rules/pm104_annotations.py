@@ -1,4 +1,4 @@
-"""PM104: annotations that are strings, and type comments, name mdstorm as the code does."""
+"""PM104: string annotations and type comments."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from mdstorm_migrate.base.edits import Class, Edit
 from mdstorm_migrate.petastorm.names import NEW_ROOT, renamed
+from mdstorm_migrate.python.import_actions import action_for
 from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.module import PythonModule
 
@@ -18,7 +19,7 @@ KIND = "python"
 def check(module: PythonModule) -> Iterable[Edit]:
     """Yield an edit for each use of the name ``petastorm`` in text that type checkers read."""
     for name in imported_names(module):
-        if name.fate not in ("move", "both"):
+        if action_for(module, name) not in ("move", "both"):
             continue
         for use in name.texts:
             if use.missing is None and not use.is_fixed:

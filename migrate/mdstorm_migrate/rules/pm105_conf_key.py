@@ -1,4 +1,4 @@
-"""PM105: the key of the parent cache directory, where it is spelt out."""
+"""PM105: the Spark conf key of the parent cache directory, as a literal."""
 
 from __future__ import annotations
 

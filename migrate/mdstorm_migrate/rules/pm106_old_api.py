@@ -1,4 +1,4 @@
-"""PM106: names and arguments that only older versions of Petastorm had."""
+"""PM106: names and arguments of older versions of Petastorm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PM107: private and internal parts of Petastorm stay imported from Petastorm."""
+"""PM107: private and internal parts of Petastorm, which keep their imports."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from mdstorm_migrate.petastorm.names import (
     missing,
     renamed,
 )
-from mdstorm_migrate.python.accidents import accidental_names
-from mdstorm_migrate.python.imports import imported_names, moved, shadowed
+from mdstorm_migrate.python.import_actions import incidental_names, moved
+from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
+from mdstorm_migrate.python.shadow import shadowed
 
 CODE = "PM107"
 TITLE = "Not offered by mdstorm: this use stays with Petastorm"
@@ -30,7 +31,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
     """Yield a finding for each import and each use that mdstorm has nothing for."""
     for name in imported_names(module):
         if any(shadowed(module, binding) for binding in name.imports):
-            continue  # PM115 speaks of it
+            continue  # PM115 reports it
         for binding in name.imports:
             yield from _finding(module.span(binding.node), _lacking(module, binding))
             yield from _by_accident(module, binding)
@@ -44,11 +45,10 @@ def check(module: PythonModule) -> Iterable[Finding]:
 
 def _lacking(module: PythonModule, binding: Binding) -> str | None:
     """Return what an import asks for that mdstorm does not have."""
-    alias, statement = binding.node, binding.statement
+    alias, old = binding.node, binding.imported_module
     assert isinstance(alias, ast.alias)
-    if not isinstance(statement, ast.ImportFrom):
-        return missing(alias.name)
-    old = statement.module or ""
+    if not isinstance(binding.statement, ast.ImportFrom):
+        return missing(old)
     if binding.name == "*":
         return missing(old)
     if (old, alias.name) in RENAMED or moved(module, binding) is not None:
@@ -60,7 +60,7 @@ def _by_accident(module: PythonModule, binding: Binding) -> Iterator[Finding]:
     """Yield a finding for a star import that gives what Petastorm only imports itself."""
     target = binding.target or ""
     if binding.name == "*" and is_module(target):
-        names = accidental_names(module, binding.scope, target)
+        names = incidental_names(module, binding.scope, target)
         if names:
             which = ", ".join(f"`{name}`" for name in names)
             what = f"`from {target} import *` is what gives this file {which}"

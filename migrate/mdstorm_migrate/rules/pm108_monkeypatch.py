@@ -1,4 +1,4 @@
-"""PM108: a file that assigns to attributes of Petastorm's modules is left as it is."""
+"""PM108: files that patch Petastorm, which are left unchanged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mdstorm_migrate.python.imports import Use, imported_names
 from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM108"
-TITLE = "Changes Petastorm itself: the file is left as it is"
+TITLE = "Patches Petastorm: the file is left unchanged"
 CLASS: Class = "manual"
 KIND = "python"
 

@@ -1,4 +1,4 @@
-"""PM110: arguments that mean something for Parquet."""
+"""PM110: arguments that concern Parquet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PM111: a parent cache directory that is no URL."""
+"""PM111: a parent cache directory that is not a URL."""
 
 from __future__ import annotations
 

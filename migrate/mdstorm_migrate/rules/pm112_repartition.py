@@ -1,4 +1,4 @@
-"""PM112: repartitioning before the conversion, which Petastorm needed to shard."""
+"""PM112: repartitioning before the conversion, which mdstorm does not need."""
 
 from __future__ import annotations
 

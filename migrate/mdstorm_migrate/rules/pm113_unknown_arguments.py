@@ -1,4 +1,4 @@
-"""PM113: arguments that Petastorm does not have."""
+"""PM113: arguments that neither Petastorm nor mdstorm has."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KIND = "python"
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
-    """Yield a finding for each; PM106 speaks of those that older versions had."""
+    """Yield a finding for each; PM106 reports those that older versions had."""
     for call, path in module.calls:
         function = path.rpartition(".")[2]
         accepted = keywords_of(path)

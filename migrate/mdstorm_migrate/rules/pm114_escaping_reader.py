@@ -1,4 +1,4 @@
-"""PM114: a reader that is returned from within its own ``with``, which has closed it."""
+"""PM114: a reader that is returned after its ``with`` has closed it."""
 
 from __future__ import annotations
 

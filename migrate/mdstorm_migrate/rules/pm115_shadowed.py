@@ -1,12 +1,13 @@
-"""PM115: a neighbouring ``petastorm.py`` hides the library from a script."""
+"""PM115: a local ``petastorm.py`` that shadows the library."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from mdstorm_migrate.base.edits import Class, Finding
-from mdstorm_migrate.python.imports import imported_names, shadowed
+from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.shadow import shadowed
 
 CODE = "PM115"
 TITLE = "A neighbouring file of that name hides the library"

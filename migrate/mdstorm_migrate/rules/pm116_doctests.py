@@ -1,4 +1,4 @@
-"""PM116: examples in docstrings, which doctest runs."""
+"""PM116: imports in examples of docstrings, which doctest runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PM201: the parent cache directory as an argument, where the conf of Spark cannot be set."""
+"""PM201: pass the parent cache directory where the Spark conf cannot be set."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.python.conf_writes import ConfWrite, conf_writes
 from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.module import PythonModule
-from mdstorm_migrate.python.statements import replaced_statement
 
 CODE = "PM201"
 TITLE = "Pass the parent cache directory where the conf of Spark cannot be set"
@@ -23,6 +22,7 @@ _ARGUMENT = "parent_cache_dir_url"
 _NO_CONF = re.compile(
     r"\bDatabricksSession\b|\bdatabricks\.connect\b|\.remote\(|\bSPARK_REMOTE\b|\bserverless\b"
 )
+_END_OF_LINE = re.compile(r"[ \t]*(\r\n|\r|\n|\Z)")
 
 
 def check(module: PythonModule) -> Iterable[Edit | Finding]:
@@ -89,7 +89,7 @@ def _pass_argument(
     statement = module.statement(write.call)
     if isinstance(statement, ast.Expr) and statement.value is write.call:
         new = "" if is_plain else f"{_ARGUMENT} = {value}"
-        yield Edit(CODE, CLASS, *replaced_statement(module, statement, new), message, CODE)
+        yield Edit(CODE, CLASS, *_replaced_statement(module, statement, new), message, CODE)
     elif is_plain:
         # One link of a chain, as in SparkSession.builder.config(key, value).getOrCreate().
         assert isinstance(write.call.func, ast.Attribute)
@@ -102,3 +102,33 @@ def _pass_argument(
         place = module.span(last[-1])[1] if last else module.span(call)[1] - 1
         text = f"{', ' if last else ''}{_ARGUMENT}={argument}"
         yield Edit(CODE, CLASS, place, place, text, message, CODE)
+
+
+def _replaced_statement(
+    module: PythonModule, statement: ast.stmt, new: str
+) -> tuple[int, int, str]:
+    """Return the span that a statement takes, and what stands there instead.
+
+    If nothing comes in its place, its line goes with it; where Python needs a statement, it becomes
+    ``pass``.
+    """
+    start, stop = module.span(statement)
+    lines = module.document.lines
+    line = lines.start_of(start)
+    end = _END_OF_LINE.match(module.text, stop)
+    is_needed = len(_body_of(module, statement)) == 1 and not isinstance(
+        module.scopes.parents[statement], ast.Module
+    )
+    if not new and is_needed:
+        new = "pass"
+    if not new and end is not None and not module.text[line:start].strip():
+        return line, end.end(), ""
+    return start, stop, new or "pass"
+
+
+def _body_of(module: PythonModule, statement: ast.stmt) -> list[ast.stmt]:
+    """Return the statements that a statement is one of."""
+    around = module.scopes.parents[statement]
+    return next(
+        body for _, body in ast.iter_fields(around) if isinstance(body, list) and statement in body
+    )

@@ -1,4 +1,4 @@
-"""``pyproject.toml``: PEP 621, dependency groups, Poetry's tables."""
+"""PM402: ``pyproject.toml``: PEP 621, dependency groups, the tables of Poetry and others."""
 
 from __future__ import annotations
 

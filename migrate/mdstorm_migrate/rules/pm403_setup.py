@@ -1,4 +1,4 @@
-"""``setup.py``, ``setup.cfg`` and other INI files."""
+"""PM403: ``setup.py``, ``setup.cfg`` and other INI files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conda's environment files and recipes."""
+"""PM404: environment files and recipes of conda."""
 
 from __future__ import annotations
 

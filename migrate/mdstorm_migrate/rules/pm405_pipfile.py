@@ -1,4 +1,4 @@
-"""``Pipfile``."""
+"""PM405: ``Pipfile``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Install commands in Dockerfiles, shell scripts and makefiles."""
+"""PM406: install commands in Dockerfiles, shell scripts and makefiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``%pip install`` and ``!pip install`` in notebooks."""
+"""PM407: ``%pip install`` and ``!pip install`` in notebooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark's configuration files."""
+"""PM408: configuration files of Spark."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _KEY = re.compile(rf"^[ \t]*(?P<key>{re.escape(CONF_KEY)})(?=[ \t]*[=: \t])", re
 def check(document: Document) -> Iterator[Edit]:
     """Yield the edits of keys; comments stay.
 
-    mdstorm reads its own key first, so what stands here would win over a program that sets
-    Petastorm's key, as `SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF` does.
+    mdstorm reads its own key first, so what is set here would take precedence over a program that
+    sets Petastorm's key, as `SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF` does.
     """
     for match in _KEY.finditer(document.text):
         start, stop = match.span("key")
-        message = "name mdstorm's key, which wins over Petastorm's where a program sets that"
+        message = "use mdstorm's key, which takes precedence where a program sets Petastorm's"
         yield Edit(CODE, "review", start, stop, NEW_CONF_KEY, message)

@@ -1,4 +1,4 @@
-"""Definitions of clusters, jobs and workflows in JSON and YAML."""
+"""PM409: definitions of clusters, jobs and workflows in JSON and YAML."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     for match in _CONF.finditer(text):
         start, stop = match.span("key")
         # A program that sets Petastorm's key would no longer have its way.
-        message = "name mdstorm's key, which wins over Petastorm's where a program sets that"
+        message = "use mdstorm's key, which takes precedence where a program sets Petastorm's"
         yield Edit(CODE, "review", start, stop, NEW_CONF_KEY, message)
     places = [
         match.span(match.lastgroup or 0)

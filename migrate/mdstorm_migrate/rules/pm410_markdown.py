@@ -1,4 +1,4 @@
-"""Code in Markdown and reStructuredText: reported, never changed."""
+"""PM410: code in Markdown and reStructuredText, which is reported and never changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that a tool has written from others, with hashes: never edited by hand."""
+"""PM411: lock files, which only their tool may write."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Finding
-from mdstorm_migrate.rules.pm401_requirements import is_generated
+from mdstorm_migrate.packaging.requirement import is_generated
 
 CODE = "PM411"
-TITLE = "Lock files are locked anew"
+TITLE = "Lock files must be regenerated"
 CLASS: Class = "manual"
 KIND = ("lock", "requirements")
 

@@ -1,1 +1,1 @@
-"""From files to their migrated bytes: which files, one file, many files, writing."""
+"""Migrate files: find them, migrate each, write them in several processes."""

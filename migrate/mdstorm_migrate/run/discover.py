@@ -1,4 +1,4 @@
-"""Which files are looked at."""
+"""Find the files to scan below the given paths."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _GENERATED = re.compile(r".*_pb2(_grpc)?\.pyi?")
 
 
 class GlobError(ValueError):
-    """A pattern that is no glob."""
+    """An invalid pattern in `include` or `exclude`."""
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """Something that is not looked at, though it was found, and why.
+    """A path that was found but skipped, and why.
 
     Attributes
     ----------
@@ -46,9 +46,9 @@ def discover(
 ) -> Iterator[Path | Skipped]:
     """Yield the files at and below `paths`, each once, in the order of their names.
 
-    A file that is named is always looked at. Below a directory, those are that some source reads
-    and that neither ``.gitignore`` nor `exclude` keeps away; what git tracks, ``.gitignore`` does
-    not. Links to directories are not followed.
+    A file that is named is always yielded. Below a directory, files are yielded that some source
+    reads, unless ``.gitignore`` or `exclude` leaves them out; files that git tracks are never
+    ignored. Links to directories are not followed.
 
     Parameters
     ----------
@@ -56,17 +56,18 @@ def discover(
         Files and directories.
     include, exclude : sequence of str
         Globs as in ``.gitignore``, against the path below the directory given; one without a slash
-        is for names. With `include`, only what matches it is looked at.
+        matches names. With `include`, only what matches it is yielded.
 
     Raises
     ------
     GlobError
-        If `include` or `exclude` has a pattern that is no glob; at once.
+        If `include` or `exclude` has an invalid pattern; raised at once.
     """
     return _discover(paths, _Walk(_globs(include) if include else None, _globs(exclude)))
 
 
 def _discover(paths: Iterable[Path], walk: _Walk) -> Iterator[Path | Skipped]:
+    """Do that, once the patterns are known to be valid."""
     seen: set[str] = set()
     for path in paths:
         is_directory = path.is_dir()
@@ -86,16 +87,16 @@ def _discover(paths: Iterable[Path], walk: _Walk) -> Iterator[Path | Skipped]:
 
 
 def _unreadable(path: Path, named: bool) -> Skipped | None:
-    """Return why a file cannot be looked at; None if it can."""
+    """Return why a file cannot be read; None if it can."""
     try:
         mode = path.stat().st_mode
     except OSError as error:
-        reason = "a link that leads nowhere" if path.is_symlink() else str(error.strerror)
+        reason = "a broken link" if path.is_symlink() else str(error.strerror)
         return Skipped(path, reason, is_error=True)
     if not stat.S_ISREG(mode):
         return Skipped(path, "not a regular file", is_error=named)
     if named and find_source(path) is None:
-        return Skipped(path, "of no kind that can be migrated", is_error=True)
+        return Skipped(path, "not a kind of file that can be migrated", is_error=True)
     return None
 
 
@@ -150,5 +151,5 @@ def _globs(patterns: Sequence[str]) -> GitIgnoreSpec:
         try:
             GitIgnoreSpec.from_lines([pattern])
         except ValueError:
-            raise GlobError(f"{pattern!r} is no glob") from None
+            raise GlobError(f"{pattern!r} is not a glob") from None
     return GitIgnoreSpec.from_lines(patterns)

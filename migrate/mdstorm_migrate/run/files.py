@@ -1,4 +1,4 @@
-"""Many files: read, rewrite, and perhaps write them, in several processes."""
+"""Migrate many files in several processes, and count what was done."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.run.discover import Skipped
-from mdstorm_migrate.run.engine import WORD, Outcome, Problem, migrate_bytes
+from mdstorm_migrate.run.migration import Outcome, Problem, mentions_petastorm, migrate_bytes
 from mdstorm_migrate.run.pool import each
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.run.write import WriteError, write_file
@@ -87,11 +88,11 @@ def examine_file(path: Path, settings: Settings) -> FileOutcome | None:
     try:
         if path.stat().st_size > LARGEST:
             reason = f"larger than {LARGEST >> 20} MiB"
-            return _failed(path, reason) if _mentions_petastorm(path) else None
+            return _failed(path, reason) if _is_mentioned_in(path) else None
         data = path.read_bytes()
     except OSError as error:
         return _failed(path, error.strerror or str(error))
-    if WORD not in data and WORD not in data.lower():
+    if not mentions_petastorm(data):
         return None
     source = find_source(path, data[:256])
     if source is None:
@@ -124,13 +125,13 @@ def migrate_file(
     return FileOutcome(path, outcome, written=True)
 
 
-def _mentions_petastorm(path: Path) -> bool:
+def _is_mentioned_in(path: Path) -> bool:
     """Search a large file without reading it into memory."""
     with (
         open(path, "rb") as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
     ):
-        return mapped.find(WORD) >= 0
+        return mapped.find(OLD_ROOT.encode()) >= 0
 
 
 def _failed(path: Path, reason: str) -> FileOutcome:
@@ -148,7 +149,7 @@ class Totals:
     exact, review, manual, note, pending : int
         Edits and findings by class; `pending` are edits that ``--unsafe`` would apply.
     kept : int
-        Files that go on importing Petastorm, which so has to stay installed.
+        Files that still import Petastorm, which therefore must stay installed.
     """
 
     changed: int = 0

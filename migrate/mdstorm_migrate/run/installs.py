@@ -1,4 +1,4 @@
-"""What a notebook installs, where its own code goes on importing Petastorm."""
+"""Keep Petastorm installed in notebooks whose code still imports it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mdstorm_migrate.base.document import Reading
+from mdstorm_migrate.base.document import DecodedFile
 from mdstorm_migrate.base.edits import Edit
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.python.module import parse_python
@@ -16,17 +16,17 @@ __all__ = ["installs", "keep_installs"]
 
 #: Rules whose edits install mdstorm.
 _RULES = frozenset({"PM406", "PM407"})
-_MESSAGE = "require it beside Petastorm, which code of this notebook goes on importing"
+_MESSAGE = "require it beside Petastorm, which code of this notebook still imports"
 
 
-def installs(reading: Reading, edits: Sequence[Edit]) -> bool:
+def installs(file: DecodedFile, edits: Sequence[Edit]) -> bool:
     """Whether some edits change what a notebook installs."""
-    kinds = {document.kind for document in reading.documents}
+    kinds = {document.kind for document in file.documents}
     is_notebook = "python" in kinds and bool(kinds & {"magic", "shell"})
     return is_notebook and any(edit.rule in _RULES for edit in edits)
 
 
-def keep_installs(reading: Reading, edits: Sequence[Edit], outcome: Reading) -> list[Edit]:
+def keep_installs(file: DecodedFile, edits: Sequence[Edit], outcome: DecodedFile) -> list[Edit]:
     """Return the edits with which Petastorm stays installed, if code of the outcome imports it.
 
     What takes its place is installed beside it, if that is imported, too.
@@ -38,18 +38,18 @@ def keep_installs(reading: Reading, edits: Sequence[Edit], outcome: Reading) -> 
     for edit in edits:
         if edit.rule not in _RULES:
             kept.append(edit)
-        elif NEW_ROOT in imported and not _is_beside(reading, edit):
-            quote = _quote(reading, edit)
-            old = reading.text[edit.start : edit.stop]
+        elif NEW_ROOT in imported and not _is_beside(file, edit):
+            quote = _quote(file, edit)
+            old = file.text[edit.start : edit.stop]
             new = f"{old}{quote} {quote}{edit.replacement}"
             kept.append(replace(edit, replacement=new, message=_MESSAGE))
     return kept
 
 
-def _imported(reading: Reading) -> set[str]:
+def _imported(file: DecodedFile) -> set[str]:
     """Return the packages that the code of a file imports."""
     found: set[str] = set()
-    for document in reading.documents:
+    for document in file.documents:
         for node in ast.walk(parse_python(document.code)) if document.kind == "python" else ():
             if isinstance(node, ast.Import):
                 found.update(alias.name.partition(".")[0] for alias in node.names)
@@ -58,19 +58,19 @@ def _imported(reading: Reading) -> set[str]:
     return found
 
 
-def _is_beside(reading: Reading, edit: Edit) -> bool:
+def _is_beside(file: DecodedFile, edit: Edit) -> bool:
     """Whether the line installs the other one already."""
     # In the JSON of a notebook, the end of a line is spelt out.
-    before = re.split(r"\n|\\n", reading.text[: edit.start])[-1]
-    after = re.split(r"\n|\\n", reading.text[edit.stop :], maxsplit=1)[0]
+    before = re.split(r"\n|\\n", file.text[: edit.start])[-1]
+    after = re.split(r"\n|\\n", file.text[edit.stop :], maxsplit=1)[0]
     name = edit.replacement.partition("[")[0]
     return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", before + after) is not None
 
 
-def _quote(reading: Reading, edit: Edit) -> str:
+def _quote(file: DecodedFile, edit: Edit) -> str:
     """Return the quotation mark that a requirement stands in, as the text of the file has it."""
-    is_json = reading.text.lstrip().startswith("{")
-    before, after = reading.text[: edit.start], reading.text[edit.stop :]
+    is_json = file.text.lstrip().startswith("{")
+    before, after = file.text[: edit.start], file.text[edit.stop :]
     for quote in ('\\"' if is_json else '"', "'"):
         if before.endswith(quote) and after.startswith(quote):
             return quote

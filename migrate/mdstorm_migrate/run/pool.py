@@ -1,4 +1,4 @@
-"""One function for each of many files, in several processes."""
+"""Map a function over files in several processes."""
 
 from __future__ import annotations
 

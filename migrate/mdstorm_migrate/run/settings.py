@@ -1,4 +1,4 @@
-"""What a user asks for, the same for every file of a run."""
+"""Settings of a run, the same for every file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Settings:
         Codes of rules, or how such codes begin; an empty `select` selects all. What is ignored is
         not selected.
     todo : bool
-        Whether comments are inserted where a person must look.
+        Whether TODO comments for manual review are inserted.
     """
 
     unsafe: bool = False

@@ -1,4 +1,4 @@
-"""Writing a file so that it is either the old one or the new one, never a part of it."""
+"""Replace a file atomically."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def write_file(path: Path, before: bytes, after: bytes, backup: str | None = Non
         if not status.st_mode & 0o222 or not os.access(target, os.W_OK):
             raise WriteError("the file is read-only")
         if target.read_bytes() != before:
-            raise WriteError("the file was changed by somebody else meanwhile")
+            raise WriteError("the file was changed by another program meanwhile")
         if backup:
             _replace(target.with_name(target.name + backup), before, status)
         _replace(target, after, status)

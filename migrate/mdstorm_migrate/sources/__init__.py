@@ -1,17 +1,17 @@
-"""Kinds of files, one module each, found by name.
+"""Kinds of files, one module each, discovered by name.
 
 To add a source, write a module here whose ``SOURCE`` is an object of the protocol
 `mdstorm_migrate.base.document.Source`:
 
 - ``claims(path, head)``: whether it reads a file, by name and first bytes. No two may claim one
   file; a file that none claims is never opened further.
-- ``read(data, path) -> Reading``: the text of the file and the `Document` objects in it, each with
-  the ``kind`` that rules are written for. A document that is a piece of the file has a `Segment`
-  with ``Shift(where it begins)``; one that is spelt differently in the file has a `Placement` of
-  its own. Raise `SourceError` with the reason where the file cannot be read.
+- ``read(data, path) -> DecodedFile``: the text of the file and the `Document` objects in it, each
+  with the ``kind`` that rules are written for. A document that is a piece of the file has a
+  `Segment` with ``Shift(where it begins)``; one that is spelt differently in the file has a
+  `Placement` of its own. Raise `SourceError` with the reason where the file cannot be read.
 
-Python documents are parsed by the engine, not by the source. What was written is read once more
-before it is kept, by the same source: if that fails, the file stays as it was.
+Python documents are parsed by `run.migration`, not by the source. The migrated bytes are read once
+more by the same source before they are kept: if that fails, the file stays as it was.
 """
 
 from __future__ import annotations

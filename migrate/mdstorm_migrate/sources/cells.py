@@ -1,4 +1,4 @@
-"""Cells of notebooks: one Python document of those in Python, and documents of the rest."""
+"""Documents of a notebook's cells: one for all Python cells, one for each other cell."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from mdstorm_migrate.base.document import (
 )
 from mdstorm_migrate.sources.magics import HEAD, Magic, is_indented, language_of, mask
 
-__all__ = ["Cell", "Part", "documents_of"]
+__all__ = ["Cell", "SubPlacement", "documents_of"]
 
 
 @dataclass(frozen=True)
-class Part:
+class SubPlacement:
     """The placement of a piece of another one's text, from character `offset` on."""
 
     whole: Placement
@@ -56,7 +56,7 @@ class Cell:
 
     def segment(self, start: int, stop: int) -> Segment:
         """Return a piece of the cell."""
-        piece = Segment(self.text[start:stop], Part(self.placement, start))
+        piece = Segment(self.text[start:stop], SubPlacement(self.placement, start))
         if self.first_line is not None:
             return piece
         return replace(piece, cell=self.number, first_line=self.text.count("\n", 0, start))

@@ -1,4 +1,4 @@
-"""Notebooks that Databricks exports as Python files: cells between ``# COMMAND ----------``."""
+"""Databricks notebooks in source form: cells between ``# COMMAND ----------``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from mdstorm_migrate.base.document import Document, Reading, Segment, Shift, SourceError
+from mdstorm_migrate.base.document import DecodedFile, Document, Segment, Shift, SourceError
 from mdstorm_migrate.python.module import parse_python
 from mdstorm_migrate.sources.cells import Cell, documents_of
 from mdstorm_migrate.sources.decoding import decode_python
@@ -26,7 +26,7 @@ class DatabricksSource:
         """Whether the first line says so."""
         return path.suffix == ".py" and head.startswith(DATABRICKS_HEADER)
 
-    def read(self, data: bytes, path: PurePath | None) -> Reading:
+    def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
         """Return it as one Python document; cell by cell if it is not Python as a whole."""
         text, mark, encoding = decode_python(data)
         try:
@@ -34,7 +34,7 @@ class DatabricksSource:
             documents = [Document("python", [Segment(text)], path)]
         except SourceError:
             documents = documents_of(_cells(text), path)
-        return Reading(text, [*documents, *_magics(text, path)], encoding, mark)
+        return DecodedFile(text, [*documents, *_magics(text, path)], encoding, mark)
 
 
 def _cells(text: str) -> Iterator[Cell]:

@@ -1,4 +1,4 @@
-"""From bytes to text and back, without losing any."""
+"""Decode files, and refuse what would not encode to the same bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strings in a JSON text: where they stand, and how to change them without touching the rest."""
+"""Positions of strings in a JSON text, for edits that keep the rest as it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of notebooks that IPython reads, not Python: ``%magic``, ``!command``, ``help?``.
+"""Mask lines for IPython rather than Python: ``%magic``, ``!command``, ``help?``.
 
 They are masked, so that the rest can be parsed: what is masked keeps its length, so that everything
 else keeps its place.

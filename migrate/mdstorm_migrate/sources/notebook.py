@@ -1,4 +1,4 @@
-"""Jupyter notebooks: only the source of code cells is looked at, and only that changes."""
+"""Jupyter notebooks: only the source of code cells is read and changed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
 
-from mdstorm_migrate.base.document import Document, Reading, SourceError
+from mdstorm_migrate.base.document import DecodedFile, Document, SourceError
+from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.sources.cells import Cell, documents_of
 from mdstorm_migrate.sources.decoding import decode
 from mdstorm_migrate.sources.json_strings import JsonStrings, Path, strings_of
 
 __all__ = ["SOURCE", "NotebookSource"]
 
-_WORD = "petastorm"
 #: What kernels call Python; those of sparkmagic call it ``pyspark``.
 _PYTHON = re.compile("i?python|pyspark|torchspark|tensorflowonspark")
 
@@ -27,7 +27,7 @@ class NotebookSource:
         """Whether it is a notebook."""
         return path.suffix == ".ipynb"
 
-    def read(self, data: bytes, path: PurePath | None) -> Reading:
+    def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
         """Return the cells. A notebook with no word of Petastorm in its code has none."""
         text, mark = decode(data)
         try:
@@ -38,9 +38,9 @@ class NotebookSource:
             raise SourceError("broken JSON: nested too deeply") from None
         cells = list(_code_cells(notebook, text))
         documents: list[Document] = []
-        if any(_WORD in cell.text.lower() for cell in cells):
+        if any(OLD_ROOT in cell.text.lower() for cell in cells):
             documents = _documents(notebook, cells, path)
-        return Reading(text, documents, prefix=mark)
+        return DecodedFile(text, documents, prefix=mark)
 
 
 def _documents(notebook: Any, cells: list[Cell], path: PurePath | None) -> list[Document]:

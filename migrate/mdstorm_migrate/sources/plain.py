@@ -1,4 +1,4 @@
-"""Files that are one text: requirements, TOML, INI and YAML files, Dockerfiles, Markdown.
+"""Files of one document: requirements, TOML, INI, YAML, Dockerfiles, Markdown.
 
 What a file is shows in its name; of YAML and JSON, which are used for everything, only those that
 say something of Petastorm's are read at all.
@@ -6,11 +6,11 @@ say something of Petastorm's are read at all.
 
 from __future__ import annotations
 
-import codecs
 import re
 from pathlib import PurePath
 
-from mdstorm_migrate.base.document import Document, Kind, Reading, Segment, SourceError
+from mdstorm_migrate.base.document import DecodedFile, Document, Kind, Segment, SourceError
+from mdstorm_migrate.sources.decoding import decode
 
 __all__ = ["PlainSource", "kind_of"]
 
@@ -53,7 +53,7 @@ class PlainSource:
         """Whether the name of the file is that of a kind."""
         return kind_of(path) is not None
 
-    def read(self, data: bytes, path: PurePath | None) -> Reading:
+    def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
         """Return the file as one document; a report of ours as none.
 
         Raises
@@ -64,15 +64,10 @@ class PlainSource:
         kind = None if path is None else kind_of(path)
         if kind is None:
             raise SourceError(f"{path} is no kind of file that is known")
-        prefix = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
-        try:
-            text = data[len(prefix) :].decode()
-        except UnicodeDecodeError as error:
-            line = data.count(b"\n", 0, error.start) + 1
-            raise SourceError(f"not UTF-8: {error.reason} at byte {error.start:,}", line) from None
+        text, prefix = decode(data)
         if kind == "cluster" and _REPORT.search(text, 0, _REPORT_HEAD):
-            return Reading(text, [], prefix=prefix)
-        return Reading(text, [Document(kind, [Segment(text)], path)], prefix=prefix)
+            return DecodedFile(text, [], prefix=prefix)
+        return DecodedFile(text, [Document(kind, [Segment(text)], path)], prefix=prefix)
 
 
 SOURCE = PlainSource()

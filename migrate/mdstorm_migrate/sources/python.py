@@ -1,10 +1,10 @@
-"""Python files."""
+"""Python modules and scripts."""
 
 from __future__ import annotations
 
 from pathlib import PurePath
 
-from mdstorm_migrate.base.document import Document, Reading, Segment
+from mdstorm_migrate.base.document import DecodedFile, Document, Segment
 from mdstorm_migrate.sources.decoding import decode_python
 
 __all__ = ["DATABRICKS_HEADER", "SOURCE", "PythonSource"]
@@ -22,10 +22,10 @@ class PythonSource:
         """Whether it is Python, and no notebook."""
         return path.suffix in _SUFFIXES and not head.startswith(DATABRICKS_HEADER)
 
-    def read(self, data: bytes, path: PurePath | None) -> Reading:
+    def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
         """Return the text in the encoding that its first lines declare."""
         text, mark, encoding = decode_python(data)
-        return Reading(text, [Document("python", [Segment(text)], path)], encoding, mark)
+        return DecodedFile(text, [Document("python", [Segment(text)], path)], encoding, mark)
 
 
 SOURCE = PythonSource()

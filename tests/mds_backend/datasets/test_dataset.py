@@ -17,7 +17,9 @@ import pytest
 from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset, write_numbers
 
 import mdstorm_backend
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.cache import CacheOptions
+from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.errors import (
     ArgumentTypeError,
     CorruptDatasetError,
     DatasetNotFoundError,
@@ -25,8 +27,6 @@ from mdstorm_backend.base.errors import (
     MDStormError,
     NoDataAvailableError,
 )
-from mdstorm_backend.cache import CacheOptions
-from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.order.exact import ExactOrder
 
@@ -237,7 +237,9 @@ def test_an_empty_dataset_has_columns_and_warns(tmp_path: Path) -> None:
 
 
 def test_unknown_columns_are_named_with_the_known_ones(dataset: Dataset) -> None:
-    with pytest.raises(ArgumentTypeError, match=r"no columns \['x', 'y'\]: choose among \['word'") as e:
+    with pytest.raises(
+        ArgumentTypeError, match=r"no columns \['x', 'y'\]: choose among \['word'"
+    ) as e:
         dataset.batches(3, columns=["x", "word", "y"])
     assert isinstance(e.value, TypeError)
 

@@ -11,10 +11,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.mds_backend.elastic.examples import patient
 
-from mdstorm_backend.base.errors import ArgumentTypeError, InvalidArgumentError, MDStormError
 from mdstorm_backend.elastic import ElasticOrder, StreamShape, worker_ids
 from mdstorm_backend.elastic.batching import BATCHING_METHODS
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, MDStormError
 from mdstorm_backend.order.world import World
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fewer than the canonical:UserWarning")

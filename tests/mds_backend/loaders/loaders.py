@@ -12,7 +12,14 @@ from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.order.exact import ExactOrder
 
 #: Arguments of the loader; all others are the dataset's.
-_LOADER = ("batch_size", "drop_last", "num_workers", "collate_fn", "prefetch_factor")
+_LOADER = (
+    "batch_size",
+    "drop_last",
+    "num_workers",
+    "collate_fn",
+    "prefetch_factor",
+    "multiprocessing_context",
+)
 
 
 def torch_loader(dataset: Dataset, **options: Any) -> StreamingDataLoader:

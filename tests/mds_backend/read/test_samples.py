@@ -21,13 +21,13 @@ from tests.mds_backend.read.core_rows import by_core, identity
 from tests.mds_backend.small_datasets import array_of, write_dataset
 from tests.mds_backend.strategies import Data, data, moderate
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.errors import (
     ArgumentTypeError,
     CorruptDatasetError,
     UnsafeTypeError,
     UnsupportedEncodingError,
 )
-from mdstorm_backend.format.encodings import ARRAY_CODES, ARRAY_DTYPES
+from mdstorm_backend.format.encodings.dtypes import ARRAY_CODES, DTYPES
 from mdstorm_backend.read.formats import to_numpy
 from mdstorm_backend.read.mds_shard import MDSShard
 
@@ -95,11 +95,11 @@ def typed_values(draw: st.DrawFn) -> tuple[str, int | None, list[Any]]:
         )
     )
     if kind == "scalar":
-        dtype = draw(st.sampled_from(sorted(ARRAY_DTYPES)))
+        dtype = draw(st.sampled_from(sorted(DTYPES)))
         numbers = draw(st.lists(st.integers(0, 100), min_size=3, max_size=3))
         return dtype, np.dtype(dtype).itemsize, [np.dtype(dtype).type(n) for n in numbers]
     if kind.startswith("ndarray"):
-        dtype = draw(st.sampled_from(sorted(ARRAY_DTYPES)))
+        dtype = draw(st.sampled_from(sorted(DTYPES)))
         shape = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
         arrays = [np.full(shape, n, dtype) for n in range(3)]
         if kind == "ndarray::":

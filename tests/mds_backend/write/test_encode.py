@@ -10,12 +10,11 @@ import pytest
 from tests.mds_backend.small_datasets import array_of, plan, struct_of
 
 from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.format.encodings.decode_arrays import array_decoder
+from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.spark_types import SparkType, arrow_type
-from mdstorm_backend.read.arrays import array_decoder
-from mdstorm_backend.write.encode import encode_column
-from mdstorm_backend.write.encoded_column import EncodedColumn
-from mdstorm_backend.write.values import value_encoder
+from mdstorm_backend.write.batch_shards import encode_column
 
 
 def encode(
@@ -147,7 +146,7 @@ def test_vectors_are_arrays() -> None:
 
 @pytest.mark.parametrize("encoding", ["ndarray", "ndarray:int16"])
 def test_a_null_among_encoded_arrays_has_an_empty_one_in_its_place(encoding: str) -> None:
-    stored = value_encoder(parse_encoding(encoding))(np.ones((2, 1), np.int16))
+    stored = parse_encoding(encoding).encoder()(np.ones((2, 1), np.int16))
     values = pa.array([stored, None], pa.binary())
     column = encode_column(Column("a", encoding), values, ragged=False)
     first, second = texts(column)

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes
 
-from mdstorm_backend.base.errors import EncodingError, EncodingRangeError
-from mdstorm_backend.format.encodings import ARRAY_DTYPES, SCALAR_DTYPES, parse_encoding
+from mdstorm_backend.errors import EncodingError, EncodingRangeError
+from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.format.encodings.dtypes import DTYPES
+from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
 from mdstorm_backend.format.schema import Column
-from mdstorm_backend.write.encode import encode_column
-from mdstorm_backend.write.encoded_column import EncodedColumn
+from mdstorm_backend.write.batch_shards import encode_column
 from mdstorm_backend.write.samples import assemble_samples
-from mdstorm_backend.write.values import value_encoder
 
 quick = settings(max_examples=60, deadline=None)
 
@@ -47,7 +47,7 @@ def stored(column: EncodedColumn, count: int) -> list[bytes]:
 
 
 def one_by_one(encoding: str, values: list[Any]) -> list[bytes]:
-    encode_value = value_encoder(parse_encoding(encoding))
+    encode_value = parse_encoding(encoding).encoder()
     return [encode_value(value) for value in values]
 
 
@@ -65,7 +65,7 @@ def check_same(encoding: str, values: pa.Array, as_given: list[Any]) -> None:
 
 @quick
 @given(
-    st.sampled_from(sorted(SCALAR_DTYPES)),
+    st.sampled_from(["int", *DTYPES]),
     st.sampled_from(sorted(ARROW_NUMBERS)).flatmap(
         lambda name: st.tuples(st.just(name), st.lists(ARROW_NUMBERS[name][1], max_size=4))
     ),
@@ -90,7 +90,7 @@ def test_integers_at_the_ends_of_their_range(lowest: int, highest: int) -> None:
 
 @quick
 @given(
-    st.sampled_from(sorted(ARRAY_DTYPES)),
+    st.sampled_from(sorted(DTYPES)),
     st.sampled_from(["ndarray", "ndarray:{dtype}", "ndarray:{dtype}:{length}"]),
     st.lists(st.lists(st.integers(0, 100), min_size=1, max_size=4), max_size=4),
     st.integers(1, 3),

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdstorm_backend.write.encoded_column import EncodedColumn
+from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
 from mdstorm_backend.write.samples import Samples, assemble_samples
 
 

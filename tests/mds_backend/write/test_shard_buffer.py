@@ -4,7 +4,7 @@ import numpy as np
 from tests.mds_backend.shard_decoder import DecodedShard
 from tests.mds_backend.small_datasets import plan
 
-from mdstorm_backend.write.encoded_column import EncodedColumn
+from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
 from mdstorm_backend.write.samples import Samples, assemble_samples
 from mdstorm_backend.write.shard_buffer import ShardBuffer
 from mdstorm_backend.write.shard_format import ShardFormat

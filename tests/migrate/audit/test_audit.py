@@ -135,16 +135,16 @@ def test_features_are_counted_by_files_and_uses(repository: Path) -> None:
     assert (first.feature, first.files, first.uses) == ("Readers of Petastorm datasets", 2, 4)
 
 
-def test_the_text_has_tables_and_names_what_needs_a_person(repository: Path) -> None:
+def test_the_text_has_tables_and_names_the_files_to_review(repository: Path) -> None:
     result = run(repository)
     assert result.exit_code == 3
     rows = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert "Readers of Petastorm datasets 1 2 make_reader 2" in rows
-    assert "    1  a person must decide something\n" in result.stdout
+    assert "    1  needs manual review\n" in result.stdout
     assert f"  {repository}/broken.py: line 2: not Python 3" in result.stdout
     assert f"  {repository}/manual.py: PM107 manual\n" in result.stdout
     assert f"  {repository}/review.py: PM106 review\n" in result.stdout
-    assert "work left to people: about 40 minutes\n(a guess to plan with" in result.stdout
+    assert "manual work left: about 40 minutes\n(a rough estimate" in result.stdout
     assert all(line == line.rstrip() for line in result.stdout.splitlines())
     (repository / "broken.py").unlink()
     assert run(repository).exit_code == 0
@@ -182,7 +182,7 @@ def test_nothing_is_changed(repository: Path) -> None:
 
 
 def test_an_empty_repository_is_said_to_be_one(tmp_path: Path) -> None:
-    assert run(tmp_path).stdout == "no file that was looked at uses Petastorm\n"
+    assert run(tmp_path).stdout == "no scanned file uses Petastorm\n"
 
 
 def test_any_number_of_processes_finds_the_same(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_every_item_says_its_class_and_rule(mixed: str) -> None:
     assert first["data-tags"] == "exact:PM101 manual:PM107"
 
 
-def test_the_checklist_has_what_a_person_must_do(mixed: str) -> None:
+def test_the_checklist_has_what_needs_manual_review(mixed: str) -> None:
     found = checked(mixed)
     todo = [one["data-text"] or "" for one in found.all("li") if "data-text" in one]
     assert [one.partition(":")[0] for one in todo] == ["PM107", "error"]
@@ -112,7 +112,7 @@ def test_many_files_are_folded_at_first(tmp_path: Path) -> None:
 def test_without_a_file_the_page_says_so(tmp_path: Path) -> None:
     html = to_html(report_of(tmp_path))
     checked(html)
-    assert "No file that was looked at uses Petastorm" in html
+    assert "No scanned file uses Petastorm" in html
 
 
 def test_what_is_invisible_is_made_visible() -> None:

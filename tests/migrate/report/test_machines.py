@@ -121,7 +121,7 @@ def test_files_elsewhere_have_whole_addresses_in_sarif(
 def test_annotations_are_one_line_each_and_escaped(in_folder: Path) -> None:
     lines = to_github(report_of(in_folder)).splitlines()
     assert len(lines) == 6
-    assert lines[0] == "::error title=mdstorm migrate,file=gone.py::a link that leads nowhere"
+    assert lines[0] == "::error title=mdstorm migrate,file=gone.py::a broken link"
     assert lines[1].startswith("::error title=mdstorm migrate,file=broken.py,line=2::line 2: not ")
     name = "mixed%2C with%3A blanks %25.py"
     place = f"file={name},line=1,col=6,endColumn=15"

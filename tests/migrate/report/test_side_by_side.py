@@ -6,7 +6,7 @@ import pytest
 
 from mdstorm_migrate import migrate
 from mdstorm_migrate.base.edits import Edit, Lines
-from mdstorm_migrate.report.side_by_side import Cell, Hunk, hunks
+from mdstorm_migrate.report.side_by_side import DiffLine, Hunk, hunks
 
 
 def edit(text: str, old: str, new: str, rule: str = "PM101") -> Edit:
@@ -14,11 +14,11 @@ def edit(text: str, old: str, new: str, rule: str = "PM101") -> Edit:
     return Edit(rule, "exact", start, start + len(old), new, "")
 
 
-def plain(cell: Cell | None) -> str | None:
+def plain(cell: DiffLine | None) -> str | None:
     return None if cell is None else "".join(piece for piece, _ in cell.pieces)
 
 
-def marked(cell: Cell | None) -> list[str]:
+def marked(cell: DiffLine | None) -> list[str]:
     return [] if cell is None else [piece for piece, is_marked in cell.pieces if is_marked]
 
 

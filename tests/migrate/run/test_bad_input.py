@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mdstorm_migrate.run import engine, files
+from mdstorm_migrate.run import files, migration
 from mdstorm_migrate.run.files import FileOutcome, migrate_file
 from mdstorm_migrate.run.settings import Settings
 
@@ -52,8 +52,8 @@ def test_files_without_the_word_are_not_parsed(
         text = USE if number % 100 == 0 else "from mdstorm import make_reader\n"
         (tmp_path / f"m{number:03}.py").write_text(text)
     parsed = []
-    parse = engine.parse_python
-    monkeypatch.setattr(engine, "parse_python", lambda code: parsed.append(code) or parse(code))
+    parse = migration.parse_python
+    monkeypatch.setattr(migration, "parse_python", lambda code: parsed.append(code) or parse(code))
     outcomes = list(files.run(sorted(tmp_path.iterdir()), Settings()))
     assert [one.path.name for one in outcomes] == ["m000.py", "m100.py"]
     before, after = USE, USE.replace("petastorm", "mdstorm")

@@ -1,4 +1,4 @@
-"""Which files are looked at."""
+"""Which files are scanned."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_include_and_exclude_are_globs(tmp_path: Path) -> None:
 
 
 def test_a_pattern_that_is_no_glob_is_refused() -> None:
-    with pytest.raises(GlobError, match=r"'!' is no glob"):
+    with pytest.raises(GlobError, match=r"'!' is not a glob"):
         discover([], exclude=["*.py", "!"])
 
 
@@ -72,8 +72,8 @@ def test_links_that_lead_round_or_nowhere_are_reported(tmp_path: Path) -> None:
     assert found(tmp_path) == ["a/b.py"]
     assert skipped == {
         "up": ("links to directories are not followed", False),
-        "loop.py": ("a link that leads nowhere", True),
-        "nowhere.py": ("a link that leads nowhere", True),
+        "loop.py": ("a broken link", True),
+        "nowhere.py": ("a broken link", True),
     }
 
 

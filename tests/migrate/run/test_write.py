@@ -50,7 +50,7 @@ def test_a_read_only_file_stays(tmp_path: Path) -> None:
 def test_a_file_that_somebody_else_changes_stays(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_bytes(b"newer")
-    with pytest.raises(WriteError, match="changed by somebody else"):
+    with pytest.raises(WriteError, match="changed by another program"):
         write_file(path, b"old", b"new")
     assert path.read_bytes() == b"newer"
 

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from mdstorm_migrate.run.engine import Outcome, migrate_bytes
+from mdstorm_migrate.run.migration import Outcome, migrate_bytes
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.sources.python import SOURCE
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import chain
-from types import TracebackType
 from typing import Any
 
 import tensorflow as tf
 
+from mdstorm_backend.base.own_context import OwnContext
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching, Reading
+from mdstorm_backend.loaders.runner import reading_of
 from mdstorm_backend.loaders.tf.tf_rows import row_type
 from mdstorm_backend.loaders.tf.tf_runs import TFRun, TFRuns
 from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec, check_nulls, spec_of_column
@@ -66,7 +67,7 @@ def make_tf_dataset(
 
     @lru_cache(maxsize=1)
     def opened() -> TFRuns:
-        return TFRuns(make_options().reading(), Batching(batch_size))
+        return TFRuns(reading_of(make_options()), Batching(batch_size))
 
     def build() -> Any:
         runs = opened()
@@ -144,7 +145,7 @@ def _context_class() -> Any:
     v1 = tf.compat.v1.data.Dataset
     adapter = type(v1.from_tensors(0))
 
-    class ContextDataset(adapter):  # type: ignore[misc, valid-type]
+    class ContextDataset(OwnContext, adapter):  # type: ignore[misc, valid-type]
         """A dataset that can stand in a ``with`` statement, and has a state."""
 
         def __init__(self, build: Callable[[], Any], runs: Callable[[], TFRuns]) -> None:
@@ -196,12 +197,7 @@ def _context_class() -> Any:
             """
             self._runs().load_state_dict(state)
 
-        def __exit__(
-            self,
-            kind: type[BaseException] | None,
-            error: BaseException | None,
-            traceback: TracebackType | None,
-        ) -> None:
+        def _leave(self) -> None:
             """Let go of open shards: TensorFlow keeps what it was given until the process ends.
 
             The threads of a pass end with its iterator.

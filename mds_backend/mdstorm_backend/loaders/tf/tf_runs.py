@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-from mdstorm_backend.base.errors import StateMismatchError
+from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.reading import Batching, Leg, Pass, Reading
+from mdstorm_backend.loaders.runner import Delivered, PassRunner, whole
 from mdstorm_backend.read.block import Block
 
 __all__ = ["TFRun", "TFRuns"]
@@ -90,14 +91,17 @@ class TFRuns:
     """
 
     def __init__(self, reading: Reading, batching: Batching) -> None:
-        self.reading = reading
-        self._batching = batching
-        self._last = reading.first_pass(batching)
+        self._passes = PassRunner(reading, batching, follows_begun=True)
         self._run: TFRun | None = None
         self._announced: deque[weakref.ref[TFRun]] = deque()
         self._legs: dict[int, tuple[TFRun, Pass, Leg]] = {}
         self._numbers = count()
         self._lock = threading.Lock()
+
+    @property
+    def reading(self) -> Reading:
+        """How it is read: a state that was loaded may have changed it."""
+        return self._passes.reading
 
     def announce(self) -> TFRun:
         """Return the run of an iteration whose batches are going to be counted."""
@@ -110,7 +114,7 @@ class TFRuns:
         """Begin an iteration, and yield the number of each of its stretches."""
         with self._lock:
             run = self._next_run()
-            current = self._last = self._last.following()
+            current = self._passes.begin()
         for leg in current.legs():
             number = next(self._numbers)
             self._legs[number] = run, current, leg
@@ -126,18 +130,21 @@ class TFRuns:
     def blocks(self, number: int, block_rows: int | None) -> Iterator[Block]:
         """Read a stretch."""
         run, current, leg = self._legs.pop(number)
-        for block in leg.blocks(block_rows=block_rows):
-            run.note(current.copied(), block)
-            for mark, size in zip(block.marks, block.sizes, strict=True):
-                current.advance(mark, size)
-            yield block
+
+        def noted(blocks: Iterator[Block]) -> Delivered:
+            for block in blocks:
+                run.note(current.copied(), block)
+                yield block, *whole(block)
+
+        blocks = leg.blocks(block_rows=block_rows)
+        return self._passes.stretch(current, self._passes.converted(blocks, noted))
 
     def state_dict(self, batches: int | None = None) -> dict[str, Any]:
         """Return the state of the iteration that was begun last."""
         place = None if self._run is None else self._run.place(batches)
-        return (place or self._last).state_dict()
+        return self._passes.state_dict() if place is None else place.state_dict()
 
     def load_state_dict(self, state: object) -> None:
         """Let the next iteration go on where a state was taken."""
-        self.reading, self._last = self.reading.resumed(state, self._batching)
+        self._passes.load_state_dict(state)
         self._run = None

@@ -5,19 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 
-from mdstorm_backend.base.errors import UnsupportedTypeError
-from mdstorm_backend.format.encodings import IMAGE_LISTS, IMAGES, parse_encoding
+from mdstorm_backend.errors import UnsupportedTypeError
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.loaders.nulls import null_error
 
 __all__ = ["ColumnSpec", "check_nulls", "spec_of_column"]
-
-#: What Petastorm's TensorFlow adapter promotes.
-_PROMOTED = {"uint16": "int32", "uint32": "int64"}
 
 
 @dataclass(frozen=True)
@@ -70,40 +65,31 @@ def spec_of_column(column: Column) -> ColumnSpec:
     UnsupportedTypeError
         If TensorFlow has no type for it.
     """
-    kind = parse_encoding(column.encoding).kind
-    if kind in IMAGES:
-        return ColumnSpec(column.name, "uint8", image=column)
-    if kind == "pkl" or kind in IMAGE_LISTS:
-        raise _no_counterpart(column, f"encoding {column.encoding!r}")
-    type_ = column.arrow_type
-    if pa.types.is_list(type_):
-        if pa.types.is_null(type_.value_type):
-            raise _no_counterpart(column, "arrays that each have a dtype of their own")
-        dtype = _dtype_name(column, type_.value_type)
-        if column.length is not None:
-            return ColumnSpec(column.name, dtype, (column.length,))
-        if column.has_shape:
-            return ColumnSpec(column.name, dtype, parse_encoding(column.encoding).shape or ())
-        if column.origin.lengths == "unknown":
-            return ColumnSpec(column.name, dtype, (None,))
-        return ColumnSpec(column.name, dtype, ragged=True)
-    return ColumnSpec(column.name, _dtype_name(column, type_))
+    encoding, type_ = column.parsed_encoding, column.arrow_type
+    is_list = pa.types.is_list(type_)
+    dtype = encoding.tensorflow_dtype(type_.value_type if is_list else type_)
+    if dtype is None:
+        raise _no_counterpart(column)
+    if encoding.is_image:
+        return ColumnSpec(column.name, dtype, image=column)
+    if not is_list:
+        return ColumnSpec(column.name, dtype)
+    if column.length is not None:
+        return ColumnSpec(column.name, dtype, (column.length,))
+    if encoding.shape:
+        return ColumnSpec(column.name, dtype, encoding.shape)
+    if column.origin.lengths == "unknown":
+        return ColumnSpec(column.name, dtype, (None,))
+    return ColumnSpec(column.name, dtype, ragged=True)
 
 
-def _dtype_name(column: Column, type_: pa.DataType) -> str:
-    if pa.types.is_string(type_) or pa.types.is_binary(type_) or pa.types.is_decimal(type_):
-        return "string"
-    if pa.types.is_boolean(type_):
-        return "bool"
-    if pa.types.is_temporal(type_):
-        return "int64"
-    if pa.types.is_integer(type_) or pa.types.is_floating(type_):
-        name = str(np.dtype(type_.to_pandas_dtype()).name)
-        return _PROMOTED.get(name, name)
-    raise _no_counterpart(column, f"type {type_}")
-
-
-def _no_counterpart(column: Column, found: str) -> UnsupportedTypeError:
+def _no_counterpart(column: Column) -> UnsupportedTypeError:
+    if column.is_array:
+        found = "arrays that each have a dtype of their own"
+    elif column.spark_type is not None:
+        found = f"type {column.arrow_type}"
+    else:
+        found = f"encoding {column.encoding!r}"
     return UnsupportedTypeError(
         f"column {column.name!r} of {found} has no counterpart in TensorFlow. Leave it out "
         "with schema_fields=[…], or make plain columns of it before converting",

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from types import TracebackType
 from typing import Any
-from weakref import WeakSet
 
 import torch
 from torch.utils.data import DataLoader
 
-from mdstorm_backend.base.errors import ArgumentTypeError, InvalidArgumentError, StateMismatchError
+from mdstorm_backend.base.own_context import OwnContext
 from mdstorm_backend.base.pass_threads import PassThreads
-from mdstorm_backend.loaders.reading import Batching, Leg, Pass
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, StateMismatchError
+from mdstorm_backend.loaders.reading import Batching, Leg
+from mdstorm_backend.loaders.runner import Delivered, PassRunner
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset, overrides
 from mdstorm_backend.loaders.torch.torch_batches import (
     Collate,
-    Delivered,
     DeliveredBatches,
     check_columns,
     pinned,
@@ -30,7 +29,7 @@ __all__ = ["StreamingDataLoader"]
 _SAMPLERS = ("shuffle", "sampler", "batch_sampler")
 
 
-class StreamingDataLoader(DataLoader[Any]):
+class StreamingDataLoader(OwnContext, DataLoader[Any]):
     """A ``DataLoader`` that takes whole batches from a `StreamingDataset`.
 
     A batch is a dict from column to tensor, or to a list where PyTorch has no type: strings,
@@ -102,10 +101,9 @@ class StreamingDataLoader(DataLoader[Any]):
         #: Whether the samples are whatever the dataset's own iterator makes.
         self._is_opaque = type(dataset).__iter__ is not StreamingDataset.__iter__
         self._options = options
-        #: The pass that was advanced last; None before the first use.
-        self._pass: Pass | None = None
+        #: None before the first use, which opens the dataset.
+        self._runner: PassRunner | None = None
         self._workers: PersistentWorkers | None = None
-        self._running: WeakSet[Generator[Any, None, None]] = WeakSet()
         self._threads = PassThreads()
         # PyTorch refuses the integers of NumPy.
         super().__init__(
@@ -122,8 +120,14 @@ class StreamingDataLoader(DataLoader[Any]):
         assert self.batch_size is not None
         return Batching(self.batch_size, self.drop_last, self.num_workers)
 
-    def _last_pass(self) -> Pass:
-        return self._pass or self._source.reading.first_pass(self._batching)
+    @property
+    def _passes(self) -> PassRunner:
+        """The passes over what the dataset reads: a state may have changed it."""
+        reading = self._source.reading
+        if self._runner is None:
+            self._runner = PassRunner(reading, self._batching, self._threads)
+        self._runner.reading = reading
+        return self._runner
 
     @property
     def num_samples_yielded(self) -> int:
@@ -131,7 +135,7 @@ class StreamingDataLoader(DataLoader[Any]):
 
         In the elastic order they are counted anew in each epoch.
         """
-        return 0 if self._pass is None else self._pass.rows
+        return 0 if self._runner is None else self._runner.rows
 
     def __len__(self) -> int:
         """Batches of a whole pass.
@@ -148,37 +152,24 @@ class StreamingDataLoader(DataLoader[Any]):
 
     def __iter__(self) -> Any:
         batches = self._opaque_batches() if self._is_opaque else self._batches()
-        self._running.add(batches)
-        return batches
+        return self._threads.follow(batches)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out running iterations; the copy continues where this loader stands."""
-        left_out = ("_running", "_threads", "_workers")
-        state = {name: value for name, value in self.__dict__.items() if name not in left_out}
-        if self._pass is not None:
-            state["_pass"] = self._pass.to_continue()
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _running=WeakSet(), _threads=PassThreads(), _workers=None)
+        threads, runner = PassThreads(), self._runner
+        runner = None if runner is None else runner.to_continue(threads)
+        return {**self.__dict__, "_threads": threads, "_runner": runner, "_workers": None}
 
     def __enter__(self) -> StreamingDataLoader:
         _ = self._source.dataset  # a dataset that is gone shows here, not at the first batch
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def _leave(self) -> None:
         self.close()
 
     def close(self) -> None:
         """End running iterations, their threads and processes. The loader can be iterated again."""
-        for batches in list(self._running):
-            batches.close()
-        self._threads.wait()
+        self._threads.end()
         self._end_workers()
 
     def state_dict(self) -> dict[str, Any]:
@@ -193,7 +184,7 @@ class StreamingDataLoader(DataLoader[Any]):
             If the dataset overrides ``__iter__``: nobody knows which rows its samples are.
         """
         self._check_resumable()
-        return self._last_pass().state_dict()
+        return self._passes.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let the next iteration continue where `state` was taken.
@@ -206,9 +197,9 @@ class StreamingDataLoader(DataLoader[Any]):
             If it was taken from another dataset, order or world size, or is no state.
         """
         self._check_resumable()
-        source = self._source
-        reading, self._pass = source.reading.resumed(state, self._batching)
-        source.go_on_with(reading)
+        passes = self._passes
+        passes.load_state_dict(state)
+        self._source.go_on_with(passes.reading)
 
     def _check_resumable(self) -> None:
         if self._is_opaque:
@@ -226,33 +217,21 @@ class StreamingDataLoader(DataLoader[Any]):
     def _batches(self) -> Generator[Any, None, None]:
         if not self._collates:
             check_columns(self._source.options)
-        pins = self._pins_here()
-        current = self._pass = self._last_pass().following()
-        for leg in current.legs():
-            with self._threads.closing(self._delivered(leg)) as stream:
-                for batch, mark, size in stream:
-                    if self.drop_last and size < (self.batch_size or 1):
-                        continue
-                    if pins:
-                        batch = pinned(batch, collated=self._collates)
-                    current.advance(mark, size)
-                    if self._pass is not current:  # another iteration was advanced meanwhile
-                        self._pass = current
-                    yield batch
-        current.finish()
-        self._pass = current
+        # The batches of workers are pinned by PyTorch.
+        pins = self.pin_memory and not self.num_workers and torch.cuda.is_available()
+        yield from self._passes.run(self._pinned if pins else self._delivered)
 
-    def _pins_here(self) -> bool:
-        """Whether this process has to pin; the batches of workers are pinned by PyTorch."""
-        return bool(self.pin_memory and not self.num_workers and torch.cuda.is_available())
+    def _pinned(self, leg: Leg) -> Delivered:
+        for batch, mark, size in self._delivered(leg):
+            yield pinned(batch, collated=self._collates), mark, size
 
     def _delivered(self, leg: Leg) -> Delivered:
-        if not self.num_workers:
-            return iter(DeliveredBatches(self._source, self._own_collate, leg))
-        if self.persistent_workers:
+        if self.num_workers and self.persistent_workers:
             return self._from_persistent_workers(leg)
         batches = DeliveredBatches(self._source, self._own_collate, leg)
-        return from_processes(batches, self._process_options)
+        if self.num_workers:
+            return from_processes(batches, self._process_options)
+        return self._passes.converted(batches.blocks(), batches.converted)
 
     @property
     def _own_collate(self) -> Collate | None:

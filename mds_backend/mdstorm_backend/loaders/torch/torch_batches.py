@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -15,6 +15,7 @@ from mdstorm_backend.format.batch import Values
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Leg
+from mdstorm_backend.loaders.runner import Delivered
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.loaders.torch.torch_tensors import (
     TorchValues,
@@ -27,8 +28,7 @@ from mdstorm_backend.read.block import Block
 
 __all__ = [
     "Collate",
-    "Convert",
-    "Delivered",
+    "ConvertColumn",
     "DeliveredBatches",
     "check_columns",
     "pinned",
@@ -37,9 +37,7 @@ __all__ = [
 
 Collate: TypeAlias = Callable[[list[Any]], Any]
 #: Makes a tensor or a list of a column of a block; its place in the schema, if any, and its name.
-Convert: TypeAlias = Callable[[Values, Column | None, str], TorchValues]
-#: Batches, each with the block's mark for it and its number of rows.
-Delivered: TypeAlias = Generator[tuple[Any, Any, int], None, None]
+ConvertColumn: TypeAlias = Callable[[Values, Column | None, str], TorchValues]
 
 
 class DeliveredBatches(IterableDataset[Any]):
@@ -62,15 +60,24 @@ class DeliveredBatches(IterableDataset[Any]):
         self._leg = leg
 
     def __iter__(self) -> Delivered:
-        source, worker = self._source, get_worker_info()
+        worker = get_worker_info()
         if worker is not None:
             end_with_parent()
         # Blocks of one batch: a view would take its whole block along to the other process.
         part, rows = (worker.id, 1) if worker else (0, None)
+        return self.converted(self.blocks(part, rows))
+
+    def blocks(self, part: int = 0, block_rows: int | None = None) -> Iterator[Block]:
+        """Read a part of the stretch, or lay it out where samples are made one by one."""
         if self._collate is None:
-            return tensor_batches(source.options, self._leg.blocks(part, block_rows=rows))
-        blocks = source.sample_blocks(self._leg, part, block_rows=rows)
-        return _collated(source, blocks, self._collate)
+            return self._leg.blocks(part, block_rows=block_rows)
+        return self._source.sample_blocks(self._leg, part, block_rows=block_rows)
+
+    def converted(self, blocks: Iterator[Block]) -> Delivered:
+        """Make batches of them."""
+        if self._collate is None:
+            return tensor_batches(self._source.options, blocks)
+        return _collated(self._source, blocks, self._collate)
 
 
 def check_columns(options: ReaderOptions) -> None:
@@ -80,7 +87,7 @@ def check_columns(options: ReaderOptions) -> None:
 
 
 def tensor_batches(
-    options: ReaderOptions, blocks: Iterator[Block], convert: Convert = to_torch
+    options: ReaderOptions, blocks: Iterator[Block], convert: ConvertColumn = to_torch
 ) -> Delivered:
     """Convert blocks as a whole, column by column, and cut them into batches."""
 

@@ -9,8 +9,9 @@ from typing import Any
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from mdstorm_backend.loaders.reading import Batching, Leg
+from mdstorm_backend.loaders.runner import Delivered
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
-from mdstorm_backend.loaders.torch.torch_batches import Collate, Delivered, DeliveredBatches
+from mdstorm_backend.loaders.torch.torch_batches import Collate, DeliveredBatches
 from mdstorm_backend.loaders.torch.worker_guard import end_with_parent
 
 __all__ = ["PersistentWorkers", "from_processes"]

@@ -1,0 +1,107 @@
+"""Checks of arguments, whichever function they were given to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from types import NoneType
+from typing import Any
+
+from mdstorm._selection.predicates import PredicateBase
+from mdstorm._selection.selectors import RowGroupSelectorBase
+from mdstorm._transforms.transform_spec import TransformSpec
+from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.base.integers import is_integer
+
+__all__ = [
+    "check_integer",
+    "check_mapping",
+    "check_names",
+    "check_one_of",
+    "check_predicate",
+    "check_selector",
+    "check_share",
+    "check_transform",
+    "is_auto",
+]
+
+
+def check_integer(name: str, value: object, *, lowest: int | None = None) -> None:
+    """Raise InvalidArgumentError unless `value` is None or an integer of at least `lowest`."""
+    if value is not None and not (is_integer(value) and (lowest is None or value >= lowest)):
+        bound = "" if lowest is None else f" of at least {lowest}"
+        raise InvalidArgumentError(f"{name} must be an integer{bound} or None, found {value!r}")
+
+
+def check_one_of(name: str, value: Any, choices: Collection[str], *, shown: str = "") -> None:
+    """Raise InvalidArgumentError unless `value` is one of the choices."""
+    if value not in choices:
+        raise InvalidArgumentError(f"Unknown {name}: {shown or repr(value)}. Use one of {choices}")
+
+
+def check_mapping(name: str, value: object) -> None:
+    """Raise ArgumentTypeError unless `value` is None or a mapping."""
+    if not isinstance(value, (Mapping, NoneType)):
+        raise ArgumentTypeError(f"{name} must be a dict, found {value!r}")
+
+
+def check_names(name: str, value: object) -> None:
+    """Raise ArgumentTypeError unless `value` is None or a sequence, and no text."""
+    if isinstance(value, str) or not isinstance(value, (Sequence, NoneType)):
+        raise ArgumentTypeError(f"{name} must be a list of columns, found {value!r}")
+
+
+def check_transform(spec: object) -> None:
+    """Raise ArgumentTypeError unless `spec` is None or a TransformSpec."""
+    if not isinstance(spec, (TransformSpec, NoneType)):
+        raise ArgumentTypeError(
+            f"transform_spec must be a TransformSpec, found {type(spec).__name__}: wrap the "
+            "function, TransformSpec(function)"
+        )
+
+
+def check_selector(selector: object) -> None:
+    """Raise InvalidArgumentError unless `selector` is None or a selector of row groups."""
+    if not isinstance(selector, (RowGroupSelectorBase, NoneType)):
+        raise InvalidArgumentError(
+            "rowgroup_selector parameter is expected to be derived from RowGroupSelectorBase, "
+            f"found {selector!r}: use one of mdstorm.selectors"
+        )
+
+
+def check_predicate(predicate: object) -> None:
+    """Raise InvalidArgumentError unless `predicate` is None or a predicate."""
+    if not isinstance(predicate, (PredicateBase, NoneType)):
+        raise InvalidArgumentError(
+            f"predicate parameter is expected to be derived from PredicateBase, found "
+            f"{predicate!r}: wrap a function in mdstorm.predicates.in_lambda"
+        )
+
+
+def is_auto(shard: object) -> bool:
+    """Whether a shard argument is to be that of the launcher."""
+    return isinstance(shard, str) and shard == "auto"
+
+
+def check_share(cur_shard: object, shard_count: object) -> None:
+    """Raise InvalidArgumentError unless both are None, number a share of the rows, or are "auto".
+
+    Either may be left out beside "auto".
+    """
+    given = {"cur_shard": cur_shard, "shard_count": shard_count}
+    given = {name: value for name, value in given.items() if value is not None}
+    if not given:
+        return
+    autos = [name for name, value in given.items() if is_auto(value)]
+    if autos:
+        if wrong := [name for name in given if name not in autos]:
+            raise InvalidArgumentError(
+                f"{autos[0]}='auto' takes both from the launcher, so that "
+                f"{wrong[0]}={given[wrong[0]]!r} would have no effect: leave {wrong[0]} out, or "
+                "give both as integers"
+            )
+        return
+    if not is_integer(cur_shard) or not is_integer(shard_count) or not 0 <= cur_shard < shard_count:
+        raise InvalidArgumentError(
+            f"partition and num_partitions must be ints and both specified, with 0 <= cur_shard < "
+            f"shard_count; found cur_shard={cur_shard!r}, shard_count={shard_count!r}"
+        )

@@ -1,0 +1,62 @@
+"""What a reader makes of shards, kept in a cache under keys that tell all that it depends on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mdstorm._readers.cache import CacheBase
+from mdstorm._transforms.function_pickles import function_identity
+from mdstorm._transforms.transform_spec import TransformSpec
+from mdstorm_backend.format.batch import Batch
+from mdstorm_backend.loaders.reader_options import ReaderOptions
+
+__all__ = ["KeptShares"]
+
+
+class KeptShares:
+    """Keeps what a reader makes of shards' shares.
+
+    Parameters
+    ----------
+    cache : CacheBase
+        Where to keep it.
+    options : ReaderOptions
+        What is read, and how.
+    spec : TransformSpec or None
+        The transform.
+    filters : sequence of RowFilter
+        What leaves out rows.
+    batched : bool
+        Whether the user's function takes batches.
+    """
+
+    def __init__(
+        self,
+        cache: CacheBase,
+        options: ReaderOptions,
+        spec: TransformSpec | None,
+        *,
+        filters: Sequence[Any],
+        batched: bool,
+    ) -> None:
+        self._cache = cache
+        what = [
+            options.dataset.fingerprint,
+            options.columns,
+            options.delivered,
+            options.fill_nulls,
+            tuple(options.null_masks),
+            # Not as the user gave them: NumPy writes long arrays with dots in the middle.
+            [row_filter.filters for row_filter in filters],
+            batched,
+            None if spec is None else (spec.edited(), spec.removed_fields, spec.selected_fields),
+        ]
+        code = function_identity(None if spec is None else spec.func)
+        self._prefix = hashlib.sha256(repr(what).encode() + code).hexdigest()
+
+    def __call__(self, name: str, make: Callable[[], Batch]) -> Batch:
+        """Return what is kept of a share, or make it."""
+        batch: Batch = self._cache.get(f"{self._prefix} {name}", make)
+        return batch

@@ -1,0 +1,148 @@
+"""The keywords of readers, as editors and type checkers see them, and the refusal of any other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Any, Literal, ParamSpec, TypedDict, TypeVar
+
+from mdstorm._selection.predicates import PredicateBase
+from mdstorm._selection.selectors import RowGroupSelectorBase
+from mdstorm._transforms.transform_spec import TransformSpec
+from mdstorm.errors import ArgumentTypeError
+
+__all__ = ["READER_KEYWORDS", "ReaderKeywords", "check_keywords", "refuses_unknown_keywords"]
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+class ReaderKeywords(TypedDict, total=False):
+    """What the methods of a converter pass on to a reader; see `ReaderArguments` for the meaning.
+
+    Those are Petastorm's reader arguments and three of ours, without the dataset and without the
+    arguments that the methods have themselves: ``num_epochs`` and ``workers_count``.
+    """
+
+    schema_fields: Collection[Any] | None
+    reader_pool_type: str
+    results_queue_size: int
+    seed: int | None
+    shuffle_rows: bool
+    shuffle_row_groups: bool
+    shuffle_row_drop_partitions: int
+    predicate: PredicateBase | None
+    rowgroup_selector: RowGroupSelectorBase | None
+    cur_shard: int | Literal["auto"] | None
+    shard_count: int | Literal["auto"] | None
+    shard_seed: int | None
+    cache_type: str | None
+    cache_location: str | None
+    cache_size_limit: int | None
+    cache_row_size_estimate: int | None
+    cache_extra_settings: dict[str, Any] | None
+    hdfs_driver: str
+    transform_spec: TransformSpec | None
+    filters: Any
+    storage_options: dict[str, Any] | None
+    zmq_copy_buffers: bool
+    filesystem: Any
+    convert_early_to_numpy: bool
+    order: str
+    fill_nulls: Mapping[str, Any] | None
+    null_masks: Sequence[str] | None
+
+
+#: The names, in the order of Petastorm's signatures.
+READER_KEYWORDS = tuple(ReaderKeywords.__annotations__)
+
+_NOT_OURS = "leave it out"
+#: Keywords of other loaders, and what to use here.
+_ELSEWHERE = {
+    "batch_size": "batches are made by the loader: mdstorm.pytorch.DataLoader(reader, batch_size=)",
+    "batch_sampler": "use shuffle_row_groups, shuffle_rows, cur_shard and shard_count",
+    "collate_fn": (
+        "change the batches as you iterate, map(function, loader), or make a loader of your own by "
+        "data_loader_fn of make_torch_dataloader"
+    ),
+    "drop_last": (
+        "batches span epochs, so that only the very last one may be shorter: skip it as you iterate"
+    ),
+    "generator": "use seed",
+    "multiprocessing_context": f"rows are read by threads of this process: {_NOT_OURS}",
+    "num_workers": "use workers_count, the number of threads that read",
+    "persistent_workers": f"rows are read by threads of this process: {_NOT_OURS}",
+    "pin_memory": (
+        "call pin_memory() of the tensors as you iterate, or use "
+        "mdstorm_backend.StreamingDataLoader(dataset, pin_memory=True)"
+    ),
+    "prefetch_factor": "use results_queue_size, the results that may be ready ahead of use",
+    "sampler": "use shuffle_row_groups, shuffle_rows, cur_shard and shard_count",
+    "shuffle": "use shuffle_rows, shuffle_row_groups or shuffling_queue_capacity",
+    "shuffling_queue_capacity": (
+        "rows are shuffled by the loader: "
+        "mdstorm.pytorch.DataLoader(reader, shuffling_queue_capacity=), or use shuffle_rows"
+    ),
+    "timeout": f"rows are read by threads of this process: {_NOT_OURS}",
+    "worker_init_fn": f"rows are read by threads of this process: {_NOT_OURS}",
+}
+
+
+def refuses_unknown_keywords(
+    function: Callable[_Arguments, _Result],
+) -> Callable[_Arguments, _Result]:
+    """Let a function say which keyword was meant, where it has no such one.
+
+    It has those of its signature and, if that ends with ``**``, the `ReaderKeywords`.
+    """
+    parameters = list(signature(function).parameters.values())
+    known = [p.name for p in parameters if p.kind is Parameter.POSITIONAL_OR_KEYWORD]
+    if parameters[-1].kind is Parameter.VAR_KEYWORD:
+        known += READER_KEYWORDS
+
+    @wraps(function)
+    def checked(*arguments: _Arguments.args, **keywords: _Arguments.kwargs) -> _Result:
+        check_keywords(function.__name__, keywords, known)
+        return function(*arguments, **keywords)
+
+    return checked
+
+
+def check_keywords(function: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Refuse keywords that a function does not know.
+
+    Parameters
+    ----------
+    function : str
+        Its name, for messages.
+    given, known : collection of str
+        Names of keywords.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If there is one; also TypeError.
+    """
+    for name in given:
+        if name in known:
+            continue
+        if name in ("dataset_url_or_urls", "dataset_url"):
+            raise ArgumentTypeError(
+                f"{function}() got multiple values for argument {name!r}: the converter knows its "
+                "own dataset, leave the argument out"
+            )
+        names = sorted({*known} - {"self"})
+        raise ArgumentTypeError(
+            f"{function}() got an unexpected keyword argument {name!r}{_remedy(name, names)}. "
+            f"Keywords are {', '.join(names)}"
+        )
+
+
+def _remedy(name: str, known: Collection[str]) -> str:
+    """What to use instead of a keyword, as the end of a sentence; empty if nobody knows."""
+    if name in _ELSEWHERE:
+        return f": {_ELSEWHERE[name]}"
+    nearest = get_close_matches(name, known, n=1, cutoff=0.7)
+    return f": did you mean {nearest[0]}?" if nearest else ""

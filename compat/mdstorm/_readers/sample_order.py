@@ -1,0 +1,65 @@
+"""The order of rows that the arguments of a reader ask for."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+
+from mdstorm._readers.arguments import ReaderArguments
+from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.elastic import ElasticOrder
+from mdstorm_backend.loaders.elastic_share import ElasticShare
+from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
+from mdstorm_backend.order.world import World
+
+__all__ = ["sample_order", "with_window"]
+
+
+def sample_order(arguments: ReaderArguments) -> ExactOrder | ElasticShare:
+    """Return the order, its seed fixed."""
+    if arguments.shard_seed is not None:
+        warn_user("shard_seed was deprecated: use seed")
+    seed = _seed(arguments)
+    shuffle_shards, shuffle_rows = bool(arguments.shuffle_row_groups), bool(arguments.shuffle_rows)
+    window = max(int(arguments.shuffling_queue_capacity or 0), 0)
+    world, follows_world = World(), arguments.is_auto
+    if arguments.is_share and not follows_world:
+        world = World(int(arguments.cur_shard or 0), int(arguments.shard_count or 1))
+    if not arguments.is_elastic:
+        return ExactOrder(
+            seed,
+            shuffle_shards,
+            shuffle_rows,
+            window,
+            world.rank,
+            world.size,
+            follows_world=follows_world,
+        ).resolved()
+    order = ElasticOrder(
+        batch_size=1,  # that of the loader takes its place
+        shuffle=shuffle_shards or shuffle_rows or window > 0,
+        shuffle_seed=secrets.randbits(32) | 1 if seed is None else seed,
+        shuffle_block_size=window if window > 1 else None,
+    )
+    return ElasticShare(order, world, states_batch_size=False, follows_world=follows_world)
+
+
+def _seed(arguments: ReaderArguments) -> int | None:
+    """Return the seed that is given, or that of all shares; None for neither."""
+    given = (arguments.seed, arguments.shard_seed)
+    # 0 is no seed in Petastorm, whose order the exact one is.
+    seeds = [int(seed) for seed in given if seed or (arguments.is_elastic and seed is not None)]
+    if seeds:
+        return seeds[0]
+    return DEFAULT_SEED if arguments.is_share else None
+
+
+def with_window(order: ExactOrder | ElasticShare, window: int) -> ExactOrder | ElasticShare:
+    """Return the order with a shuffling queue of that capacity; 0 leaves it as it is."""
+    if window <= 0:
+        return order
+    if isinstance(order, ExactOrder):
+        return replace(order, window=window)
+    block_size = window if window > 1 else None
+    shuffled = replace(order.order, shuffle=True, shuffle_block_size=block_size)
+    return replace(order, order=shuffled)

@@ -1,0 +1,21 @@
+"""What Arrow's types are to NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+__all__ = ["arrow_type_of", "is_number"]
+
+
+def arrow_type_of(dtype: np.dtype[Any]) -> pa.DataType:
+    """Return the Arrow type of a NumPy dtype, in whatever byte order."""
+    return pa.from_numpy_dtype(dtype.newbyteorder("="))
+
+
+def is_number(type_: pa.DataType) -> bool:
+    """Whether values are integers, floating-point numbers or booleans."""
+    types = pa.types
+    return bool(types.is_integer(type_) or types.is_floating(type_) or types.is_boolean(type_))

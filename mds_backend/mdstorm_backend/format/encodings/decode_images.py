@@ -1,0 +1,235 @@
+"""Images out of the bytes that MDS stores for them, as Pillow images or as arrays.
+
+Pillow opens what is a file; the raw form ``pil`` (width, height and length of the mode as uint32,
+the mode, the pixels) needs it for the images alone. JPEG files are decoded to arrays by simplejpeg
+where that is installed, about twice as fast. RGB with 16 bits, which Pillow does not have, is
+decoded by Pillow twice: once for the high bytes of the samples and once for the low ones.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import io
+import struct
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.base.optional import require
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+__all__ = ["image_array", "open_image", "split_images"]
+
+#: Bits of a pixel in the modes whose raw bytes say all.
+_BITS = {
+    "1": 1,
+    "L": 8,
+    "P": 8,
+    "LA": 16,
+    "La": 16,
+    "PA": 16,
+    "I;16": 16,
+    "I;16B": 16,
+    "I;16L": 16,
+    "I;16N": 16,
+    "RGB": 24,
+    "YCbCr": 24,
+    "LAB": 24,
+    "HSV": 24,
+    "RGBA": 32,
+    "RGBa": 32,
+    "RGBX": 32,
+    "CMYK": 32,
+    "I": 32,
+    "F": 32,
+}
+#: Modes whose pixels are bytes that mean what they say, and how many there are of a pixel.
+_CHANNELS = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4}
+
+#: What other modes are converted to; those that are in neither table keep their numbers.
+_CONVERTED = {
+    "1": "L",
+    "P": "RGB",
+    "PA": "RGBA",
+    "La": "LA",
+    "RGBa": "RGBA",
+    "RGBX": "RGB",
+    "CMYK": "RGB",
+    "YCbCr": "RGB",
+    "HSV": "RGB",
+}
+
+#: Colours of JPEG files that simplejpeg decodes to what Pillow delivers, and its name for that.
+_TURBO_COLOURS = {"Gray": "GRAY", "YCbCr": "RGB"}
+
+#: Formats that Pillow decodes itself, among them what people store unchanged in place of a JPEG.
+_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "JPEG2000", "PPM")
+
+#: A file that says it has more pixels is not decoded. Pillow has the same limit.
+_MAX_PIXELS = 178_956_970
+
+_HEADER = struct.Struct("<III")
+
+_PNG = b"\x89PNG\r\n\x1a\n"
+#: Where a PNG file states the bits of a sample and the kind of its colours, and RGB of 16 bits.
+_DEPTH_AND_KIND = slice(24, 26)
+_RGB16 = bytes([16, 2])
+
+
+def split_images(data: bytes, reserved: int) -> list[bytes]:
+    """Take a list of images apart.
+
+    Parameters
+    ----------
+    data : bytes
+        Zeros, the number of images and their sizes, all uint32, and the images.
+    reserved : int
+        Bytes of zeros: none in a ``"jpeg_array"``, 4 in a ``"list[…]"``.
+
+    Raises
+    ------
+    ValueError
+        If the sizes are not those of `data`.
+    """
+    count = int.from_bytes(data[reserved : reserved + 4], "little")
+    position = reserved + 4 + 4 * count
+    if len(data) < position or any(data[:reserved]):
+        raise ValueError(f"a list of {count} images in {len(data)} bytes")
+    images = []
+    for size in struct.unpack_from(f"<{count}I", data, reserved + 4):
+        images.append(data[position : position + size])
+        position += size
+    if position != len(data):
+        raise ValueError(f"a list of images of {position} bytes in {len(data)}")
+    return images
+
+
+def open_image(kind: str, data: bytes) -> Image:
+    """Return a Pillow image; files are decoded when their pixels are asked for.
+
+    Raises
+    ------
+    Exception
+        Of many kinds, if `data` is no image.
+    """
+    if kind != "pil":
+        return _image_module().open(io.BytesIO(data), formats=_FORMATS)  # type: ignore[no-any-return]
+    mode, width, height, start = _raw_header(data)
+    return _image_module().frombytes(mode, (width, height), data[start:])  # type: ignore[no-any-return]
+
+
+def image_array(kind: str, data: bytes, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
+    """Return the pixels of an image.
+
+    Parameters
+    ----------
+    kind : str
+        ``"pil"``, or anything else for a file.
+    data : bytes
+        The stored value.
+    out : numpy.ndarray, optional
+        Contiguous memory for pixels of its shape and dtype.
+
+    Returns
+    -------
+    numpy.ndarray
+        ``(height, width)`` for one channel, otherwise ``(height, width, channels)``, uint8 except
+        where a pixel has 16 or 32 bits. Colours that are not grey or RGB are converted to RGB,
+        palettes to their colours. It is `out` if the image has its shape and dtype.
+
+    Raises
+    ------
+    Exception
+        Of many kinds, if `data` is no image.
+    """
+    if kind == "pil":
+        mode, width, height, start = _raw_header(data)
+        # Of a palette only the numbers of its colours are stored.
+        channels = 1 if mode == "P" else _CHANNELS.get(mode)
+        if channels is not None:
+            shape = (height, width) if channels == 1 else (height, width, channels)
+            return _owned(np.frombuffer(data, np.uint8, offset=start).reshape(shape), out)
+    elif data[:2] == b"\xff\xd8" and (turbo := _turbo()) is not None:
+        try:
+            pixels = _turbo_pixels(turbo, data, out)
+        except (LookupError, ValueError):  # it is stricter than Pillow
+            pixels = None
+        if pixels is not None:
+            return pixels
+    elif data.startswith(_PNG) and data[_DEPTH_AND_KIND] == _RGB16:
+        return _owned(_rgb16_pixels(data), out)
+    return _pixels(open_image(kind, data), out)
+
+
+def _turbo_pixels(turbo: Any, data: bytes, out: npt.NDArray[Any] | None) -> npt.NDArray[Any] | None:
+    """Decode a JPEG file, if its colours are those that Pillow would deliver."""
+    height, width, colours, _ = turbo.decode_jpeg_header(data)
+    if colours not in _TURBO_COLOURS or height * width > _MAX_PIXELS:
+        return None
+    shape = (height, width) if colours == "Gray" else (height, width, 3)
+    if out is None or out.shape != shape or out.dtype != np.uint8:
+        out = np.empty(shape, np.uint8)
+    turbo.decode_jpeg(data, _TURBO_COLOURS[colours], buffer=out)
+    return out
+
+
+def _rgb16_pixels(data: bytes) -> npt.NDArray[Any]:
+    """Decode a PNG file with samples of 16 bits, the high byte first."""
+    # Pillow keeps the byte that the mode calls the high one.
+    high, low = (_decoded_as(data, mode) for mode in ("RGB;16B", "RGB;16L"))
+    pixels: npt.NDArray[Any] = high.astype(np.uint16) << 8 | low
+    return pixels
+
+
+def _decoded_as(data: bytes, raw_mode: str) -> npt.NDArray[Any]:
+    """Decode a file whose samples are laid out as `raw_mode`, whatever Pillow thinks."""
+    image = open_image("png", data)
+    image.tile = [(codec, extents, offset, raw_mode) for codec, extents, offset, _ in image.tile]  # type: ignore[attr-defined]
+    return np.asarray(image)
+
+
+def _pixels(image: Image, out: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+    mode = _CONVERTED.get(image.mode)
+    if mode == "RGB" and "transparency" in image.info:
+        mode = "RGBA"
+    pixels = np.asarray(image if mode is None else image.convert(mode))
+    if image.mode == "I" and image.format == "PNG":
+        pixels = pixels.astype(np.uint16)  # 16 bits, which older Pillows widen
+    return _owned(pixels, out)
+
+
+def _owned(pixels: npt.NDArray[Any], out: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+    """Copy pixels that belong to somebody else."""
+    if out is None or out.shape != pixels.shape or out.dtype != pixels.dtype:
+        out = np.empty(pixels.shape, pixels.dtype.newbyteorder("="))
+    np.copyto(out, pixels)
+    return out
+
+
+def _raw_header(data: bytes) -> tuple[str, int, int, int]:
+    """Return mode, width and height of a raw image and where its pixels begin."""
+    width, height, length = _HEADER.unpack_from(data)
+    start = _HEADER.size + length
+    mode = data[_HEADER.size : start].decode("latin-1") if length < 16 else "?"
+    if mode not in _BITS:
+        raise ValueError(f"an image of the unknown mode {mode!r}")
+    if start + (width * _BITS[mode] + 7) // 8 * height != len(data):
+        raise ValueError(f"an image of {width} by {height} pixels {mode} in {len(data)} bytes")
+    return mode, width, height, start
+
+
+@lru_cache(maxsize=1)
+def _image_module() -> Any:
+    require("PIL")
+    return importlib.import_module("PIL.Image")
+
+
+@lru_cache(maxsize=1)
+def _turbo() -> Any:
+    found = importlib.util.find_spec("simplejpeg")
+    return None if found is None else importlib.import_module("simplejpeg")

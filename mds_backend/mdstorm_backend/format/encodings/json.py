@@ -1,0 +1,53 @@
+"""Values that are stored as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mdstorm_backend.format.encodings.decode_json import decode_json, decode_json_lists
+from mdstorm_backend.format.encodings.encode_json import json_text
+from mdstorm_backend.format.encodings.encode_numbers import check_no_mask
+from mdstorm_backend.format.encodings.encoding import Encoding
+from mdstorm_backend.format.spark_types import spark_type_of
+
+__all__ = ["Json"]
+
+
+class Json(Encoding):
+    """The encoding ``json``: nested values, of a Spark type or any that JSON has."""
+
+    names = ("json",)
+    is_text = True
+    late = "untyped"
+
+    def can_store(self, type_: pa.DataType) -> bool:
+        """Whether Spark has the type, also unsigned."""
+        is_known = spark_type_of(type_) is not None or pa.types.is_unsigned_integer(type_)
+        return bool(is_known or super().can_store(type_))
+
+    def is_nested(self, type_: pa.DataType) -> bool:
+        """Whether values are more than a list of strings."""
+        return not (pa.types.is_list(type_) and pa.types.is_string(type_.value_type))
+
+    def encode(self, value: Any) -> bytes:
+        """Encode what JSON has a word for, and arrays as lists."""
+        if isinstance(value, np.ndarray):
+            check_no_mask(value)
+            value = value.tolist()
+        return json.dumps(value).encode()
+
+    def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
+        """Encode nested values; also binaries are values here, and a null is one."""
+        return json_text(values).cast(pa.large_binary())
+
+    def decode(self, stored: Any) -> Any:
+        """Return what the text stands for."""
+        return json.loads(stored)
+
+    def to_logical(self, values: pa.Array, type_: pa.DataType) -> pa.Array:
+        """Return the values of their Spark type."""
+        return decode_json(values, type_) if self.is_nested(type_) else decode_json_lists(values)

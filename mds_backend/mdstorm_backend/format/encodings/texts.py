@@ -1,0 +1,203 @@
+"""Values that are stored as text: strings, and numbers in decimal digits."""
+
+from __future__ import annotations
+
+import operator
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mdstorm_backend.format.batch import Values
+from mdstorm_backend.format.encodings.dtypes import DTYPES
+from mdstorm_backend.format.encodings.encoding import Decode, DecodeSpan, Encode, Encoding
+
+__all__ = ["DecimalText", "FloatText", "IntegerText", "String", "parse_floats", "parse_integers"]
+
+
+class String(Encoding):
+    """The encoding ``str``: a text in UTF-8."""
+
+    names = ("str",)
+    is_text = True
+    is_verbatim = True
+    late = "never"
+    carries = (pa.types.is_string,)
+    stores = (pa.types.is_temporal, pa.types.is_boolean)
+
+    def encode(self, value: Any) -> bytes:
+        """Encode a text."""
+        if isinstance(value, str):
+            return value.encode()
+        if isinstance(value, bytes):
+            return value
+        raise TypeError(f"it is of type {type(value).__name__} and must be a str")
+
+    def encoder(self) -> Encode:
+        """Return `encode`, which passes ``bytes`` on itself, after the texts."""
+        return self.encode
+
+    def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
+        """Encode texts, and what has one."""
+        is_bool = pa.types.is_boolean(values.type)
+        return super().encode_values(values.cast(pa.string()) if is_bool else values)
+
+    def decode(self, stored: Any) -> Any:
+        """Return the text itself."""
+        return stored
+
+    def span_decoder(self, data: memoryview, decode: Decode) -> DecodeSpan:
+        """Return the function that decodes the text between two positions."""
+        return lambda start, stop: str(data[start:stop], "utf-8")
+
+
+class _NumberText(Encoding):
+    """A number as a text."""
+
+    is_text = True
+    rows_per_batch = 10_000
+
+    def to_logical(self, values: pa.Array, type_: pa.DataType) -> pa.Array:
+        """Return the numbers as those of their Spark type."""
+        return values.cast(type_)
+
+
+class IntegerText(_NumberText):
+    """The encoding ``str_int``: an integer of any size."""
+
+    names = ("str_int",)
+    late = "never"
+    carries = (pa.types.is_integer,)
+    stores = (pa.types.is_integer, pa.types.is_boolean)
+    placeholder = b"0"
+    holds = frozenset({"int", *(name for name in DTYPES if "int" in name and name != "uint64")})
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """int64, though larger ones may be stored."""
+        return pa.int64()
+
+    def encode(self, value: Any) -> bytes:
+        """Encode an integer."""
+        if not isinstance(value, (int, np.integer)):
+            raise TypeError(f"it is of type {type(value).__name__} and must be an int")
+        return str(operator.index(value)).encode()
+
+    def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
+        """Encode integers."""
+        if pa.types.is_boolean(values.type):
+            values = values.cast(pa.uint8())
+        is_integer = pa.types.is_integer(values.type)
+        return super().encode_values(values.cast(pa.string()) if is_integer else values)
+
+    def decode(self, stored: Any) -> Any:
+        """Return a Python integer."""
+        return int(stored)
+
+    def parse_texts(self, texts: pa.StringArray) -> Values:
+        """Return int64, or Python integers where one is larger."""
+        return parse_integers(texts)
+
+
+class FloatText(_NumberText):
+    """The encoding ``str_float``: a float64 that reads back exactly."""
+
+    names = ("str_float",)
+    late = "never"
+    carries = (pa.types.is_floating,)
+    stores = (pa.types.is_float64,)
+    placeholder = b"nan"
+    holds = frozenset(name for name in DTYPES if "float" in name)
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """Return float64."""
+        return pa.float64()
+
+    def encode(self, value: Any) -> bytes:
+        """Encode a float."""
+        if not isinstance(value, float):
+            raise TypeError(
+                f"it is of type {type(value).__name__} and must be a float: use float(…)"
+            )
+        return float.__repr__(value).encode()
+
+    def decode(self, stored: Any) -> Any:
+        """Return a Python float."""
+        return float(stored)
+
+    def parse_texts(self, texts: pa.StringArray) -> Values:
+        """Return float64."""
+        return parse_floats(texts)
+
+
+class DecimalText(_NumberText):
+    """The encoding ``str_decimal``: a decimal, whose digits only a Spark type states."""
+
+    names = ("str_decimal",)
+    late = "untyped"
+    carries = (pa.types.is_decimal,)
+    stores = (pa.types.is_decimal, pa.types.is_integer)
+    placeholder = b"NaN"
+
+    def encode(self, value: Any) -> bytes:
+        """Encode a decimal."""
+        if not isinstance(value, Decimal):
+            raise TypeError(f"it is of type {type(value).__name__} and must be a decimal.Decimal")
+        return str(value).encode()
+
+    def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
+        """Encode decimals."""
+        is_stored = pa.types.is_binary(values.type)
+        return super().encode_values(values if is_stored else values.cast(pa.string()))
+
+    def decode(self, stored: Any) -> Any:
+        """Return a decimal."""
+        return Decimal(stored)
+
+
+def parse_integers(texts: pa.StringArray) -> pa.Int64Array | npt.NDArray[np.object_]:
+    """Parse texts as Python's ``int`` does.
+
+    Returns
+    -------
+    pyarrow.Int64Array or numpy.ndarray
+        Python integers in an array of dtype object where one does not fit into 64 bits.
+
+    Raises
+    ------
+    ValueError
+        If one is no integer.
+    """
+    if not _holds(texts, b"xX"):  # Arrow takes hexadecimal numbers too
+        try:
+            return texts.cast(pa.int64())
+        except pa.ArrowInvalid:
+            pass  # too large, or with the signs, spaces and underscores that Python allows
+    numbers = [int(text) for text in texts.to_pylist()]
+    try:
+        return pa.array(numbers, pa.int64())
+    except OverflowError:
+        return np.fromiter(numbers, object, len(numbers))
+
+
+def parse_floats(texts: pa.StringArray) -> pa.DoubleArray:
+    """Parse texts as Python's ``float`` does.
+
+    Raises
+    ------
+    ValueError
+        If one is no number.
+    """
+    try:
+        return texts.cast(pa.float64())
+    except pa.ArrowInvalid:
+        return pa.array([float(text) for text in texts.to_pylist()], pa.float64())
+
+
+def _holds(texts: pa.StringArray, characters: bytes) -> bool:
+    buffer = texts.buffers()[2]
+    content = np.frombuffer(buffer, np.uint8) if buffer else np.empty(0, np.uint8)
+    return any(bool((content == character).any()) for character in characters)

@@ -1,0 +1,208 @@
+"""The loop that runs passes, for PyTorch, for TensorFlow, and for readers of other packages.
+
+An order says what a pass consists of (`Pass`, `Leg`), an adapter what is made of it (`Deliver`).
+Here is what they have in common: epochs, batches that span them, short last batches, the threads
+that read ahead and their end, where the pass stands, and the state that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from itertools import islice
+from typing import Any, TypeAlias
+
+from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.base.pass_threads import PassThreads
+from mdstorm_backend.errors import StateMismatchError
+from mdstorm_backend.loaders.elastic_reading import ElasticReading
+from mdstorm_backend.loaders.exact_reading import ExactReading
+from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.reading import Batching, Leg, Pass, Reading
+from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.read.block import Block
+
+__all__ = ["NOTHING", "Convert", "Deliver", "Delivered", "PassRunner", "reading_of", "whole"]
+
+#: In place of a batch: the pass is advanced, and nothing delivered.
+NOTHING: Any = object()
+#: Batches, each with the block's mark for it and its number of rows.
+Delivered: TypeAlias = Generator[tuple[Any, Any, int], None, None]
+#: Makes the batches of a stretch.
+Deliver: TypeAlias = Callable[[Leg], Delivered]
+#: Makes batches of the blocks of a stretch.
+Convert: TypeAlias = Callable[[Iterator[Block]], Delivered]
+
+#: Where a state says how many items of the batch that comes next were delivered.
+_ITEMS = "items"
+
+
+def reading_of(options: ReaderOptions) -> Reading:
+    """Return how to read in the order of the options."""
+    if isinstance(options.order, ExactOrder):
+        return ExactReading(options)
+    return ElasticReading(options)
+
+
+def whole(block: Block) -> tuple[Any, int]:
+    """Return the mark and the number of rows of all batches of a block together."""
+    # In the elastic order marks count samples.
+    return (block.ends[-1] if block.ends else sum(block.counts)), sum(block.sizes)
+
+
+class PassRunner:
+    """Runs the passes of one loader, and knows where they stand.
+
+    Several iterations may be under way. Each is a pass of its own; the place is that of the one
+    that was advanced last, or begun last. A copy, or a pickled runner, goes on from that place.
+
+    Parameters
+    ----------
+    reading : Reading
+        How the dataset is read.
+    batching : Batching
+        How batches are made.
+    threads : PassThreads, optional
+        Waits for the threads of the passes; by default one of the runner's own.
+    check : callable, optional
+        Called before a batch counts as delivered; what it raises ends the iteration.
+    by_item : bool
+        Whether batches are iterables of items, which are delivered one by one. A batch counts as
+        delivered when its last item was, and a state says how many were.
+    follows_begun : bool
+        Whether the place is that of the iteration that was begun last, whichever is advanced.
+
+    Attributes
+    ----------
+    reading, batching, threads
+        As given; a state that was loaded may have changed `reading`.
+    """
+
+    def __init__(
+        self,
+        reading: Reading,
+        batching: Batching,
+        threads: PassThreads | None = None,
+        *,
+        check: Callable[[], None] | None = None,
+        by_item: bool = False,
+        follows_begun: bool = False,
+    ) -> None:
+        self.reading = reading
+        self.batching = batching
+        self.threads = threads or PassThreads()
+        self._check = check
+        self._by_item = by_item
+        self._follows_begun = follows_begun
+        #: None before the first iteration.
+        self._pass: Pass | None = None
+        #: Items of the next batch that were delivered.
+        self._items = 0
+
+    @property
+    def place(self) -> Pass:
+        """Where the passes stand."""
+        return self._pass or self.reading.first_pass(self.batching)
+
+    @property
+    def rows(self) -> int:
+        """Samples delivered since the pass, or an epoch that no batch spans, began."""
+        return 0 if self._pass is None else self._pass.rows
+
+    def begin(self) -> Pass:
+        """Begin what the next iteration goes through: the rest of a pass, or the next one."""
+        current = self._pass = self.place.following()
+        return current
+
+    def run(self, deliver: Deliver) -> Generator[Any, None, None]:
+        """Go through a pass; nothing happens before the first batch is asked for."""
+        current = self.begin()
+        stretch = self._items_of if self._by_item else self.stretch
+        for leg in current.legs():
+            yield from stretch(current, deliver(leg))
+        current.finish()
+        self._move(current)
+
+    def stretch(self, current: Pass, delivered: Delivered) -> Generator[Any, None, None]:
+        """Deliver one stretch of a pass that was begun; its threads end with the generator."""
+        least = self.batching.batch_size if self.batching.drop_last else 0
+        with self.threads.closing(delivered):
+            for batch, mark, size in delivered:
+                if size < least:
+                    continue
+                if self._check is not None:
+                    self._check()
+                current.advance(mark, size)
+                if self._pass is not current:  # another iteration was advanced meanwhile
+                    self._move(current)
+                if batch is not NOTHING:
+                    yield batch
+
+    def _items_of(self, current: Pass, delivered: Delivered) -> Generator[Any, None, None]:
+        with self.threads.closing(delivered):
+            for items, mark, size in delivered:
+                for item in islice(items, self._items, None):
+                    self._items += 1
+                    yield item
+                current.advance(mark, size)
+                self._items = 0
+
+    def converted(self, blocks: Iterator[Block], convert: Convert) -> Delivered:
+        """Deliver what `convert` makes of blocks.
+
+        Both are closed in order: after an error threads would read ahead until the garbage is
+        collected.
+        """
+        reading: Any = blocks
+        with self.threads.closing(reading), self.threads.closing(convert(reading)) as delivered:
+            yield from delivered
+
+    def _move(self, current: Pass) -> None:
+        if not self._follows_begun:
+            self._pass = current
+
+    def restart(self) -> None:
+        """Let the next iteration begin with a whole batch."""
+        self._items = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of a checkpoint: where the passes stand."""
+        state = self.place.state_dict()
+        if self._items:
+            state["mdstorm"] = {**state["mdstorm"], _ITEMS: self._items}
+        return state
+
+    def load_state_dict(self, state: object) -> None:
+        """Let the next iteration go on where a state was taken.
+
+        Raises
+        ------
+        StateMismatchError
+            If it was taken from another dataset or another way of reading, or is no state.
+        """
+        reading, place = self.reading.resumed(state, self.batching)
+        self._items = _items_of_state(state) if self._by_item else 0
+        self.reading, self._pass = reading, place
+
+    def to_continue(self, threads: PassThreads) -> PassRunner:
+        """Return a runner for a copy of the loader, which goes on from here."""
+        other = PassRunner(
+            self.reading,
+            self.batching,
+            threads,
+            check=self._check,
+            by_item=self._by_item,
+            follows_begun=self._follows_begun,
+        )
+        other._pass, other._items = self._pass and self._pass.to_continue(), self._items
+        return other
+
+
+def _items_of_state(state: object) -> int:
+    ours = state.get("mdstorm") if isinstance(state, Mapping) else None
+    items = ours.get(_ITEMS, 0) if isinstance(ours, Mapping) else 0
+    if not is_integer(items) or items < 0:
+        raise StateMismatchError(
+            f"the state cannot be continued: {_ITEMS!r} has to be an integer from 0 on, found "
+            f"{items!r}. Load it as state_dict() returned it"
+        )
+    return int(items)

@@ -1,0 +1,186 @@
+"""Decide what happens to each name that a module imports from Petastorm.
+
+A name is moved only if mdstorm has all that the module uses through it; otherwise its import stays
+as it is, for that use. The name ``petastorm`` itself, which ``import petastorm.spark`` binds,
+becomes ``mdstorm`` together with all its uses. Where that could be seen from outside, or a use
+cannot be told apart, the import becomes ``import mdstorm as petastorm``, which needs no further
+edit.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+from mdstorm_migrate.petastorm.incidental import incidental_of
+from mdstorm_migrate.petastorm.names import (
+    NEW_ROOT,
+    OLD_ROOT,
+    RENAMED,
+    VERSION,
+    Counterpart,
+    counterpart,
+    is_module,
+)
+from mdstorm_migrate.python.fallbacks import is_fallback_import
+from mdstorm_migrate.python.imports import ImportedName, imported_names
+from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.reexports import is_imported_from
+from mdstorm_migrate.python.scopes import Binding, Scope
+from mdstorm_migrate.python.shadow import shadowed
+from mdstorm_migrate.python.textual import is_evaluated
+
+__all__ = ["Action", "action_for", "incidental_names", "moved"]
+
+#: ``move``: from mdstorm. ``keep``: from Petastorm. ``both``: a second import beside the first,
+#: since some uses move. ``alias``: from mdstorm, under the old name.
+Action: TypeAlias = Literal["move", "keep", "both", "alias"]
+
+
+def action_for(module: PythonModule, name: ImportedName) -> Action:
+    """Return what happens to one of the names that a module imports."""
+    return _actions(module)[name]
+
+
+@lru_cache(maxsize=1)
+def _actions(module: PythonModule) -> dict[ImportedName, Action]:
+    return {name: _action(module, name) for name in imported_names(module)}
+
+
+def moved(module: PythonModule, binding: Binding) -> Counterpart | None:
+    """Return where mdstorm has what ``from … import name`` binds; None if nowhere."""
+    assert isinstance(binding.statement, ast.ImportFrom)
+    assert isinstance(binding.node, ast.alias)
+    old = binding.imported_module, binding.node.name
+    if old in RENAMED and module.applies("PM106", "review"):
+        return counterpart(old[0], RENAMED[old])
+    return counterpart(*old)
+
+
+def incidental_names(module: PythonModule, scope: Scope, target: str) -> list[str]:
+    """Return names that only the star import of `target` can give, and incidentally; sorted.
+
+    Parameters
+    ----------
+    module : PythonModule
+    scope : Scope
+        Where the star import stands.
+    target : str
+        The module of Petastorm.
+    """
+    return sorted(
+        name
+        for name in incidental_of(target)
+        if any(
+            reference.scope.home(name) is None
+            for reference in module.scopes.references.get(name, ())
+        )
+    )
+
+
+def _action(module: PythonModule, name: ImportedName) -> Action:
+    if name.is_root:
+        return _action_for_root(module, name)
+    return "move" if all(_can_move(module, name, one) for one in name.imports) else "keep"
+
+
+def _can_move(module: PythonModule, name: ImportedName, binding: Binding) -> bool:
+    """Whether mdstorm has what an import binds, and all that is used of it."""
+    target = binding.target or ""
+    if shadowed(module, binding) or is_fallback_import(module, binding):
+        return False
+    if binding.name == "*":
+        return is_module(target) and not incidental_names(module, name.scope, target)
+    if isinstance(binding.statement, ast.ImportFrom) and not is_module(target):
+        is_compared = target == VERSION and any(use.missing for use in name.uses)
+        return moved(module, binding) is not None and not is_compared
+    return is_module(target) and not any(use.missing for use in name.uses)
+
+
+def _action_for_root(module: PythonModule, name: ImportedName) -> Action:
+    targets = [one.imported_module for one in name.imports]
+    if any(shadowed(module, one) or is_fallback_import(module, one) for one in name.imports):
+        return "keep"
+    lacking = [use.missing for use in name.uses] + [text.missing for text in name.texts]
+    some = None in lacking
+    only_imports = len(name.imports) == len(name.scope.bindings[name.name])
+    named = any(isinstance(one.node, ast.alias) and one.node.asname for one in name.imports)
+    plain = only_imports and not named and _can_rename(module, name)
+    if any(lacking) or not all(map(is_module, targets)):
+        return "both" if some and plain and not _is_looked_up(module, name) else "keep"
+    return "move" if plain and not _is_exported(module, name) else "alias"
+
+
+def _is_looked_up(module: PythonModule, name: ImportedName) -> bool:
+    """Whether it matters which uses are left under the old name."""
+    if any(isinstance(use.name.ctx, ast.Del) for use in name.uses):
+        return True
+    # Code in strings sees a name of a function around only if the code beside it names it.
+    is_local = name.scope.parent is not None
+    return is_local and any(is_evaluated(module, string) for string in module.scopes.strings)
+
+
+def _can_rename(module: PythonModule, name: ImportedName) -> bool:
+    """Whether the new name is free wherever the old one is used, and each use can be located."""
+    if name.name in module.scopes.declared:
+        return False
+    references = module.scopes.references.get(name.name, ())
+    for scope in {name.scope, *(one.scope for one in references)}:
+        if _is_ambiguous(name, scope) or _is_taken(NEW_ROOT, scope):
+            return False
+    # Before Python 3.12, places in f-strings are guesses, and may be the same for several uses.
+    places = {module.span(use.name) for use in name.uses}
+    exact = all(module.source_of(use.name) == name.name for use in name.uses)
+    return exact and len(places) == len(name.uses)
+
+
+def _is_taken(name: str, scope: Scope) -> bool:
+    """Whether `scope` or one around it means something else by the name of a module."""
+    bindings = (one for scope in scope.with_outer() for one in scope.bindings.get(name, ()))
+    return any(binding.target != name for binding in bindings)
+
+
+def _is_ambiguous(name: ImportedName, scope: Scope) -> bool:
+    """Whether the name may mean that of a class in `scope`, and the module's as well."""
+    is_either = name.scope in (scope, scope.module)
+    return is_either and scope.sees_two(name.name)
+
+
+def _is_exported(module: PythonModule, name: ImportedName) -> bool:
+    """Whether others may know the name: modules that import this one, code in strings."""
+    if any(is_evaluated(module, string) for string in module.scopes.strings):
+        return True
+    if any(text.is_fixed for text in name.texts):
+        return True
+    if _is_in_magics(module):
+        return True
+    if name.scope.parent is not None:
+        return name.scope.is_class  # it is an attribute
+    path = module.document.path
+    if (path is not None and path.name == "__init__.py") or is_imported_from(path):
+        return True
+    if any(_is_in_all(module, string) for string in module.scopes.strings):
+        return True
+    in_try = any(
+        isinstance(parent, ast.Try) for one in name.imports for parent in module.ancestors(one.node)
+    )
+    return not name.uses and not name.texts and not in_try
+
+
+def _is_in_magics(module: PythonModule) -> bool:
+    """Whether a magic of a notebook may use the name, as ``%time petastorm.make_reader(url)``."""
+    text, code = module.document.text, module.document.code
+    if text == code:
+        return False
+    uses = re.finditer(rf"(?<![\w./-]){OLD_ROOT}\.[^\W\d]", text)
+    return any(code[use.start() : use.end()] != use.group() for use in uses)
+
+
+def _is_in_all(module: PythonModule, string: ast.Constant) -> bool:
+    if string.value != OLD_ROOT:
+        return False
+    statement = module.statement(string)
+    targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
+    return any(isinstance(one, ast.Name) and one.id == "__all__" for one in targets)

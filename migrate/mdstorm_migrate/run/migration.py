@@ -1,0 +1,194 @@
+"""Migrate one file: read it, run the rules, apply the selected edits, verify the result."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from mdstorm_migrate.base.document import DecodedFile, Document, Source, SourceError
+from mdstorm_migrate.base.edits import Edit, EditError, Finding, apply_edits
+from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.python.module import PythonModule, parse_python
+from mdstorm_migrate.rules import all_rules
+from mdstorm_migrate.run.comments import Suppressions, todo_edits
+from mdstorm_migrate.run.installs import installs, keep_installs
+from mdstorm_migrate.run.settings import Settings
+
+__all__ = ["Outcome", "Problem", "mentions_petastorm", "migrate_bytes"]
+
+_WORD = OLD_ROOT.encode()
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a file was left alone, wholly."""
+
+    reason: str
+    line: int | None = None
+    cell: int | None = None
+
+    def __str__(self) -> str:
+        places = [("cell", self.cell), ("line", self.line)]
+        where = ", ".join(f"{name} {number}" for name, number in places if number is not None)
+        return f"{where}: {self.reason}" if where else self.reason
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one file.
+
+    Attributes
+    ----------
+    before, after : bytes
+        The file as it is, and as it would be; the same object if nothing changes.
+    encoding : str
+        That of the text in both.
+    edits : sequence of Edit
+        Those that lead from `before` to `after`, in the order of the file.
+    findings : sequence of Finding
+        What needs attention, in the order of the file. The class ``review`` is for edits that
+        only ``--unsafe`` applies.
+    problems : sequence of Problem
+        Reasons why the file could not be read, parsed or changed; then nothing changes.
+    """
+
+    before: bytes
+    after: bytes
+    encoding: str = "utf-8"
+    edits: Sequence[Edit] = ()
+    findings: Sequence[Finding] = ()
+    problems: Sequence[Problem] = ()
+
+    def texts(self) -> tuple[str, str]:
+        """Return `before` and `after` as text; bytes that are none are surrogates in it."""
+        before, after = (
+            data.decode(self.encoding, "surrogateescape") for data in (self.before, self.after)
+        )
+        return before, after
+
+
+def mentions_petastorm(data: bytes) -> bool:
+    """Whether the bytes of a file contain the word; files without it are not parsed."""
+    return _WORD in data or _WORD in data.lower()
+
+
+def migrate_bytes(
+    data: bytes, path: PurePath | None, source: Source, settings: Settings
+) -> Outcome:
+    """Return what becomes of a file, which is not touched."""
+    if not mentions_petastorm(data):
+        return Outcome(data, data)
+    try:
+        file = source.read(data, path)
+        edits, findings = _edits_and_findings(file, settings)
+        after = file.encode(apply_edits(file.text, edits)) if edits else data
+        if installs(file, edits):
+            edits = keep_installs(file, edits, source.read(after, path))
+            after = file.encode(apply_edits(file.text, edits)) if edits else data
+        if after != data:
+            _prove(after, path, source)
+    except SourceError as error:
+        return Outcome(data, data, problems=[Problem(str(error), error.line, error.cell)])
+    except (EditError, UnicodeEncodeError) as error:
+        return Outcome(data, data, problems=[Problem(f"cannot be changed: {error}")])
+    except RecursionError:
+        return Outcome(data, data, problems=[Problem("nested too deeply")])
+    return Outcome(data, after, file.encoding, edits, findings)
+
+
+def _prove(after: bytes, path: PurePath | None, source: Source) -> None:
+    """Raise if the outcome cannot be read as the file could."""
+    try:
+        for document in source.read(after, path).documents:
+            if document.kind == "python":
+                parse_python(document.code)
+    except SourceError as error:
+        raise EditError(f"the outcome would not parse: {error}") from None
+
+
+def _edits_and_findings(
+    file: DecodedFile, settings: Settings
+) -> tuple[Sequence[Edit], Sequence[Finding]]:
+    """Return the edits to apply and the findings, both in characters of the file."""
+    kept = _Kept()
+    for document in file.documents:
+        if OLD_ROOT in document.text.lower():
+            _migrate_document(document, file, settings, kept)
+    if kept.is_ignored:
+        return [], []
+    blocking = {found.rule for found in kept.findings if found.blocks}
+    edits = [*kept.edits, *kept.todos]
+    if blocking:
+        edits = [edit for edit in kept.todos if edit.rule in blocking]
+    edits.sort(key=_position)
+    return edits, sorted(kept.findings, key=_position)
+
+
+@dataclass
+class _Kept:
+    """What is left of what rules have found, in characters of the file."""
+
+    edits: list[Edit] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    todos: list[Edit] = field(default_factory=list)
+    is_ignored: bool = False
+
+
+def _migrate_document(
+    document: Document, file: DecodedFile, settings: Settings, kept: _Kept
+) -> None:
+    module = _parsed(document, settings) if document.kind == "python" else None
+    suppressions = Suppressions.of(document, module)
+    kept.is_ignored |= suppressions.whole_file
+    found: list[Edit | Finding] = []
+    for rule in all_rules():
+        if document.kind in rule.kinds:
+            found += rule.check(document if module is None else module)
+    edits = [one for one in found if isinstance(one, Edit)]
+    findings = [
+        one
+        for one in found
+        if isinstance(one, Finding) and settings.selects(one.rule) and not suppressions.cover(one)
+    ]
+    applied, pending = _choose(edits, suppressions, settings)
+    findings += pending
+    todos = todo_edits(document, module, findings) if settings.todo else []
+    kept.edits += [document.in_file(edit, file.lines) for edit in applied]
+    kept.todos += [document.in_file(edit, file.lines) for edit in todos]
+    kept.findings += [document.in_file(finding, file.lines) for finding in findings]
+
+
+def _parsed(document: Document, settings: Settings) -> PythonModule:
+    tree = parse_python(document.code)
+    return PythonModule(document, tree, settings.applies, settings.names)
+
+
+def _choose(
+    edits: Sequence[Edit], suppressions: Suppressions, settings: Settings
+) -> tuple[list[Edit], list[Finding]]:
+    """Return the edits to apply, and what ``--unsafe`` would apply. Groups stay together."""
+    unwanted: set[Hashable] = set()
+    unsafe: set[Hashable] = set()
+    for edit in edits:
+        if not settings.selects(edit.rule) or suppressions.cover(edit):
+            unwanted.add(_group(edit))
+        elif not settings.applies(edit.rule, edit.cls):
+            unsafe.add(_group(edit))
+    wanted = [edit for edit in edits if _group(edit) not in unwanted]
+    applied = [edit for edit in wanted if _group(edit) not in unsafe]
+    pending = [
+        Finding(edit.rule, "review", edit.start, edit.stop, edit.message)
+        for edit in wanted
+        if _group(edit) in unsafe
+    ]
+    return applied, pending
+
+
+def _group(edit: Edit) -> Hashable:
+    """Return the group of an edit; one without belongs to itself."""
+    return id(edit) if edit.group is None else edit.group
+
+
+def _position(found: Edit | Finding) -> tuple[int, int, str]:
+    return found.start, found.stop, found.rule

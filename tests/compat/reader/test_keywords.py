@@ -1,0 +1,115 @@
+"""One set of reader arguments, wherever they are named; and what an unknown one is answered."""
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from typing import Any
+
+import pytest
+
+from mdstorm._readers.arguments import ReaderArguments
+from mdstorm._readers.keywords import ReaderKeywords
+from mdstorm._spark.mosaic_loader import _POSSIBLE
+from mdstorm.errors import ArgumentTypeError
+from mdstorm.reader import make_batch_reader, make_reader
+from mdstorm.spark import SparkDatasetConverter
+
+READERS = pytest.mark.parametrize("make", [make_reader, make_batch_reader])
+CONVERTER = SparkDatasetConverter("file:///nowhere", [], 0)
+METHODS = pytest.mark.parametrize(
+    "make", [CONVERTER.make_torch_dataloader, CONVERTER.make_tf_dataset]
+)
+
+DEFAULTS = {field.name: field.default for field in fields(ReaderArguments)}
+#: Those that the methods of the converter have themselves.
+OF_METHODS = {"num_epochs", "workers_count"}
+
+
+def annotations(class_: type) -> dict[str, str]:
+    return {
+        name: getattr(type_, "__forward_arg__", type_)
+        for name, type_ in class_.__annotations__.items()
+    }
+
+
+def test_every_argument_has_a_default() -> None:
+    assert MISSING not in DEFAULTS.values()
+
+
+def test_the_keywords_are_the_fields_and_have_their_types() -> None:
+    expected = annotations(ReaderArguments)
+    for name in (*OF_METHODS, "shuffling_queue_capacity"):
+        del expected[name]
+    assert annotations(ReaderKeywords) == expected
+    assert ReaderKeywords.__required_keys__ == frozenset()
+
+
+@READERS
+def test_the_signatures_have_every_field_with_its_default(make: Callable[..., Any]) -> None:
+    parameters = dict(inspect.signature(make).parameters)
+    del parameters[next(iter(parameters))]
+    parameters.pop("pyarrow_serialize", None)
+    defaults = {name: parameter.default for name, parameter in parameters.items()}
+    assert defaults == {n: d for n, d in DEFAULTS.items() if n != "shuffling_queue_capacity"}
+
+
+@READERS
+def test_the_signatures_hand_over_every_argument_as_it_is_given(
+    make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: dict[str, Any] = {}
+    given = {name: object() for name in DEFAULTS if name != "shuffling_queue_capacity"}
+    monkeypatch.setattr("mdstorm.reader.ReaderArguments", lambda **named: found.update(named))
+    monkeypatch.setattr("mdstorm.reader.open_reader", lambda *_, **__: None)
+    make("file:///nowhere", **given)
+    assert found == given
+
+
+def test_what_mosaicml_can_do_names_arguments() -> None:
+    assert DEFAULTS.keys() >= _POSSIBLE
+
+
+@READERS
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("workers", ": did you mean workers_count?"),
+        ("schema_field", ": did you mean schema_fields?"),
+        ("epochs", ": did you mean num_epochs?"),
+        ("batch_size", "made by the loader: mdstorm.pytorch.DataLoader(reader, batch_size=)"),
+        ("shuffling_queue_capacity", "rows are shuffled by the loader"),
+        ("xyz", ". Keywords are cache_extra_settings, "),
+    ],
+)
+def test_readers_say_what_was_meant(make: Callable[..., Any], name: str, remedy: str) -> None:
+    unknown = f"{make.__name__}() got an unexpected keyword argument '{name}'"
+    with pytest.raises(ArgumentTypeError, match=f"{re.escape(unknown)}.*?{re.escape(remedy)}"):
+        make("file:///nowhere", **{name: 1})
+
+
+@METHODS
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("batchsize", ": did you mean batch_size?"),
+        ("shard_cont", ": did you mean shard_count?"),
+        ("num_workers", ": use workers_count"),
+        ("prefetch_factor", ": use results_queue_size"),
+        ("pin_memory", ": call pin_memory() of the tensors"),
+        ("collate_fn", "data_loader_fn of make_torch_dataloader"),
+        ("shuffle", ": use shuffle_rows, shuffle_row_groups or shuffling_queue_capacity"),
+        ("drop_last", ": batches span epochs"),
+    ],
+)
+def test_converters_say_what_was_meant(make: Callable[..., Any], name: str, remedy: str) -> None:
+    unknown = f"{make.__name__}() got an unexpected keyword argument '{name}'"
+    with pytest.raises(TypeError, match=f"{re.escape(unknown)}.*?{re.escape(remedy)}") as caught:
+        make(**{name: 1})
+    assert "self" not in str(caught.value).split("Keywords are ")[1].split(", ")
+
+
+def test_arguments_of_the_other_method_are_not_offered() -> None:
+    with pytest.raises(TypeError, match="'prefetch'") as caught:
+        CONVERTER.make_torch_dataloader(prefetch=2)  # type: ignore[call-arg]
+    assert "data_loader_fn" in str(caught.value)

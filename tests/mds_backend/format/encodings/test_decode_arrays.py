@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.mds_backend.format.encodings.spread import spread
+
+from mdstorm_backend.errors import UnsupportedEncodingError
+from mdstorm_backend.format.encodings.decode_arrays import array_decoder, decode_arrays
+from mdstorm_backend.format.encodings.dtypes import ARRAY_CODES, DTYPES
+
+INT16 = np.dtype("<i2")
+few = settings(deadline=None, max_examples=60)
+
+
+def encoded(array: np.ndarray, width: int = 0, *, code: int | None = None) -> bytes:
+    """Encode an array as the format describes it, by hand."""
+    start = b"" if code is None else bytes([code])
+    shape = struct.pack(f"<{array.ndim}" + "BHIQ"[width], *array.shape)
+    little = array.astype(array.dtype.newbyteorder("<"))
+    return start + bytes([array.ndim << 2 | width]) + shape + little.tobytes()
+
+
+@st.composite
+def arrays(draw: st.DrawFn, dtype: str | None = None, dimensions: int | None = None) -> np.ndarray:
+    dtype = dtype or draw(st.sampled_from(sorted(DTYPES)))
+    size = dimensions if dimensions is not None else draw(st.integers(0, 4))
+    shape = draw(st.lists(st.integers(0, 3), min_size=size, max_size=size))
+    values = np.arange(int(np.prod(shape)), dtype=np.uint8) * 37
+    return values.astype(dtype).reshape(shape)
+
+
+def identity(array: Any) -> Any:
+    return array.dtype.name, array.shape, array.tobytes()
+
+
+@few
+@given(
+    st.lists(
+        st.tuples(st.lists(st.integers(-(1 << 15), (1 << 15) - 1), max_size=4), st.integers(0, 3)),
+        max_size=6,
+    )
+)
+def test_arrays_of_one_dimension_and_dtype_are_lists(rows: list[tuple[list[int], int]]) -> None:
+    values = [encoded(np.array(row, np.int16), width) for row, width in rows]
+    found = decode_arrays(*spread(values), INT16)
+    assert found.type == pa.list_(pa.int16())
+    assert found.to_pylist() == [row for row, _ in rows]
+
+
+@few
+@given(st.lists(st.tuples(arrays("float32"), st.integers(0, 3)), min_size=1, max_size=6))
+def test_arrays_of_any_shape_keep_it(rows: list[tuple[np.ndarray, int]]) -> None:
+    values = [encoded(array, width) for array, width in rows]
+    found = decode_arrays(*spread(values), np.dtype("<f4"))
+    if isinstance(found, pa.ListArray):
+        assert all(array.ndim == 1 for array, _ in rows)
+        found = [np.array(row.as_py(), np.float32) for row in found]
+    assert [identity(array) for array in found] == [identity(array) for array, _ in rows]
+    assert all(array.flags.writeable and array.flags.owndata for array in found)
+
+
+CODES = {name: code for code, name in ARRAY_CODES.items()}
+
+
+@few
+@given(st.lists(st.tuples(arrays(), st.integers(0, 3)), min_size=2, max_size=6))
+def test_arrays_may_say_themselves_of_which_dtype_they_are(
+    rows: list[tuple[np.ndarray, int]],
+) -> None:
+    values = [encoded(array, width, code=CODES[array.dtype.name]) for array, width in rows]
+    found = decode_arrays(*spread(values), None)
+    if isinstance(found, pa.ListArray):
+        (dtype,) = {array.dtype for array, _ in rows}
+        assert found.type == pa.list_(pa.from_numpy_dtype(dtype))
+        found = [np.array(row.as_py(), dtype) for row in found]
+    assert [identity(array) for array in found] == [identity(array) for array, _ in rows]
+
+
+@pytest.mark.parametrize(("code", "dtype"), ARRAY_CODES.items())
+def test_every_code_names_its_dtype(code: int, dtype: str) -> None:
+    value = encoded(np.array([1, 2], dtype), code=code)
+    assert decode_arrays(*spread([value]), None).type == pa.list_(pa.from_numpy_dtype(dtype))
+    assert array_decoder(memoryview(value), None)(0, len(value)).dtype == dtype
+
+
+def test_no_arrays_are_no_lists() -> None:
+    data, starts, lengths = spread([])
+    assert decode_arrays(data, starts, lengths, INT16).type == pa.list_(pa.int16())
+    assert decode_arrays(data, starts, lengths, None).type == pa.list_(pa.null())
+
+
+HUGE = struct.pack("<Q", 1 << 62)
+
+#: Values of int16 arrays that are none.
+DAMAGED = {
+    "nothing": b"",
+    "no length": b"\x04",
+    "cut length": b"\x05\x01",
+    "header beyond the value": b"\x07\x01\x00",
+    "half an element": b"\x04\x01\x00\x00\x00",
+    "too few elements": b"\x04\x02\x00\x00",
+    "too many elements": b"\x04\x01\x00\x00\x00\x00",
+    "more than memory": b"\x07" + HUGE,
+    "more than memory, 2 dimensions": b"\x0b" + HUGE + HUGE,
+    "nothing times more than memory": b"\x0b" + bytes(8) + b"\xff" * 8,
+    "a scalar of no bytes": b"\x00",
+    "63 dimensions": b"\xfc" + b"\x01" * 63 + b"\x00",
+}
+
+
+@pytest.mark.parametrize("value", DAMAGED.values(), ids=DAMAGED)
+def test_a_header_that_contradicts_its_value_is_an_error(value: bytes) -> None:
+    for values in ([value], [value, encoded(np.array([1], np.int16))]):
+        with pytest.raises(ValueError):  # noqa: PT011  # NumPy says some of them
+            decode_arrays(*spread(values), INT16)
+        with pytest.raises(ValueError):  # noqa: PT011
+            decode_arrays(*spread([b"\x11" + v for v in values]), None)
+
+
+@pytest.mark.parametrize("code", [0, 7, 10, 67, 255])
+def test_an_unknown_dtype_code_is_an_error(code: int) -> None:
+    with pytest.raises(ValueError, match=f"unknown dtype code {code}"):
+        decode_arrays(*spread([encoded(np.array([1], np.int16), code=code)]), None)
+
+
+def test_a_scalar_is_an_array_without_dimensions() -> None:
+    found = decode_arrays(*spread([encoded(np.array(5, np.int16))]), INT16)
+    assert found[0].shape == ()
+    assert found[0] == 5
+
+
+def test_arrays_may_have_as_many_dimensions_as_numpy_allows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mdstorm_backend.format.encodings.decode_arrays._MAX_DIMENSIONS", 3)
+    values = [encoded(np.ones([1] * dimensions, np.int16)) for dimensions in (3, 4)]
+    assert decode_arrays(*spread(values[:1]), INT16)[0].shape == (1, 1, 1)
+    with pytest.raises(UnsupportedEncodingError, match=r"4 dimensions.*Install NumPy 2"):
+        decode_arrays(*spread(values), INT16)

@@ -1,0 +1,279 @@
+from __future__ import annotations
+
+import io
+import struct
+import sys
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from mdstorm_backend.errors import MissingDependencyError
+from mdstorm_backend.format.encodings import decode_images
+from mdstorm_backend.format.encodings.decode_images import image_array, open_image, split_images
+
+
+@pytest.fixture(params=["pillow", "simplejpeg"])
+def decoder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "pillow":
+        monkeypatch.setattr(decode_images, "_turbo", lambda: None)
+    else:
+        pytest.importorskip("simplejpeg")
+    return str(request.param)
+
+
+def picture(mode: str, width: int = 40, height: int = 24) -> Image.Image:
+    """A smooth picture, which JPEG changes little."""
+    y, x = np.mgrid[:height, :width]
+    colours = np.stack([x * 4, y * 6, 255 - x * 3, 200 - y * 2], -1).astype(np.uint8)
+    rgba = Image.frombytes("RGBA", (width, height), colours.tobytes())
+    return rgba.convert(mode) if mode in ("RGBA", "LA") else rgba.convert("RGB").convert(mode)
+
+
+def file(image: Image.Image, format_: str, **options: Any) -> bytes:
+    stream = io.BytesIO()
+    image.save(stream, format_, **options)
+    return stream.getvalue()
+
+
+def raw(image: Image.Image) -> bytes:
+    mode = image.mode.encode()
+    return struct.pack("<III", *image.size, len(mode)) + mode + image.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("mode", "shape"), [("L", (24, 40)), ("RGB", (24, 40, 3)), ("CMYK", (24, 40, 3))]
+)
+def test_jpegs_become_grey_or_rgb(decoder: str, mode: str, shape: tuple[int, ...]) -> None:
+    data = file(picture(mode), "JPEG", quality=95)
+    pixels = image_array("jpeg", data)
+    assert pixels.dtype == np.uint8
+    assert pixels.shape == shape
+    assert pixels.flags.writeable
+    expected = np.asarray(Image.open(io.BytesIO(data)).convert("L" if mode == "L" else "RGB"))
+    assert np.abs(pixels.astype(int) - expected.astype(int)).max() <= 2
+
+
+@pytest.mark.parametrize(
+    "options", [{"progressive": True}, {"subsampling": "4:4:4"}, {"exif": b"Exif\0\0MM"}]
+)
+def test_both_decoders_make_the_same_of_a_jpeg(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("simplejpeg")
+    data = file(picture("RGB"), "JPEG", **options)
+    turbo = image_array("jpeg", data)
+    monkeypatch.setattr(decode_images, "_turbo", lambda: None)
+    pillow = image_array("jpeg", data)
+    assert np.abs(turbo.astype(int) - pillow.astype(int)).max() <= 4
+
+
+@pytest.mark.parametrize(
+    ("mode", "delivered"),
+    [
+        ("L", "L"),
+        ("LA", "LA"),
+        ("RGB", "RGB"),
+        ("RGBA", "RGBA"),
+        ("1", "L"),
+        ("P", "RGB"),
+        ("I;16", "I;16"),
+    ],
+)
+def test_pngs_keep_their_pixels(mode: str, delivered: str) -> None:
+    if mode == "I;16":
+        image = Image.frombytes("I;16", (2, 2), np.array([1, 2, 300, 65535], "<u2").tobytes())
+    else:
+        image = picture(mode)
+    pixels = image_array("png", file(image, "PNG"))
+    expected = np.asarray(image if mode == delivered else image.convert(delivered))
+    assert pixels.dtype == (np.uint16 if mode == "I;16" else np.uint8)
+    np.testing.assert_array_equal(pixels, expected)
+    assert pixels.flags.writeable
+
+
+def png_of_rgb16(pixels: Any) -> bytes:
+    """Return a PNG file with RGB of 16 bits, whose rows are not filtered."""
+    height, width, _ = pixels.shape
+    rows = [b"\0" + row.astype(">u2").tobytes() for row in pixels]
+    chunks = {
+        b"IHDR": struct.pack(">II5B", width, height, 16, 2, 0, 0, 0),
+        b"IDAT": zlib.compress(b"".join(rows)),
+        b"IEND": b"",
+    }
+    parts = [
+        struct.pack(">I", len(content))
+        + kind
+        + content
+        + struct.pack(">I", zlib.crc32(kind + content))
+        for kind, content in chunks.items()
+    ]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+def test_rgb_of_sixteen_bits_keeps_its_numbers() -> None:
+    pixels = np.random.default_rng(1).integers(0, 1 << 16, (3, 4, 3)).astype(np.uint16)
+    found = image_array("png", png_of_rgb16(pixels))
+    assert found.dtype == np.uint16
+    np.testing.assert_array_equal(found, pixels)
+    place = np.empty((3, 4, 3), np.uint16)
+    assert image_array("png", png_of_rgb16(pixels), place) is place
+    np.testing.assert_array_equal(place, pixels)
+
+
+def test_a_palette_with_transparency_becomes_rgba() -> None:
+    image = picture("P")
+    pixels = image_array("png", file(image, "PNG", transparency=bytes(256)))
+    assert pixels.shape == (24, 40, 4)
+    assert not pixels[..., 3].any()
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "RGB", "RGBA", "CMYK", "YCbCr", "HSV", "I", "F"])
+def test_raw_images_are_the_images_that_were_written(mode: str) -> None:
+    image = picture(mode)
+    found = open_image("pil", raw(image))
+    assert (found.mode, found.size) == (mode, image.size)
+    assert found.tobytes() == image.tobytes()
+    pixels = image_array("pil", raw(image))
+    assert pixels.shape[:2] == (24, 40)
+    assert pixels.flags.writeable
+    assert pixels.dtype == {"I": np.int32, "F": np.float32}.get(mode, np.uint8)
+    if mode in ("L", "LA", "RGB", "RGBA", "I", "F"):
+        assert pixels.tobytes() == image.tobytes()
+
+
+def test_raw_palettes_are_the_numbers_of_their_colours() -> None:
+    image = picture("P")
+    np.testing.assert_array_equal(image_array("pil", raw(image)), np.asarray(image))
+
+
+def test_sixteen_bits_in_the_other_byte_order_are_numbers_of_this_machine() -> None:
+    data = struct.pack("<III", 2, 1, 5) + b"I;16B" + np.array([1, 300], ">u2").tobytes()
+    pixels = image_array("pil", data)
+    assert pixels.dtype == np.uint16
+    assert pixels.dtype.isnative
+    assert pixels.tolist() == [[1, 300]]
+
+
+def test_files_are_decoded_when_their_pixels_are_asked_for() -> None:
+    data = file(picture("RGB", 300, 200), "JPEG", quality=95)
+    image = open_image("jpeg", data[: len(data) * 3 // 4])
+    assert (image.format, image.size) == ("JPEG", (300, 200))
+    with pytest.raises(OSError, match="truncated"):
+        image.load()
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_pixels_go_where_they_are_wanted_if_they_fit(decoder: str, fits: bool) -> None:
+    place = np.zeros((24, 40, 3) if fits else (24, 41, 3), np.uint8)
+    for kind, data in (
+        ("jpeg", file(picture("RGB"), "JPEG")),
+        ("png", file(picture("RGB"), "PNG")),
+        ("pil", raw(picture("RGB"))),
+    ):
+        place[:] = 0
+        pixels = image_array(kind, data, place)
+        assert (pixels is place) is fits
+        np.testing.assert_array_equal(pixels, image_array(kind, data))
+        assert place.any() == fits
+
+
+def damaged_files() -> Iterator[tuple[str, bytes]]:
+    jpeg, png = file(picture("RGB"), "JPEG"), file(picture("RGB"), "PNG")
+    yield "nothing", b""
+    yield "text", b"no image at all"
+    yield "start of a jpeg", jpeg[:2]
+    yield "half a jpeg", jpeg[: len(jpeg) // 3]
+    yield "half a png", png[: len(png) // 3]
+    yield "a png with other bytes", png[:40] + bytes(200) + png[240:]
+    yield "postscript", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n"
+
+
+@pytest.mark.parametrize(
+    "data", [d for _, d in damaged_files()], ids=[n for n, _ in damaged_files()]
+)
+def test_a_damaged_file_is_an_error(decoder: str, data: bytes) -> None:
+    for kind in ("jpeg", "png"):
+        with pytest.raises((OSError, ValueError, SyntaxError)):
+            image_array(kind, data)
+
+
+def test_a_file_that_claims_more_pixels_than_anybody_has_is_not_decoded(decoder: str) -> None:
+    jpeg = bytearray(file(picture("RGB"), "JPEG"))
+    start = jpeg.index(b"\xff\xc0")
+    jpeg[start + 5 : start + 9] = b"\xff\xff\xff\xff"
+    with pytest.raises(Image.DecompressionBombError):
+        image_array("jpeg", bytes(jpeg))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x01\0\0\0",
+        struct.pack("<III", 2, 2, 1) + b"L" + bytes(3),
+        struct.pack("<III", 2, 2, 1) + b"L" + bytes(5),
+        struct.pack("<III", 1 << 31, 1 << 31, 1) + b"L",
+        struct.pack("<III", 0xFFFFFFFF, 0xFFFFFFFF, 3) + b"RGB",
+        struct.pack("<III", 1, 1, 0xFFFFFFFF) + b"L\0",
+        struct.pack("<III", 1, 1, 2) + b"XY\0",
+        struct.pack("<III", 1, 1, 2) + b"\xff\xfe\0",
+        struct.pack("<III", 9, 1, 1) + b"1\0",
+    ],
+)
+def test_a_raw_image_of_another_size_than_it_says_is_an_error(data: bytes) -> None:
+    for decode in (open_image, image_array):
+        with pytest.raises((ValueError, struct.error)):
+            decode("pil", data)
+
+
+def listed(images_: list[bytes], *, reserved: bool) -> bytes:
+    sizes = struct.pack(f"<{len(images_)}I", *map(len, images_))
+    return b"\0\0\0\0"[: 4 * reserved] + struct.pack("<I", len(images_)) + sizes + b"".join(images_)
+
+
+@pytest.mark.parametrize("images_", [[], [b""], [b"a", b"", b"bcd"]])
+@pytest.mark.parametrize("reserved", [0, 4])
+def test_lists_of_images_are_taken_apart(reserved: int, images_: list[bytes]) -> None:
+    assert split_images(listed(images_, reserved=bool(reserved)), reserved) == images_
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x01\0\0\0",
+        b"\xff\xff\xff\xff",
+        struct.pack("<II", 1, 3) + b"ab",
+        struct.pack("<II", 1, 1) + b"ab",
+        struct.pack("<III", 2, 0xFFFFFFFF, 3) + b"ab",
+    ],
+)
+def test_a_list_of_other_sizes_than_it_says_is_an_error(data: bytes) -> None:
+    for reserved, start in ((0, b""), (4, bytes(4)), (4, b"\1\0\0\0")):
+        if data or start:
+            with pytest.raises((ValueError, struct.error)):
+                split_images(start + data, reserved)
+
+
+def test_without_pillow_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    decode_images._image_module.cache_clear()
+    try:
+        with pytest.raises(MissingDependencyError, match=r"pip install 'mdstorm\[images\]'"):
+            open_image("png", b"")
+    finally:
+        decode_images._image_module.cache_clear()
+
+
+def test_raw_images_and_jpegs_need_no_pillow_for_their_pixels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("simplejpeg")
+    data = file(picture("L"), "JPEG")
+    monkeypatch.setattr(decode_images, "_image_module", lambda: pytest.fail("Pillow was asked for"))
+    assert image_array("jpeg", data).shape == (24, 40)
+    assert image_array("pil", raw(picture("RGB"))).shape == (24, 40, 3)

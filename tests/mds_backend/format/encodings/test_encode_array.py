@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+
+from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.format.encodings.dtypes import ARRAY_CODES, DTYPES
+from mdstorm_backend.format.encodings.encode_arrays import array_encoder
+
+ARRAYS = st.sampled_from(sorted(DTYPES)).flatmap(
+    lambda name: arrays(name, array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=3))
+)
+
+
+def encode(text: str, value: Any) -> bytes:
+    encoding = parse_encoding(text)
+    return array_encoder(encoding.dtype, encoding.shape)(value)
+
+
+def decode(data: bytes) -> np.ndarray[Any, Any]:
+    """Read ``[code][shape header][numbers]``, from the description of the format."""
+    dtype, (head,) = np.dtype(ARRAY_CODES[data[0]]).newbyteorder("<"), data[1:2]
+    dimensions, width = head >> 2, 1 << (head & 3)
+    end = 2 + dimensions * width
+    shape = struct.unpack(f"<{dimensions}{'BHIQ'[head & 3]}", data[2:end])
+    return np.frombuffer(data[end:], dtype).reshape(shape)
+
+
+@given(ARRAYS)
+def test_any_array_reads_back(value: np.ndarray[Any, Any]) -> None:
+    found = decode(encode("ndarray", value))
+    assert (found.dtype, found.shape) == (value.dtype, value.shape)
+    assert found.tobytes() == value.tobytes()
+
+
+@given(ARRAYS)
+def test_what_the_encoding_says_is_left_out(value: np.ndarray[Any, Any]) -> None:
+    everything, name = encode("ndarray", value), value.dtype.name
+    assert encode(f"ndarray:{name}", value) == everything[1:]
+    if value.size:
+        shape = ",".join(map(str, value.shape))
+        assert encode(f"ndarray:{name}:{shape}", value) == value.tobytes()
+
+
+@pytest.mark.parametrize("text", ["ndarray", "ndarray:int32", "ndarray:int32:2,3"])
+@pytest.mark.parametrize("change", [lambda a: a.astype(">i4"), lambda a: a.T.copy().T])
+def test_byte_order_and_strides_do_not_matter(text: str, change: Any) -> None:
+    value = np.arange(6, dtype="<i4").reshape(2, 3)
+    assert encode(text, change(value)) == encode(text, value)
+
+
+@pytest.mark.parametrize(("length", "width"), [(255, 0), (256, 1), (65_535, 1), (65_536, 2)])
+def test_dimensions_take_as_few_bytes_as_hold_the_largest(length: int, width: int) -> None:
+    assert encode("ndarray:int8", np.zeros((1, length), "int8"))[0] == 2 << 2 | width
+
+
+def test_an_empty_array_is_stored_with_its_shape() -> None:
+    assert encode("ndarray:int32", np.zeros((0, 3), "int32")) == bytes([2 << 2, 0, 3])
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "message"),
+    [
+        ("ndarray", np.zeros(2, bool), "dtype bool is none of float16, .*uint8"),
+        ("ndarray", np.zeros(2, complex), "complex128"),
+        ("ndarray", np.array(["a"]), "dtype str"),
+        ("ndarray", np.array([None]), "dtype object"),
+        ("ndarray", np.array(["2020"], "M8[s]"), "datetime64"),
+        ("ndarray", np.array(5), "scalar"),
+        ("ndarray", np.int32(5), "scalar"),
+        ("ndarray:int32", np.zeros(2, "int64"), r"int64 and must be int32: use .astype\('int32'\)"),
+        ("ndarray:int32:3", np.zeros(2, "int32"), r"shape is \(2,\) and must be \(3,\)"),
+        ("ndarray:int32:2,3", np.zeros((3, 2), "int32"), r"\(3, 2\) and must be \(2, 3\)"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_what_has_no_form_in_the_encoding_is_refused(text: str, value: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        encode(text, value)
+
+
+@pytest.mark.parametrize("value", [[1, 2], (1,), None, 5, 0.5, "text"], ids=repr)
+def test_only_arrays_are_taken(value: Any) -> None:
+    with pytest.raises(TypeError, match="must be a NumPy array"):
+        encode("ndarray", value)

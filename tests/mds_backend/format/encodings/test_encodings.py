@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mdstorm_backend.errors import UnsupportedEncodingError
+from mdstorm_backend.format.encodings import general_encoding, parse_encoding
+from mdstorm_backend.format.encodings.arrays import Array
+from mdstorm_backend.format.encodings.dtypes import DTYPES, array_encoding
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("int", 8),
+        ("uint8", 1),
+        ("uint16", 2),
+        ("uint32", 4),
+        ("uint64", 8),
+        ("int8", 1),
+        ("int16", 2),
+        ("int32", 4),
+        ("int64", 8),
+        ("float16", 2),
+        ("float32", 4),
+        ("float64", 8),
+        ("ndarray:int32:3", 12),
+        ("ndarray:float64:2,3", 48),
+        ("ndarray:int32: 3 , 4", 48),
+    ],
+)
+def test_fixed_size_encodings_say_how_many_bytes_a_value_takes(text: str, size: int) -> None:
+    assert parse_encoding(text).size == size
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "str",
+        "bytes",
+        "json",
+        "str_int",
+        "str_float",
+        "str_decimal",
+        "ndarray",
+        "ndarray:",
+        "ndarray:float32",
+        "pil",
+        "jpeg",
+        "jpeg_array",
+        "jpegarray",
+        "png",
+        "list[pil]",
+        "list[jpeg]",
+        "list[png]",
+        "pkl",
+    ],
+)
+def test_variable_size_encodings_have_no_size(text: str) -> None:
+    encoding = parse_encoding(text)
+    assert encoding.size is None
+    assert not encoding.is_opaque
+
+
+@pytest.mark.parametrize("dtype", sorted(DTYPES))
+def test_stored_numbers_are_little_endian(dtype: str) -> None:
+    stored = parse_encoding(dtype).dtype
+    assert stored is not None
+    assert (
+        np.array([1], stored).tobytes()
+        == np.array([1], dtype).astype(f"<{stored.str[1:]}").tobytes()
+    )
+    assert stored.byteorder in "<=|"
+    assert parse_encoding(f"ndarray:{dtype}").dtype == stored
+
+
+def test_the_array_dtypes_are_the_eleven_of_the_format() -> None:
+    assert sorted(DTYPES) == sorted(
+        [
+            "uint8",
+            "int8",
+            "uint16",
+            "int16",
+            "uint32",
+            "int32",
+            "uint64",
+            "int64",
+            "float16",
+            "float32",
+            "float64",
+        ]
+    )
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=4), st.sampled_from(sorted(DTYPES)))
+def test_a_shape_is_read_as_it_is_written(shape: list[int], dtype: str) -> None:
+    encoding = parse_encoding(f"ndarray:{dtype}:{','.join(map(str, shape))}")
+    assert encoding.shape == tuple(shape)
+    assert encoding.size == math.prod(shape) * np.dtype(dtype).itemsize
+
+
+@pytest.mark.parametrize("shape", ["0", "-1", "3,0", "x", "3,", "3:4", "1.5"])
+def test_an_impossible_shape_is_refused(shape: str) -> None:
+    with pytest.raises(UnsupportedEncodingError, match="has no valid shape") as caught:
+        parse_encoding(f"ndarray:int32:{shape}")
+    assert isinstance(caught.value, NotImplementedError)
+
+
+@pytest.mark.parametrize(
+    "text", ["x", "ndarray:bool", "ndarray::3", "str:x", "bytes:8", "list[str]", "bool", "webp"]
+)
+def test_other_encodings_are_opaque_and_named_when_wanted(text: str) -> None:
+    encoding = parse_encoding(text)
+    assert encoding.is_opaque
+    with pytest.raises(UnsupportedEncodingError) as caught:
+        encoding.check_decodable("picture")
+    assert "'picture'" in str(caught.value)
+    assert repr(text) in str(caught.value)
+    assert "columns=[…]" in str(caught.value)
+
+
+def test_a_decodable_encoding_passes_the_check() -> None:
+    parse_encoding("int32").check_decodable("number")
+
+
+@pytest.mark.parametrize(
+    ("length", "text"),
+    [(3, "ndarray:float32:3"), (None, "ndarray:float32"), (0, "ndarray:float32")],
+)
+def test_arrays_of_one_length_are_stored_without_it(length: int | None, text: str) -> None:
+    assert array_encoding(np.dtype("<f4"), length) == text
+    assert parse_encoding(text) == Array(text, np.dtype("<f4"), (length,) if length else None)
+
+
+def test_both_names_of_a_list_of_jpegs_are_one_kind() -> None:
+    assert parse_encoding("jpegarray").kind == parse_encoding("jpeg_array").kind
+    assert parse_encoding("jpegarray").text == "jpegarray"
+
+
+@pytest.mark.parametrize("shape", ["99999999999", "65536,65536", "1,2147483647"])
+def test_an_array_that_no_shard_can_hold_is_refused(shape: str) -> None:
+    with pytest.raises(UnsupportedEncodingError, match="less than 4 GiB"):
+        parse_encoding(f"ndarray:int32:{shape}")
+
+
+@pytest.mark.parametrize(
+    ("texts", "general"),
+    [
+        (["str"], "str"),
+        (["int32", "int64"], "int64"),
+        (["int8", "uint8"], "int16"),
+        (["int", "int32"], "int64"),
+        (["float16", "float64"], "float64"),
+        (["ndarray:int32:3", "ndarray:int32:4"], "ndarray:int32"),
+        (["ndarray:int32", "ndarray:int32:2,2"], "ndarray:int32"),
+        (["ndarray:int32", "ndarray:int64"], "ndarray"),
+        (["ndarray", "ndarray:int32:3"], "ndarray"),
+        (["bytes", "str"], "bytes"),
+        (["jpeg", "png"], "png"),
+        (["list[jpeg]", "list[png]"], "list[png]"),
+        (["int32", "str_int"], "str_int"),
+        (["float32", "str_float"], "str_float"),
+        (["jpeg_array", "jpegarray"], "jpeg_array"),
+    ],
+)
+def test_the_general_encoding_holds_the_values_of_all(texts: list[str], general: str) -> None:
+    assert general_encoding(texts) == general
+    assert general_encoding(texts[::-1]) in (general, texts[-1])
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["int32", "str"],
+        ["int64", "uint64"],
+        ["int64", "float64"],
+        ["str_int", "uint64"],
+        ["pil", "png"],
+        ["json", "str"],
+        ["ndarray:int32", "int32"],
+        ["jpeg_array", "list[jpeg]"],
+        ["later", "str"],
+    ],
+)
+def test_encodings_with_nothing_in_common_are_opaque(texts: list[str]) -> None:
+    encoding = parse_encoding(general_encoding(texts))
+    assert encoding.is_opaque
+    with pytest.raises(UnsupportedEncodingError, match=re.escape(f"as {texts[0]} and {texts[1]}")):
+        encoding.check_decodable("x")

@@ -1,0 +1,185 @@
+"""`json_text` and its inverse `decode_json`."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.mds_backend.small_datasets import array_of, map_of, struct_of
+from tests.mds_backend.strategies import NESTED_TYPES, moderate, values
+
+from mdstorm_backend.format.encodings.decode_json import decode_json, decode_json_lists, parse_json
+from mdstorm_backend.format.encodings.encode_json import json_text
+from mdstorm_backend.format.spark_types import SparkType, arrow_type
+
+UTC = timezone.utc
+
+
+@st.composite
+def nested(draw: st.DrawFn) -> tuple[SparkType, pa.Array]:
+    """Some values of a nested type, sometimes a slice of more."""
+    spark_type = draw(NESTED_TYPES)
+    rows = draw(st.lists(values(spark_type), max_size=8))
+    array = pa.array(rows, arrow_type(spark_type))
+    start = draw(st.integers(0, len(array)))
+    return spark_type, array.slice(start, draw(st.integers(0, len(array))))
+
+
+def as_json(value: Any, spark_type: SparkType) -> Any:
+    """What a JSON parser should see of a Python value of a Spark type."""
+    if value is None:
+        return None
+    if isinstance(spark_type, dict):
+        kind = spark_type["type"]
+        if kind == "array":
+            return [as_json(v, spark_type["elementType"]) for v in value]
+        if kind == "map":
+            key, item = spark_type["keyType"], spark_type["valueType"]
+            return [[as_json(k, key), as_json(v, item)] for k, v in value]
+        return {f["name"]: as_json(value[f["name"]], f["type"]) for f in spark_type["fields"]}
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, timedelta):
+        return value // timedelta(microseconds=1)
+    if isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, datetime):
+        return value.isoformat(" ", "microseconds").replace("+00:00", "Z")
+    return str(value)
+
+
+@moderate
+@given(nested())
+def test_nested_values_come_back_exactly(given_: tuple[SparkType, pa.Array]) -> None:
+    _, array = given_
+    found = decode_json(json_text(array), array.type)
+    assert found.type == array.type
+    assert repr(found.to_pylist()) == repr(array.to_pylist())
+
+
+@moderate
+@given(nested())
+def test_any_json_parser_sees_the_same_values(given_: tuple[SparkType, pa.Array]) -> None:
+    spark_type, array = given_
+    texts = json_text(array)
+    assert texts.null_count == 0
+    for text, value in zip(texts.to_pylist(), array.to_pylist(), strict=True):
+        assert _plain(json.loads(text)) == _plain(as_json(value, spark_type))
+
+
+def _plain(value: Any) -> str:
+    """Text by which to compare: decimals by value, single precision as stored."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{k!r}:{_plain(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_plain, value)) + "]"
+    if isinstance(value, float):
+        return repr(pa.scalar(value, pa.float32()).as_py())
+    return repr(value)
+
+
+@given(st.lists(st.none() | st.text()))
+def test_strings_are_escaped_as_json_demands(texts: list[str | None]) -> None:
+    found = [json.loads(text) for text in json_text(pa.array(texts, pa.string())).to_pylist()]
+    assert found == texts
+
+
+@given(st.lists(st.none() | st.floats()))
+def test_doubles_keep_every_bit(numbers: list[float | None]) -> None:
+    found = [json.loads(text) for text in json_text(pa.array(numbers, pa.float64())).to_pylist()]
+    assert repr(found) == repr(numbers)
+
+
+@pytest.mark.parametrize(
+    ("value", "spark_type", "text"),
+    [
+        (1.0, "double", "1.0"),
+        (-0.0, "double", "-0.0"),
+        (0.1, "float", "0.1"),
+        (float("nan"), "double", "NaN"),
+        (float("inf"), "float", "Infinity"),
+        (float("-inf"), "double", "-Infinity"),
+        (7, "long", "7"),
+        (True, "boolean", "true"),
+        ('a\n"\\\x01', "string", r'"a\n\"\\\u0001"'),
+        (b"\x00\xff", "binary", '"AP8="'),
+        (Decimal("1.50"), "decimal(10,2)", '"1.50"'),
+        (date(2020, 1, 31), "date", '"2020-01-31"'),
+        (datetime(2020, 1, 31, 12, 0, 0, 5, UTC), "timestamp", '"2020-01-31 12:00:00.000005Z"'),
+        (datetime(2020, 1, 31, 12, 0, 0, 5), "timestamp_ntz", '"2020-01-31 12:00:00.000005"'),
+        (timedelta(seconds=1), "interval day to second", "1000000"),
+        ([], array_of("long"), "[]"),
+        ([None, [1]], array_of(array_of("long")), "[null,[1]]"),
+        ([("k", 1), ("l", None)], map_of("string", "long"), '[["k",1],["l",null]]'),
+        ({"a": 1, "b": None}, struct_of(a="long", b="string"), '{"a":1,"b":null}'),
+    ],
+)
+def test_the_text_of_each_type(value: Any, spark_type: SparkType, text: str) -> None:
+    assert json_text(pa.array([value, None], arrow_type(spark_type))).to_pylist() == [text, "null"]
+
+
+def test_a_struct_without_fields_is_an_empty_object() -> None:
+    assert json_text(pa.array([{}, None], pa.struct([]))).to_pylist() == ["{}", "null"]
+
+
+def test_field_names_are_escaped() -> None:
+    array = pa.array([{'a"\n': 1}], arrow_type(struct_of(**{'a"\n': "long"})))
+    assert json.loads(json_text(array)[0].as_py()) == {'a"\n': 1}
+
+
+def test_a_column_of_nothing_but_nulls_reads_null() -> None:
+    assert json_text(pa.nulls(2)).to_pylist() == ["null", "null"]
+
+
+def test_large_arrow_types_are_written_alike() -> None:
+    large = pa.array([["a"], None], pa.large_list(pa.large_string()))
+    assert json_text(large).to_pylist() == ['["a"]', "null"]
+    assert json_text(pa.array([b"a"], pa.large_binary())).to_pylist() == ['"YQ=="']
+
+
+def test_many_texts_are_parsed_at_once() -> None:
+    assert parse_json(pa.array(["[1, 2]", None, '"x"'])) == [[1, 2], None, "x"]
+
+
+@pytest.mark.parametrize(
+    ("text", "spark_type"),
+    [
+        ('"text"', array_of("long")),
+        ("7", struct_of(a="date")),
+        ('{"b": 1}', struct_of(a="date")),
+        ('{"a": 1}', struct_of(a="date")),
+        ('{"a": "x"}', struct_of(a="decimal(5,2)")),
+        ('{"a": "x"}', struct_of(a="binary")),
+        ('{"a": "x"}', struct_of(a="timestamp")),
+        ('{"a": "x"}', struct_of(a="long")),
+        ("[[1]]", map_of("string", "long")),
+        ("7", map_of("string", "date")),
+        ("[", array_of("long")),
+        ("[1],[2]", array_of("long")),
+    ],
+    ids=str,
+)
+def test_a_text_of_another_type_is_a_value_error(text: str, spark_type: SparkType) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        decode_json(pa.array([text]), arrow_type(spark_type))
+
+
+@settings(deadline=None)
+@given(st.lists(st.none() | st.lists(st.none() | st.text(max_size=4), max_size=3), max_size=6))
+def test_lists_of_strings_are_parsed_as_json(rows: list[list[str | None] | None]) -> None:
+    texts = pa.array([None if row is None else json.dumps(row) for row in rows], pa.string())
+    found = decode_json_lists(texts)
+    assert found.type == pa.list_(pa.string())
+    assert found.to_pylist() == rows
+
+
+def test_a_long_list_of_strings_is_no_problem() -> None:
+    rows = [["x" * 50_000] * 40, [], ["y"]]
+    assert decode_json_lists(pa.array([json.dumps(row) for row in rows])).to_pylist() == rows

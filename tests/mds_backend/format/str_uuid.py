@@ -1,0 +1,28 @@
+"""An encoding as somebody else would add one: everything is here."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+
+from mdstorm_backend.format.encodings import Encoding
+
+
+class UUIDText(Encoding):
+    """A UUID, stored as its text."""
+
+    names = ("str_uuid",)
+    is_text = True
+
+    def can_store(self, type_: pa.DataType) -> bool:
+        return pa.types.is_string(type_) or super().can_store(type_)
+
+    def encode(self, value: Any) -> bytes:
+        if not isinstance(value, UUID):
+            raise TypeError(f"it is of type {type(value).__name__} and must be a uuid.UUID")
+        return str(value).encode()
+
+    def decode(self, stored: Any) -> Any:
+        return UUID(stored)

@@ -1,0 +1,233 @@
+"""An encoding that one class in one file adds works everywhere, and an unknown one is named."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import tensorflow as tf
+from tests.mds_backend.format.str_uuid import UUIDText
+from tests.mds_backend.loaders.loaders import torch_loader
+from tests.mds_backend.maintenance.damage import rewrite
+
+from mdstorm_backend.convert import convert_parquet
+from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.errors import (
+    EncodingTypeError,
+    InvalidArgumentError,
+    UnsupportedEncodingError,
+    UnsupportedTypeError,
+)
+from mdstorm_backend.format.encodings import Encoding, parse_encoding, register, unregister
+from mdstorm_backend.format.schema import Column
+from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.tf.tf_dataset import make_tf_dataset
+from mdstorm_backend.maintenance.head import head
+from mdstorm_backend.maintenance.inspect import inspect
+from mdstorm_backend.maintenance.reindex import reindex
+from mdstorm_backend.maintenance.verify import verify
+from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.parquet import open_parquet
+from mdstorm_backend.spark.dataframe_to_mds import dataframe_to_mds
+from mdstorm_backend.spark.materialize import materialize
+from mdstorm_backend.spark.user_columns import plan_columns
+from mdstorm_backend.write.mds_writer import MDSWriter
+
+UUIDS = [UUID(int=number) for number in range(5)]
+TEXTS = [str(uuid) for uuid in UUIDS]
+COLUMNS = {"n": "int64", "u": "str_uuid"}
+TABLE = pa.table({"n": pa.array(range(5), pa.int64()), "u": TEXTS})
+
+
+@pytest.fixture(autouse=True)
+def known() -> Iterator[None]:
+    register(UUIDText)
+    yield
+    unregister(UUIDText)
+
+
+@pytest.fixture
+def unknown(known: None) -> Iterator[None]:
+    """Let it be known no longer, when the test has written its data."""
+    yield
+    register(UUIDText)
+
+
+def write_samples(directory: Path) -> None:
+    with MDSWriter(columns=COLUMNS, out=str(directory)) as writer:
+        for number, uuid in enumerate(UUIDS):
+            writer.write({"n": number, "u": uuid})
+
+
+def write_batches(directory: Path) -> None:
+    with MDSWriter(columns=COLUMNS, out=str(directory)) as writer:
+        for batch in TABLE.to_batches():
+            writer.write_batch(batch)
+
+
+def convert(directory: Path) -> None:
+    file = directory.with_suffix(".parquet")
+    pq.write_table(TABLE, file)
+    convert_parquet(open_parquet(str(file)), str(directory), plan=COLUMNS)
+
+
+WRITERS = pytest.mark.parametrize("write", [write_samples, write_batches, convert])
+
+
+def check_read_everywhere(directory: Path) -> None:
+    dataset = open_dataset(str(directory))
+    assert dataset.schema["u"].encoding == "str_uuid"
+    assert sorted(dataset[i]["u"] for i in range(5)) == UUIDS
+    (batch,) = dataset.batches(10)
+    assert sorted(batch["u"]) == UUIDS
+    (arrow,) = dataset.batches(10, format="arrow")
+    assert arrow.schema.field("u").type == pa.string()
+    assert sorted(arrow.column("u").to_pylist()) == TEXTS
+    (frame,) = dataset.batches(10, format="pandas")
+    assert sorted(frame["u"]) == UUIDS
+    (tensors,) = torch_loader(dataset, batch_size=10)
+    assert sorted(tensors["u"]) == UUIDS
+    assert sorted(in_tensorflow(dataset).numpy().tolist()) == [text.encode() for text in TEXTS]
+    assert verify(str(directory)).is_good
+    assert not verify(str(directory)).notes
+    assert {row["u"] for row in head(str(directory)).to_json()} == set(TEXTS)
+    column = next(c for c in inspect(str(directory), statistics=True).columns if c.name == "u")
+    assert {*column.encodings} == {"str_uuid"}
+    assert column.statistics is not None
+
+
+def in_tensorflow(dataset: Dataset) -> tf.Tensor:
+    options = ReaderOptions(dataset, ExactOrder().resolved())
+    (batch,) = make_tf_dataset(lambda: options, batch_size=10)
+    return batch.u
+
+
+@WRITERS
+def test_it_is_written_and_read_everywhere(write: Callable[[Path], None], tmp_path: Path) -> None:
+    write(tmp_path / "data")
+    check_read_everywhere(tmp_path / "data")
+
+
+def test_spark_writes_it(spark: Any, tmp_path: Path) -> None:
+    frame = spark.createDataFrame(list(zip(range(5), TEXTS, strict=True)), "n long, u string")
+    dataframe_to_mds(frame, mds_kwargs={"out": str(tmp_path / "a"), "columns": COLUMNS})
+    check_read_everywhere(tmp_path / "a")
+    plan = plan_columns(frame.schema.jsonValue()["fields"], COLUMNS)
+    materialize(frame, str(tmp_path / "b"), plan=plan)
+    check_read_everywhere(tmp_path / "b")
+
+
+def test_functions_of_spark_jobs_write_it(spark: Any, tmp_path: Path) -> None:
+    def samples(frame: Any) -> Iterator[dict[str, Any]]:
+        for number in frame["n"]:
+            yield {"n": number, "u": UUID(int=number)}
+
+    frame = spark.range(5).toDF("n")
+    options = {"out": str(tmp_path), "columns": COLUMNS}
+    dataframe_to_mds(frame, mds_kwargs=options, udf_iterable=samples)
+    check_read_everywhere(tmp_path)
+
+
+def test_nulls_stay_nulls(tmp_path: Path) -> None:
+    with MDSWriter(columns={"u": "str_uuid"}, out=str(tmp_path)) as writer:
+        writer.write_batch(pa.record_batch({"u": pa.array([TEXTS[0], None])}))
+    dataset = open_dataset(str(tmp_path))
+    assert [dataset[i]["u"] for i in range(2)] == [UUIDS[0], None]
+    assert [list(batch["u"]) for batch in dataset.batches(2)] == [[UUIDS[0], None]]
+    assert verify(str(tmp_path)).is_good
+
+
+def test_a_value_of_another_type_is_refused(tmp_path: Path) -> None:
+    with (
+        pytest.raises(EncodingTypeError, match=r"'u' with encoding 'str_uuid' .* uuid\.UUID"),
+        MDSWriter(columns={"u": "str_uuid"}, out=str(tmp_path)) as writer,
+    ):
+        writer.write({"u": 5})
+
+
+@WRITERS
+def test_a_damaged_value_is_found(write: Callable[[Path], None], tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    write(directory)
+    (file,) = directory.glob("*.mds")
+    rewrite(file, file.read_bytes().replace(TEXTS[2].encode(), b"x" + TEXTS[2].encode()[1:]))
+    report = verify(str(directory))
+    assert not report.is_good
+    assert any("column 'u' holds a value that cannot be" in p.problem for p in report.problems)
+
+
+def test_an_index_is_made_anew(tmp_path: Path) -> None:
+    write_batches(tmp_path)
+    before = (tmp_path / "index.json").read_bytes()
+    (tmp_path / "index.json").unlink()
+    reindex(str(tmp_path))
+    assert (tmp_path / "index.json").read_bytes() == before
+    check_read_everywhere(tmp_path)
+
+
+def test_other_processes_are_told_of_it(tmp_path: Path) -> None:
+    (tmp_path / "column").write_bytes(pickle.dumps(Column("u", "str_uuid")))
+    program = (
+        "import pickle; from pathlib import Path;"
+        f"print(pickle.loads(Path({str(tmp_path / 'column')!r}).read_bytes()).is_late)"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert found.stdout.split() == [b"True"]
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_workers_of_pytorch_read_it(context: str, tmp_path: Path) -> None:
+    write_samples(tmp_path)
+    loader = torch_loader(
+        open_dataset(str(tmp_path)),
+        batch_size=10,
+        num_workers=1,
+        multiprocessing_context=context,
+    )
+    (tensors,) = loader
+    assert sorted(tensors["u"]) == UUIDS
+
+
+def test_an_encoding_that_nobody_knows_is_named(unknown: None, tmp_path: Path) -> None:
+    write_samples(tmp_path)
+    unregister(UUIDText)
+    dataset = open_dataset(str(tmp_path))
+    for read in (lambda: dataset[0], lambda: next(iter(dataset.batches(2)))):
+        with pytest.raises(UnsupportedEncodingError, match=r"column 'u' .* 'str_uuid'"):
+            read()
+    assert dataset.sample(3, ["n"]) == {"n": np.int64(3)}
+    (problem,) = verify(str(tmp_path)).problems
+    assert "'u' that nobody can decode: 'str_uuid' is unknown" in problem.problem
+    assert next(c for c in inspect(str(tmp_path)).columns if c.name == "u").encodings
+    with pytest.raises(UnsupportedTypeError, match="'str_uuid'"):
+        MDSWriter(columns={"u": "str_uuid"}, out=str(tmp_path / "new"))
+
+
+def test_a_class_that_lacks_something_or_takes_a_name_is_refused() -> None:
+    class NoName(UUIDText):
+        names = ()
+
+    class NoMethods(Encoding):
+        names = ("half",)
+
+    class Taken(UUIDText):
+        names = ("str",)
+
+    for kind, message in (
+        (NoName, "lacks names"),
+        (NoMethods, "lacks decode, encode"),
+        (Taken, "there is an encoding 'str' already"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=message):
+            register(kind)
+    assert parse_encoding("str").encode("a") == b"a"
+    assert parse_encoding("half").is_opaque
