@@ -68,7 +68,7 @@ def make_petastorm_dataset(reader: Any) -> Any:
 
 
 def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue: int = 0) -> Any:
-    """Return tensors that stand for the next item of a reader, for ``tf.compat.v1.Session.run``.
+    """Return tensors of a reader's next item, for ``tf.compat.v1.Session.run``.
 
     At the end of the reader a run raises ``tf.errors.OutOfRangeError``.
 

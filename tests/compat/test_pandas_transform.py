@@ -138,7 +138,7 @@ def test_columns_of_one_name_are_an_error() -> None:
 
 @pytest.mark.parametrize("returned", [None, pd.Series([1])], ids=["None", "Series"])
 def test_anything_but_a_frame_is_an_error(returned: Any) -> None:
-    with pytest.raises(TransformError, match="and not a pandas DataFrame"):
+    with pytest.raises(TransformError, match=", not a pandas DataFrame"):
         transform({"id": "long"}, TransformSpec(lambda frame: returned), {"id": np.arange(2)})
 
 

@@ -120,7 +120,7 @@ def test_the_undamaged_file_is_read(target: Target) -> None:
 
 def test_an_extended_shard_is_reported(tmp_path: Path) -> None:
     target = Target(write_numbers(tmp_path, 10))
-    with pytest.raises(CorruptDatasetError, match="was cut off or replaced") as caught:
+    with pytest.raises(CorruptDatasetError, match="was truncated or replaced") as caught:
         target.read(target.data + b"\0")
     assert isinstance(caught.value, (MDStormError, ValueError))
 

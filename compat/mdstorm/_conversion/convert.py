@@ -49,7 +49,7 @@ def convert(
 ) -> Dataset:
     """Convert Parquet files, or a dataset that Petastorm wrote, to an MDS dataset.
 
-    Values, types and nulls stay as they are, unless `dtype` says otherwise; Hive partitions become
+    Values, types and nulls are kept, unless `dtype` says otherwise; Hive partitions become
     columns. The fields of a Petastorm dataset are stored decoded, images as the files they are, and
     its schema is kept.
 

@@ -16,7 +16,7 @@ __all__ = ["cast_scalars"]
 def cast_scalars(values: Values, type_: pa.DataType) -> Values:
     """Return scalars as `type_`.
 
-    Fractions are cut off where integers are wanted, as NumPy's types do it; strings are parsed.
+    Fractions are truncated when casting to integers, as in NumPy; strings are parsed.
 
     Parameters
     ----------

@@ -61,7 +61,7 @@ def decoded(source: Any, unischema: Unischema) -> Any:
     -------
     DecodedSource or Dataset
         A source with one column per field, in the order of the schema. Arrays are decoded, scalars
-        have their NumPy type. Images stay files, which readers decode where pixels are wanted: see
+        have their NumPy type. Images stay encoded until readers need their pixels: see
         `Column.is_late`. It is `source` itself where nothing is left to do.
 
     Raises

@@ -32,7 +32,7 @@ def batch_array(name: str, values: Values, column: Column | None = None) -> npt.
     name : str
         The column, for messages.
     values : numpy.ndarray or pyarrow.Array
-        Its values as the reading core delivers them; a NumPy array may be returned as it is.
+        Its values as the reading core delivers them; a NumPy array may be returned unchanged.
     column : Column, optional
         The stored column, whose nulls anywhere in the dataset decide the dtype; without it those
         at hand do.

@@ -15,7 +15,7 @@ from mdstorm_backend.read import LateDecoder, scalars_to_numpy
 
 __all__ = ["cells", "rows_of"]
 
-#: Types of strings and binaries, of which Arrow makes objects of Python.
+#: Types of strings and binaries, which Arrow converts to Python objects.
 _SCALAR_TYPES: dict[pa.DataType, type] = {
     pa.string(): np.str_,
     pa.large_string(): np.str_,
@@ -36,7 +36,7 @@ def rows_of(
     row_type : namedtuple type
         What a row is made of.
     column_of : callable
-        Says which stored column stands behind a name; None for one that a transform has made.
+        Returns the stored column of a name; None for columns that a transform made.
     """
     columns = [cells(batch[name], column_of(name)) for name in row_type._fields]
     return map(row_type._make, zip(*columns, strict=True))

@@ -251,7 +251,7 @@ def dict_to_spark_row(unischema: Unischema, row_dict: dict[str, Any]) -> Any:
     unischema : Unischema
         The schema.
     row_dict : dict of str to object
-        A value for every field; nullable ones may be missing. It is left as it is.
+        A value for every field; nullable ones may be missing. It is not modified.
 
     Returns
     -------

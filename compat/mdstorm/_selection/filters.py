@@ -118,7 +118,7 @@ def _exact(values: Values, column: Column | None) -> pa.Array:
 
 
 def _in_utc(array: pa.Array) -> pa.Array:
-    """Return timestamps without their time zone, which is UTC; anything else as it is."""
+    """Return timestamps without their time zone, which is UTC; anything else unchanged."""
     if pa.types.is_timestamp(array.type) and array.type.tz is not None:
         return array.cast(pa.timestamp(array.type.unit))
     return array

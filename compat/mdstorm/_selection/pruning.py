@@ -21,7 +21,7 @@ def prune_by_filters(source: SampleSource, filters: Filters) -> tuple[SampleSour
     Parameters
     ----------
     source : SampleSource
-        The dataset; those that know nothing of their shards are returned as they are.
+        The dataset; returned unchanged if it knows nothing about its shards.
     filters : Filters
         The conditions.
 

@@ -1,8 +1,8 @@
 """Load and store row group indexes, as JSON beside the shards.
 
-The file's name does not end in ``.json``, so that nobody takes it for part of the dataset, and
-begins with an underscore, so that nobody takes it for a Parquet file. Indexes that Petastorm has
-written into ``_common_metadata`` are read as well.
+The file's name does not end in ``.json``, so that it is not taken for part of the dataset, and
+begins with an underscore, so that it is not taken for a Parquet file. Indexes that Petastorm wrote
+into ``_common_metadata`` are read as well.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def delivered(column: Column, values: pa.Array, *, exact_nulls: bool) -> Values:
 
 
 def elements_of(column: Column, elements: pa.Array) -> npt.NDArray[Any]:
-    """Return the elements of arrays, of which none is null, as NumPy has them: a copy."""
+    """Return a copy of the elements of arrays without nulls, as NumPy."""
     dtype, viewed = column.parsed_encoding.dtype, view_dtype(column)
     assert dtype is not None
     stored = to_numpy(elements, dtype)
