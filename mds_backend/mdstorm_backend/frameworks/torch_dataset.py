@@ -25,6 +25,7 @@ from mdstorm_backend.frameworks.reader_options import ReaderOptions
 from mdstorm_backend.frameworks.reading import Leg, Reading, Worker
 from mdstorm_backend.frameworks.sample_access import pick
 from mdstorm_backend.frameworks.sample_maker import SampleMaker, of_batch
+from mdstorm_backend.frameworks.second_split import refuse_second_split
 from mdstorm_backend.frameworks.worker_guard import end_with_parent
 from mdstorm_backend.joined_dataset import JoinedDataset
 from mdstorm_backend.order import DEFAULT_SEED, ExactOrder
@@ -336,6 +337,7 @@ class StreamingDataset(DatasetInfo, IterableDataset[Any]):
         return SampleMaker(self.options)
 
     def __iter__(self) -> Iterator[Any]:
+        refuse_second_split(self, self._count_ranks)
         info = get_worker_info()
         if info is not None:
             end_with_parent()
@@ -356,7 +358,12 @@ class StreamingDataset(DatasetInfo, IterableDataset[Any]):
     def __getstate__(self) -> dict[str, Any]:
         """Tell the world to a process that is being started, which may be a worker."""
         sent = context.get_spawning_popen() is not None and self.order.follows_world
+        if sent:
+            refuse_second_split(self, self._count_ranks)
         return {**self.__dict__, "_sent": (os.getpid(), find_world()) if sent else None}
+
+    def _count_ranks(self) -> int:
+        return find_world().size if self.order.follows_world else self.order.world_size
 
     def _world_of_parent(self) -> World | None:
         """Return what the process said whose worker this is; a fork knows it by itself."""
