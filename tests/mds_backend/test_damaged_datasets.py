@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset, write_numbers
 
-from mdstorm_backend.base.errors import CorruptDatasetError, MDStormError, UnsupportedEncodingError
 from mdstorm_backend.cache import CacheOptions
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.errors import CorruptDatasetError, MDStormError, UnsupportedEncodingError
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.spark_types import SparkType

@@ -1,4 +1,4 @@
-"""Parquet files that a block of code writes to a directory, and what becomes of them: MDS."""
+"""Convert the Parquet files that a block of code writes to MDS."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class WrittenParquet:
         location = self._location
         if location.exists(INDEX_NAME):
             raise DatasetExistsError(
-                f"{location.url} holds a dataset of MDS already, and the block has not replaced "
+                f"{location.url} already holds an MDS dataset, and the block has not replaced "
                 "it: write with mode('overwrite'), or to another directory. What it wrote is left "
                 "there as Parquet files"
             )

@@ -1,4 +1,4 @@
-"""Columns of scalars as another type, without changing a value unnoticed."""
+"""Cast columns of scalars without losing values silently."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mdstorm_backend.format.arrow_types import is_number
 from mdstorm_backend.format.batch import Values, as_arrow
 
 __all__ = ["cast_scalars"]
@@ -16,7 +17,7 @@ __all__ = ["cast_scalars"]
 def cast_scalars(values: Values, type_: pa.DataType) -> Values:
     """Return scalars as `type_`.
 
-    Fractions are cut off where integers are wanted, as NumPy's types do it; texts are parsed.
+    Fractions are cut off where integers are wanted, as NumPy's types do it; strings are parsed.
 
     Parameters
     ----------
@@ -37,9 +38,7 @@ def cast_scalars(values: Values, type_: pa.DataType) -> Values:
     """
     if not isinstance(values, np.ndarray):
         return _cast_arrow(values, type_)
-    if values.dtype.kind in "biuf" and (
-        pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_boolean(type_)
-    ):
+    if values.dtype.kind in "biuf" and is_number(type_):
         return _cast_numbers(values, np.dtype(type_.to_pandas_dtype()))
     return _cast_arrow(as_arrow(values), type_)
 
@@ -68,5 +67,5 @@ def _cast_numbers(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray
 def _integer(value: Any) -> int:
     """Return a number as an integer; ValueError if it is none."""
     if value != value or value in (np.inf, -np.inf):
-        raise ValueError(f"{value} is no integer")
+        raise ValueError(f"{value} is not an integer")
     return int(value)

@@ -1,4 +1,4 @@
-"""A shard whose columns are decoded as the fields of a Unischema."""
+"""A shard whose columns are decoded to the fields of a Unischema."""
 
 from __future__ import annotations
 

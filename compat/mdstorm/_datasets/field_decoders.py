@@ -1,4 +1,4 @@
-"""How the stored columns of a dataset become the fields of its Unischema, a column at a time."""
+"""Decode stored columns to the fields of a Unischema, one column at a time."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def _scalars(field: UnischemaField, column: Column) -> DecodedField:
 
 
 def _by_codec(field: UnischemaField, column: Column) -> DecodedField:
-    """Decode with a codec of the user's own, which takes one value."""
+    """Decode with a user-defined codec, which takes one value."""
     dtype = np.dtype(field.numpy_dtype)
 
     def decode(values: Values) -> Values:

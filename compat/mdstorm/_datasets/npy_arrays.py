@@ -1,7 +1,7 @@
-"""Columns of arrays that are stored as NumPy's own files, decoded a column at a time.
+"""Decode columns of arrays stored in NumPy's ``.npy`` format.
 
-A file is a header, which says dtype and shape in the syntax of Python, and the values. The headers
-of a column are few: each is parsed once, and the values of all rows are copied together.
+A file is a header, which states dtype and shape in Python syntax, followed by the values. A column
+has few distinct headers: each is parsed once, and the values of all rows are copied together.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class _Files:
             header = self._headers[code]
             flat = np.frombuffer(self._data[place : place + header.size].tobytes(), header.dtype)
             array = header.shaped(flat.reshape(1, -1))[0]
-            # Texts and times are as long, and as fine, as their file says.
+            # Strings and times are as long, and as fine, as their file says.
             wanted = dtype if dtype.kind in "biufc" else header.dtype.newbyteorder("=")
             found.append(np.array(array, wanted, order="C"))
         return found
@@ -163,11 +163,11 @@ class _Files:
             raise ValueError("a value is too short to be an array")
         prefix = gather_fixed(data, starts, np.dtype(np.uint8), _PREFIX_SIZE)
         if (prefix[:, :6] != _MAGIC).any():
-            raise ValueError("a value is no array that numpy.save wrote")
+            raise ValueError("a value is not an array that numpy.save wrote")
         lengths = np.ascontiguousarray(prefix[:, 8:12]).view("<u4")[:, 0].astype(np.int64)
         is_old = prefix[:, 6] == 1
         if (prefix[~is_old, 6] != 2).any():
-            raise ValueError("a value is an array of an unknown version of NumPy's format")
+            raise ValueError("a value has an unknown version of NumPy's format")
         lengths[is_old] &= 0xFFFF  # version 1 has two bytes for the length
         skipped = lengths + np.where(is_old, _PREFIX_SIZE - 2, _PREFIX_SIZE)
         if (skipped > self._sizes).any():

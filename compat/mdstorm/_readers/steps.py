@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from mdstorm._transforms.declared import DeclaredTransform
+from mdstorm._transforms.declared_fields import DeclaredTransform
 from mdstorm_backend.format.batch import Batch, num_rows
 from mdstorm_backend.read.block import Transform
 

@@ -1,4 +1,4 @@
-"""The columns of a batch as Petastorm's batch reader delivers them."""
+"""Convert the columns of a batch to what Petastorm's batch reader delivers."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ import pyarrow.compute as pc
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.format.batch import Values
 from mdstorm_backend.format.schema import Column
+from mdstorm_backend.loaders.timestamps import beyond_nanoseconds
 from mdstorm_backend.read.formats import objects, scalars_to_numpy
 from mdstorm_backend.read.late import LateDecoder
 
 __all__ = ["batch_array", "element_arrays", "split_rows"]
-
-_LARGEST_US = np.iinfo(np.int64).max // 1000
 
 
 def batch_array(name: str, values: Values, column: Column | None = None) -> npt.NDArray[Any]:
     """Return one column of a batch.
 
     Numbers and booleans are arrays of their dtype; integers with nulls float64 with NaN, booleans
-    with nulls objects. Texts are ``<U`` arrays unless one is null or ends with NUL, which such
+    with nulls objects. Strings are ``<U`` arrays unless one is null or ends with NUL, which such
     arrays cannot hold; then, as binaries, decimals and dates always, they are objects with None for
     null. Timestamps are ``datetime64[ns]``. Arrays are one array of shape ``(rows, …)`` where all
     rows have one shape and none is null, and otherwise an object per row.
@@ -97,15 +96,13 @@ def _of_numpy(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def _nanoseconds(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if values.dtype == "datetime64[ns]":
         return values
-    micros = values.astype("datetime64[us]")
-    numbers = micros.view(np.int64)[~np.isnat(micros)]
-    if len(numbers) and max(int(numbers.max()), -int(numbers.min())) > _LARGEST_US:
+    if beyond_nanoseconds(values) is not None:
         raise InvalidArgumentError(
             f"column {name!r} holds a timestamp that would result in out of bounds timestamp: "
             "batches count nanoseconds, which hold the years 1677 to 2262. Leave the column out "
             "with schema_fields, or store it as a number"
         )
-    return micros.astype("datetime64[ns]")
+    return values.astype("datetime64[ns]")
 
 
 def _of_scalars(name: str, values: pa.Array, has_nulls: bool) -> npt.NDArray[Any]:

@@ -1,4 +1,4 @@
-"""The rows of a batch as Petastorm's row reader delivers them: one value per field."""
+"""Convert a batch to the rows that Petastorm's row reader delivers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mdstorm_backend.read.late import LateDecoder
 
 __all__ = ["cells", "rows_of"]
 
-#: Types of texts and binaries, of which Arrow makes objects of Python.
+#: Types of strings and binaries, of which Arrow makes objects of Python.
 _SCALAR_TYPES: dict[pa.DataType, type] = {
     pa.string(): np.str_,
     pa.large_string(): np.str_,
@@ -47,7 +47,7 @@ def rows_of(
 def cells(values: Values, column: Column | None = None) -> list[Any]:
     """Return the values of one column, one per row.
 
-    Scalars are NumPy scalars, texts among them (``np.str_``, ``np.bytes_``), decimals `Decimal`,
+    Scalars are NumPy scalars, strings among them (``np.str_``, ``np.bytes_``), decimals `Decimal`,
     dates ``datetime64[D]`` and timestamps ``datetime64[us]``; arrays are NumPy arrays, views of one
     that holds those of all rows. A null is None, but in a column of floating-point numbers NaN.
     """

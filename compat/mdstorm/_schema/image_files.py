@@ -1,4 +1,4 @@
-"""Files of grey and RGB images with 8 or 16 bits, written without OpenCV.
+"""Encode 8-bit and 16-bit grey and RGB images without OpenCV.
 
 Pillow has no RGB images of 16 bits: their PNG files are written here.
 """

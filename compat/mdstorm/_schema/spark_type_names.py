@@ -1,4 +1,4 @@
-"""Spark types by their names: a schema can be read, shown and stored where Spark is missing."""
+"""Represent Spark types by name, where pyspark may not be installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Unischema`: the fields of a dataset as NumPy, Spark and a person see them.
+"""`Unischema`: the fields of a dataset with their NumPy types, shapes and codecs.
 
 Names, signatures and pickles are those of ``petastorm.unischema``.
 """
@@ -85,7 +85,7 @@ class Unischema:
         for field in fields:
             if not isinstance(field, UnischemaField):
                 raise ArgumentTypeError(
-                    f"Schema {name!r} is made of UnischemaField objects, and got {field!r} of type "
+                    f"Schema {name!r} takes UnischemaField objects, found {field!r} of type "
                     f"{type(field).__name__}"
                 )
             self._fields[field.name] = field
@@ -118,7 +118,7 @@ class Unischema:
         Raises
         ------
         InvalidArgumentError
-            If a field is not one of this schema, or something is neither a field nor a text; also
+            If a field is not one of this schema, or something is neither a field nor a string; also
             ValueError.
         """
         if isinstance(fields, (str, UnischemaField)):
@@ -145,11 +145,11 @@ class Unischema:
         return Unischema(f"{self._name}_view", dict.fromkeys([*given, *matched]))
 
     def make_namedtuple(self, **kwargs: Any) -> Any:
-        """Return a row of the values given by name."""
+        """Return a row with the values given by name."""
         return self._get_namedtuple()(**kwargs)
 
     def make_namedtuple_tf(self, *args: Any, **kwargs: Any) -> Any:
-        """Return a row of the values given by position or by name."""
+        """Return a row with the values given by position or by name."""
         return self._get_namedtuple()(*args, **kwargs)
 
     def _get_namedtuple(self) -> type[tuple[Any, ...]]:
@@ -186,12 +186,12 @@ class Unischema:
         parquet_dataset : pyarrow.parquet.ParquetDataset, pyarrow.Schema, or ours
             Anything with an Arrow schema as ``schema`` or ``arrow_schema``.
         omit_unsupported_fields : bool
-            Whether columns of types that have no counterpart are left out with a warning.
+            Whether to leave out columns of unsupported types with a warning.
 
         Raises
         ------
         InvalidArgumentError
-            If such a column is not to be left out; also ValueError.
+            If there is such a column and `omit_unsupported_fields` is False; also ValueError.
         """
         from mdstorm._schema.inferred_schema import from_arrow
 

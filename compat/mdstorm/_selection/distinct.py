@@ -1,4 +1,4 @@
-"""The different values of a column, for functions that need to see each of them only once."""
+"""The distinct values of a column, for functions called once per value."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from mdstorm_backend.format.schema import Column
 
 __all__ = ["Codes", "distinct_cells"]
 
-#: Which of the different values each row has.
+#: Which of the distinct values each row has.
 Codes: TypeAlias = "npt.NDArray[np.integer[Any]] | slice"
 
 
 def distinct_cells(values: Values, column: Column | None = None) -> tuple[list[Any], Codes]:
-    """Return the different values of a column, and which of them each row has.
+    """Return the distinct values of a column, and which of them each row has.
 
     Values are as the row reader delivers them. Those that cannot be told apart quickly, such as
     arrays and objects, are returned one for each row.

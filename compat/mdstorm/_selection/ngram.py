@@ -1,4 +1,4 @@
-"""N-grams: consecutive rows of a sequence as one item.
+"""`NGram`: consecutive rows of a sequence read as one item.
 
 Names and rules are those of ``petastorm.ngram``.
 """
@@ -23,9 +23,9 @@ _FieldOrPattern = UnischemaField | str
 
 @public("mdstorm.ngram")
 class NGram:
-    """How to make n-grams of rows: give it to ``make_reader`` as ``schema_fields``.
+    """Describes n-grams of rows; pass it to ``make_reader`` as ``schema_fields``.
 
-    An n-gram is a dict from offset to a row of the fields that are wanted there. It is made of
+    An n-gram is a dict from offset to a row of the fields requested there. It consists of
     consecutive rows of one shard, or piece of a shard, whose timestamps ascend by no more than
     `delta_threshold` from one to the next.
 
@@ -40,7 +40,7 @@ class NGram:
     timestamp_field : UnischemaField or str
         The field by which rows are sorted, or a regular expression that matches its name alone.
     timestamp_overlap : bool
-        Whether a row may be part of several n-grams. Otherwise the first timestamp of each lies
+        Whether a row may be part of several n-grams. Otherwise the first timestamp of each is
         after the last one of that before.
 
     Raises

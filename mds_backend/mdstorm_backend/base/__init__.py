@@ -1,1 +1,1 @@
-"""What every floor may use and what knows nothing of data: errors, threads, optional libraries."""
+"""Errors, threads and optional libraries: helpers that know nothing of data."""

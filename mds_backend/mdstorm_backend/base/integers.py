@@ -1,4 +1,4 @@
-"""What counts as an integer where one is asked for."""
+"""Check whether a value is an integer."""
 
 from __future__ import annotations
 

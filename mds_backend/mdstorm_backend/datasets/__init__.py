@@ -1,1 +1,1 @@
-"""Opened datasets: a schema, shards, and batches or samples of them."""
+"""Open datasets: a schema, shards, and samples or batches of them."""

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import InvalidArgumentError, TransformError
+from mdstorm_backend.errors import InvalidArgumentError, TransformError
 from mdstorm_backend.format.arrow_types import is_number
 
 __all__ = [

@@ -31,19 +31,8 @@ _ATOMIC = {
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
-_SPARK_NAMES: dict[pa.DataType, str] = {
-    pa.bool_(): "boolean",
-    pa.int8(): "byte",
-    pa.int16(): "short",
-    pa.int32(): "integer",
-    pa.int64(): "long",
-    pa.float32(): "float",
-    pa.float64(): "double",
-    pa.string(): "string",
-    pa.binary(): "binary",
-    pa.date32(): "date",
-    pa.timestamp("us", tz="UTC"): "timestamp",
-    pa.timestamp("us"): "timestamp_ntz",
+_SPARK_NAMES = {
+    **{type_: name for name, type_ in _ATOMIC.items()},
     pa.duration("us"): "interval day to second",
 }
 _DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import CorruptDatasetError, UnsupportedEncodingError
+from mdstorm_backend.errors import CorruptDatasetError, UnsupportedEncodingError
 from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.encodings.arrays import Array
 from mdstorm_backend.format.index import Index, ShardInfo

@@ -7,7 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import InvalidArgumentError, UnsupportedTypeError
+from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
+from mdstorm_backend.format.encodings.numbers import stored_dtype
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.spark_types import SparkType, arrow_type, is_vector, simple_name
 
@@ -145,14 +146,4 @@ def _encoding(spark_type: SparkType, dtype: str | None) -> str:
 
 def _scalar_encoding(type_: pa.DataType, dtype: str | None) -> str | None:
     """Encoding of a fixed-size value, or None if the type has none."""
-    if pa.types.is_boolean(type_):
-        return "uint8"
-    if pa.types.is_floating(type_):
-        return dtype or ("float32" if pa.types.is_float32(type_) else "float64")
-    if pa.types.is_integer(type_):
-        return str(type_)
-    if pa.types.is_date(type_):
-        return "int32"
-    if pa.types.is_temporal(type_):
-        return "int64"
-    return None
+    return dtype if dtype and pa.types.is_floating(type_) else stored_dtype(type_)

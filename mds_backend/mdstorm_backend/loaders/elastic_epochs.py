@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from mdstorm_backend.base.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.elastic import ElasticOrder
+from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.shared_record import SharedRecord
 from mdstorm_backend.order.world import World
 

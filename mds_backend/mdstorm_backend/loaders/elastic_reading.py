@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mdstorm_backend.base.errors import InvalidArgumentError, StateMismatchError
+from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.elastic_epochs import EpochStart, Joining
 from mdstorm_backend.loaders.elastic_pass import ElasticLeg, ElasticPass
 from mdstorm_backend.loaders.elastic_work import ElasticWork

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.elastic import StreamShape
+from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.elastic_epochs import ElasticEpochs, EpochStart, Joining
 from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.reader_options import ReaderOptions

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mdstorm_backend.base.errors import StateMismatchError
+from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.loader_state import LoaderState
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching, Leg, Worker

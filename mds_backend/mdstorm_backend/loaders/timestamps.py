@@ -9,10 +9,9 @@ import numpy.typing as npt
 
 from mdstorm_backend.loaders.nulls import null_error
 
-__all__ = ["nanoseconds"]
+__all__ = ["beyond_nanoseconds", "nanoseconds"]
 
-_NS_PER_US = 1000
-_LARGEST_US = np.iinfo(np.int64).max // _NS_PER_US
+_LARGEST_US = np.iinfo(np.int64).max // 1000
 
 
 def nanoseconds(array: npt.NDArray[Any], name: str, framework: str) -> npt.NDArray[np.int64]:
@@ -30,11 +29,19 @@ def nanoseconds(array: npt.NDArray[Any], name: str, framework: str) -> npt.NDArr
         raise null_error(name, missing, framework)
     if array.dtype == "datetime64[ns]":
         return array.view(np.int64)
-    numbers = array.astype("datetime64[us]").view(np.int64)
-    if len(numbers) and max(int(numbers.max()), -int(numbers.min())) > _LARGEST_US:
-        worst = array.reshape(-1)[np.abs(numbers.reshape(-1)).argmax()]
+    if (worst := beyond_nanoseconds(array)) is not None:
         raise OverflowError(
             f"column {name!r} holds the timestamp {worst}, which does not fit into nanoseconds "
             "(1677 to 2262). Read it as a number with CAST(… AS LONG), or leave such rows out"
         )
-    return numbers * _NS_PER_US
+    return array.astype("datetime64[ns]").view(np.int64)
+
+
+def beyond_nanoseconds(times: npt.NDArray[Any]) -> np.datetime64 | None:
+    """Return the time farthest from 1970 if it lies before 1677 or after 2262, else None."""
+    present = times[~np.isnat(times)]
+    numbers = present.astype("datetime64[us]").view(np.int64)
+    if len(numbers) and max(int(numbers.max()), -int(numbers.min())) > _LARGEST_US:
+        worst: np.datetime64 = present[np.abs(numbers).argmax()]
+        return worst
+    return None

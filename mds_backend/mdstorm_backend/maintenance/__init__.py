@@ -1,5 +1,5 @@
-"""Looking after datasets: describing them, checking them, rebuilding an index that was lost.
+"""Describe and verify datasets, and rebuild a lost index.
 
-Each function takes the URL of a dataset and returns what it found as a dataclass with a `to_json`;
-none of them prints anything. The command ``mdstorm`` shows what they return.
+Each function takes the URL of a dataset and returns its findings as a dataclass with `to_json`;
+none of them prints anything. The ``mdstorm`` command shows what they return.
 """

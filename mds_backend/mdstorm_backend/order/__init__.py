@@ -1,1 +1,1 @@
-"""The ``exact`` order, and the world of processes that share it."""
+"""The ``exact`` order, and the ranks that share it."""

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
+from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
 from mdstorm_backend.format.batch import Batch, Values, as_arrow
 from mdstorm_backend.format.encodings.gather import Positions, gather_fixed
 from mdstorm_backend.format.index import ShardInfo

@@ -1,1 +1,1 @@
-"""Writing Spark DataFrames as MDS datasets."""
+"""Write Spark DataFrames as MDS datasets."""

@@ -1,4 +1,4 @@
-"""URLs and files: one grammar over fsspec, with local disks as the fast case.
+"""URLs and files: fsspec file systems, with a fast path for local disks.
 
 A dataset is named by a URL (``file:///data/x``, ``dbfs:/x``, ``s3://bucket/x``, ``memory://x``) or
 by a local path. `Location` is one directory behind such a URL.

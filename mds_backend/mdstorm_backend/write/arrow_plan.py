@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.errors import (
     InvalidArgumentError,
     MissingColumnError,
     UnsupportedTypeError,

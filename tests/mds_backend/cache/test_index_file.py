@@ -18,13 +18,13 @@ from tests.mds_backend.cache.shards import (
     remote,
 )
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.cache import CacheOptions, read_index
+from mdstorm_backend.errors import (
     CredentialsError,
     DatasetNotFoundError,
     InvalidArgumentError,
     StorageError,
 )
-from mdstorm_backend.cache import CacheOptions, read_index
 from mdstorm_backend.storage import Location
 
 

@@ -30,14 +30,14 @@ from tests.mds_backend.cache.shards import (
     truncated,
 )
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.cache import CacheOptions, shard_files
+from mdstorm_backend.errors import (
     CorruptDatasetError,
     CredentialsError,
     DatasetNotFoundError,
     InvalidArgumentError,
     StorageError,
 )
-from mdstorm_backend.cache import CacheOptions, shard_files
 
 COMPRESSIONS = pytest.mark.parametrize("compression", [None, "zstd"])
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from tests.mds_backend.convert.parquet_files import numbers, write
 
-from mdstorm_backend.base.errors import CorruptDatasetError, DatasetExistsError
 from mdstorm_backend.convert import convert_parquet
+from mdstorm_backend.errors import CorruptDatasetError, DatasetExistsError
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.commit import remove_dataset

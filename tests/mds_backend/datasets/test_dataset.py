@@ -17,7 +17,9 @@ import pytest
 from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset, write_numbers
 
 import mdstorm_backend
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.cache import CacheOptions
+from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.errors import (
     ArgumentTypeError,
     CorruptDatasetError,
     DatasetNotFoundError,
@@ -25,8 +27,6 @@ from mdstorm_backend.base.errors import (
     MDStormError,
     NoDataAvailableError,
 )
-from mdstorm_backend.cache import CacheOptions
-from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.order.exact import ExactOrder
 
@@ -177,7 +177,7 @@ def test_the_whole_is_the_same_however_it_is_cut(
         return batches(self, batch_size, **options)
 
     monkeypatch.setattr(Dataset, "batches", counted)
-    monkeypatch.setattr("mdstorm_backend.datasets.tabular._LARGE_BATCH", 1)
+    monkeypatch.setattr("mdstorm_backend.datasets.sample_dataset._LARGE_BATCH", 1)
     assert dataset.to_table(columns).equals(table)
     cut = dataset.to_pandas(columns)
     assert sizes == [1, 1]

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mdstorm_backend.base.errors import InvalidArgumentError
 from mdstorm_backend.datasets.sample_access import pick
+from mdstorm_backend.errors import InvalidArgumentError
 
 
 def get(number: int) -> str:

@@ -14,7 +14,7 @@ from tests.mds_backend.small_datasets import write_numbers
 from torch.utils.data import DataLoader
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
-from mdstorm_backend.base.errors import StateMismatchError
+from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.world import World
 

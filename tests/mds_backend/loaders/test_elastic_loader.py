@@ -18,12 +18,12 @@ from tests.mds_backend.small_datasets import write_numbers
 from torch.utils.data import DataLoader, default_collate
 
 from mdstorm_backend import ElasticOrder, ExactOrder, StreamingDataLoader, StreamingDataset
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.errors import (
     ArgumentTypeError,
     InvalidArgumentError,
     StateMismatchError,
 )
-from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.order.world import World
 

@@ -17,13 +17,13 @@ from tests.mds_backend.small_datasets import (
     write_shards,
 )
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.datasets.dataset import open_dataset
+from mdstorm_backend.errors import (
     CorruptDatasetError,
     DatasetNotFoundError,
     InvalidArgumentError,
     WriteError,
 )
-from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.maintenance.reindex import reindex
 from mdstorm_backend.maintenance.verify import verify
 

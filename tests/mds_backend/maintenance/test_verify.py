@@ -20,7 +20,7 @@ from tests.mds_backend.maintenance.damage import (
 )
 from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset, write_numbers
 
-from mdstorm_backend.base.errors import DatasetNotFoundError
+from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.maintenance.reindex import reindex
 from mdstorm_backend.maintenance.report import VerifyReport
 from mdstorm_backend.maintenance.verify import verify

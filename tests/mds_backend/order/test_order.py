@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdstorm_backend.base.errors import InvalidArgumentError, NoDataAvailableError
+from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
 from mdstorm_backend.order.exact import (
     DEFAULT_SEED,
     ExactOrder,

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.errors import (
     ArgumentTypeError,
     CorruptDatasetError,
     DatasetNotFoundError,

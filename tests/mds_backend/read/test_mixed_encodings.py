@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 import struct
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,8 @@ import pytest
 from PIL import Image
 from tests.mds_backend.foreign import Encodings, foreign_dataset, variable
 
-from mdstorm_backend.base.errors import UnsupportedEncodingError
-from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.errors import UnsafeTypeError, UnsupportedEncodingError
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.batch_reader import BatchReader
 from mdstorm_backend.read.formats import column_to_numpy
@@ -136,3 +137,13 @@ def test_another_order_of_columns_is_no_other_order_of_values(tmp_path: Path) ->
     assert dataset.to_table().to_pydict() == {"a": [1, 3], "b": [2, 4]}
     assert [dict(dataset[i]) for i in range(2)] == [{"a": 1, "b": 2}, {"a": 3, "b": 4}]
     assert dataset.to_table().schema.types == [pa.int8(), pa.int16()]
+
+
+def test_pickles_beside_another_encoding_are_not_loaded_unless_allowed(tmp_path: Path) -> None:
+    shards = [texts("str", "a"), texts("pkl", pickle.dumps(["b"]))]
+    dataset = foreign_dataset(tmp_path, shards)
+    assert dataset[0]["x"] == "a"
+    with pytest.raises(UnsafeTypeError, match=r"'x' .* holds pickles"):
+        dataset[1]
+    allowed = open_dataset(str(tmp_path), allow_unsafe_types=True)
+    assert allowed[1]["x"] == ["b"]

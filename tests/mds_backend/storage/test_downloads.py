@@ -16,8 +16,8 @@ from tests.programs import run_program
 from tests.servers.http import cut_off, respond
 from tests.servers.s3 import BUCKET, S3Server
 
-from mdstorm_backend.base.errors import CorruptDatasetError, DatasetNotFoundError, StorageError
 from mdstorm_backend.cache import CacheOptions, ShardFiles, shard_files
+from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError, StorageError
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.storage import Location
 

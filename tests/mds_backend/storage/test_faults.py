@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mdstorm_backend.base.errors import CorruptDatasetError, CredentialsError, StorageError
+from mdstorm_backend.errors import CorruptDatasetError, CredentialsError, StorageError
 from mdstorm_backend.storage.faults import storage_faults
 from mdstorm_backend.storage.secrets import redact, scrub
 

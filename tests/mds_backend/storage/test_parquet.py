@@ -13,8 +13,8 @@ from tests.mds_backend.storage.conftest import Store
 from tests.servers.http import respond
 from tests.servers.s3 import BUCKET, S3Server
 
-from mdstorm_backend.base.errors import CorruptDatasetError, DatasetNotFoundError, StorageError
 from mdstorm_backend.cache import CacheOptions
+from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError, StorageError
 from mdstorm_backend.parquet import open_parquet
 from mdstorm_backend.storage import Location
 

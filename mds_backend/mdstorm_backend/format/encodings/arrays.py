@@ -9,13 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import UnsupportedEncodingError
+from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.format.arrow_types import arrow_type_of
 from mdstorm_backend.format.batch import Values
 from mdstorm_backend.format.encodings.decode_arrays import array_decoder, decode_arrays
 from mdstorm_backend.format.encodings.dtypes import DTYPES, array_encoding
-from mdstorm_backend.format.encodings.encode_array import array_encoder
-from mdstorm_backend.format.encodings.encode_arrays import encode_arrays
+from mdstorm_backend.format.encodings.encode_arrays import array_encoder, encode_arrays
 from mdstorm_backend.format.encodings.encode_numbers import fit_numbers, to_numpy
 from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
 from mdstorm_backend.format.encodings.encoding import (
@@ -24,6 +23,7 @@ from mdstorm_backend.format.encodings.encoding import (
     Encode,
     Encoding,
     passing_bytes,
+    stored_bytes,
     validity,
 )
 from mdstorm_backend.format.encodings.gather import Positions
@@ -42,6 +42,7 @@ class Array(Encoding):
 
     names = ("ndarray",)
     is_array = True
+    late = "never"
 
     @classmethod
     def parse(cls, text: str, parameters: str) -> Encoding | None:
@@ -97,15 +98,6 @@ class Array(Encoding):
             return self.dtype is not None
         return any(type_.value_type == arrow_type_of(dtype) for dtype in DTYPES.values())
 
-    def is_late(self, *, typed: bool) -> bool:
-        """Return False."""
-        return False
-
-    @property
-    def placeholder(self) -> bytes:
-        """An array without elements."""
-        return self.encode(np.empty(0, self.dtype or np.uint8))
-
     def encode(self, value: Any) -> bytes:
         """Encode an array of NumPy."""
         return array_encoder(self.dtype, self.shape)(value)
@@ -118,27 +110,16 @@ class Array(Encoding):
         self, name: str, values: pa.Array, *, cast: bool = False, ragged: bool = False
     ) -> EncodedColumn:
         """Encode lists of numbers, Spark's vectors, or stored arrays."""
-        if holds_vectors(values.type):
-            valid, values = validity(values), vectors_to_lists(values)
-        else:
+        if not holds_vectors(values.type):
             values = plain_values(values)
-            valid = validity(values)
+        valid = validity(values)
+        if holds_vectors(values.type):
+            values = vectors_to_lists(values)
         if pa.types.is_binary(values.type):
-            return EncodedColumn(name, self.text, parts=[self.encode_values(values)], valid=valid)
-        dtype = self.dtype
-        if dtype is None:
-            dtype = np.dtype(values.type.value_type.to_pandas_dtype()).newbyteorder("<")
-        return encode_arrays(
-            name,
-            values,
-            dtype,
-            valid,
-            ragged=ragged,
-            shape=self.shape,
-            states_dtype=self.dtype is None,
-            convert=to_numpy if cast else fit_numbers,
-            text=self.text,
-        )
+            stored = stored_bytes(values, self.encode(np.empty(0, self.dtype or np.uint8)))
+            return EncodedColumn(name, self.text, parts=[stored], valid=valid)
+        convert = to_numpy if cast else fit_numbers
+        return encode_arrays(name, self, values, valid, ragged=ragged, convert=convert)
 
     def decode(self, stored: Any) -> Any:
         """Return an array of NumPy."""

@@ -17,12 +17,10 @@ class Bytes(Encoding):
 
     names = ("bytes",)
     is_verbatim = True
+    late = "never"
+    carries = (pa.types.is_binary,)
     holds = frozenset({"str"})
     rows_per_batch = 128
-
-    def can_carry(self, declared: pa.DataType) -> bool:
-        """Whether it is binary."""
-        return bool(pa.types.is_binary(declared))
 
     def encode(self, value: Any) -> bytes:
         """Refuse everything but ``bytes``."""
@@ -44,21 +42,12 @@ class Pickle(Encoding):
 
     names = ("pkl",)
     is_unsafe = True
-    is_shown = False
+    placeholder = pickle.dumps(None)
     rows_per_batch = 128
 
     def can_store(self, type_: pa.DataType) -> bool:
         """Return True for all types that have values."""
         return not pa.types.is_null(type_)
-
-    def tensorflow_dtype(self, type_: pa.DataType) -> str | None:
-        """Return None."""
-        return None
-
-    @property
-    def placeholder(self) -> bytes:
-        """The pickle of None."""
-        return pickle.dumps(None)
 
     def encode(self, value: Any) -> bytes:
         """Pickle an object."""

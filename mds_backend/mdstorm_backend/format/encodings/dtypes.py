@@ -8,34 +8,30 @@ import numpy as np
 
 __all__ = ["ARRAY_CODES", "DTYPES", "DTYPE_CODES", "STRUCT_CODES", "array_encoding"]
 
-#: What stands before the values of an array that states its own dtype, and the dtype.
-ARRAY_CODES = {
-    8: "uint8",
-    9: "int8",
-    16: "uint16",
-    17: "int16",
-    18: "float16",
-    32: "uint32",
-    33: "int32",
-    34: "float32",
-    64: "uint64",
-    65: "int64",
-    66: "float64",
+#: dtype → the byte that stands before the values of an array that states its own, and what
+#: `struct` calls a number.
+_CODES = {
+    "uint8": (8, "B"),
+    "int8": (9, "b"),
+    "uint16": (16, "H"),
+    "int16": (17, "h"),
+    "float16": (18, "e"),
+    "uint32": (32, "I"),
+    "int32": (33, "i"),
+    "float32": (34, "f"),
+    "uint64": (64, "Q"),
+    "int64": (65, "q"),
+    "float64": (66, "d"),
 }
+DTYPE_CODES = {name: code for name, (code, _) in _CODES.items()}
+STRUCT_CODES = {name: code for name, (_, code) in _CODES.items()}
 
-#: dtype → the byte that stands for it.
-DTYPE_CODES = {name: code for code, name in ARRAY_CODES.items()}
+#: The byte → its dtype.
+ARRAY_CODES = {code: name for name, code in DTYPE_CODES.items()}
 
 #: The dtypes by name, little-endian as they are stored.
 DTYPES: dict[str, np.dtype[Any]] = {
-    name: np.dtype(name).newbyteorder("<") for name in sorted(DTYPE_CODES)
-}
-
-#: What `struct` calls them.
-STRUCT_CODES = {
-    **dict(zip(("uint8", "uint16", "uint32", "uint64"), "BHIQ", strict=True)),
-    **dict(zip(("int8", "int16", "int32", "int64"), "bhiq", strict=True)),
-    **dict(zip(("float16", "float32", "float64"), "efd", strict=True)),
+    name: np.dtype(name).newbyteorder("<") for name in sorted(_CODES)
 }
 
 

@@ -1,13 +1,16 @@
-"""One-dimensional numeric arrays as ``ndarray`` values.
+"""Numeric arrays to the bytes that are stored: one of any dimensions, or a column of lists.
 
-Rows of one length are stored without it, as ``ndarray:<dtype>:<length>``. Otherwise each value
-carries a shape header: a byte ``1 << 2 | w`` (one dimension, length in ``1 << w`` bytes), then the
-length. An empty array is the header of length 0, which other readers decode to shape ``(0,)``.
+A value is ``[code of the dtype][header of the shape][numbers]``; what the encoding fixes is left
+out. The header is a byte ``dimensions << 2 | w``, then the dimensions in ``1 << w`` bytes each. An
+array without elements is stored like any other: other readers decode it as well.
+
+Lists of one length are stored without it, as ``ndarray:<dtype>:<length>``.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -17,25 +20,94 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mdstorm_backend.format.encodings.dtypes import DTYPE_CODES, array_encoding
-from mdstorm_backend.format.encodings.encode_numbers import to_numpy
+from mdstorm_backend.format.encodings.encode_numbers import check_no_mask, to_numpy
 from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
+from mdstorm_backend.format.encodings.encoding import Encoding
 
-__all__ = ["encode_arrays"]
+__all__ = ["array_encoder", "encode_arrays"]
 
+#: The byte has six bits for the number of dimensions.
+_MAX_DIMENSIONS = 63
+#: Lengths of one byte.
+_SHORT = 256
+_IS_LITTLE_ENDIAN = sys.byteorder == "little"
+
+#: From these lengths on a header takes 2 and 4 bytes for one.
 _LENGTH_LIMITS = np.array([1 << 8, 1 << 16], np.int64)
+
+
+def array_encoder(
+    dtype: np.dtype[np.generic] | None, shape: tuple[int, ...] | None
+) -> Callable[[Any], bytes]:
+    """Return the function that encodes one array.
+
+    `dtype` and `shape` are what the encoding fixes, None where it does not. The function raises
+    TypeError if the value is no NumPy array, and ValueError if its dtype or its shape is not that
+    of the encoding, or has no form in the format.
+    """
+    # What stands before the shape, by the dtypes that need no second look.
+    prefixes = {
+        np.dtype(name): b"" if dtype is not None else bytes([code])
+        for name, code in DTYPE_CODES.items()
+        if dtype is None or name == dtype.name
+    }
+    if not _IS_LITTLE_ENDIAN:
+        prefixes = {}
+
+    def encode(value: Any) -> bytes:
+        prefix = prefixes.get(value.dtype) if type(value) is np.ndarray else None
+        if prefix is None:
+            value = _checked(dtype, value)
+            prefix = b"" if dtype is not None else bytes([DTYPE_CODES[value.dtype.name]])
+        found: tuple[int, ...] = value.shape
+        if shape is None:
+            return prefix + _shape_header(found) + bytes(value.tobytes())
+        if found != shape:
+            raise ValueError(f"its shape is {found} and must be {shape}")
+        return bytes(value.tobytes())
+
+    return encode
+
+
+def _checked(dtype: np.dtype[np.generic] | None, value: Any) -> npt.NDArray[Any]:
+    """Return the array in little-endian order."""
+    if not isinstance(value, (np.ndarray, np.generic)):
+        raise TypeError(
+            f"it is of type {type(value).__name__} and must be a NumPy array: use np.asarray(…)"
+        )
+    check_no_mask(value)
+    stored, wanted = value.dtype.name, None if dtype is None else dtype.name
+    if stored not in DTYPE_CODES:
+        raise ValueError(f"its dtype {stored} is none of {', '.join(sorted(DTYPE_CODES))}")
+    if wanted not in (None, stored):
+        raise ValueError(f"its dtype is {stored} and must be {wanted}: use .astype({wanted!r})")
+    return np.asarray(value.astype(value.dtype.newbyteorder("<"), copy=False))
+
+
+def _shape_header(shape: tuple[int, ...]) -> bytes:
+    if len(shape) == 1 and shape[0] < _SHORT:
+        return _SHORT_HEADERS[shape[0]]
+    if not shape:
+        raise ValueError("it is a scalar and must have at least one dimension")
+    if len(shape) > _MAX_DIMENSIONS:
+        raise ValueError(f"it has {len(shape)} dimensions, and {_MAX_DIMENSIONS} is the most")
+    largest = max(shape)
+    width = next(w for w in range(4) if largest < 1 << (8 << w))
+    dimensions = b"".join([size.to_bytes(1 << width, "little") for size in shape])
+    return bytes([len(shape) << 2 | width]) + dimensions
+
+
+_SHORT_HEADERS = [bytes([1 << 2, length]) for length in range(_SHORT)]
 
 
 def encode_arrays(
     name: str,
+    encoding: Encoding,
     lists: pa.Array,
-    dtype: np.dtype[np.generic],
     valid: npt.NDArray[np.bool_] | None,
     *,
     ragged: bool,
-    shape: tuple[int, ...] | None = None,
-    states_dtype: bool = False,
     convert: Callable[[pa.Array, np.dtype[Any]], npt.NDArray[Any]] = to_numpy,
-    text: str = "",
 ) -> EncodedColumn:
     """Encode lists of numbers.
 
@@ -43,27 +115,22 @@ def encode_arrays(
     ----------
     name : str
         Name of the column.
+    encoding : Encoding
+        dtype, shape and text of the encoding, as far as it states them.
     lists : pyarrow.ListArray
         The rows; `valid` tells which are not null (None: all).
-    dtype : numpy.dtype
-        Little-endian dtype of the stored elements.
     ragged : bool
         Store the lengths even if all rows have the same.
-    shape : tuple of int, optional
-        What the encoding says of every row, which must have as many elements.
-    states_dtype : bool
-        Whether each value names its dtype.
     convert : callable
         Makes the stored form of the elements.
-    text : str
-        The encoding, where it is more than the dtype.
 
     Raises
     ------
     ValueError
-        If a row has not as many elements as `shape` asks for.
+        If a row has not as many elements as the encoding asks for.
     """
-    flat = lists.flatten()
+    flat, shape, states_dtype = lists.flatten(), encoding.shape, encoding.dtype is None
+    dtype = encoding.dtype or np.dtype(flat.type.to_pandas_dtype()).newbyteorder("<")
     values = convert(flat, dtype)
     elements = np.asarray(flat.is_valid()) if flat.null_count else None
     lengths = np.asarray(pc.fill_null(pc.list_value_length(lists), 0)).astype(np.int64)
@@ -78,7 +145,7 @@ def encode_arrays(
             parts.insert(0, _binary(np.arange(len(lists) + 1), codes))
         return EncodedColumn(
             name,
-            text if states_dtype else array_encoding(dtype, None),
+            encoding.text if states_dtype else array_encoding(dtype, None),
             parts=parts,
             valid=valid,
             elements=elements,
@@ -89,7 +156,7 @@ def encode_arrays(
         elements = _spread(elements.reshape(-1, length), present, True).reshape(-1)
     return EncodedColumn(
         name,
-        array_encoding(dtype, length) if shape is None else text,
+        array_encoding(dtype, length) if shape is None else encoding.text,
         fixed=_spread(values.reshape(-1, length), present, placeholder),
         valid=valid,
         elements=elements,

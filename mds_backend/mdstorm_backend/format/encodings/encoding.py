@@ -19,7 +19,16 @@ from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
 from mdstorm_backend.format.encodings.gather import Positions, gather_binary, gather_fixed
 from mdstorm_backend.format.plain_arrow import plain_values
 
-__all__ = ["Decode", "DecodeSpan", "Encode", "Encoding", "Form", "passing_bytes", "validity"]
+__all__ = [
+    "Decode",
+    "DecodeSpan",
+    "Encode",
+    "Encoding",
+    "Form",
+    "passing_bytes",
+    "stored_bytes",
+    "validity",
+]
 
 #: From a value to its bytes, and from what is stored to the value.
 Encode: TypeAlias = Callable[[Any], bytes]
@@ -30,6 +39,9 @@ DecodeSpan: TypeAlias = Callable[[int, int], Any]
 
 #: Images as Pillow images, as a sample has them, or as arrays, as a batch has them.
 Form: TypeAlias = Literal["object", "array"]
+
+#: Of an Arrow type.
+_Check: TypeAlias = Callable[[pa.DataType], bool]
 
 #: What Petastorm's TensorFlow adapter promotes.
 _PROMOTED = {"uint16": "int32", "uint32": "int64"}
@@ -52,8 +64,8 @@ class Encoding(ABC):
         Little-endian dtype of the values, for scalars, and for arrays that do not state their own.
     shape : tuple of int or None
         Shape of one value; ``()`` for scalars, None where it varies.
-    names : tuple of str
-        The name of the kind, and its aliases.
+    names, aliases : tuple of str
+        Names of the kind; aliases are further ones of the first.
     is_opaque : bool
         Whether nobody can decode it. The size of its values is in the shard's index entry, or
         before every value.
@@ -65,10 +77,18 @@ class Encoding(ABC):
         Whether a value is just what is stored, also in the place of a null.
     is_unsafe : bool
         Whether to decode a value is to run a program in it.
-    is_shown : bool
-        Whether a value is shown to people, rather than how many bytes it takes.
     in_threads : bool
         Whether decoding leaves the interpreter's lock alone for long.
+    late : {"always", "untyped", "never"}
+        Whether the reading core delivers what is stored, for others to decode: also where no Spark
+        type is known, only there, or never.
+    carries : tuple of callable
+        Checks of Arrow types, one of which the Spark type of a column has to pass; none for any.
+    stores : tuple of callable
+        Checks of Arrow types whose values have a form in it; bytes always have.
+    placeholder : bytes
+        What stands in the place of a null. No image is empty, so that readers that do not know of
+        nulls refuse it.
     holds : frozenset of str
         Further kinds of encodings whose values it holds without loss.
     rows_per_batch : int
@@ -81,14 +101,18 @@ class Encoding(ABC):
     shape: tuple[int, ...] | None = None
 
     names: ClassVar[tuple[str, ...]] = ()
+    aliases: ClassVar[tuple[str, ...]] = ()
     is_opaque: ClassVar[bool] = False
     is_text: ClassVar[bool] = False
     is_array: ClassVar[bool] = False
     is_image: ClassVar[bool] = False
     is_verbatim: ClassVar[bool] = False
     is_unsafe: ClassVar[bool] = False
-    is_shown: ClassVar[bool] = True
     in_threads: ClassVar[bool] = False
+    late: ClassVar[Literal["always", "untyped", "never"]] = "always"
+    carries: ClassVar[tuple[_Check, ...]] = ()
+    stores: ClassVar[tuple[_Check, ...]] = ()
+    placeholder: ClassVar[bytes] = b""
     holds: ClassVar[frozenset[str]] = frozenset()
     rows_per_batch: ClassVar[int] = 512
 
@@ -105,8 +129,9 @@ class Encoding(ABC):
 
     @property
     def kind(self) -> str:
-        """Name of the encoding, of one with several always the same, without parameters."""
-        return self.names[0]
+        """Name of the encoding without parameters, where it has several always the same."""
+        name = self.text.partition(":")[0]
+        return self.names[0] if name in self.aliases else name
 
     @property
     def size(self) -> int | None:
@@ -114,6 +139,11 @@ class Encoding(ABC):
         if self.dtype is None or self.shape is None:
             return None
         return self.dtype.itemsize * math.prod(self.shape)
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether what the reading core delivers is shown to people, rather than its size."""
+        return self.is_text or not self.is_late(typed=True)
 
     def check_decodable(self, column: str) -> None:  # noqa: B027  # most are
         """Raise UnsupportedEncodingError if nobody can decode the values of `column`."""
@@ -139,15 +169,15 @@ class Encoding(ABC):
 
     def can_carry(self, declared: pa.DataType) -> bool:
         """Whether a column may have a Spark type, given as Arrow type."""
-        return True
+        return not self.carries or any(check(declared) for check in self.carries)
 
     def can_store(self, type_: pa.DataType) -> bool:
         """Whether values of an Arrow type, one that `plain_type` returns, have a form in it."""
-        return bool(pa.types.is_binary(type_))
+        return any(check(type_) for check in (pa.types.is_binary, *self.stores))
 
     def is_late(self, *, typed: bool) -> bool:
         """Whether the reading core delivers what is stored; `typed`: a Spark type is known."""
-        return not self.is_verbatim
+        return self.late == "always" or (self.late == "untyped" and not typed)
 
     def is_nested(self, type_: pa.DataType) -> bool:
         """Whether values, delivered as an Arrow type, are more than a list of strings."""
@@ -156,6 +186,8 @@ class Encoding(ABC):
     def tensorflow_dtype(self, type_: pa.DataType) -> str | None:
         """Name of the TensorFlow dtype of values, or elements, of an Arrow type; None for none."""
         types = pa.types
+        if not self.is_shown:
+            return None
         if types.is_string(type_) or types.is_binary(type_) or types.is_decimal(type_):
             return "string"
         if types.is_temporal(type_):
@@ -166,14 +198,6 @@ class Encoding(ABC):
         return None
 
     # Writing
-
-    @property
-    def placeholder(self) -> bytes:
-        """What stands in the place of a null.
-
-        No image is empty, so that readers that do not know of nulls refuse it.
-        """
-        return b""
 
     @property
     def struct_code(self) -> str:
@@ -230,7 +254,7 @@ class Encoding(ABC):
         if pa.types.is_temporal(values.type):
             values = values.cast(pa.string())
         if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
-            return self._stored(values)
+            return stored_bytes(values, self.placeholder)
         return self.encode_each(values)
 
     def encode_each(self, values: pa.Array) -> pa.LargeBinaryArray:
@@ -238,14 +262,6 @@ class Encoding(ABC):
         encode, placeholder = self.encoder(), self.placeholder
         stored = [placeholder if value is None else encode(value) for value in values.to_pylist()]
         return pa.array(stored, pa.large_binary())
-
-    def _stored(self, values: pa.Array) -> pa.LargeBinaryArray:
-        """Return bytes, or text, with placeholders for nulls."""
-        if values.null_count:
-            text = pa.types.is_string(values.type)
-            placeholder = self.placeholder.decode() if text else self.placeholder
-            values = pc.fill_null(values, pa.scalar(placeholder, values.type))
-        return values.cast(pa.large_binary())
 
     # Reading
 
@@ -323,6 +339,13 @@ def passing_bytes(encode: Encode, size: int | None) -> Encode:
         return value
 
     return pass_bytes
+
+
+def stored_bytes(values: pa.Array, placeholder: bytes) -> pa.LargeBinaryArray:
+    """Return binaries, or strings, with a placeholder for nulls."""
+    if values.null_count:
+        values = pc.fill_null(values, pa.scalar(placeholder).cast(values.type))
+    return values.cast(pa.large_binary())
 
 
 def validity(values: pa.Array) -> npt.NDArray[np.bool_] | None:

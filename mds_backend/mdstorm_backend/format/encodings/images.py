@@ -26,16 +26,16 @@ class _Image(Encoding):
     """One image, which Pillow opens."""
 
     is_image = True
-    is_shown = False
     rows_per_batch = 128
+
+    @staticmethod
+    @abstractmethod
+    def to_bytes(image: Any) -> bytes:
+        """Return the bytes of an image of Pillow."""
 
     def encode(self, value: Any) -> bytes:
         """Encode an image of Pillow."""
-        return self.encode_image(checked_image(value))
-
-    @abstractmethod
-    def encode_image(self, image: Any) -> bytes:
-        """Return the bytes of an image of Pillow."""
+        return self.to_bytes(checked_image(value))
 
     def decode(self, stored: Any) -> Any:
         """Return an image of Pillow, decoded when its pixels are asked for."""
@@ -54,20 +54,14 @@ class _RawImage(_Image):
     """The encoding ``pil``: pixels as they are."""
 
     names = ("pil",)
-
-    def encode_image(self, image: Any) -> bytes:
-        """Return mode, size and pixels."""
-        return encode_pil(image)
+    to_bytes = staticmethod(encode_pil)
 
 
 class _Jpeg(_Image):
     """The encoding ``jpeg``."""
 
     names = ("jpeg",)
-
-    def encode_image(self, image: Any) -> bytes:
-        """Return a JPEG file, the one that the image was opened from if possible."""
-        return encode_jpeg(image)
+    to_bytes = staticmethod(encode_jpeg)
 
 
 class _Png(_Image):
@@ -75,26 +69,18 @@ class _Png(_Image):
 
     names = ("png",)
     holds = frozenset({"jpeg"})
-
-    def encode_image(self, image: Any) -> bytes:
-        """Return a PNG file."""
-        return encode_png(image)
+    to_bytes = staticmethod(encode_png)
 
 
 class _ImageList(Encoding):
     """A list of images."""
 
-    is_shown = False
     in_threads = True
+    placeholder = bytes(8)
     rows_per_batch = 128
     image: ClassVar[_Image]
     #: Bytes of zero before the number of images.
     reserved: ClassVar[int] = 4
-
-    @property
-    def placeholder(self) -> bytes:
-        """A list without images."""
-        return bytes(self.reserved + 4)
 
     def encode(self, value: Any) -> bytes:
         """Encode a list of images of Pillow."""
@@ -110,10 +96,6 @@ class _ImageList(Encoding):
         """Return the function that makes a list of images, or of arrays, of what is stored."""
         decode, reserved = self.image.decoder(form), self.reserved
         return lambda stored: [decode(image) for image in split_images(stored, reserved)]
-
-    def tensorflow_dtype(self, type_: pa.DataType) -> str | None:
-        """Return None."""
-        return None
 
 
 class _RawImages(_ImageList):
@@ -135,14 +117,12 @@ class _Pngs(_ImageList):
 class _JpegFiles(_ImageList):
     """The encoding ``jpeg_array``: JPEG files, given as such."""
 
-    names = ("jpeg_array", "jpegarray")
+    names = ("jpeg_array",)
+    aliases = ("jpegarray",)
     image = _Jpeg("jpeg")
+    stores = (pa.list_(pa.binary()).equals,)
+    placeholder = bytes(4)
     reserved = 0
-
-    def can_store(self, type_: pa.DataType) -> bool:
-        """Whether they are lists of files."""
-        is_list = pa.types.is_list(type_) and pa.types.is_binary(type_.value_type)
-        return bool(is_list or super().can_store(type_))
 
     def encode(self, value: Any) -> bytes:
         """Encode a sequence of JPEG files."""

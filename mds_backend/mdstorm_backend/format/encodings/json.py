@@ -22,15 +22,12 @@ class Json(Encoding):
 
     names = ("json",)
     is_text = True
+    late = "untyped"
 
     def can_store(self, type_: pa.DataType) -> bool:
         """Whether Spark has the type, also unsigned."""
         is_known = spark_type_of(type_) is not None or pa.types.is_unsigned_integer(type_)
         return bool(is_known or super().can_store(type_))
-
-    def is_late(self, *, typed: bool) -> bool:
-        """Whether no Spark type says what the Arrow type is."""
-        return not typed
 
     def is_nested(self, type_: pa.DataType) -> bool:
         """Whether values are more than a list of strings."""

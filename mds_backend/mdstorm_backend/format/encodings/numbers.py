@@ -15,24 +15,21 @@ from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
 from mdstorm_backend.format.encodings.encoding import Encoding, validity
 from mdstorm_backend.format.plain_arrow import plain_values
 
-__all__ = ["Number", "PythonInteger", "is_stored_as"]
+__all__ = ["Number", "PythonInteger", "is_stored_as", "stored_dtype"]
 
 
 class Number(Encoding):
     """A number, stored as the dtype that is its name, such as ``float32``."""
 
     names = tuple(DTYPES)
+    late = "never"
     rows_per_batch = 10_000
 
     @classmethod
     def parse(cls, text: str, parameters: str) -> Encoding | None:
         """Return the encoding of that text."""
-        return None if parameters else cls(text, DTYPES[text.partition(":")[0]], ())
-
-    @property
-    def kind(self) -> str:
-        """Name of the encoding."""
-        return self.text.partition(":")[0]
+        dtype = DTYPES.get(text.partition(":")[0], DTYPES["int64"])
+        return None if parameters else cls(text, dtype, ())
 
     @property
     def stored(self) -> np.dtype[np.generic]:
@@ -68,10 +65,6 @@ class Number(Encoding):
         """Whether they are numbers."""
         return is_number(type_) or bool(pa.types.is_decimal(type_) or pa.types.is_null(type_))
 
-    def is_late(self, *, typed: bool) -> bool:
-        """Return False."""
-        return False
-
     @property
     def struct_code(self) -> str:
         """What `struct` calls the number."""
@@ -99,20 +92,22 @@ class PythonInteger(Number):
 
     names = ("int",)
 
-    @classmethod
-    def parse(cls, text: str, parameters: str) -> Encoding | None:
-        """Return the encoding of that text."""
-        return None if parameters else cls(text, DTYPES["int64"], ())
+
+def stored_dtype(type_: pa.DataType) -> str | None:
+    """Return the name of the dtype that stores values of an Arrow type, None if there is none."""
+    if pa.types.is_boolean(type_):
+        return "uint8"
+    if pa.types.is_floating(type_):
+        return str(np.dtype(type_.to_pandas_dtype()).name)
+    if pa.types.is_integer(type_):
+        return str(type_)
+    if pa.types.is_date(type_):
+        return "int32"
+    return "int64" if pa.types.is_temporal(type_) else None
 
 
 def is_stored_as(declared: pa.DataType, dtype: str) -> bool:
-    """Whether a fixed-size value of a type is stored as `dtype`; floats may have been cast."""
-    if pa.types.is_boolean(declared):
-        return dtype == "uint8"
+    """Whether values of a type are stored as `dtype`; floating-point numbers may have been cast."""
     if pa.types.is_floating(declared):
         return dtype.startswith("float")
-    if pa.types.is_date(declared):
-        return dtype == "int32"
-    if pa.types.is_temporal(declared):
-        return dtype == "int64"
-    return bool(pa.types.is_integer(declared)) and dtype == str(declared)
+    return stored_dtype(declared) == dtype

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm_backend.base.errors import UnsupportedEncodingError
+from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.format.encodings.encoding import Encoding
 
 __all__ = ["Mixed", "Opaque"]
@@ -18,11 +18,7 @@ class Opaque(Encoding):
     """An encoding of a later version, or of somebody else's."""
 
     is_opaque = True
-
-    @property
-    def kind(self) -> str:
-        """The text up to its first colon."""
-        return self.text.partition(":")[0]
+    late = "never"
 
     def sized(self, size: int) -> Encoding:
         """Return it for values of a size, which the index states."""
@@ -31,10 +27,6 @@ class Opaque(Encoding):
     def general(self, encodings: Sequence[Encoding]) -> str | None:
         """Return None."""
         return None
-
-    def is_late(self, *, typed: bool) -> bool:
-        """Return False."""
-        return False
 
     def check_decodable(self, column: str) -> None:
         """Raise UnsupportedEncodingError."""

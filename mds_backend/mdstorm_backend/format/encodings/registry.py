@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.encodings.arrays import Array
 from mdstorm_backend.format.encodings.binary import Bytes, Pickle
 from mdstorm_backend.format.encodings.encoding import Encoding
@@ -39,7 +39,7 @@ _BUILT_IN: tuple[type[Encoding], ...] = (
     Mixed,
 )
 
-_classes: dict[str, type[Encoding]] = {name: kind for kind in _BUILT_IN for name in kind.names}
+_classes = {name: kind for kind in _BUILT_IN for name in (*kind.names, *kind.aliases)}
 
 
 def register(*kinds: type[Encoding]) -> None:
@@ -59,20 +59,20 @@ def register(*kinds: type[Encoding]) -> None:
             raise InvalidArgumentError(
                 f"encoding {kind.__qualname__} lacks {', '.join(missing)}: define them"
             )
-        for name in kind.names:
+        for name in (*kind.names, *kind.aliases):
             known = _classes.get(name, kind)
             if _identity(known) != _identity(kind):
                 raise InvalidArgumentError(
                     f"there is an encoding {name!r} already, {known.__qualname__}: give yours "
                     "another name"
                 )
-        _classes.update(dict.fromkeys(kind.names, kind))
+            _classes[name] = kind
     parse_encoding.cache_clear()
 
 
 def unregister(kind: type[Encoding]) -> None:
     """Forget a kind of encodings that `register` made known."""
-    for name in kind.names:
+    for name in (*kind.names, *kind.aliases):
         del _classes[name]
     parse_encoding.cache_clear()
 

@@ -23,15 +23,9 @@ class String(Encoding):
     names = ("str",)
     is_text = True
     is_verbatim = True
-
-    def can_carry(self, declared: pa.DataType) -> bool:
-        """Whether it is a string."""
-        return bool(pa.types.is_string(declared))
-
-    def can_store(self, type_: pa.DataType) -> bool:
-        """Whether values have a text."""
-        types = pa.types
-        return super().can_store(type_) or bool(types.is_temporal(type_) or types.is_boolean(type_))
+    late = "never"
+    carries = (pa.types.is_string,)
+    stores = (pa.types.is_temporal, pa.types.is_boolean)
 
     def encode(self, value: Any) -> bytes:
         """Encode a text."""
@@ -74,30 +68,16 @@ class IntegerText(_NumberText):
     """The encoding ``str_int``: an integer of any size."""
 
     names = ("str_int",)
+    late = "never"
+    carries = (pa.types.is_integer,)
+    stores = (pa.types.is_integer, pa.types.is_boolean)
+    placeholder = b"0"
     holds = frozenset({"int", *(name for name in DTYPES if "int" in name and name != "uint64")})
 
     @property
     def arrow_type(self) -> pa.DataType:
         """int64, though larger ones may be stored."""
         return pa.int64()
-
-    def can_carry(self, declared: pa.DataType) -> bool:
-        """Whether it is an integer."""
-        return bool(pa.types.is_integer(declared))
-
-    def can_store(self, type_: pa.DataType) -> bool:
-        """Whether they are integers."""
-        types = pa.types
-        return super().can_store(type_) or bool(types.is_integer(type_) or types.is_boolean(type_))
-
-    def is_late(self, *, typed: bool) -> bool:
-        """Return False."""
-        return False
-
-    @property
-    def placeholder(self) -> bytes:
-        """A zero."""
-        return b"0"
 
     def encode(self, value: Any) -> bytes:
         """Encode an integer."""
@@ -125,29 +105,16 @@ class FloatText(_NumberText):
     """The encoding ``str_float``: a float64 that reads back exactly."""
 
     names = ("str_float",)
+    late = "never"
+    carries = (pa.types.is_floating,)
+    stores = (pa.types.is_float64,)
+    placeholder = b"nan"
     holds = frozenset(name for name in DTYPES if "float" in name)
 
     @property
     def arrow_type(self) -> pa.DataType:
         """Return float64."""
         return pa.float64()
-
-    def can_carry(self, declared: pa.DataType) -> bool:
-        """Whether it is a floating-point number."""
-        return bool(pa.types.is_floating(declared))
-
-    def can_store(self, type_: pa.DataType) -> bool:
-        """Whether they are float64."""
-        return super().can_store(type_) or bool(pa.types.is_float64(type_))
-
-    def is_late(self, *, typed: bool) -> bool:
-        """Return False."""
-        return False
-
-    @property
-    def placeholder(self) -> bytes:
-        """NaN."""
-        return b"nan"
 
     def encode(self, value: Any) -> bytes:
         """Encode a float."""
@@ -170,24 +137,10 @@ class DecimalText(_NumberText):
     """The encoding ``str_decimal``: a decimal, whose digits only a Spark type states."""
 
     names = ("str_decimal",)
-
-    def can_carry(self, declared: pa.DataType) -> bool:
-        """Whether it is a decimal."""
-        return bool(pa.types.is_decimal(declared))
-
-    def can_store(self, type_: pa.DataType) -> bool:
-        """Whether they are decimals, or integers."""
-        types = pa.types
-        return super().can_store(type_) or bool(types.is_decimal(type_) or types.is_integer(type_))
-
-    def is_late(self, *, typed: bool) -> bool:
-        """Whether no Spark type says what the Arrow type is."""
-        return not typed
-
-    @property
-    def placeholder(self) -> bytes:
-        """NaN."""
-        return b"NaN"
+    late = "untyped"
+    carries = (pa.types.is_decimal,)
+    stores = (pa.types.is_decimal, pa.types.is_integer)
+    placeholder = b"NaN"
 
     def encode(self, value: Any) -> bytes:
         """Encode a decimal."""

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError
 
 __all__ = ["refuse_second_split"]
 

@@ -11,12 +11,12 @@ from typing import Any
 from torch.utils.data import IterableDataset, get_worker_info
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.datasets.joined_dataset import JoinedDataset
 from mdstorm_backend.datasets.sample_access import pick
 from mdstorm_backend.datasets.stream import Stream, StreamDefaults
 from mdstorm_backend.elastic import ElasticOrder
+from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.dataset_arguments import (
     check_read_options,
     find_order,

@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.encodings.dtypes import ARRAY_CODES, DTYPES
-from mdstorm_backend.format.encodings.encode_array import array_encoder
+from mdstorm_backend.format.encodings.encode_arrays import array_encoder
 
 ARRAYS = st.sampled_from(sorted(DTYPES)).flatmap(
     lambda name: arrays(name, array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=3))

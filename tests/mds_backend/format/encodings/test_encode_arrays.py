@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mdstorm_backend.format.encodings import Encoding, parse_encoding
 from mdstorm_backend.format.encodings.encode_arrays import encode_arrays
 from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
 
@@ -23,7 +24,11 @@ def encode(
 ) -> EncodedColumn:
     lists = pa.array(rows, pa.list_(pa.float64() if dtype.kind == "f" else pa.int16()))
     valid = np.asarray(lists.is_valid()) if lists.null_count else None
-    return encode_arrays("a", lists, dtype, valid, ragged=ragged)
+    return encode_arrays("a", encoding(dtype), lists, valid, ragged=ragged)
+
+
+def encoding(dtype: np.dtype[Any]) -> Encoding:
+    return parse_encoding(f"ndarray:{dtype.name}")
 
 
 def joined(column: EncodedColumn) -> list[bytes]:
@@ -102,7 +107,7 @@ def test_nothing_but_the_rows_at_hand_is_encoded(rows: list[Any], start: int, ra
     lists = pa.array(rows, pa.list_(pa.int16())).slice(start)
     valid = np.asarray(lists.is_valid()) if lists.null_count else None
     part, alone = (
-        encode_arrays("a", lists, INT16, valid, ragged=ragged),
+        encode_arrays("a", encoding(INT16), lists, valid, ragged=ragged),
         encode(rows[start:], ragged=ragged),
     )
     assert part.encoding == alone.encoding

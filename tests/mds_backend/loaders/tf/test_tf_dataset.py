@@ -11,8 +11,8 @@ import pytest
 import tensorflow as tf
 from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset, write_numbers
 
-from mdstorm_backend.base.errors import NullValueError, UnsupportedTypeError
 from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.errors import NullValueError, UnsupportedTypeError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.tf import tf_dataset
 from mdstorm_backend.loaders.tf.tf_dataset import make_tf_dataset

@@ -13,7 +13,7 @@ from tests.mds_backend.small_datasets import write_numbers
 from torch.utils.data import DataLoader, IterableDataset
 
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
-from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError
 
 ROWS = 40
 

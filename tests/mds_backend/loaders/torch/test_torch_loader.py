@@ -14,14 +14,14 @@ from tests.mds_backend.small_datasets import array_of, write_dataset, write_numb
 from torch.utils.data import DataLoader, default_collate
 
 import mdstorm_backend
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.errors import (
     ArgumentTypeError,
     CorruptDatasetError,
     DatasetNotFoundError,
     InvalidArgumentError,
     NoDataAvailableError,
 )
-from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.order.exact import ExactOrder
 

@@ -1,4 +1,4 @@
-"""A Parquet dataset, opened: its schema, and its row groups as shards."""
+"""`ParquetDataset`: an open Parquet dataset, whose row groups are its shards."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ import pyarrow.parquet as pq
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.cache.options import CacheOptions
-from mdstorm_backend.datasets.tabular import Tabular
+from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.parquet.bounds import Bounds, value_bounds
-from mdstorm_backend.parquet.files import ParquetFiles
+from mdstorm_backend.parquet.column_plan import plan_columns
 from mdstorm_backend.parquet.footers import parsed
+from mdstorm_backend.parquet.hive_partitions import partition_texts
 from mdstorm_backend.parquet.int96 import Int96Unit
-from mdstorm_backend.parquet.partitions import partition_texts
-from mdstorm_backend.parquet.plan import plan_columns
+from mdstorm_backend.parquet.parquet_files import ParquetFiles
+from mdstorm_backend.parquet.parquet_shard import ParquetShard
 from mdstorm_backend.parquet.row_groups import ParquetFileInfo, RowGroup
-from mdstorm_backend.parquet.shard import ParquetShard
+from mdstorm_backend.parquet.value_bounds import Bounds, value_bounds
 from mdstorm_backend.read.open_shards import OpenShards
 from mdstorm_backend.storage import Location
 
 __all__ = ["Contents", "ParquetDataset"]
 
-#: Row groups that stay decoded when nobody uses them: bytes, but at least one. An order that mixes
-#: more of them than fit decodes them again and again.
+#: Bytes of decoded row groups that are kept when they are not in use; at least one is kept. An
+#: order that mixes more row groups than fit decodes them again and again.
 _KEPT_BYTES = 512 << 20
 
 
@@ -49,9 +49,9 @@ class Contents:
     schema : Schema
         The columns.
     arrow_schema : pyarrow.Schema
-        The columns as the files, and the partitions, have them.
+        The columns as stored in files and partitions.
     partition_columns : tuple of str
-        Columns whose values stand in names of directories.
+        Columns whose values are in directory names.
     left_out : mapping of str to pyarrow.DataType
         Columns of types that cannot be read.
     fingerprint : str
@@ -69,15 +69,15 @@ class Contents:
     fingerprint: str = ""
 
 
-class ParquetDataset(Tabular):
-    """An open Parquet dataset. Safe to share between threads; pickles with what its footers say.
+class ParquetDataset(SampleDataset):
+    """An open Parquet dataset. Safe to share between threads; pickles with its parsed footers.
 
     Parameters
     ----------
     contents : Contents
         What was found when it was opened.
     cache : CacheOptions, optional
-        How files that are elsewhere are brought to this machine.
+        How files that are elsewhere are downloaded to this machine.
     """
 
     def __init__(self, contents: Contents, cache: CacheOptions | None = None) -> None:
@@ -107,17 +107,17 @@ class ParquetDataset(Tabular):
 
     @property
     def schema(self) -> Schema:
-        """The columns, partition columns first, as the same data in MDS would have them."""
+        """The columns, partition columns first, as they would be in an MDS dataset."""
         return self._contents.schema
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """The columns as the files, and the partitions, have them."""
+        """The columns as stored in files and partitions."""
         return self._contents.arrow_schema
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
-        """Columns whose values stand in the names of directories."""
+        """Columns whose values are in directory names."""
         return self._contents.partition_columns
 
     @property
@@ -144,7 +144,7 @@ class ParquetDataset(Tabular):
         Raises
         ------
         CorruptDatasetError
-            If the file is no Parquet.
+            If the file is not a Parquet file.
         """
         for name in ("_common_metadata", "_metadata"):
             try:
@@ -171,10 +171,10 @@ class ParquetDataset(Tabular):
         return False
 
     def value_bounds(self, columns: Sequence[str]) -> list[Bounds]:
-        """Return for each row group the least and the greatest value of some columns.
+        """Return minimum and maximum values of some columns for each row group.
 
-        Footers do not tell of all: columns of which they do not are missing. They are read anew,
-        those of the files that have row groups here.
+        Columns whose statistics a footer lacks are missing. The footers of all files that have row
+        groups here are read again.
 
         Raises
         ------
@@ -186,7 +186,7 @@ class ParquetDataset(Tabular):
         return value_bounds(contents.location, contents.files, self.row_groups, columns, options)
 
     def with_columns(self, columns: Iterable[Column]) -> ParquetDataset:
-        """Return the dataset with some columns as parts of a whole that says more of them.
+        """Return the dataset with some columns described as part of a larger whole.
 
         Parameters
         ----------
@@ -199,9 +199,9 @@ class ParquetDataset(Tabular):
         return ParquetDataset(replace(self._contents, schema=schema), self.cache)
 
     def with_text_partitions(self, columns: Collection[str]) -> ParquetDataset:
-        """Return the dataset with the values of some partition columns as texts.
+        """Return the dataset with some partition columns read as strings.
 
-        Without it a column of integers loses what is no part of a number: ``month=01`` is 1.
+        By default, values that look like integers are read as integers: ``month=01`` is 1.
         """
         arrow = self.arrow_schema
         chosen = [name for name in columns if not pa.types.is_string(arrow.field(name).type)]
@@ -237,7 +237,7 @@ class ParquetDataset(Tabular):
     def shard(self, number: int) -> ParquetShard:
         """Open row group `number`; nothing is read yet.
 
-        It stays open while somebody holds it, and so do the last ones.
+        It stays open while it is referenced, and so do the most recent ones.
         """
         shard = self._opened.at_hand(number)
         return shard or self._opened.get(number, self._open)
@@ -247,20 +247,20 @@ class ParquetDataset(Tabular):
         return self._opened.find(number)
 
     def release(self) -> None:
-        """Let go of row groups that are kept decoded; they are decoded again when needed."""
+        """Drop decoded row groups; they are decoded again when needed."""
         self._opened.release()
 
     def open_file(self, group: RowGroup, *, int96_unit: Int96Unit = "us") -> pq.ParquetFile:
         """Open the file of a row group, for one thread.
 
-        INT96 timestamps are read in a unit, and not repaired: see `with_times_repaired`.
+        INT96 timestamps are read in the given unit, and not repaired: see `with_times_repaired`.
 
         Raises
         ------
         DatasetNotFoundError
-            If it is gone.
+            If it is missing.
         CorruptDatasetError
-            If it is no Parquet file, or has another size than when the dataset was opened.
+            If it is not a Parquet file, or has another size than when the dataset was opened.
         """
         return self._files.open(group.path, int96_unit=int96_unit)
 

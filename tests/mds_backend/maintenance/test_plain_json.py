@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.naming import value_id
 
-from mdstorm_backend.maintenance.plain import plain
+from mdstorm_backend.maintenance.plain_json import plain
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A row group as a shard of the reading core."""
+"""`ParquetShard`: a row group read as a shard."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mdstorm_backend.base.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
+from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
 from mdstorm_backend.format.arrow_types import is_number
 from mdstorm_backend.format.batch import Batch, Values, copy_values, take_values
 from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.parquet.arrow_values import delivered, elements_of, plain
 from mdstorm_backend.parquet.int96 import Int96Unit, with_times_repaired
 from mdstorm_backend.parquet.row_groups import RowGroup
-from mdstorm_backend.parquet.values import delivered, elements_of, plain
 from mdstorm_backend.read.shard import Rows, Shard, contiguous
 
 __all__ = ["ParquetShard"]
@@ -55,7 +55,7 @@ class ParquetShard(Shard):
 
     @property
     def memory(self) -> int:
-        """Bytes of memory that its values take once they are decoded, about."""
+        """Approximate bytes of memory that its decoded values take."""
         return max(self._row_group.nbytes, 1)
 
     def make_ready(self, columns: Sequence[str], *, exact_nulls: bool = False) -> None:
@@ -70,7 +70,7 @@ class ParquetShard(Shard):
         CorruptDatasetError
             If the file is damaged.
         DatasetNotFoundError
-            If it is gone.
+            If it is missing.
         """
         with self._lock:
             missing = [name for name in columns if name not in self._plain]
@@ -86,7 +86,7 @@ class ParquetShard(Shard):
         CorruptDatasetError
             If the file is damaged.
         DatasetNotFoundError
-            If it is gone.
+            If it is missing.
         """
         decoded = self.decoded(columns, exact_nulls=exact_nulls)
         return {name: _copied(values, rows) for name, values in decoded.items()}
@@ -97,7 +97,7 @@ class ParquetShard(Shard):
         Raises
         ------
         IndexError
-            If there is no such sample.
+            If the index is out of range.
         ArgumentTypeError
             If the dataset has no such column.
         """
@@ -142,7 +142,7 @@ class ParquetShard(Shard):
             raise self._corrupt(f"holds a row group that cannot be read ({error})") from error
         if table.num_rows != self.num_samples:
             raise self._corrupt(
-                f"holds {table.num_rows} rows where its footer said {self.num_samples}"
+                f"holds {table.num_rows} rows, but its footer said {self.num_samples}"
             )
         for name in stored:
             found[name] = plain(self.schema[name], arrays[name])
@@ -184,7 +184,7 @@ def _value(column: Column, values: Values, row: int) -> Any:
         return values[row].copy()
     value = values[row]
     if not (column.is_array and value.is_valid) or value.values.null_count:
-        # Where nobody has counted nulls, columns come as Arrow arrays also if they have none.
+        # If nulls have not been counted, columns are Arrow arrays even without nulls.
         if value.is_valid and not column.has_nulls and _is_number_or_time(value.type):
             return values.slice(row, 1).to_numpy(zero_copy_only=False)[0]
         return value.as_py()

@@ -1,4 +1,4 @@
-"""Whether a value is one of several, whatever NumPy and Python call it."""
+"""Test whether a value is in a collection, across NumPy and Python types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every error that the engine raises on purpose.
+"""The exceptions that the engine raises.
 
 ::
 
@@ -82,7 +82,7 @@ class CorruptDatasetError(MDStormError, ValueError):
     Attributes
     ----------
     url : str
-        The file that is at fault.
+        The file at fault.
     """
 
     def __init__(self, message: str, *, url: str = "") -> None:
@@ -91,7 +91,7 @@ class CorruptDatasetError(MDStormError, ValueError):
 
 
 class UnsafeTypeError(MDStormError, ValueError):
-    """A column holds pickles, and the caller did not allow to load them."""
+    """A column holds pickles, and the caller did not allow loading them."""
 
 
 class UnsupportedEncodingError(MDStormError, NotImplementedError):
@@ -117,7 +117,7 @@ class UnsupportedURLError(MDStormError, ValueError):
 
 
 class InvalidArgumentError(MDStormError, ValueError):
-    """An argument has a value outside its domain."""
+    """An argument has an invalid value."""
 
 
 class ArgumentTypeError(MDStormError, TypeError):
@@ -136,7 +136,7 @@ class NullValueError(MDStormError, TypeError, ValueError):
     column : str
         The column that holds nulls.
     null_count : int
-        How many nulls the rows at hand hold.
+        Number of nulls in the rows that were read.
     """
 
     def __init__(self, message: str, *, column: str = "", null_count: int = 0) -> None:
@@ -192,20 +192,20 @@ class MissingColumnError(MDStormError, KeyError):
         self.column = column
 
     def __str__(self) -> str:
-        # KeyError would put the message into quotes.
+        # KeyError would quote the message.
         return Exception.__str__(self)
 
 
 class WriteError(MDStormError, RuntimeError):
-    """A dataset could not be written; nothing that looks like a dataset is left behind."""
+    """A dataset could not be written; nothing that looks like one is left behind."""
 
 
 class DatasetExistsError(WriteError, FileExistsError):
-    """There already is something where a dataset is to be written; it is left as it is."""
+    """Something already exists where a dataset should be written; it is left unchanged."""
 
 
 class StorageError(MDStormError, OSError):
-    """A storage, or the disk of the shard cache, failed; trying again did not help.
+    """A storage, or the disk of the shard cache, failed even after retries.
 
     Attributes
     ----------
@@ -219,7 +219,7 @@ class StorageError(MDStormError, OSError):
 
 
 class CredentialsError(MDStormError, PermissionError):
-    """A storage asks for credentials: there are none, or they do not allow the request.
+    """Credentials for a storage are missing, or do not allow the request.
 
     Attributes
     ----------
@@ -238,7 +238,7 @@ class MissingDependencyError(MDStormError, ImportError):
     Attributes
     ----------
     extra : str
-        The pip extra that brings the library; empty where the library itself is to be installed.
+        The pip extra that installs the library; empty if it has none.
     """
 
     def __init__(self, message: str, *, extra: str = "") -> None:

@@ -1,4 +1,4 @@
-"""What every dataset offers, whatever its files are: samples by number, batches, whole tables."""
+"""The base class of datasets: samples by number, batches, whole tables."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.errors import ArgumentTypeError
 from mdstorm_backend.base.optional import require
 from mdstorm_backend.datasets.sample_access import pick
+from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.shard import Shard
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["Tabular"]
+__all__ = ["SampleDataset"]
 
-#: Bytes of a batch where as few of them as possible are wanted.
+#: Bytes per batch if there should be as few batches as possible.
 _LARGE_BATCH = 1 << 30
 
 
-class Tabular(ABC):
+class SampleDataset(ABC):
     """Samples in shards, all with the same columns.
 
     Attributes
     ----------
     fingerprint : str
-        Identity of the content, by which a checkpoint and a cache know their dataset.
+        Identity of the content, by which checkpoints and caches recognise their dataset.
     """
 
     fingerprint: str
@@ -43,7 +43,7 @@ class Tabular(ABC):
     @property
     @abstractmethod
     def url(self) -> str:
-        """Where they are, for messages."""
+        """URL of the dataset, for messages."""
 
     @property
     @abstractmethod
@@ -63,7 +63,7 @@ class Tabular(ABC):
     @property
     @abstractmethod
     def is_mapped(self) -> bool:
-        """Whether opening a shard is no more than mapping a file."""
+        """Whether opening a shard only maps a file."""
 
     @abstractmethod
     def shard(self, number: int) -> Shard:
@@ -75,7 +75,7 @@ class Tabular(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """Let go of shards that are kept open for later; they are opened again when needed."""
+        """Close shards that are kept open; they are reopened when needed."""
 
     def __len__(self) -> int:
         return self._bounds[-1]
@@ -92,7 +92,7 @@ class Tabular(ABC):
         Raises
         ------
         IndexError
-            If there is no such sample.
+            If the index is out of range.
         InvalidArgumentError
             If `at` is something else.
         """
@@ -111,13 +111,13 @@ class Tabular(ABC):
         Returns
         -------
         dict
-            What the format's own decoder gives for each column: NumPy scalars and arrays, Python
-            objects for the rest, None for null.
+            What the format's own decoder returns for each column: NumPy scalars and arrays, other
+            Python objects, None for null.
 
         Raises
         ------
         IndexError
-            If there is no such sample.
+            If the index is out of range.
         """
         bounds = self._bounds
         if not 0 <= i < bounds[-1]:
@@ -132,7 +132,7 @@ class Tabular(ABC):
         Raises
         ------
         IndexError
-            If there is no such sample.
+            If the index is out of range.
         """
         if not -len(self) <= i < len(self):
             raise IndexError(f"sample {i} of {len(self)} in {self.url}")
@@ -166,14 +166,14 @@ class Tabular(ABC):
             If this version cannot decode one of them.
         """
         if isinstance(columns, str):
-            raise ArgumentTypeError(f"columns={columns!r} is a text: give a list, [{columns!r}]")
+            raise ArgumentTypeError(f"columns={columns!r} is a string: give a list, [{columns!r}]")
         names = self.schema.names if columns is None else tuple(columns)
         if len(set(names)) < len(names):
             raise ArgumentTypeError(f"columns={list(names)} names a column twice: name each once")
         unknown = [name for name in names if name not in self.schema]
         if unknown:
             raise ArgumentTypeError(
-                f"{self.url} has no columns {unknown}; it has {list(self.schema.names)}"
+                f"{self.url} has no columns {unknown}: choose among {list(self.schema.names)}"
             )
         for name in names:
             self.schema[name].parsed_encoding.check_decodable(name)
@@ -193,12 +193,12 @@ class Tabular(ABC):
         Parameters
         ----------
         batch_size : int
-            Rows of a batch. Batches span epochs; only the last one may be shorter.
+            Rows per batch. Batches span epochs; only the last one may be shorter.
         format : {"numpy", "arrow", "pandas"}
             What a batch is. ``"numpy"``: dict of arrays of shape ``(rows, *shape)``; integer and
             boolean columns with nulls are float64 with NaN, strings and ragged arrays have dtype
             object. ``"arrow"``: `pyarrow.RecordBatch`, nulls exactly as written. ``"pandas"``:
-            DataFrame, as NumPy with ``None`` and ``NaT`` for nulls. All of it owned by the caller.
+            DataFrame, as NumPy with ``None`` and ``NaT`` for nulls. The caller owns every batch.
         columns : sequence of str, optional
             Columns to read, in that order; all by default.
         order : ExactOrder, optional
@@ -240,7 +240,7 @@ class Tabular(ABC):
     def _large_batches(
         self, format: Literal["arrow", "pandas"], columns: Sequence[str] | None
     ) -> Iterator[Any]:
-        """Iterate over the dataset in batches that Arrow's 32-bit offsets reach into."""
+        """Iterate over the dataset in batches small enough for Arrow's 32-bit offsets."""
         shards = zip(self.shard_bytes, self.shard_sizes, strict=True)
         largest = max((-(-nbytes // samples) for nbytes, samples in shards if samples), default=1)
         return self.batches(max(_LARGE_BATCH // largest, 1), format=format, columns=columns)

@@ -12,10 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mdstorm_backend.base.errors import ArgumentTypeError, CorruptDatasetError, DatasetNotFoundError
+from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.parquet import ParquetDataset, open_parquet
-from mdstorm_backend.parquet import dataset as parquet_dataset
+from mdstorm_backend.parquet import ParquetDataset, open_parquet, parquet_dataset
 from mdstorm_backend.read.batch_reader import BatchReader
 from mdstorm_backend.read.elastic_reader import ElasticReader
 from mdstorm_backend.read.row_stream import Position

@@ -1,4 +1,4 @@
-"""Which way leads to the files of a dataset: straight to the disk, through memory, or the cache."""
+"""Where shards are read from: a local disk, memory or the shard cache."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import time
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from mdstorm_backend.base.errors import (
-    CorruptDatasetError,
-    CredentialsError,
-    DatasetNotFoundError,
-    StorageError,
-)
 from mdstorm_backend.cache.attempts import Sleep, try_again, watched
 from mdstorm_backend.cache.directory import CacheDirectory, default_directory
 from mdstorm_backend.cache.download import check_hash
 from mdstorm_backend.cache.options import CacheOptions
 from mdstorm_backend.cache.records import FileIdentity, Record
 from mdstorm_backend.cache.shard_cache import ShardCache
-from mdstorm_backend.cache.source import ShardSource, check_hash_is_recorded, origin
+from mdstorm_backend.cache.shard_source import ShardSource, check_hash_is_recorded, origin
+from mdstorm_backend.errors import (
+    CorruptDatasetError,
+    CredentialsError,
+    DatasetNotFoundError,
+    StorageError,
+)
 from mdstorm_backend.format.compression import decompress
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, ShardInfo
 from mdstorm_backend.storage import Buffer, Location
@@ -28,7 +28,7 @@ __all__ = ["DirectFiles", "ShardFiles", "shard_files"]
 
 
 class ShardFiles(Protocol):
-    """Where the bytes of shards come from. Safe to share between threads; pickles; forks."""
+    """Where the bytes of shards come from. Safe to share between threads, to pickle and to fork."""
 
     @property
     def directory(self) -> str | None:
@@ -40,11 +40,11 @@ class ShardFiles(Protocol):
         Raises
         ------
         DatasetNotFoundError
-            If its file is gone.
+            If its file is missing.
         CorruptDatasetError
             If it does not hold what the index says.
         CredentialsError, StorageError
-            If the storage refuses or fails, or the cache directory cannot be used.
+            If the storage denies access or fails, or the cache directory cannot be used.
         """
 
     def discard(self, info: ShardInfo) -> bool:
@@ -53,7 +53,8 @@ class ShardFiles(Protocol):
         Returns
         -------
         bool
-            Whether `open` brings it anew. If not, there is none, or it is not ours to remove.
+            Whether `open` downloads it again. If not, there is no copy, or it is not ours to
+            remove.
         """
 
 
@@ -65,32 +66,32 @@ def shard_files(
     shards: Iterable[ShardInfo] = (),
     sleep: Sleep = time.sleep,
 ) -> ShardFiles:
-    """Return the way to the shards of a dataset.
+    """Return the files of a dataset's shards.
 
-    Uncompressed shards on a local disk, and whatever is in memory, are read where they are.
-    Everything else, mounts of remote storage among it, comes through a `ShardCache`, in the
-    directory that `options` name or in one below the default cache directory.
+    Uncompressed shards on a local disk, and datasets in memory, are read in place. Everything else,
+    including mounts of remote storage, comes through a `ShardCache`, in the directory that
+    `options` names or in one below the default cache directory.
 
     Parameters
     ----------
     location : Location
-        Where the dataset lies.
+        Where the dataset is.
     fingerprint : str
-        Identity of its content; another one gets another default directory, and so does an index
-        that was written at another time.
+        Identity of its content. Each fingerprint, and each time the index was written, has a
+        default directory of its own.
     options : CacheOptions, optional
         How to cache.
     shards : iterable of ShardInfo, optional
-        The shards that will be opened, so that a limit that is too small is found now.
+        The shards that will be opened, to report a limit that is too small now.
     sleep : callable, optional
-        Makes the pauses between attempts at a download.
+        Sleeps between attempts at a download.
 
     Raises
     ------
     InvalidArgumentError
         If one of `shards` does not fit under the cache's limit.
     CredentialsError, StorageError
-        If the storage refuses or fails.
+        If the storage denies access or fails.
     """
     options = options or CacheOptions()
     local = options.directory is None or options.directory == _local_directory(location)
@@ -110,7 +111,7 @@ def _cache(
 ) -> ShardCache:
     directory = options.directory
     if directory == _local_directory(location) and not os.access(directory or "", os.W_OK):
-        directory = None  # a dataset on a disk that cannot be written to
+        directory = None  # a dataset on a read-only disk
     state = _state(location, fingerprint, directory, options, sleep)
     place = CacheDirectory(directory or default_directory(location.url, state))
     source = ShardSource(location, state, place, options, sleep)
@@ -122,7 +123,7 @@ def _state(
 ) -> str:
     """Return the fingerprint together with the time at which the index was written.
 
-    A dataset that is written anew with the same sizes has the same index, unless it has hashes.
+    A dataset that is rewritten with the same sizes has the same index, unless it has hashes.
     """
     try:
         modified = try_again(
@@ -134,7 +135,7 @@ def _state(
     except FileNotFoundError:
         return fingerprint
     except (CredentialsError, StorageError):
-        # The storage is away, or closed to us: what a named directory holds of it will do.
+        # The storage cannot be reached, or denies access: use what a named directory holds.
         if directory is None:
             raise
         known = CacheDirectory(directory).described().get("fingerprint") or fingerprint
@@ -152,7 +153,7 @@ class DirectFiles:
     Parameters
     ----------
     location : Location
-        Where the dataset lies.
+        Where the dataset is.
     fingerprint : str
         Identity of its content.
     options : CacheOptions
@@ -200,7 +201,7 @@ class DirectFiles:
         return self._cache
 
     def _is_outdated(self, info: ShardInfo) -> bool:
-        """Whether a cache made a file beside the compressed one, which was replaced since then."""
+        """Whether a cache decompressed a file that has been replaced since then."""
         if not self._location.is_local_disk:
             return False
         directory, name = CacheDirectory(self._location.path), info.raw_data.basename
@@ -209,13 +210,13 @@ class DirectFiles:
         return ours and record.is_from_another(origin(self._location, info))
 
     def _read(self, file: FileInfo) -> Buffer:
-        """Read or map a file, and check it: its size each time, its hash once."""
+        """Read or map a file, and verify its size each time and its hash once."""
         content = self._location.read(file.basename)
         url = self._location.file_url(file.basename)
         if len(content) != file.bytes:
             raise CorruptDatasetError(
-                f"{url} holds {len(content)} bytes and the index says {file.bytes}: the file was "
-                "cut off or replaced. Copy it again, or write the dataset again",
+                f"{url} has {len(content)} bytes, but the index says {file.bytes}: the file was "
+                "truncated or replaced. Copy it again, or write the dataset again",
                 url=url,
             )
         hash_name = self._options.validate_hash
@@ -242,6 +243,7 @@ class DirectFiles:
     def _gone(self, file: FileInfo) -> DatasetNotFoundError:
         url = self._location.file_url(file.basename)
         return DatasetNotFoundError(
-            f"shard {url} is gone, and the index lists it. Restore it, or write the dataset again",
+            f"shard {url} is listed in the index but missing. Restore it, or write the dataset "
+            "again",
             url=url,
         )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mdstorm_backend.base import errors
+from mdstorm_backend import errors
 
 #: What code written before mdstorm already catches.
 BUILTINS: dict[str, tuple[type[BaseException], ...]] = {

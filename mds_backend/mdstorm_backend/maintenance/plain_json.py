@@ -1,4 +1,4 @@
-"""Values as plain JSON, for people and scripts that look at a dataset from outside."""
+"""Convert values to plain JSON."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["plain"]
 
 
 def plain(value: Any) -> Any:
-    """Return `value` as what `json.dumps` takes.
+    """Return `value` in a form that `json.dumps` accepts.
 
-    Bytes become base64; dates and times ISO 8601; decimals text; numbers that JSON has no word for
-    the texts ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``; arrays lists; maps lists of pairs.
+    Bytes become base64; dates and times ISO 8601; decimals text; numbers that JSON cannot represent
+    the strings ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``; arrays lists; maps lists of pairs.
     """
     if value is None or isinstance(value, (bool, int, str)):
         return value

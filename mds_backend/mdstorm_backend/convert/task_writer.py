@@ -1,4 +1,4 @@
-"""One piece of a conversion: record batches to shards."""
+"""Write the record batches of one conversion task as shards."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import MDStormError, StorageError, WriteError
+from mdstorm_backend.errors import MDStormError, StorageError, WriteError
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.batch_shards import BatchShards
 from mdstorm_backend.write.directories import retried
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat, ShardReport
 
-__all__ = ["PieceWriter", "Recode"]
+__all__ = ["Recode", "TaskWriter"]
 
-#: Makes of a record batch of the source one whose columns are those of the plan.
+#: Converts a record batch of the source to one with the columns of the plan.
 Recode: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
 @dataclass(frozen=True)
-class PieceWriter:
-    """Writes pieces of one conversion, any number of them at a time.
+class TaskWriter:
+    """Writes the rows of a conversion's tasks, any number of tasks at a time.
 
     Attributes
     ----------
@@ -35,9 +35,9 @@ class PieceWriter:
     format_ : ShardFormat
         What all shards have in common.
     as_given : frozenset of str
-        Columns whose encoding is written as the plan states it, arrays of one length included.
+        Columns whose encoding is written exactly as planned, including arrays of one length.
     recode : callable or None
-        Called with every batch before it is written.
+        Called with every batch before writing it.
     """
 
     location: Location
@@ -52,7 +52,7 @@ class PieceWriter:
         prefix: str,
         on_rows: Callable[[int], None] = lambda rows: None,
     ) -> list[ShardReport]:
-        """Write the batches of a piece as shards.
+        """Write the batches of a task as shards.
 
         Parameters
         ----------
@@ -61,7 +61,7 @@ class PieceWriter:
         prefix : str
             Beginning of the names of the shards: ``<prefix>.<sequence>.mds``.
         on_rows : callable
-            Called with the number of rows of every batch after it was encoded.
+            Called with the number of rows of every batch after encoding it.
 
         Raises
         ------
@@ -80,7 +80,7 @@ class PieceWriter:
                 if isinstance(error, MDStormError) and not isinstance(error, StorageError):
                     raise
                 raise WriteError(
-                    f"{self.location.file_url(name)} could not be written ({error}). See to the "
+                    f"{self.location.file_url(name)} could not be written ({error}). Check the "
                     "storage and run the conversion again"
                 ) from error
             reports.append(report)

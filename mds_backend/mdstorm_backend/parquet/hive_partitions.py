@@ -1,4 +1,4 @@
-"""Hive partitions: columns whose values stand in names of directories, ``year=2024/month=1``."""
+"""Hive partitions: columns whose values are in directory names, ``year=2024/month=1``."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import CorruptDatasetError
+from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.parquet.row_groups import PartitionValue
 
 __all__ = ["partition_field", "partition_texts", "partition_values"]
 
-#: What Hive and Spark call the directory of the rows whose value is null.
+#: The name that Hive and Spark give the directory of rows whose value is null.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 def partition_values(names: Sequence[str], url: str) -> list[dict[str, PartitionValue]]:
-    """Return for each file the values of its partition columns, the same columns for all.
+    """Return the values of the partition columns for each file, with the same columns for all.
 
-    The values of a column are integers if each of them is one, otherwise texts; None for null.
+    The values of a column are integers if each of them is one, otherwise strings; None for null.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def partition_values(names: Sequence[str], url: str) -> list[dict[str, Partition
     Raises
     ------
     CorruptDatasetError
-        If files lie below directories of different columns.
+        If files are below directories of different columns.
     """
     texts = [partition_texts(name) for name in names]
     if not any(texts):
@@ -40,9 +40,9 @@ def partition_values(names: Sequence[str], url: str) -> list[dict[str, Partition
     for name, found in zip(names, texts, strict=True):
         if list(found) != first:
             raise CorruptDatasetError(
-                f"{url}/{name} lies in partitions by {list(found)}, and {url}/{names[0]} in "
-                f"partitions by {first}: all files of a dataset have the same. Move it, or give "
-                "the files as a list to read them without partition columns",
+                f"{url}/{name} is partitioned by {list(found)}, but {url}/{names[0]} by {first}: "
+                "all files of a dataset need the same partition columns. Move it, or pass the "
+                "files as a list to read them without partition columns",
                 url=f"{url}/{name}",
             )
     integers = {column for column in first if all(_is_integer(found[column]) for found in texts)}
@@ -57,7 +57,7 @@ def partition_values(names: Sequence[str], url: str) -> list[dict[str, Partition
 
 
 def partition_texts(name: str) -> dict[str, str | None]:
-    """Return the partition columns that the directories of a path name, and their values as texts.
+    """Return the partition columns in the directories of a path, with their values as strings.
 
     None stands for null.
     """

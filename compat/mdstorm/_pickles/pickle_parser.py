@@ -1,12 +1,11 @@
-"""What a pickle says, without doing it.
+"""Read a pickle without executing it.
 
-A pickle is a program. This reader follows it on a stack as `pickle` would, but where the program
-imports something it notes the name, and where it calls something it notes the call: no object comes
-into being but numbers, texts, and the containers of `nodes`. Others decide what the names
-mean.
+A pickle is a program. The parser runs it on a stack as `pickle` would, but records the name of each
+import and the arguments of each call instead of executing them: it creates only numbers, strings
+and the containers of `nodes`. Its callers decide what the names mean.
 
-Every instruction takes memory in proportion to its own length at most, nothing is hashed, compared
-or printed, and what is nested is never followed, so that a hostile pickle wins nothing.
+Every instruction takes memory at most in proportion to its own length, nothing is hashed, compared
+or printed, and nested values are never traversed, so a hostile pickle gains nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from mdstorm.errors import UnsafePickleError
 
 __all__ = ["read_pickle"]
 
-#: Petastorm's metadata are some kilobytes; an index of millions of values some megabytes.
+#: Petastorm's metadata takes kilobytes; an index of millions of values takes megabytes.
 _MAX_BYTES = 1 << 28
 
 
@@ -47,29 +46,29 @@ def read_pickle(data: bytes, is_allowed: Callable[[Global], bool]) -> Any:
     Raises
     ------
     UnsafePickleError
-        If it imports what is not allowed, is no pickle, or uses what Petastorm's never use.
+        If it imports what is not allowed, is not a pickle, or uses what Petastorm's never use.
     """
     if len(data) > _MAX_BYTES:
         raise UnsafePickleError(
-            f"A pickle of {len(data)} bytes is not loaded: Petastorm's metadata have some kilobytes"
+            f"A pickle of {len(data)} bytes is not loaded: Petastorm's metadata takes kilobytes"
         )
-    reader = _Reader(is_allowed)
+    reader = _PickleParser(is_allowed)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of texts that are damaged
+            warnings.simplefilter("ignore", DeprecationWarning)  # of strings that are damaged
             for opcode, argument, _ in pickletools.genops(data):
                 reader.follow(opcode.name, argument)
     except UnsafePickleError:
         raise
     except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise UnsafePickleError(
-            f"This is no pickle that Petastorm would write ({type(error).__name__} while it was "
-            "read): it is damaged, or was made by somebody else"
+            f"Petastorm would not write this pickle ({type(error).__name__} while reading it): it "
+            "is damaged, or was written by something else"
         ) from error
     return reader.result()
 
 
-class _Reader:
+class _PickleParser:
     def __init__(self, is_allowed: Callable[[Global], bool]) -> None:
         self._is_allowed = is_allowed
         self._stack: list[Any] = []
@@ -77,7 +76,7 @@ class _Reader:
 
     def result(self) -> Any:
         if len(self._stack) != 1 or self._stack[0] is _MARK:
-            raise UnsafePickleError("This is no pickle: it leaves no object behind")
+            raise UnsafePickleError("This is not a pickle: it leaves no object behind")
         return self._stack[0]
 
     def follow(self, name: str, argument: Any) -> None:
@@ -90,8 +89,8 @@ class _Reader:
             _ACTIONS[name](self, argument)
         elif name not in _IGNORED:
             raise UnsafePickleError(
-                f"The pickle instruction {name} is forbidden: Petastorm writes none, so these "
-                "metadata were made by somebody else"
+                f"The pickle instruction {name} is forbidden: Petastorm never writes it, so this "
+                "metadata was written by something else"
             )
 
     def pop(self) -> Any:
@@ -190,13 +189,13 @@ class _Reader:
 
     def _import(self, module: Any, name: Any) -> None:
         if not isinstance(module, str) or not isinstance(name, str):
-            raise TypeError("a name that is no text")
+            raise TypeError("a name that is not a string")
         found = Global(module, name)
         if not self._is_allowed(found):
             raise UnsafePickleError(
-                f"global '{found}' is forbidden: pickles in Petastorm's metadata name none but the "
-                "classes of schemas and of row-group indexes. This one was made by somebody else, "
-                "or with a codec of your own; nothing of it was run"
+                f"global '{found}' is forbidden: pickles in Petastorm's metadata name only the "
+                "classes of schemas and row group indexes. This one was written by something else, "
+                "or with a codec of your own; none of it was run"
             )
         self._stack.append(found)
 
@@ -210,37 +209,37 @@ _IGNORED = {"PROTO", "FRAME", "STOP"}
 _LITERALS = {"INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"}
 _LITERALS |= {"STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8"}
 _LITERALS |= {"UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"}
-_ACTIONS: dict[str, Callable[[_Reader, Any], None]] = {
-    "MARK": _Reader.mark,
-    "DUP": _Reader.duplicate,
-    "POP": _Reader.discard,
-    "POP_MARK": _Reader.discard_to_mark,
-    "GET": _Reader.get,
-    "BINGET": _Reader.get,
-    "LONG_BINGET": _Reader.get,
-    "PUT": _Reader.put,
-    "BINPUT": _Reader.put,
-    "LONG_BINPUT": _Reader.put,
-    "MEMOIZE": _Reader.memoize,
+_ACTIONS: dict[str, Callable[[_PickleParser, Any], None]] = {
+    "MARK": _PickleParser.mark,
+    "DUP": _PickleParser.duplicate,
+    "POP": _PickleParser.discard,
+    "POP_MARK": _PickleParser.discard_to_mark,
+    "GET": _PickleParser.get,
+    "BINGET": _PickleParser.get,
+    "LONG_BINGET": _PickleParser.get,
+    "PUT": _PickleParser.put,
+    "BINPUT": _PickleParser.put,
+    "LONG_BINPUT": _PickleParser.put,
+    "MEMOIZE": _PickleParser.memoize,
     "EMPTY_TUPLE": lambda reader, _: reader.push_short_tuple(0),
     "TUPLE1": lambda reader, _: reader.push_short_tuple(1),
     "TUPLE2": lambda reader, _: reader.push_short_tuple(2),
     "TUPLE3": lambda reader, _: reader.push_short_tuple(3),
-    "TUPLE": _Reader.push_tuple,
-    "EMPTY_LIST": _Reader.push_sequence,
-    "EMPTY_SET": _Reader.push_sequence,
-    "LIST": _Reader.push_marked_sequence,
-    "FROZENSET": _Reader.push_marked_sequence,
-    "APPEND": _Reader.append,
-    "APPENDS": _Reader.append_marked,
-    "ADDITEMS": _Reader.append_marked,
-    "EMPTY_DICT": _Reader.push_mapping,
-    "DICT": _Reader.push_marked_mapping,
-    "SETITEM": _Reader.set_item,
-    "SETITEMS": _Reader.set_marked_items,
-    "GLOBAL": _Reader.push_global,
-    "STACK_GLOBAL": _Reader.push_global_of_stack,
-    "REDUCE": _Reader.call,
-    "NEWOBJ": _Reader.call,
-    "BUILD": _Reader.build,
+    "TUPLE": _PickleParser.push_tuple,
+    "EMPTY_LIST": _PickleParser.push_sequence,
+    "EMPTY_SET": _PickleParser.push_sequence,
+    "LIST": _PickleParser.push_marked_sequence,
+    "FROZENSET": _PickleParser.push_marked_sequence,
+    "APPEND": _PickleParser.append,
+    "APPENDS": _PickleParser.append_marked,
+    "ADDITEMS": _PickleParser.append_marked,
+    "EMPTY_DICT": _PickleParser.push_mapping,
+    "DICT": _PickleParser.push_marked_mapping,
+    "SETITEM": _PickleParser.set_item,
+    "SETITEMS": _PickleParser.set_marked_items,
+    "GLOBAL": _PickleParser.push_global,
+    "STACK_GLOBAL": _PickleParser.push_global_of_stack,
+    "REDUCE": _PickleParser.call,
+    "NEWOBJ": _PickleParser.call,
+    "BUILD": _PickleParser.build,
 }

@@ -1,4 +1,4 @@
-"""Which columns a Parquet dataset has for the reading core."""
+"""Plan the columns that a Parquet dataset delivers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import UnsupportedTypeError
+from mdstorm_backend.errors import UnsupportedTypeError
 from mdstorm_backend.format.schema import Column, Origin, Schema
 from mdstorm_backend.parquet.footers import Footer
 from mdstorm_backend.parquet.row_groups import RowGroup
@@ -18,7 +18,7 @@ __all__ = ["plan_columns", "with_statistics"]
 
 
 def plan_columns(fields: pa.Schema) -> tuple[Schema, dict[str, pa.DataType]]:
-    """Return the columns as if the data had been written to MDS, and the ones that cannot be.
+    """Return the columns as if the data had been written to MDS, and the unsupported ones.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def plan_columns(fields: pa.Schema) -> tuple[Schema, dict[str, pa.DataType]]:
     schema : Schema
         The columns in stored order, with no null counts.
     left_out : dict of str to pyarrow.DataType
-        Columns of types that the core has no word for.
+        Columns of types that the core does not support.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def _with_length(column: Column, type_: pa.DataType) -> Column:
 def with_statistics(
     schema: Schema, footers: Sequence[Footer], row_groups: Sequence[RowGroup], url: str
 ) -> Schema:
-    """Add what the footers tell of nulls and of the lengths of arrays.
+    """Add null counts and array lengths from the footers.
 
     Parameters
     ----------

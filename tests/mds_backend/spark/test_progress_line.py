@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from mdstorm_backend.spark import progress
-from mdstorm_backend.spark.progress import write_progress
+from mdstorm_backend.spark import progress_line
+from mdstorm_backend.spark.progress_line import write_progress
 from mdstorm_backend.storage import Location
 
 
@@ -50,7 +50,7 @@ def location(tmp_path: Path) -> Location:
 
 @pytest.fixture(autouse=True)
 def _quick_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_INTERVAL_SECONDS", 0.01)
+    monkeypatch.setattr(progress_line, "_INTERVAL_SECONDS", 0.01)
     monkeypatch.setenv("TERM", "xterm")
 
 

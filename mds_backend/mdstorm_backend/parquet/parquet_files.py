@@ -1,4 +1,4 @@
-"""The bytes of Parquet files, on this machine, and their parsed footers."""
+"""Open Parquet files, and keep recent footers parsed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.errors import CorruptDatasetError, DatasetNotFoundError
+from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.format.shard_info import FileInfo, ShardInfo
 from mdstorm_backend.parquet.footers import parsed
 from mdstorm_backend.parquet.int96 import Int96Unit
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 __all__ = ["ParquetFiles"]
 
-#: Files whose footers stay parsed: row groups of one file are mostly read one after the other.
+#: Files whose footers stay parsed: row groups of one file are mostly read in sequence.
 _KEPT = 8
 
 
 class ParquetFiles:
     """Opens the files of a dataset. Safe to share between threads, and to fork.
 
-    Files elsewhere come through the shard cache, whole.
+    Remote files come through the shard cache, as a whole.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class ParquetFiles:
     fingerprint : str
         Identity of their content.
     cache : CacheOptions or None
-        How they are brought to this machine.
+        How they are downloaded to this machine.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class ParquetFiles:
         _instances.add(self)
 
     def _renew(self) -> None:
-        """Begin anew: in a forked child the lock may be held by a thread that is not there."""
+        """Start over: in a forked child, a thread that no longer exists may hold the lock."""
         self._lock = threading.Lock()
         self._opened: OrderedDict[str, tuple[pa.Buffer, pq.FileMetaData]] = OrderedDict()
 
@@ -78,11 +78,11 @@ class ParquetFiles:
         Raises
         ------
         DatasetNotFoundError
-            If it is gone.
+            If it is missing.
         CorruptDatasetError
-            If it is no Parquet file, or has another size than when the dataset was opened.
+            If it is not a Parquet file, or has another size than when the dataset was opened.
         CredentialsError, StorageError
-            If it cannot be brought to this machine.
+            If it cannot be downloaded to this machine.
         """
         with self._lock:
             opened = self._opened.get(name)
@@ -94,7 +94,7 @@ class ParquetFiles:
                 while len(self._opened) > _KEPT:
                     self._opened.popitem(last=False)
         content, metadata = opened
-        # A reader of its own for each row group: several threads must not share one.
+        # A new reader for each row group: threads must not share one.
         return pq.ParquetFile(
             pa.BufferReader(content), metadata=metadata, coerce_int96_timestamp_unit=int96_unit
         )
@@ -105,14 +105,14 @@ class ParquetFiles:
             return self._source.open(self._infos[name])
         except DatasetNotFoundError as error:
             raise DatasetNotFoundError(
-                f"{url} is gone, and was there when the dataset was opened. Restore it, or open "
+                f"{url} is missing, but existed when the dataset was opened. Restore it, or open "
                 "the dataset again",
                 url=url,
             ) from error
         except CorruptDatasetError as error:
             raise CorruptDatasetError(
-                f"{url} does not hold {self._infos[name].raw_data.bytes} bytes, as it did when the "
-                "dataset was opened: it was written again, or cut off. Open the dataset again",
+                f"{url} no longer has {self._infos[name].raw_data.bytes} bytes, as it did when the "
+                "dataset was opened: it was rewritten or truncated. Open the dataset again",
                 url=url,
             ) from error
 

@@ -1,4 +1,4 @@
-"""Arrays of many sample ids, no larger than they have to be."""
+"""Arrays of sample ids in the smallest dtype that holds them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 
 __all__ = ["CHUNK", "IntArray", "as_integer", "chunks", "index_dtype"]
 
 IntArray: TypeAlias = npt.NDArray[np.integer[Any]]
 
-#: Elements that are worked on at a time: few enough to stay in the processor's cache.
+#: Elements to process at a time: few enough to stay in the processor's cache.
 CHUNK = 1 << 18
 
 
 def index_dtype(size: int) -> np.dtype[np.signedinteger[Any]]:
-    """Smallest type of the ids of `size` samples: half the memory up to two thousand million."""
+    """Smallest dtype for the ids of `size` samples: int32 up to two billion."""
     return np.dtype(np.int32 if size <= np.iinfo(np.int32).max else np.int64)
 
 
@@ -32,12 +32,12 @@ def chunks(size: int, step: int) -> Iterator[slice]:
 
 
 def as_integer(name: str, value: object, at_least: int) -> int:
-    """Take an integer of any type that is not a bool.
+    """Convert an integer of any type except bool.
 
     Raises
     ------
     ArgumentTypeError
-        If it is none.
+        If it is not an integer.
     InvalidArgumentError
         If it is less than `at_least`.
     """

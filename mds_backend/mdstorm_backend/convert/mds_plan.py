@@ -1,4 +1,4 @@
-"""How the columns of Parquet are stored in MDS."""
+"""Plan how Parquet columns are stored in MDS."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import MissingColumnError
+from mdstorm_backend.errors import MissingColumnError
 from mdstorm_backend.format.encodings.vectors import holds_vectors
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.write.arrow_plan import plan_batch
 
 __all__ = ["chosen_fields", "plan_parquet", "row_bytes"]
 
-#: Every value has a place in the shard's table of offsets.
+#: Every value has an entry in the shard's table of offsets.
 _OFFSET_BYTES = 4
 
 
@@ -30,28 +30,28 @@ def chosen_fields(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema
     for name in columns:
         if name not in schema.names:
             raise MissingColumnError(
-                f"there is no column {name!r}: the data have {schema.names}. Choose among these",
+                f"there is no column {name!r}: choose among {schema.names}",
                 column=name,
             )
     return pa.schema([schema.field(name) for name in columns])
 
 
 def plan_parquet(schema: pa.Schema, dtype: str | None = None) -> Schema:
-    """Plan how data of an Arrow schema are stored so that they read back as they were.
+    """Plan how data of an Arrow schema is stored so that it reads back unchanged.
 
     Spark's vectors become arrays, as when Spark writes the dataset.
 
     Parameters
     ----------
     schema : pyarrow.Schema
-        That of the Parquet files, partition columns included.
+        Schema of the Parquet files, including partition columns.
     dtype : {"float32", "float64", None}
         What floating-point scalars and the elements of arrays become; None keeps them.
 
     Raises
     ------
     UnsupportedTypeError
-        If columns cannot be stored; names all of them.
+        If columns cannot be stored; the message names all of them.
     InvalidArgumentError
         If there is no column, or two have one name.
     """

@@ -21,15 +21,15 @@ from tests.mds_backend.cache.shards import (
     truncated,
 )
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.cache import CacheOptions, shard_files
+from mdstorm_backend.cache.directory import cache_root, default_directory
+from mdstorm_backend.errors import (
     CorruptDatasetError,
     CredentialsError,
     DatasetNotFoundError,
     InvalidArgumentError,
     StorageError,
 )
-from mdstorm_backend.cache import CacheOptions, shard_files
-from mdstorm_backend.cache.directory import cache_root, default_directory
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.storage import Location
 

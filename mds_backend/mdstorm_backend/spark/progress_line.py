@@ -1,4 +1,4 @@
-"""A progress line for long writes, on terminals only."""
+"""Show a progress line on terminals during long writes."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _INTERVAL_SECONDS = 1.0
 def write_progress(session: SparkSession, location: Location) -> Iterator[None]:
     """Show shards and bytes written so far while the block runs.
 
-    It watches the directory, which works on every kind of session. Nothing is shown where standard
-    error is no terminal, or where Spark draws a progress bar of its own.
+    It watches the directory, which works on every kind of session. Nothing is shown if standard
+    error is not a terminal, or if Spark draws a progress bar of its own.
     """
     own_bar = session.conf.get("spark.ui.showConsoleProgress", "false") == "true"
     if own_bar or not sys.stderr.isatty():

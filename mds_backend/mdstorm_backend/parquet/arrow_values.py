@@ -1,4 +1,4 @@
-"""From the Arrow arrays of a row group to what the reading core delivers."""
+"""Convert the Arrow arrays of a row group to the values that readers deliver."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ __all__ = ["delivered", "elements_of", "plain"]
 def plain(column: Column, values: pa.Array) -> pa.Array:
     """Return the values of a column as an array of its `Column.arrow_type`.
 
-    Nanoseconds that are no whole microseconds are cut off, with a warning.
+    Timestamps are truncated to microseconds, with a warning if that loses nanoseconds.
     """
     try:
         found = plain_values(values)
     except pa.ArrowInvalid:
         found = values.cast(plain_type(values.type), safe=False)
         warn_user(
-            f"column {column.name!r} of {column.origin.url} holds nanoseconds, which are cut off: "
-            "times are delivered in microseconds. Store them as integers to keep all digits"
+            f"column {column.name!r} of {column.origin.url} holds nanoseconds, which are "
+            "truncated: times are delivered in microseconds. Store them as integers to keep all "
+            "digits"
         )
     return found if found.type == column.arrow_type else found.cast(column.arrow_type)
 

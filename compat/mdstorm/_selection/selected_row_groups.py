@@ -1,4 +1,4 @@
-"""``rowgroup_selector``: the row groups that a reader reads."""
+"""``rowgroup_selector``: restrict a reader to the selected row groups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["select_row_groups"]
 def select_row_groups(
     selector: RowGroupSelectorBase, source: Dataset | ParquetDataset
 ) -> SampleSource:
-    """Leave the row groups, or MDS shards, that a selector does not choose.
+    """Keep only the row groups, or MDS shards, that a selector chooses.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def select_row_groups(
     Raises
     ------
     InvalidArgumentError
-        If it needs indexes that the dataset has not; also ValueError.
+        If it needs indexes that the dataset does not have; also ValueError.
     """
     indexes = load_row_group_index(source)
     missing = set(selector.get_index_names()) - set(indexes)

@@ -1,7 +1,7 @@
-"""Notes of the pieces that are finished, by which an interrupted conversion goes on.
+"""Records of finished tasks, from which an interrupted conversion resumes.
 
-A note lies beside the shards of its piece and is written after them. It holds what the index will
-say of them. Its name begins like theirs and does not end in ``.json``; the commit removes it.
+A record is written beside the shards of its task, after them. It holds their entries for the index.
+Its name begins like theirs and does not end in ``.json``; the commit removes it.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from mdstorm_backend.base.errors import DatasetExistsError
+from mdstorm_backend.errors import DatasetExistsError
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.shard_format import ShardReport
 
 __all__ = ["ConversionId", "check_no_other", "find_finished", "note_finished", "other_jobs"]
 
-_NAME = re.compile(r"part-(?P<piece>\d{5,})-(?P<job>[0-9a-f]{8})-0\.done")
+_NAME = re.compile(r"part-(?P<task>\d{5,})-(?P<job>[0-9a-f]{8})-0\.done")
 _THREADS = 16
 
 
 class ConversionId:
-    """What a conversion reads and how it writes that: equal ones have equal results.
+    """Identifies what a conversion reads and how it writes it: equal ids mean equal results.
 
     Parameters
     ----------
     *parts
-        All of it, as JSON values.
+        The parts of the identity, as JSON values.
 
     Attributes
     ----------
     identity : str
         Hexadecimal digest of the parts.
     job : str
-        The beginning of the digest, after which files are named.
+        The beginning of the digest, used in file names.
     """
 
     def __init__(self, *parts: Any) -> None:
@@ -44,26 +44,26 @@ class ConversionId:
         self.identity = hashlib.sha256(text.encode("ascii")).hexdigest()
         self.job = self.identity[:8]
 
-    def prefix(self, piece: int) -> str:
-        """Beginning of the names of the files of a piece."""
-        return f"part-{piece:05}-{self.job}-0"
+    def prefix(self, task: int) -> str:
+        """Beginning of the names of the files of a task."""
+        return f"part-{task:05}-{self.job}-0"
 
 
 def note_finished(
-    location: Location, conversion: ConversionId, piece: int, reports: Sequence[ShardReport]
+    location: Location, conversion: ConversionId, task: int, reports: Sequence[ShardReport]
 ) -> None:
-    """Note that the shards of a piece are written."""
+    """Record that the shards of a task are written."""
     note = {
         "identity": conversion.identity,
         "shards": [report.to_json() for report in reports],
     }
-    location.write(f"{conversion.prefix(piece)}.done", [json.dumps(note).encode("ascii")])
+    location.write(f"{conversion.prefix(task)}.done", [json.dumps(note).encode("ascii")])
 
 
 def find_finished(location: Location, conversion: ConversionId) -> dict[int, list[ShardReport]]:
-    """Return the reports of the pieces that an earlier run has finished, by their numbers.
+    """Return the reports of the tasks that earlier runs finished, by task number.
 
-    A piece counts if its note is whole and every shard is there with its size.
+    A task is finished if its record is complete and every shard exists with the recorded size.
     """
     sizes = dict(location.list_sizes())
     names = [name for name in sizes if (m := _NAME.fullmatch(name)) and m["job"] == conversion.job]
@@ -81,7 +81,7 @@ def find_finished(location: Location, conversion: ConversionId) -> dict[int, lis
 
     with ThreadPoolExecutor(_THREADS) as pool:
         found = zip(names, pool.map(read, names), strict=True)
-        return {_piece(name): reports for name, reports in found if reports is not None}
+        return {_task_number(name): reports for name, reports in found if reports is not None}
 
 
 def other_jobs(location: Location, conversion: ConversionId) -> list[str]:
@@ -94,14 +94,14 @@ def check_no_other(location: Location, conversion: ConversionId) -> None:
     """Raise DatasetExistsError if another conversion was interrupted in the same directory."""
     if other_jobs(location, conversion):
         raise DatasetExistsError(
-            f"{location.url} holds a part of an interrupted conversion, of another source, of a "
+            f"{location.url} holds part of an interrupted conversion of another source, of a "
             "source that has changed since, or with other options. Run that one again to finish "
-            "it, choose another directory, or start anew with resume=False (--no-resume), which "
+            "it, choose another directory, or start over with resume=False (--no-resume), which "
             "removes the part"
         )
 
 
-def _piece(name: str) -> int:
+def _task_number(name: str) -> int:
     match = _NAME.fullmatch(name)
     assert match is not None
-    return int(match["piece"])
+    return int(match["task"])

@@ -1,4 +1,4 @@
-"""Two datasets of any kind, opened to be compared."""
+"""Open two datasets of any kind to compare them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the files of a shard are made: downloaded, checked, decompressed, under temporary names."""
+"""Make the files of a shard: download, verify and decompress under temporary names."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mdstorm_backend.base.errors import CorruptDatasetError, InvalidArgumentError
 from mdstorm_backend.cache.attempts import LONGEST_PAUSE, Sleep
 from mdstorm_backend.cache.directory import CacheDirectory
 from mdstorm_backend.cache.download import check_hash, download, mapped
 from mdstorm_backend.cache.locks import FileLock
 from mdstorm_backend.cache.options import CacheOptions
 from mdstorm_backend.cache.records import FileIdentity, Record
+from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError
 from mdstorm_backend.format.compression import decompress
 from mdstorm_backend.format.index import FileInfo, ShardInfo
 from mdstorm_backend.storage import Location
@@ -31,15 +31,15 @@ class ShardSource:
     Attributes
     ----------
     location : Location
-        Where the dataset lies.
+        Where the dataset is.
     fingerprint : str
-        Its state: files that were brought for another one are brought anew.
+        Its state: files that were downloaded for another one are downloaded again.
     directory : CacheDirectory
         Where they go.
     options : CacheOptions
         How.
     sleep : callable
-        Makes the pauses between attempts.
+        Sleeps between attempts.
     """
 
     location: Location
@@ -50,7 +50,7 @@ class ShardSource:
 
     @property
     def patience(self) -> float:
-        """Seconds that whoever makes a shard may go without a sign of progress."""
+        """Seconds that making a shard may take without progress."""
         retry = self.options.retry
         pauses = sum(1.5 * min(2.0**attempt, LONGEST_PAUSE) for attempt in range(retry - 1))
         return retry * self.options.timeout + pauses + _WORK
@@ -75,7 +75,7 @@ class ShardSource:
     def make_parts(
         self, info: ShardInfo, record: Record, lock: FileLock, parts: dict[str, str]
     ) -> None:
-        """Make what is kept of a shard.
+        """Make the files that are kept for a shard.
 
         Parameters
         ----------
@@ -106,7 +106,7 @@ class ShardSource:
             file,
             lambda: self.directory.new_part(lock.path),
             hash_name=self.options.validate_hash,
-            # A disk gives the same bytes again.
+            # Reading a local disk again gives the same bytes.
             attempts=1 if self.location.is_local_disk else self.options.retry,
             timeout=self.options.timeout,
             sleep=self.sleep,
@@ -115,7 +115,7 @@ class ShardSource:
     def _decompress_present_zip(
         self, info: ShardInfo, file: FileInfo, record: Record, raw: str
     ) -> bool:
-        """Decompress from a file that is on a disk of this machine already, if there is one."""
+        """Decompress a file that is already on a local disk, if there is one."""
         path = url = self.directory.file(file.basename)
         in_place = self.location.is_local_disk and not self.options.keep_zip
         if in_place and FileIdentity.at(path) is None:
@@ -156,7 +156,7 @@ class ShardSource:
 
 
 def room_for(info: ShardInfo) -> int:
-    """Bytes that a shard takes while it is brought."""
+    """Bytes that a shard takes while it is downloaded."""
     return info.raw_data.bytes + (info.zip_data.bytes if info.zip_data else 0)
 
 

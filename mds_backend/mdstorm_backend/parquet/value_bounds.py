@@ -1,4 +1,4 @@
-"""The least and the greatest value of columns in each row group, as the statistics tell them."""
+"""Minimum and maximum values of columns in each row group, from the Parquet statistics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mdstorm_backend.storage import Location
 
 __all__ = ["Bounds", "value_bounds"]
 
-#: The least and the greatest value of some columns, nulls and NaN left out; times in UTC.
+#: Minimum and maximum values of some columns, without nulls and NaN; times in UTC.
 Bounds: TypeAlias = dict[str, tuple[Any, Any]]
 
 _THREADS = 16
@@ -40,9 +40,9 @@ def value_bounds(
     row_groups : sequence of RowGroup
         The row groups.
     columns : sequence of str
-        Names of columns; those of which the statistics do not tell are missing in the result.
+        Names of columns; those without statistics are missing from the result.
     options : CacheOptions
-        How often, and how long, it is tried to read a file that is elsewhere.
+        Attempts and timeout for remote files.
     """
     used = {group.path for group in row_groups}
     wanted = [file for file in files if file.name in used]

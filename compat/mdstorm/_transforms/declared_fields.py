@@ -1,4 +1,4 @@
-"""What a `TransformSpec` declares of the columns that come out, and holding a function to it."""
+"""The output fields that a `TransformSpec` declares, and checks that its function keeps to them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class DeclaredTransform:
             )
 
     def enforce(self, name: str, values: Values) -> Values:
-        """Return a column as it is declared, see `as_declared`; others as they are."""
+        """Return a declared column as `as_declared` does; others unchanged."""
         field = self.edited.get(name)
         return values if field is None else as_declared(values, field)
 
@@ -78,9 +78,8 @@ def declared_dtype(numpy_type: Any) -> np.dtype[Any]:
 def as_declared(values: Values, field: EditedField) -> Values:
     """Return values in the declared dtype, of the declared shape.
 
-    Numbers are cast where that keeps them, but for the digits of floating-point numbers. Integers
-    and booleans that are declared, and come as floating-point numbers since some are NaN, stay
-    that: such are nulls.
+    Numbers are cast where that keeps their values, except for digits of floating-point numbers.
+    Columns declared as integers or booleans that hold NaN stay floating-point: NaN means null.
 
     Raises
     ------
@@ -150,7 +149,7 @@ def _cast(name: str, values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDAr
         cast = present.astype(dtype)
     if not (cast.astype(found) == present).all() or _wraps(present, dtype):
         raise TransformError(
-            f"column {name!r} is declared as {dtype} in edit_fields, and the function returned "
+            f"column {name!r} is declared as {dtype} in edit_fields, but the function returned "
             f"{found} values that it cannot hold: declare a type that can, or convert them in the "
             "function"
         )
@@ -158,7 +157,7 @@ def _cast(name: str, values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDAr
 
 
 def _wraps(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> bool:
-    """Whether integers change their sign, which the way back does not show."""
+    """Whether integers change their sign, which casting back does not reveal."""
     if not values.size or dtype.kind not in "iu":
         return False
     limits = np.iinfo(dtype)
@@ -167,7 +166,7 @@ def _wraps(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> bool:
 
 def _wrong_type(name: str, dtype: np.dtype[Any], found: str) -> TransformError:
     return TransformError(
-        f"column {name!r} is declared as {dtype} in edit_fields, and the function returned "
+        f"column {name!r} is declared as {dtype} in edit_fields, but the function returned "
         f"{found}: declare its NumPy type, or convert it in the function"
     )
 

@@ -1,13 +1,13 @@
-"""The sample ids of a rank's workers, out of the plan of an epoch."""
+"""The sample ids of each worker of a rank."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.errors import InvalidArgumentError
-from mdstorm_backend.elastic.arrays import CHUNK, as_integer, chunks
 from mdstorm_backend.elastic.batching import Schedule
+from mdstorm_backend.elastic.id_arrays import CHUNK, as_integer, chunks
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order.world import World
 
 __all__ = ["work_of_rank"]
@@ -16,12 +16,12 @@ __all__ = ["work_of_rank"]
 def work_of_rank(
     plan: Schedule, world: World, batch_size: int, num_workers: int, worker: int | None = None
 ) -> npt.NDArray[np.int64]:
-    """Fill the batches of a rank's workers piece by piece, so that little else is in memory.
+    """Compute the batches of a rank's workers in chunks, to need little other memory.
 
     Parameters
     ----------
     plan : Schedule
-        What is left of an epoch.
+        The rest of an epoch.
     world : World
         The rank, in the world that the plan was made for.
     batch_size : int
@@ -29,12 +29,12 @@ def work_of_rank(
     num_workers : int
         Batch i belongs to worker i modulo this.
     worker : int, optional
-        The only one whose batches are asked for.
+        The only worker to compute batches for.
 
     Returns
     -------
     numpy.ndarray
-        int64 of shape (workers asked for, batches per worker, batch size), -1 for padding.
+        int64 of shape (requested workers, batches per worker, batch size), -1 for padding.
 
     Raises
     ------
