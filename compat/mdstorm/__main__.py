@@ -1,4 +1,4 @@
-"""``python -m mdstorm``: the command."""
+"""``python -m mdstorm``: the ``mdstorm`` command."""
 
 from mdstorm.cli import main
 

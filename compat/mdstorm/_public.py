@@ -1,4 +1,4 @@
-"""The public home of classes and functions that are defined below the front floor."""
+"""Give classes and functions from inner modules their public module name."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _Defined = TypeVar("_Defined", bound=Any)
 
 
 def public(module: str) -> Callable[[_Defined], _Defined]:
-    """Let what is decorated name `module` as its home, which re-exports it.
+    """Set the module name of a decorated class or function to `module`, which re-exports it.
 
-    Pickles, messages and documentation then name what users import, and stay valid when the
-    definition moves.
+    Pickles, messages and documentation then show the name that users import, and stay valid when
+    the definition moves.
     """
 
     def name_home(defined: _Defined) -> _Defined:

@@ -1,4 +1,4 @@
-"""How the values of a field are turned into what Spark stores, and back."""
+"""Codecs of fields: the mirror of ``petastorm.codecs``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The errors of Petastorm's API, beside those of the engine.
+"""The exceptions of Petastorm's API, in addition to the engine's.
 
 ::
 
@@ -22,15 +22,15 @@
     ├── UnequalLengthsError        also RuntimeError
     └── WorkerDiedError            also RuntimeError
 
-The others, such as `NullValueError` and `UnsupportedTypeError`, are drawn in
-`mdstorm_backend.base.errors`; all of them can be imported from here.
+The others, such as `NullValueError` and `UnsupportedTypeError`, are listed in
+`mdstorm_backend.errors`; all of them can be imported from here.
 """
 
 from __future__ import annotations
 
 from pickle import UnpicklingError
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.errors import (
     ArgumentTypeError,
     CorruptDatasetError,
     CredentialsError,
@@ -99,31 +99,31 @@ __all__ = [
 
 
 class CompressionCodecError(MDStormError, ValueError, RuntimeError):
-    """A compression codec is none of those that Petastorm knows."""
+    """A compression codec is not one that Petastorm knows."""
 
 
 class NotADataFrameError(MDStormError, TypeError, AttributeError):
-    """Something else was given where a Spark DataFrame is needed."""
+    """An argument is not a Spark DataFrame."""
 
 
 class NotOnDriverError(MDStormError, RuntimeError):
-    """A converter was asked for inside a Spark task."""
+    """A converter was requested inside a Spark task."""
 
 
 class NoMatchingFieldsError(MDStormError, ValueError, RuntimeError):
-    """``schema_fields`` leaves no column, or a dataset has none that a framework can take."""
+    """``schema_fields`` matches no column, or a dataset has none that a framework supports."""
 
 
 class UnsupportedArgumentError(MDStormError, NotImplementedError):
-    """An argument of Petastorm has a value that this version gives no effect."""
+    """An argument of Petastorm has a value that this version does not support."""
 
 
 class PetastormImportedError(MDStormError, ImportError):
-    """mdstorm cannot take the place of a Petastorm that was imported before."""
+    """mdstorm cannot replace a Petastorm that has already been imported."""
 
 
 class MissingModuleError(MDStormError, ModuleNotFoundError):
-    """A program imports a module of Petastorm that mdstorm does not have."""
+    """A program imports a module of Petastorm that mdstorm lacks."""
 
 
 class DecodeFieldError(MDStormError, RuntimeError):
@@ -131,7 +131,7 @@ class DecodeFieldError(MDStormError, RuntimeError):
 
 
 class PetastormMetadataError(MDStormError):
-    """A dataset has no metadata of Petastorm, or none that can be used."""
+    """A dataset has no usable metadata of Petastorm."""
 
 
 class MetadataNotFoundError(PetastormMetadataError, DatasetNotFoundError):
@@ -139,7 +139,7 @@ class MetadataNotFoundError(PetastormMetadataError, DatasetNotFoundError):
 
 
 class UnsafePickleError(PetastormMetadataError, UnpicklingError, ValueError):
-    """Metadata hold a pickle that is none of Petastorm's; nothing of it was run."""
+    """Metadata holds a pickle that Petastorm would not write; none of it was run."""
 
 
 class PetastormMetadataGenerationError(MDStormError):
@@ -147,7 +147,7 @@ class PetastormMetadataGenerationError(MDStormError):
 
 
 class UnsortedTimestampsError(MDStormError, NotImplementedError):
-    """N-grams are wanted of rows that are not sorted by their timestamps."""
+    """N-grams were requested of rows that are not sorted by their timestamps."""
 
 
 class RowTransformError(TransformError, TypeError):
@@ -159,8 +159,8 @@ class NullInRowError(MDStormError, RuntimeError):
 
 
 class UnequalLengthsError(MDStormError, RuntimeError):
-    """Arrays that TensorFlow was to get as one tensor have several lengths."""
+    """Arrays that TensorFlow should get as one tensor have different lengths."""
 
 
 class WorkerDiedError(MDStormError, RuntimeError):
-    """A worker process ended while a function of the user's own ran in it."""
+    """A worker process ended while a user-defined function ran in it."""

@@ -1,6 +1,6 @@
-"""File systems behind URLs, under the names of ``petastorm.fs_utils``.
+"""Resolve URLs to file systems: the mirror of ``petastorm.fs_utils``.
 
-The file systems are those of fsspec; HDFS has one way in, so that ``hdfs_driver`` has no effect.
+The file systems are fsspec's, which has one driver for HDFS, so ``hdfs_driver`` has no effect.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from urllib.parse import ParseResult, urlparse
 
 from mdstorm._datasets.sources import check_urls
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.storage.filesystems import open_filesystem
-from mdstorm_backend.storage.urls import normalize_url
+from mdstorm_backend.storage import normalize_url, open_filesystem
 
 __all__ = [
     "FilesystemResolver",
@@ -22,7 +21,7 @@ __all__ = [
     "normalize_dir_url",
 ]
 
-#: Schemes whose first part after the slashes is the host, and no part of a path.
+#: Schemes whose first part after the slashes is a host, not part of the path.
 _WITH_HOST = frozenset({"file", "hdfs", ""})
 
 
@@ -36,7 +35,7 @@ class FilesystemResolver:
     hadoop_configuration, connector, hdfs_driver, user : object
         Not used.
     storage_options : dict, optional
-        Arguments of the fsspec file system.
+        Options of the fsspec file system.
 
     Raises
     ------
@@ -73,12 +72,12 @@ class FilesystemResolver:
         return self._filesystem
 
     def filesystem_factory(self) -> Callable[[], Any]:
-        """Return a function that makes the file system, also in another process."""
+        """Return a function that creates the file system, also in another process."""
         return partial(_filesystem, self._dataset_url, self._storage_options)
 
 
 def get_dataset_path(parsed_url: ParseResult) -> str:
-    """Return the path that a parsed URL names: of an object store with the bucket."""
+    """Return the path of a parsed URL; in object stores it includes the bucket."""
     if parsed_url.scheme.lower() in _WITH_HOST:
         return parsed_url.path
     return parsed_url.netloc + parsed_url.path
@@ -99,14 +98,14 @@ def get_filesystem_and_path_or_paths(
     hdfs_driver : str
         Not used.
     storage_options : dict, optional
-        Arguments of the fsspec file system.
+        Options of the fsspec file system.
     filesystem : object, optional
-        Returned as it is.
+        Returned unchanged.
 
     Raises
     ------
     InvalidArgumentError
-        If a URL has no scheme, or they are in several storages; also ValueError.
+        If a URL has no scheme, or they are in different storages; also ValueError.
     """
     check_urls(url_or_urls)
     urls = [url_or_urls] if isinstance(url_or_urls, str) else url_or_urls
@@ -116,12 +115,12 @@ def get_filesystem_and_path_or_paths(
 
 
 def normalize_dir_url(dataset_url: str) -> str:
-    """Return a URL without slashes at its end.
+    """Return a URL without trailing slashes.
 
     Raises
     ------
     InvalidArgumentError
-        If it is no text; also ValueError.
+        If it is not a string; also ValueError.
     """
     if not isinstance(dataset_url, str):
         raise InvalidArgumentError(f"directory url must be a string, found {dataset_url!r}")

@@ -1,4 +1,4 @@
-"""Random rows for a schema, for tests: ``petastorm.generator``."""
+"""Generate random rows of a schema for tests: the mirror of ``petastorm.generator``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mdstorm.unischema import Unischema, UnischemaField
 
 __all__ = ["generate_datapoint"]
 
-#: Largest size of a dimension of any size.
+#: Largest size of a free dimension.
 _LARGEST = 16
 _DAYS = 20_000
 
@@ -33,7 +33,7 @@ def generate_datapoint(schema: Unischema) -> dict[str, Any]:
     Raises
     ------
     InvalidArgumentError
-        If a field has a type of which there are no random values; also ValueError.
+        If a field has a type without random values; also ValueError.
     """
     rng = np.random.default_rng()
     free = int(rng.integers(1, _LARGEST, endpoint=True))
@@ -65,5 +65,5 @@ def _numbers(
     if dtype.kind == "M":
         return np.asarray(rng.integers(0, _DAYS, shape)).astype("datetime64[D]")
     raise InvalidArgumentError(
-        f"field {name!r} is of {dtype}, of which there are no random values: make it yourself"
+        f"cannot generate random values for field {name!r} of {dtype}: add its values yourself"
     )

@@ -1,4 +1,4 @@
-"""A cache on a local disk: the mirror of ``petastorm.local_disk_cache``."""
+"""A cache on the local disk: the mirror of ``petastorm.local_disk_cache``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""N-grams: consecutive rows of a sequence as one item."""
+"""N-grams, consecutive rows as one item: the mirror of ``petastorm.ngram``."""
 
 from __future__ import annotations
 

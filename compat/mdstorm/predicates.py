@@ -1,4 +1,4 @@
-"""Predicates: which rows a reader delivers."""
+"""Predicates, which select rows: the mirror of ``petastorm.predicates``."""
 
 from __future__ import annotations
 

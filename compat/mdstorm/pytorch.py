@@ -16,6 +16,7 @@ from mdstorm._torch.columns import (
     Columns,
     arrays_of,
     cut,
+    first_rows,
     num_rows,
     only_tensor,
     rows_of_columns,
@@ -23,7 +24,6 @@ from mdstorm._torch.columns import (
     tensors_of,
 )
 from mdstorm._torch.loader import LoaderBase, ReaderLoader
-from mdstorm._torch.memory import first_rows
 from mdstorm._torch.rows import (
     collate_rows,
     decimal_friendly_collate,
@@ -31,8 +31,8 @@ from mdstorm._torch.rows import (
     shuffled_rows,
 )
 from mdstorm.errors import ArgumentTypeError
-from mdstorm_backend.base.own_context import OwnContext
-from mdstorm_backend.loaders.runner import Convert
+from mdstorm_backend.base import OwnContext
+from mdstorm_backend.loaders import Convert
 
 __all__ = [
     "BatchedDataLoader",
@@ -42,19 +42,19 @@ __all__ = [
     "decimal_friendly_collate",
 ]
 
-#: Rows that are converted at a time where they come one by one.
+#: Rows to convert at a time when they come one by one.
 _ROWS_AT_A_TIME = 1024
 
 
 class DataLoader(ReaderLoader):
     """Batches of a reader's rows as dicts of tensors.
 
-    Over a reader by `make_batch_reader` or `make_reader` from which nothing was taken, the batches
-    are cut out of whole blocks of rows, as fast as those of the converter's loader. Each iteration
-    is then a pass of its own, complete and with new permutations, also after a ``break`` and while
-    another one is under way, and there is a `state_dict`. Over other readers the items are taken
-    one after the other: WeightedSamplingReader, n-grams, objects with Petastorm's ``Reader``
-    interface. A second pass resets them, which not all can do before their end.
+    Over an unused reader from `make_batch_reader` or `make_reader`, batches are sliced from whole
+    blocks of rows, as fast as in the converter's loader. Each iteration is then a complete pass of
+    its own with new permutations, also after a ``break`` and while another one is in progress, and
+    there is a `state_dict`. Over other readers (WeightedSamplingReader, n-grams, objects with
+    Petastorm's ``Reader`` interface) items are taken one at a time. A second pass resets them,
+    which some support only at their end.
 
     Booleans become uint8, uint16 int32, uint32 int64, timestamps int64 nanoseconds since 1970 UTC.
     Strings, binaries, decimals, dates, nested values and arrays of several shapes are lists.
@@ -64,26 +64,26 @@ class DataLoader(ReaderLoader):
     Parameters
     ----------
     reader : Reader
-        What is read, and for how many epochs.
+        The reader, which also sets the number of epochs.
     batch_size : int
-        Rows of a batch. Batches span epochs; the last one may be shorter. None, 0 or less: all rows
+        Rows per batch. Batches span epochs; the last one may be shorter. None, 0 or less: all rows
         of all epochs.
     collate_fn : callable
         Makes a batch of the list of its rows, which are dicts from column to value. The default one
         is not called: whole columns make the same batches.
     shuffling_queue_capacity : int
-        Rows are shuffled within windows of so many rows or, if that is more, one shard, by the seed
-        of the reader. Over readers of another kind they are drawn by ``np.random`` from a pool of
-        so many. 0: they are not.
+        Rows are shuffled within windows of this many rows or, if that is more, one shard, by the
+        seed of the reader. Over other readers they are drawn by ``np.random`` from a pool of this
+        size. 0: no shuffling.
 
     Raises
     ------
     InvalidArgumentError
-        If a number is no integer.
+        If a number is not an integer.
     NullValueError
         If a null has no value in PyTorch; also TypeError.
     RuntimeError
-        If the reader was stopped, or a pass over a reader of another kind failed or goes on.
+        If the reader was stopped, or a pass over another kind of reader failed or is in progress.
 
     Notes
     -----
@@ -130,7 +130,7 @@ class DataLoader(ReaderLoader):
 class BatchedDataLoader(ReaderLoader):
     """Batches of a reader's rows as dicts of tensors, made by a function of whole columns.
 
-    All that is said of `DataLoader` holds, but that every column is a tensor.
+    Works like `DataLoader`, except that every column is a tensor.
 
     Parameters
     ----------
@@ -138,9 +138,9 @@ class BatchedDataLoader(ReaderLoader):
         As in `DataLoader`.
     transform_fn : callable, optional
         Takes the array of one column of many rows and returns a tensor, which may be on another
-        device; ``torch.as_tensor`` by default. How many rows it gets is not said.
+        device; ``torch.as_tensor`` by default. The number of rows it gets is unspecified.
     shuffling_queue_capacity : int
-        As in `DataLoader`; over readers of another kind the rows are drawn by ``torch.randperm``.
+        As in `DataLoader`; over other readers the rows are drawn by ``torch.randperm``.
 
     Raises
     ------
@@ -203,19 +203,19 @@ class InMemBatchedDataLoader(OwnContext):
     transform_fn : callable, optional
         As in `BatchedDataLoader`.
     num_epochs : int
-        Passes over the rows in one iteration. Another iteration goes on with further passes.
+        Passes over the rows per iteration. The next iteration continues with further passes.
     seed : int
         With `shuffle` pass number e has the permutation of ``torch.randperm`` by the seed
         ``seed + e``, as in Petastorm.
     rows_capacity : int
-        Rows that are read at most; a warning says if rows were left out.
+        Most rows to read; a warning says if rows were left out.
     shuffle : bool
         Whether the rows are shuffled.
 
     Raises
     ------
     ArgumentTypeError
-        If `num_epochs` is no integer.
+        If `num_epochs` is not an integer.
     InvalidArgumentError
         If a number is not positive.
     UnsupportedTypeError, NullValueError
@@ -238,8 +238,8 @@ class InMemBatchedDataLoader(OwnContext):
     ) -> None:
         if num_epochs is None:
             raise ArgumentTypeError(
-                "num_epochs=None: InMemBatchedDataLoader needs a number of epochs. To go on for "
-                "ever, iterate it again and again"
+                "num_epochs=None: InMemBatchedDataLoader needs a number of epochs. To read without "
+                "end, iterate over it repeatedly"
             )
         given = {"batch_size": batch_size, "num_epochs": num_epochs, "rows_capacity": rows_capacity}
         for name, value in given.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.keywords import refuses_unknown_keywords
@@ -17,7 +17,7 @@ from mdstorm.ngram import NGram
 from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
 from mdstorm.transform import TransformSpec
-from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.base import warn_user
 
 __all__ = [
     "LOCAL_DISK_CACHE",
@@ -47,8 +47,8 @@ def make_reader(
     predicate: PredicateBase | None = None,
     rowgroup_selector: RowGroupSelectorBase | None = None,
     num_epochs: int | None = 1,
-    cur_shard: int | None = None,
-    shard_count: int | None = None,
+    cur_shard: int | Literal["auto"] | None = None,
+    shard_count: int | Literal["auto"] | None = None,
     shard_seed: int | None = None,
     cache_type: str | None = NULL_CACHE,
     cache_location: str | None = None,
@@ -68,15 +68,15 @@ def make_reader(
 ) -> Reader:
     """Open a dataset, to read it row by row.
 
-    For datasets that Petastorm or `materialize_dataset` wrote, whose fields are decoded; others
-    are read too, with a schema that their columns imply, and a warning.
+    For datasets that Petastorm or `materialize_dataset` wrote, whose fields are decoded. Others are
+    read as well, with a schema inferred from their columns, and a warning.
 
     Parameters
     ----------
     dataset_url : str or list of str
         As in `make_batch_reader`.
     schema_fields : iterable of str or of UnischemaField, or NGram, optional
-        As in `make_batch_reader`; an `NGram` puts consecutive rows together.
+        As in `make_batch_reader`; an `NGram` joins consecutive rows.
     pyarrow_serialize : bool
         Has no effect.
     transform_spec : TransformSpec, optional
@@ -97,13 +97,13 @@ def make_reader(
     Raises
     ------
     InvalidArgumentError
-        If an argument is outside of its domain; also ValueError.
+        If an argument has an invalid value; also ValueError.
     NoMatchingFieldsError
-        If `schema_fields` leaves no field; also RuntimeError.
+        If `schema_fields` matches no field; also RuntimeError.
     DatasetNotFoundError
         If there is no dataset; also OSError.
     UnsafePickleError
-        If the metadata of the dataset are no schema, but a program.
+        If the pickled metadata of the dataset is not a schema.
     """
     if pyarrow_serialize:
         warn_user("pyarrow_serialize has no effect: batches are sent to processes as they are")
@@ -156,8 +156,8 @@ def make_batch_reader(
     predicate: PredicateBase | None = None,
     rowgroup_selector: RowGroupSelectorBase | None = None,
     num_epochs: int | None = 1,
-    cur_shard: int | None = None,
-    shard_count: int | None = None,
+    cur_shard: int | Literal["auto"] | None = None,
+    shard_count: int | Literal["auto"] | None = None,
     shard_seed: int | None = None,
     cache_type: str | None = NULL_CACHE,
     cache_location: str | None = None,
@@ -184,45 +184,47 @@ def make_batch_reader(
         In a directory files are read in the order of their paths, and Hive partitions become
         columns.
     schema_fields : iterable of str or of UnischemaField, optional
-        Columns to read: regular expressions that match whole names, or fields; all that are not
-        nested by default. They come in the order in which they are stored.
+        Columns to read: regular expressions that match whole names, or fields; by default all that
+        are not nested. They come in stored order.
     reader_pool_type : {"thread", "process", "dummy"}
-        Where rows are read, and functions of the user's own called: in threads; functions in
+        Where rows are read, and user-defined functions called: in threads; functions in
         processes; or, for ``dummy``, in the caller's thread when a batch is asked for. The order is
         the same.
     workers_count : int
         Threads or processes; at most as many as there are processors.
     results_queue_size : int
-        The most batches that are ready ahead of use.
+        Most batches to prepare ahead of use.
     seed : int, optional
-        Seed of all permutations. None, and 0 in the exact order, is no seed: then one is drawn at
-        random, or with `cur_shard` and `shard_count` it is 9176, the same on all ranks. Pass one
-        to repeat a trial, or to permute readers alike that are zipped.
+        Seed of all permutations. None, and 0 in the exact order, mean no seed: one is then drawn at
+        random or, with `cur_shard` and `shard_count`, is 9176 on all ranks. Pass one to repeat a
+        trial, or to permute several readers the same way.
     shuffle_rows : bool
-        Permute the rows of each shard or row group, anew in each epoch.
+        Permute the rows of each shard or row group, differently in each epoch.
     shuffle_row_groups : bool
-        Permute the shards or row groups, anew in each epoch.
+        Permute the shards or row groups, differently in each epoch.
     shuffle_row_drop_partitions : int
-        Cut each row group into so many pieces, which are permuted.
+        Cut each row group into this many pieces, which are permuted.
     predicate : PredicateBase, optional
         Which rows to deliver.
     rowgroup_selector : RowGroupSelectorBase, optional
         Which row groups to read, by an index of them.
     num_epochs : int or None
         Passes over the data; None never ends.
-    cur_shard, shard_count : int, optional
-        Which share of the rows to read: rank and number of ranks. Shares are of rows, and need no
-        row group for each.
+    cur_shard, shard_count : int or "auto", optional
+        Share of the rows to read: rank and number of ranks. Rows are shared, not row groups, so
+        there may be more ranks than row groups. ``cur_shard="auto"`` takes both from the process
+        group or the launcher when a pass begins. Without them every process reads all rows; if
+        there are several, a warning says so once, and ``cur_shard=0, shard_count=1`` silences it.
     shard_seed : int, optional
         Petastorm's former name of `seed`.
     cache_type : {"null", "local-disk"}, optional
-        Whether what is made of each row group is kept on a local disk.
+        Whether to keep the decoded row groups on a local disk.
     cache_location : str, optional
         Directory of the cache.
     cache_size_limit : int, optional
-        Bytes that it may take.
+        Most bytes that it may take.
     cache_row_size_estimate : int, optional
-        About the bytes of a row: a limit that is far too small for some rows is refused.
+        Approximate bytes per row: a limit that is too small for some rows is refused.
     cache_extra_settings : dict, optional
         Further arguments of `LocalDiskCache`, such as ``{"cleanup": False}`` for a cache that
         outlives the reader.
@@ -231,17 +233,18 @@ def make_batch_reader(
     transform_spec : TransformSpec, optional
         Its function is called with each batch, a pandas DataFrame.
     filters : list of tuple, or list of list of tuple, optional
-        pyarrow's conditions on columns: row groups in which they hold nowhere are not read, and
-        of the others only the rows for which they hold are delivered.
+        pyarrow-style conditions on columns: row groups without a match are skipped, and only
+        matching rows of the others are delivered.
     storage_options : dict, optional
-        Arguments of the fsspec file system.
+        Options of the fsspec file system.
     filesystem : object, optional
-        A file system of fsspec or pyarrow for Parquet files, which goes before the URL's scheme.
+        A file system of fsspec or pyarrow for Parquet files, which takes precedence over the URL's
+        scheme.
     order : {"exact", "elastic"}
         ``exact`` delivers every row once per epoch over all ranks. ``elastic`` delivers rows in
         MosaicML Streaming's order; then batches have as many rows as the largest shard.
     fill_nulls : mapping of str to value, optional
-        What takes the place of nulls, by column.
+        Values to replace nulls with, by column.
     null_masks : sequence of str
         Columns that get a boolean companion ``<name>_is_null``.
 
@@ -249,18 +252,18 @@ def make_batch_reader(
     -------
     Reader
         Yields namedtuples with an array per column: one for each row group's or shard's share of
-        the rows, after predicate and transform; none that is empty.
+        the rows, after predicate and transform; empty ones are skipped.
 
     Raises
     ------
     InvalidArgumentError
-        If an argument is outside of its domain; also ValueError.
+        If an argument has an invalid value; also ValueError.
     NoMatchingFieldsError
-        If `schema_fields` leaves no column; also RuntimeError.
+        If `schema_fields` matches no column; also RuntimeError.
     DatasetNotFoundError
         If there is no dataset; also OSError.
     CorruptDatasetError
-        If a file is damaged, or has other columns than the first one.
+        If a file is damaged, or its columns differ from those of the first one.
     """
     ngram, fields = ngram_and_fields(schema_fields)
     arguments = ReaderArguments(

@@ -1,4 +1,4 @@
-"""Selectors: row groups to read, chosen by an index that `build_rowgroup_index` has made."""
+"""Row group selectors: the mirror of ``petastorm.selectors``."""
 
 from __future__ import annotations
 

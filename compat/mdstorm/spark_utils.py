@@ -1,4 +1,4 @@
-"""Datasets as RDDs of decoded rows: ``petastorm.spark_utils``."""
+"""Read datasets as RDDs of decoded rows: the mirror of ``petastorm.spark_utils``."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def dataset_as_rdd(
 ) -> Any:
     """Return the rows of a dataset of Petastorm, or of MDS, as an RDD of namedtuples.
 
-    The executors read the dataset themselves, a partition per row group or shard. They need
-    mdstorm, and have to see the storage.
+    The executors read the dataset themselves, one partition per row group or shard. They need
+    mdstorm and access to the storage.
 
     Parameters
     ----------

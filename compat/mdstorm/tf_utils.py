@@ -12,7 +12,7 @@ from mdstorm._tensorflow.fields import specs_of_schema
 from mdstorm._tensorflow.values import column_for_tf, date_to_nsec_from_epoch, value_for_tf
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.unischema import Unischema
-from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec
+from mdstorm_backend.loaders.tf import ColumnSpec
 
 __all__ = [
     "RANDOM_SHUFFLING_QUEUE_SIZE",
@@ -22,25 +22,26 @@ __all__ = [
     "tf_tensors",
 ]
 
-#: Name of the operation that tells how many rows the shuffling queue of `tf_tensors` holds.
+#: Name of the operation that returns the number of rows in the shuffling queue of `tf_tensors`.
 RANDOM_SHUFFLING_QUEUE_SIZE = "random_shuffling_queue_size"
 
 
 def make_petastorm_dataset(reader: Any) -> Any:
-    """Return what a reader delivers as a TensorFlow dataset.
+    """Return the items of a reader as a TensorFlow dataset.
 
-    Over a reader by `make_batch_reader` or `make_reader` from which nothing was taken, each
-    iteration is a pass of its own, complete and with new permutations: ``repeat``, a second ``for``
-    and one after a ``break`` work. Over other readers the items are taken one after the other; an
-    iteration goes on where the last one stopped, and resets a reader that is at its end.
+    Over an unused reader from `make_batch_reader` or `make_reader`, each iteration is a complete
+    pass of its own with new permutations: ``repeat``, a second ``for`` and one after a ``break``
+    work. Over other readers items are taken one at a time; an iteration continues where the last
+    one stopped, and resets a reader that is at its end.
 
-    Rows are handed over in blocks. ``dataset.batch(n)``, and ``dataset.unbatch().batch(n)`` for a
-    reader that delivers batches, cut the batches out of them, which is much faster than row by row.
+    Rows are passed to TensorFlow in blocks. ``dataset.batch(n)``, and
+    ``dataset.unbatch().batch(n)`` for a reader that delivers batches, slice batches from them, much
+    faster than row by row.
 
     Parameters
     ----------
     reader : Reader
-        What is read, and for how many epochs.
+        The reader, which also sets the number of epochs.
 
     Returns
     -------
@@ -60,14 +61,14 @@ def make_petastorm_dataset(reader: Any) -> Any:
 
     Notes
     -----
-    What goes wrong in an iteration comes out as an error of ``tf.errors`` with the text of ours:
-    None in a row, arrays of several lengths in a batch, a reader that was stopped.
+    Errors during an iteration are raised as ``tf.errors`` with our message: None in a row, arrays
+    of different lengths in a batch, a stopped reader.
     """
     return dataset_of_ngrams(reader) if reader.ngram else dataset_of_rows(reader)
 
 
 def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue: int = 0) -> Any:
-    """Return tensors that stand for the next item of a reader, for ``tf.compat.v1.Session.run``.
+    """Return tensors of a reader's next item, for ``tf.compat.v1.Session.run``.
 
     At the end of the reader a run raises ``tf.errors.OutOfRangeError``.
 
@@ -76,10 +77,10 @@ def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue
     reader : Reader
         What is read.
     shuffling_queue_capacity : int
-        Rows of a ``RandomShuffleQueue`` through which they pass; 0 for none. Its runner is added to
-        the graph: start it with ``tf.compat.v1.train.start_queue_runners``.
+        Size of a ``RandomShuffleQueue`` of rows; 0 for none. Its runner is added to the graph:
+        start it with ``tf.compat.v1.train.start_queue_runners``.
     min_after_dequeue : int
-        Rows that stay in the queue.
+        Smallest number of rows to keep in the queue.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""`TransformSpec`: a user's function on the rows, and what it does to the columns."""
+"""Transforms of rows: the mirror of ``petastorm.transform``."""
 
 from __future__ import annotations
 

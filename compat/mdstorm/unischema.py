@@ -1,4 +1,4 @@
-"""`Unischema`: the fields of a dataset as NumPy, Spark and a person see them."""
+"""Schemas of fields: the mirror of ``petastorm.unischema``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small helpers that code written for Petastorm imports from ``petastorm.utils``."""
+"""Small helpers: the mirror of ``petastorm.utils``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Result = TypeVar("_Result")
 
 
 def decode_row(row: Mapping[str, Any], schema: Unischema) -> dict[str, Any]:
-    """Decode the values of a row as they stand in Parquet files.
+    """Decode the values of a row as they are stored in Parquet files.
 
     Parameters
     ----------
@@ -47,8 +47,8 @@ def decode_row(row: Mapping[str, Any], schema: Unischema) -> dict[str, Any]:
             decoded[name] = None if value is None else _decoded(field, value)
         except Exception as error:  # codecs, a user's own among them, raise whatever they like
             raise DecodeFieldError(
-                f'Decoding field "{name}" failed ({type(error).__name__}: {error}): it is no value '
-                f"that {field.codec or field.numpy_dtype} has written"
+                f'Decoding field "{name}" failed ({type(error).__name__}: {error}): its value was '
+                f"not written by {field.codec or field.numpy_dtype}"
             ) from error
     return decoded
 
@@ -65,9 +65,9 @@ def _decoded(field: UnischemaField, value: Any) -> Any:
 
 
 def run_in_subprocess(func: Callable[..., _Result], *args: Any, **kwargs: Any) -> _Result:
-    """Call a function in a process of its own and return its result, or raise its error.
+    """Call a function in a new process and return its result, or raise its error.
 
-    The function, its arguments and its result are pickled; the process is started anew, not forked.
+    The function, its arguments and its result are pickled; the process is spawned, not forked.
     """
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(func, args, kwargs)
@@ -81,7 +81,7 @@ def add_to_dataset_metadata(dataset: Any, key: bytes | str, value: bytes | str) 
     dataset : pyarrow.parquet.ParquetDataset or ParquetDataset
         The dataset.
     key, value : bytes or str
-        The entry, which takes the place of one with the same key.
+        The entry; it replaces one with the same key.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""`WeightedSamplingReader`: rows of several readers, drawn at random."""
+"""`WeightedSamplingReader`: draw rows at random from several readers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.base.own_context import OwnContext
+from mdstorm_backend.base import OwnContext
 
 __all__ = ["WeightedSamplingReader"]
 
@@ -17,7 +17,7 @@ class WeightedSamplingReader(OwnContext):
     """Takes each row, or batch, from one of several readers, drawn with given probabilities.
 
     It ends with the first reader that ends, until that one is reset. The signature is that of
-    ``petastorm.weighted_sampling_reader``, but for `seed`.
+    ``petastorm.weighted_sampling_reader``, plus `seed`.
 
     Parameters
     ----------
@@ -34,14 +34,14 @@ class WeightedSamplingReader(OwnContext):
     batched_output, is_batched_reader : bool
         Whether the readers deliver batches.
     ngram : NGram or None
-        What their rows are put together by.
+        The n-gram that joins their rows.
     schema : Unischema
         Their fields.
 
     Raises
     ------
     InvalidArgumentError
-        If the readers do not fit together, or probabilities are none.
+        If the readers are incompatible, or the probabilities are invalid.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class WeightedSamplingReader(OwnContext):
         return self
 
     def __next__(self) -> Any:
-        if self.last_row_consumed:  # also on the next call, which might draw another reader
+        if self.last_row_consumed:  # also for later calls, which might draw another reader
             raise StopIteration
         drawn = self._random.random_sample()
         return next(self._readers[int(np.searchsorted(self._cum_prob, drawn, side="right"))])
@@ -84,7 +84,7 @@ class WeightedSamplingReader(OwnContext):
 
     @property
     def last_row_consumed(self) -> bool:
-        """Whether one of the readers has come to its end."""
+        """Whether one of the readers has ended."""
         return any(getattr(reader, "last_row_consumed", False) for reader in self._readers)
 
     def stop(self) -> None:
@@ -132,6 +132,6 @@ def _cumulated(probabilities: Sequence[float]) -> Any:
             f"{probabilities!r}"
         )
     cumulated = np.cumsum(weights / weights.sum())
-    # Rounding may leave the last one below a number that is drawn.
+    # Rounding may leave the last bound below a drawn number.
     cumulated[np.flatnonzero(weights)[-1] :] = 1.0
     return cumulated

@@ -6,7 +6,7 @@ from pickle import UnpicklingError
 
 import pytest
 
-import mdstorm_backend.base.errors
+import mdstorm_backend.errors
 from mdstorm import errors
 
 BASES = {
@@ -54,7 +54,7 @@ BASES = {
 
 def test_the_list_is_complete() -> None:
     assert sorted(BASES) == errors.__all__
-    classes = dict(inspect.getmembers(mdstorm_backend.base.errors, inspect.isclass))
+    classes = dict(inspect.getmembers(mdstorm_backend.errors, inspect.isclass))
     assert set(classes) <= set(errors.__all__)
 
 
@@ -67,8 +67,8 @@ def test_each_is_one_of_ours_and_a_builtin(name: str) -> None:
 
 
 def test_the_engine_and_the_api_share_their_classes() -> None:
-    for name in mdstorm_backend.base.errors.__all__:
-        assert getattr(errors, name) is getattr(mdstorm_backend.base.errors, name)
+    for name in mdstorm_backend.errors.__all__:
+        assert getattr(errors, name) is getattr(mdstorm_backend.errors, name)
 
 
 def test_the_error_of_petastorm_is_where_petastorm_has_it() -> None:

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 from mdstorm_backend import open_dataset
-from mdstorm_backend.base.errors import UnsafeTypeError
 from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.errors import UnsafeTypeError
 
 GOLDEN = Path(__file__).parent / "golden"
 NAMES = sorted(path.name for path in GOLDEN.iterdir())

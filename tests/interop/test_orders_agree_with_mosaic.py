@@ -13,9 +13,9 @@ import numpy.typing as npt
 import pytest
 from tests.interop.order_settings import Settings, large_shuffles, settings
 
-from mdstorm_backend.base.errors import InvalidArgumentError
 from mdstorm_backend.elastic import ElasticOrder, StreamShape, partition, shuffle
 from mdstorm_backend.elastic.sampling import samples_per_shard
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order.world import World
 
 COUNTS = {

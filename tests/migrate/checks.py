@@ -22,7 +22,7 @@ def check_rewrite(before: str, after: str, path: str | None = None, **options: o
 
 
 def check_noop(text: str, path: str | None = None, **options: object) -> Result:
-    """Assert that a text stays as it is, but for the comments that tell a person what to do."""
+    """Assert that a text stays as it is, but for TODO comments."""
     return check_rewrite(text, text, path, todo=False, **options)
 
 

@@ -1,1 +1,1 @@
-"""Converting stored datasets to MDS, and comparing the copies."""
+"""Convert stored datasets to MDS, and compare the copies."""

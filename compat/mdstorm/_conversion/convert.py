@@ -1,4 +1,4 @@
-"""`convert`: existing Parquet, or a dataset that Petastorm wrote, becomes MDS."""
+"""`convert`: convert Parquet files, or a dataset that Petastorm wrote, to MDS."""
 
 from __future__ import annotations
 
@@ -14,25 +14,20 @@ from mdstorm._datasets.petastorm_source import stored_unischema, with_declared_p
 from mdstorm._schema.schema_json import unischema_to_json
 from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import DatasetExistsError, InvalidArgumentError
-from mdstorm_backend.convert import convert_parquet
-from mdstorm_backend.convert.piece_writer import Recode
-from mdstorm_backend.convert.plan import chosen_fields, plan_parquet
-from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.format.index import INDEX_NAME
-from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.format.type_plan import check_float_dtype
+from mdstorm_backend.convert import Recode, chosen_fields, convert_parquet, plan_parquet
+from mdstorm_backend.datasets import Dataset
+from mdstorm_backend.format import INDEX_NAME, Schema, check_float_dtype
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
-from mdstorm_backend.spark.materialize import materialize
-from mdstorm_backend.spark.session import session_conf, spark_url
+from mdstorm_backend.spark import materialize, session_conf, spark_url
 from mdstorm_backend.storage import Location, normalize_url
-from mdstorm_backend.write.commit import MARKER_NAME, remove_dataset
+from mdstorm_backend.write import MARKER_NAME, remove_dataset
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["convert"]
 
-#: Spark would make dates and fractions of the names of directories, which are texts here.
+#: Spark would infer dates and fractions from directory names, which are strings here.
 _PARTITIONS_AS_TEXTS = {"spark.sql.sources.partitionColumnTypeInference.enabled": "false"}
 
 
@@ -54,13 +49,13 @@ def convert(
 ) -> Dataset:
     """Convert Parquet files, or a dataset that Petastorm wrote, to an MDS dataset.
 
-    Values, types and nulls stay as they are, unless `dtype` says otherwise; Hive partitions become
+    Values, types and nulls are kept, unless `dtype` says otherwise; Hive partitions become
     columns. The fields of a Petastorm dataset are stored decoded, images as the files they are, and
-    its schema goes along.
+    its schema is kept.
 
     Without Spark the rows keep their order, memory is bounded, and a conversion that was
-    interrupted goes on where it was when it is run again. With Spark the executors read and write,
-    the order of the rows is Spark's, and nothing is resumed.
+    interrupted resumes when it is run again. With Spark the executors read and
+    write, the order of the rows is Spark's, and nothing is resumed.
 
     Parameters
     ----------
@@ -77,21 +72,21 @@ def convert(
     compression : str, optional
         ``"zstd"``, ``"gz"``, ``"bz2"``, ``"br"`` or ``"snappy"``, with an optional ``":level"``.
     hashes : iterable of str
-        Hashes that the index is to hold of every file: unique and in sorted order.
+        Hashes of every file to record in the index: unique and in sorted order.
     overwrite : bool
         First remove the dataset that mdstorm wrote to `url`, if there is one.
     spark : pyspark.sql.SparkSession, optional
-        Session that converts, classic or Connect.
+        Session that runs the conversion, classic or Connect.
     storage_options : dict, optional
-        Arguments of the fsspec file systems of both URLs. With `spark` they are those of `url`
+        Options of the fsspec file systems of both URLs. With `spark` they are those of `url`
         alone, without credentials: Spark reads with its own configuration.
     workers : int, optional
         Threads, without Spark; by default one per CPU core, at most 8.
     progress : callable, optional
-        Called with the rows that are converted and with all there are, without Spark.
+        Called with the number of rows converted and the total, without Spark.
     resume : bool
-        Go on with what an earlier run has finished, and keep what is finished if this one is
-        interrupted. False starts anew.
+        Resume from what an earlier run has finished, and keep what is finished if this one is
+        interrupted. False starts over.
 
     Returns
     -------
@@ -101,23 +96,24 @@ def convert(
     Raises
     ------
     UnsupportedTypeError
-        If columns cannot be stored; raised before anything is written and names all of them.
+        If columns cannot be stored; raised before anything is written; the message names all of
+        them.
     MissingColumnError
         If one of `columns` is not there.
     DatasetNotFoundError, CorruptDatasetError
-        If there is no Parquet, or it is damaged.
+        If there are no Parquet files, or one is damaged.
     DatasetExistsError
         If there is a dataset at `url`, or a part of another conversion.
     WriteError
         If the dataset cannot be written.
     InvalidArgumentError
-        If an argument is outside its domain.
+        If an argument has an invalid value.
     """
     check_float_dtype(dtype)
     target = Location.of(url, storage_options)
     if f"{target.url}/".startswith(f"{normalize_url(source)}/"):
         raise InvalidArgumentError(
-            f"{target.url} is, or lies in, the directory that is converted: choose another one"
+            f"{target.url} is, or is inside, the directory to convert: choose another one"
         )
     parquet = open_parquet(source, storage_options=storage_options)
     unischema = stored_unischema(parquet)
@@ -150,7 +146,7 @@ def convert(
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is read, and how it is stored."""
+    """What to read, and how to store it."""
 
     read: list[str]
     schema: Schema
@@ -184,7 +180,7 @@ def _plan(
 
 
 class _Selected:
-    """Some columns of what another function makes of a batch."""
+    """Keeps some of the columns that another function returns for a batch."""
 
     def __init__(self, recode: Recode, columns: Sequence[str]) -> None:
         self._recode = recode
@@ -203,8 +199,8 @@ def _remove_dataset(target: Location, overwrite: bool) -> None:
         )
     if not target.exists(MARKER_NAME):
         raise DatasetExistsError(
-            f"{target.url} holds a dataset that neither a converter nor `mdstorm convert` has "
-            "written, so it is not replaced: remove it yourself, or choose another directory"
+            f"{target.url} holds a dataset that was written by neither a converter nor `mdstorm "
+            "convert`, so it is not replaced: remove it yourself, or choose another directory"
         )
     remove_dataset(target)
 
@@ -223,7 +219,7 @@ def _with_spark(
 
 
 def _selected(frame: DataFrame, parquet: ParquetDataset, names: Sequence[str]) -> DataFrame:
-    """Return the columns as they are without Spark: in that order, partitions in these types."""
+    """Select columns in the order, and with the partition types, of a conversion without Spark."""
     from pyspark.sql.functions import col
 
     quoted = {name: col("`" + name.replace("`", "``") + "`") for name in names}

@@ -1,8 +1,8 @@
-"""How a dataset that Petastorm's codecs encoded is stored in MDS: the plan, and the rows for it.
+"""Plan how the fields of a Petastorm dataset are stored in MDS, and convert its rows.
 
 Arrays lose the header of NumPy's file format, which other readers of MDS do not know, and are
-stored as the format's own arrays. Image files stay as they are. Arrays of what MDS has no word for,
-such as texts and times, stay files of NumPy.
+stored as MDS arrays. Image files are kept unchanged. Arrays of types that MDS lacks, such as
+strings and times, stay in NumPy's format.
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ import pyarrow as pa
 from mdstorm._datasets.field_decoders import DecodedField, decoded_field
 from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import DecodeFieldError, MissingColumnError
-from mdstorm_backend.format.batch import Values, as_arrow
-from mdstorm_backend.format.encodings.encode_arrays import array_encoder
-from mdstorm_backend.format.schema import Column, Origin, Schema
+from mdstorm_backend.format import Column, Origin, Schema, Values, array_encoder, as_arrow
 from mdstorm_backend.parquet import ParquetDataset
 
 __all__ = ["MDSPlan", "mds_plan"]
@@ -48,7 +46,7 @@ def mds_plan(unischema: Unischema, source: ParquetDataset) -> MDSPlan:
     Parameters
     ----------
     unischema : Unischema
-        The schema. Values of codecs of the user's own are stored decoded.
+        The schema. Values of user-defined codecs are stored decoded.
     source : ParquetDataset
         The encoded rows.
 
@@ -87,13 +85,13 @@ def mds_plan(unischema: Unischema, source: ParquetDataset) -> MDSPlan:
 
 
 def _stored_field(field: DecodedField, source: Column) -> DecodedField:
-    """Leave as they are what no column of MDS holds decoded: arrays of texts and times."""
+    """Keep encoded what MDS cannot hold decoded: arrays of strings and times."""
     is_plain = field.column.encoding != "bytes" or source.encoding != "bytes"
     return field if is_plain else DecodedField(source, None)
 
 
 def _planned(column: Column) -> Column:
-    """Return the column of a plan; what is counted is counted at writing."""
+    """Return the column of a plan; nulls are counted when it is written."""
     return replace(column, null_count=0, element_null_count=0, length=None, origin=Origin())
 
 
@@ -111,7 +109,7 @@ def _recoded(values: pa.Array, field: DecodedField) -> pa.Array:
 
 
 def _storable(values: Values, column: Column) -> pa.Array:
-    """Return decoded values as Arrow data that the writer of MDS takes."""
+    """Return decoded values as Arrow data for the MDS writer."""
     if not isinstance(values, np.ndarray):
         return values
     if values.dtype == object:

@@ -1,1 +1,1 @@
-"""Datasets on disk as Petastorm has them: their schemas, their codecs, and what becomes of them."""
+"""Stored datasets with a Unischema: their metadata, and decoding their columns."""

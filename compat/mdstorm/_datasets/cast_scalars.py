@@ -1,4 +1,4 @@
-"""Columns of scalars as another type, without changing a value unnoticed."""
+"""Cast columns of scalars without losing values silently."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.format.arrow_types import is_number
-from mdstorm_backend.format.batch import Values, as_arrow
+from mdstorm_backend.format import Values, as_arrow, is_number
 
 __all__ = ["cast_scalars"]
 
@@ -17,7 +16,7 @@ __all__ = ["cast_scalars"]
 def cast_scalars(values: Values, type_: pa.DataType) -> Values:
     """Return scalars as `type_`.
 
-    Fractions are cut off where integers are wanted, as NumPy's types do it; texts are parsed.
+    Fractions are truncated when casting to integers, as in NumPy; strings are parsed.
 
     Parameters
     ----------
@@ -67,5 +66,5 @@ def _cast_numbers(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray
 def _integer(value: Any) -> int:
     """Return a number as an integer; ValueError if it is none."""
     if value != value or value in (np.inf, -np.inf):
-        raise ValueError(f"{value} is no integer")
+        raise ValueError(f"{value} is not an integer")
     return int(value)

@@ -1,4 +1,4 @@
-"""The file ``_common_metadata`` of a Parquet dataset: keys and values, and no rows."""
+"""Read and write ``_common_metadata``, the metadata file of a Parquet dataset."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def location_of(dataset: Any) -> Location:
     """
     if isinstance(dataset, ParquetDataset):
         return dataset.location
-    # Not by its class, of which older versions of pyarrow have two.
+    # Not by its class: older versions of pyarrow have two.
     if not hasattr(dataset, "fragments") or not dataset.files:
         raise ArgumentTypeError(
-            "a ParquetDataset of mdstorm or pyarrow is needed, with files in it; found "
+            "expected a ParquetDataset of mdstorm or pyarrow with at least one file, found "
             f"{type(dataset).__name__}"
         )
     directories = [posixpath.dirname(str(path)) for path in dataset.files]
     root = posixpath.commonpath(directories)
-    while "=" in posixpath.basename(root):  # all files lie in one partition
+    while "=" in posixpath.basename(root):  # all files are in one partition
         root = posixpath.dirname(root)
     return Location.of(root, filesystem=dataset.filesystem)
 
@@ -51,7 +51,7 @@ def common_metadata_of(dataset: Any) -> Mapping[bytes, bytes]:
 
 
 def add_metadata(dataset: Any, entries: Mapping[bytes, bytes]) -> None:
-    """Write ``_common_metadata`` with further entries, in the place of those of the same keys.
+    """Add entries to ``_common_metadata``, replacing those with the same keys.
 
     Parameters
     ----------

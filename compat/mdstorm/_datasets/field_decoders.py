@@ -1,4 +1,4 @@
-"""How the stored columns of a dataset become the fields of its Unischema, a column at a time."""
+"""Decode stored columns to the fields of a Unischema, one column at a time."""
 
 from __future__ import annotations
 
@@ -22,12 +22,8 @@ from mdstorm._schema.codecs import (
     ScalarCodec,
 )
 from mdstorm._schema.unischema import UnischemaField
-from mdstorm_backend.format.batch import Values
-from mdstorm_backend.format.encodings.binary import Bytes
-from mdstorm_backend.format.encodings.dtypes import DTYPES
-from mdstorm_backend.format.schema import Column
-from mdstorm_backend.format.spark_types import SparkType
-from mdstorm_backend.read.formats import column_to_numpy, objects
+from mdstorm_backend.format import DTYPES, Bytes, Column, SparkType, Values
+from mdstorm_backend.read import column_to_numpy, objects
 
 __all__ = ["DecodedField", "array_column", "decoded_field"]
 
@@ -180,7 +176,7 @@ def _scalars(field: UnischemaField, column: Column) -> DecodedField:
 
 
 def _by_codec(field: UnischemaField, column: Column) -> DecodedField:
-    """Decode with a codec of the user's own, which takes one value."""
+    """Decode with a user-defined codec, which takes one value."""
     dtype = np.dtype(field.numpy_dtype)
 
     def decode(values: Values) -> Values:

@@ -1,4 +1,4 @@
-"""Settings of Hadoop for the time in which Parquet files are written."""
+"""Set Hadoop options temporarily, while Parquet files are written."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _FIRST_CHECK = "3"
 
 @contextmanager
 def parquet_settings(spark: Any, row_group_size_mb: int | None) -> Iterator[None]:
-    """Have Spark write row groups of a size, without summaries, in a ``with`` block.
+    """Make Spark write row groups of a given size, without summaries, in a ``with`` block.
 
-    The settings that were there before come back at its end, also where it raises. Sessions of
-    Spark Connect, and None, have none that could be set.
+    The previous settings are restored at its end, also if it raises. Sessions of Spark Connect, and
+    None, have no settings to change.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Under which names Petastorm keeps its metadata in Parquet files, and we in an index."""
+"""Keys of Petastorm's metadata in Parquet files, and of ours in an index."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ UNISCHEMA_KEY = b"dataset-toolkit.unischema.v1"
 ROW_GROUPS_PER_FILE_KEY = b"dataset-toolkit.num_row_groups_per_file.v1"
 ROW_GROUPS_INDEX_KEY = b"dataset-toolkit.rowgroups_index.v1"
 
-#: Key of the schema, as JSON, in what mdstorm keeps in the index of an MDS dataset.
+#: Key of the schema, as JSON, in mdstorm's entry of an MDS index.
 UNISCHEMA_EXTRA = "unischema"

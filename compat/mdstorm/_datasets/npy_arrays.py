@@ -1,7 +1,7 @@
-"""Columns of arrays that are stored as NumPy's own files, decoded a column at a time.
+"""Decode columns of arrays stored in NumPy's ``.npy`` format.
 
-A file is a header, which says dtype and shape in the syntax of Python, and the values. The headers
-of a column are few: each is parsed once, and the values of all rows are copied together.
+A file is a header, which states dtype and shape in Python syntax, followed by the values. A column
+has few distinct headers: each is parsed once, and the values of all rows are copied together.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.format.batch import Values
-from mdstorm_backend.format.encodings.gather import gather_binary, gather_fixed
-from mdstorm_backend.read.formats import objects
+from mdstorm_backend.format import Values, gather_binary, gather_fixed
+from mdstorm_backend.read import objects
 
 __all__ = ["Shape", "decode_npy"]
 
@@ -102,7 +101,7 @@ class _Files:
         self._starts: _Positions = bounds[:-1][self._valid].astype(np.int64)
         self._sizes: _Positions = ends - self._starts
         self._headers: list[_Header] = []
-        #: Which header each file has, and how many bytes stand before its values.
+        #: The header of each file, and the number of bytes before its values.
         self._codes: _Positions = np.zeros(len(self._starts), np.int64)
         self._skipped: _Positions = self._find_skipped()
         self._parse()
@@ -149,13 +148,13 @@ class _Files:
             header = self._headers[code]
             flat = np.frombuffer(self._data[place : place + header.size].tobytes(), header.dtype)
             array = header.shaped(flat.reshape(1, -1))[0]
-            # Texts and times are as long, and as fine, as their file says.
+            # Strings and times are as long, and as fine, as their file says.
             wanted = dtype if dtype.kind in "biufc" else header.dtype.newbyteorder("=")
             found.append(np.array(array, wanted, order="C"))
         return found
 
     def _find_skipped(self) -> _Positions:
-        """Return how many bytes stand before the values of each file."""
+        """Return the number of bytes before the values of each file."""
         data, starts = self._data, self._starts
         if len(starts) == 0:
             return np.zeros(0, np.int64)
@@ -163,11 +162,11 @@ class _Files:
             raise ValueError("a value is too short to be an array")
         prefix = gather_fixed(data, starts, np.dtype(np.uint8), _PREFIX_SIZE)
         if (prefix[:, :6] != _MAGIC).any():
-            raise ValueError("a value is no array that numpy.save wrote")
+            raise ValueError("a value is not an array that numpy.save wrote")
         lengths = np.ascontiguousarray(prefix[:, 8:12]).view("<u4")[:, 0].astype(np.int64)
         is_old = prefix[:, 6] == 1
         if (prefix[~is_old, 6] != 2).any():
-            raise ValueError("a value is an array of an unknown version of NumPy's format")
+            raise ValueError("a value has an unknown version of NumPy's format")
         lengths[is_old] &= 0xFFFF  # version 1 has two bytes for the length
         skipped = lengths + np.where(is_old, _PREFIX_SIZE - 2, _PREFIX_SIZE)
         if (skipped > self._sizes).any():

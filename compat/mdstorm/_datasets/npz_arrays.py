@@ -1,4 +1,4 @@
-"""Arrays that ``numpy.savez_compressed`` wrote, one per row: inflated to NumPy's own files."""
+"""Decompress arrays written by ``numpy.savez_compressed`` to ``.npy`` bytes."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import pyarrow as pa
 
 __all__ = ["inflate_npz"]
 
-#: What stands before a member of an archive: flags, method, checksum, and the lengths of its name
+#: The header of a member of an archive: flags, method, checksum, and the lengths of its name
 #: and of what follows the name.
 _HEADER = struct.Struct("<4s2xHH4xI8xHH")
 _SIGNATURE = b"PK\x03\x04"
 _MEMBER = b"arr.npy"
 _DEFLATED = 8
-#: The flag of members whose checksum stands after them.
+#: The flag of members that are followed by their checksum.
 _CHECKSUM_LATER = 1 << 3
 
 
 def inflate_npz(values: pa.Array) -> pa.Array:
-    """Return the files inside of archives that hold one array named ``arr``.
+    """Return the files inside archives that hold one array named ``arr``.
 
     Parameters
     ----------
@@ -43,11 +43,11 @@ def _inflate(archive: bytes) -> bytes:
     try:
         return _inflate_first(archive)
     except (struct.error, zlib.error, zipfile.BadZipFile, KeyError, NotImplementedError) as error:
-        raise ValueError(f"a value is no compressed array ({error})") from error
+        raise ValueError(f"a value is not a compressed array ({error})") from error
 
 
 def _inflate_first(archive: bytes) -> bytes:
-    """Inflate the first member without looking at the archive's directory: ten times as fast."""
+    """Decompress the first member without reading the archive's directory, ten times as fast."""
     signature, flags, method, checksum, name_size, extra_size = _HEADER.unpack_from(archive)
     start = _HEADER.size + name_size + extra_size
     is_plain = method == _DEFLATED and not flags & _CHECKSUM_LATER

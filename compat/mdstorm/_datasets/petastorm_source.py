@@ -1,4 +1,4 @@
-"""Datasets with a Unischema, read as its fields: decoded, and of its types."""
+"""Read a dataset as the decoded fields of its Unischema."""
 
 from __future__ import annotations
 
@@ -16,12 +16,10 @@ from mdstorm._pickles.restricted_unpickler import load_unischema
 from mdstorm._schema.schema_json import unischema_from_json, unischema_to_json
 from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import MissingColumnError
-from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.datasets.tabular import Tabular
-from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.datasets import Dataset, SampleDataset
+from mdstorm_backend.format import Schema
 from mdstorm_backend.parquet import ParquetDataset
-from mdstorm_backend.read.open_shards import OpenShards
-from mdstorm_backend.read.shard import Shard
+from mdstorm_backend.read import OpenShards, Shard
 
 __all__ = ["DecodedSource", "decoded", "stored_unischema", "with_declared_partitions"]
 
@@ -38,7 +36,7 @@ def stored_unischema(source: Any) -> Unischema | None:
     Raises
     ------
     UnsafePickleError
-        If the metadata are no schema, but a program.
+        If the pickled metadata is not a schema.
     CorruptDatasetError
         If the index holds something else.
     """
@@ -50,7 +48,7 @@ def stored_unischema(source: Any) -> Unischema | None:
 
 
 def decoded(source: Any, unischema: Unischema) -> Any:
-    """Return a dataset as the fields of its schema.
+    """Return a dataset whose columns are the decoded fields of its schema.
 
     Parameters
     ----------
@@ -63,7 +61,7 @@ def decoded(source: Any, unischema: Unischema) -> Any:
     -------
     DecodedSource or Dataset
         A source with one column per field, in the order of the schema. Arrays are decoded, scalars
-        have their NumPy type. Images stay files, which readers decode where pixels are wanted: see
+        have their NumPy type. Images stay encoded until readers need their pixels: see
         `Column.is_late`. It is `source` itself where nothing is left to do.
 
     Raises
@@ -74,7 +72,7 @@ def decoded(source: Any, unischema: Unischema) -> Any:
     missing = [name for name in unischema.fields if name not in source.schema]
     if missing:
         raise MissingColumnError(
-            f"{source.url} has a schema with a field {missing[0]!r}, and no such column: it has "
+            f"the schema of {source.url} has a field {missing[0]!r} without a column: it has "
             f"{list(source.schema.names)}. Leave the field out with schema_fields=[…]",
             column=missing[0],
         )
@@ -85,10 +83,10 @@ def decoded(source: Any, unischema: Unischema) -> Any:
 
 
 def with_declared_partitions(source: Any, unischema: Unischema) -> Any:
-    """Return a Parquet dataset whose partition columns are texts where the schema says so.
+    """Return a Parquet dataset whose partition columns are strings where the schema says so.
 
-    Names of directories that look like integers are taken for integers otherwise, and ``01`` would
-    become ``1``. Other datasets are returned as they are.
+    Otherwise directory names that look like integers are read as integers, and ``01`` would become
+    ``1``. Other datasets are returned unchanged.
     """
     if not isinstance(source, ParquetDataset):
         return source
@@ -100,7 +98,7 @@ def with_declared_partitions(source: Any, unischema: Unischema) -> Any:
     return source.with_text_partitions(texts)
 
 
-class DecodedSource(Tabular):
+class DecodedSource(SampleDataset):
     """A source whose columns are the fields of a schema. Safe to share between threads.
 
     Parameters
@@ -162,7 +160,7 @@ class DecodedSource(Tabular):
 
     @property
     def is_mapped(self) -> bool:
-        """Whether opening a shard is no more than mapping a file."""
+        """Whether opening a shard only maps a file."""
         return bool(self.stored.is_mapped) and not self.decodes
 
     def with_row_groups(self, numbers: Iterable[int]) -> DecodedSource:
@@ -180,6 +178,6 @@ class DecodedSource(Tabular):
         return self._open.find(number)
 
     def release(self) -> None:
-        """Let go of shards that are kept open for later; they are opened again when needed."""
+        """Close shards that are kept open; they are reopened when needed."""
         self._open.release()
         self.stored.release()

@@ -1,4 +1,4 @@
-"""What a reader's URL names: an MDS dataset, Parquet files, or a dataset that Petastorm wrote."""
+"""Open the dataset that a reader's URL names: MDS, Parquet, or written by Petastorm."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from mdstorm._datasets.petastorm_source import decoded, stored_unischema
 from mdstorm._schema.inferred_schema import infer_unischema
 from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.base.user_warnings import warn_user
-from mdstorm_backend.datasets.dataset import Dataset, open_dataset
-from mdstorm_backend.format.index import INDEX_NAME
+from mdstorm_backend.base import warn_user
+from mdstorm_backend.datasets import Dataset, open_dataset
+from mdstorm_backend.format import INDEX_NAME
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
-from mdstorm_backend.read.source import SampleSource
-from mdstorm_backend.storage import Location
-from mdstorm_backend.storage.urls import has_scheme
+from mdstorm_backend.read import SampleSource
+from mdstorm_backend.storage import Location, has_scheme
 
 __all__ = ["Opened", "check_urls", "open_source", "opened"]
 
@@ -48,25 +47,25 @@ def open_source(
     filesystem: Any = None,
     decode: bool = True,
 ) -> Opened:
-    """Open what URLs name.
+    """Open the dataset that URLs name.
 
     Parameters
     ----------
     urls : str or list of str
         A directory or file, or several files.
     storage_options : dict, optional
-        Arguments of the fsspec file system.
+        Options of the fsspec file system.
     filesystem : object, optional
-        A file system of fsspec or pyarrow, which goes before both.
+        A file system of fsspec or pyarrow, which takes precedence over both.
     decode : bool
         Whether fields that Petastorm stored encoded are delivered decoded.
 
     Raises
     ------
     InvalidArgumentError
-        If the URLs are none.
+        If the URLs are invalid.
     DatasetNotFoundError, CorruptDatasetError
-        If nothing is there, or something else.
+        If there is no dataset, or it cannot be read.
     """
     check_urls(urls)
     if isinstance(urls, str) and filesystem is None and _is_mds(urls, storage_options):

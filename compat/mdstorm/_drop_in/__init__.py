@@ -1,1 +1,1 @@
-"""`petastorm` by another name: what `mdstorm.install_as_petastorm` is made of."""
+"""`mdstorm.install_as_petastorm`: mdstorm under the name `petastorm`."""

@@ -1,4 +1,4 @@
-"""The part of the import system that finds `petastorm` and its modules in mdstorm."""
+"""An import hook that resolves `petastorm` and its modules to mdstorm."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["Petastorm", "install"]
 _THEIRS = "petastorm"
 _OURS = "mdstorm"
 
-#: What `petastorm.__version__` says: the release whose API mdstorm has.
+#: `petastorm.__version__`: the release whose API mdstorm implements.
 _VERSION = "0.13.1"
 
-#: The package itself, which is there before any of its modules.
+#: The package itself, which exists before any of its modules.
 _package = sys.modules[_OURS]
 
 
 def install() -> None:
-    """Put the finder before all others, and the package where a stand-in for it may be; once."""
+    """Put the finder first, once, and replace a stand-in by the package."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
     if not isinstance(sys.modules.get(_THEIRS), Petastorm):
@@ -35,9 +35,9 @@ def install() -> None:
 
 
 class Petastorm(ModuleType):
-    """The package `petastorm`: mdstorm, but for its name and version.
+    """The package `petastorm`: mdstorm, except for its name and version.
 
-    What is set on it, as `unittest.mock.patch` does, is set on mdstorm.
+    Attributes set on it, for example by `unittest.mock.patch`, are set on mdstorm.
     """
 
     __version__ = _VERSION
@@ -65,12 +65,12 @@ class Petastorm(ModuleType):
 
 
 def _is_special(name: str) -> bool:
-    """Whether the import system keeps its notes on a module under `name`."""
+    """Whether the import system uses the attribute `name` of modules."""
     return name.startswith("__") and name.endswith("__")
 
 
 class _Finder(MetaPathFinder):
-    """Finds ``petastorm.x.y`` where ``mdstorm.x.y`` is."""
+    """Finds ``petastorm.x.y`` as ``mdstorm.x.y``."""
 
     def find_spec(
         self,
@@ -100,7 +100,7 @@ class _Finder(MetaPathFinder):
 
 
 def _is_only_asked() -> bool:
-    """Whether `importlib.util.find_spec` asks: it returns None for what is not there."""
+    """Whether `importlib.util.find_spec` is the caller: it returns None for missing modules."""
     finder = sys._getframe(1)
     machinery = finder.f_back  # importlib's loop over all finders
     asker = None if machinery is None else machinery.f_back
@@ -114,11 +114,11 @@ class _PackageLoader(Loader):
         return Petastorm(spec.name, _package.__doc__)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Do nothing: all that it has is in mdstorm."""
+        """Do nothing: its contents are mdstorm's."""
 
 
 class _ModuleLoader(Loader):
-    """Loads a module of ours under its other name."""
+    """Loads a module of mdstorm under its other name."""
 
     def __init__(self, ours: str) -> None:
         self._ours = ours
@@ -130,6 +130,6 @@ class _ModuleLoader(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        # It is complete. The import system has just told it that it is another one: undo that, so
-        # that `importlib.reload` and pickle go on finding it by its own name.
+        # It is complete. The import system has just overwritten its name and spec: restore them, so
+        # that `importlib.reload` and pickle still find it by its own name.
         module.__spec__ = self._spec

@@ -1,4 +1,4 @@
-"""`install_as_petastorm`: programs that import `petastorm` run on mdstorm, unedited."""
+"""`install_as_petastorm`: run programs that import `petastorm` on mdstorm, unedited."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from mdstorm.errors import PetastormImportedError
 
 __all__ = ["install_as_petastorm"]
 
-#: Holds `petastorm.py` alone, so that it can stand on the search path of other processes.
+#: Holds only `petastorm.py`, so that it can be put on the search path of other processes.
 _SHIM_FOLDER = Path(__file__).with_name("shim")
 _SHIM = _SHIM_FOLDER / "petastorm.py"
 
 
 def install_as_petastorm() -> None:
-    """Let ``import petastorm`` mean mdstorm, as PyMySQL has `install_as_MySQLdb` for its library.
+    """Make ``import petastorm`` import mdstorm, as PyMySQL's `install_as_MySQLdb` does for MySQLdb.
 
     From then on `petastorm` and each of its modules that mdstorm has are those of mdstorm: the same
     module and class objects under both names. This holds
 
     - in this process, and its forks;
     - in Python processes that it starts (`multiprocessing`, workers of a torch ``DataLoader``,
-      `subprocess` with the inherited environment): a folder with nothing but a stand-in for
-      `petastorm` goes to ``PYTHONPATH`` and `sys.path`;
-    - in Spark's workers, where mdstorm must be installed, too: sessions that exist, and those that
-      are made later, get the stand-in with ``addPyFile``, on Spark Connect with ``addArtifact``;
+      `subprocess` with the inherited environment): a folder that holds only a stand-in for
+      `petastorm` is added to ``PYTHONPATH`` and `sys.path`;
+    - in Spark's workers, where mdstorm must also be installed: existing and future sessions get the
+      stand-in with ``addPyFile``, on Spark Connect with ``addArtifact``;
     - for pickles made with Petastorm, which name its modules.
 
     ``petastorm.__version__`` is 0.13.1, the version whose API this is. Modules of Petastorm that
-    mdstorm does not have cannot be imported; the error says where the differences are written down.
+    mdstorm lacks cannot be imported; the error says where the differences are documented.
 
     Call it before the first ``import petastorm``; calling it again does nothing. It imports neither
     pyspark nor a framework.
@@ -45,8 +45,8 @@ def install_as_petastorm() -> None:
     if present is not None and not _is_ours(present):
         raise PetastormImportedError(
             f"petastorm was already imported, from {getattr(present, '__file__', None)!r}, and its "
-            "classes may be in use. Call mdstorm.install_as_petastorm() before anything imports "
-            "petastorm, first thing in the program, or run it unedited with: mdstorm run program.py"
+            "classes may be in use. Call mdstorm.install_as_petastorm() first, before anything "
+            "imports petastorm, or run the program unedited with: mdstorm run program.py"
         )
     finder.install()
     _reach_other_processes()
@@ -60,7 +60,7 @@ def _is_ours(module: object) -> bool:
 
 
 def _reach_other_processes() -> None:
-    """Put the stand-in where processes that this one starts look for modules."""
+    """Put the stand-in on the search path of processes that this one starts."""
     folder = str(_SHIM_FOLDER)
     # Second: the first entry belongs to the program, as after `python program.py`. The path is what
     # multiprocessing hands to the processes that it spawns, the variable is for all others.

@@ -1,4 +1,4 @@
-"""`petastorm` in Spark's workers: every session gets a stand-in that its closures can import."""
+"""Make `petastorm` importable in Spark's Python workers."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.base import warn_user
 
 __all__ = ["install"]
 
-#: Where the class is that all ways to a session lead to. PySpark 4 moved the first one.
+#: The class that every way of creating a session uses. PySpark 4 moved the first one.
 _ENTRANCES = {
     "pyspark.context": "SparkContext",
     "pyspark.core.context": "SparkContext",
     "pyspark.sql.connect.session": "SparkSession",
 }
 
-#: Marks constructors that send the stand-in already.
+#: Marks constructors that already send the stand-in.
 _MARK = "_sends_mdstorm_as_petastorm"
 
 
 def install(shim: Path) -> None:
     """Send the module `shim` to the workers of all sessions, present and future.
 
-    PySpark is not imported for that: where it is not loaded yet, its session classes are completed
-    when they are.
+    This does not import PySpark: if it is not loaded yet, its session classes are patched when they
+    are loaded.
     """
     for name in _ENTRANCES:
         if name in sys.modules:
@@ -42,7 +42,7 @@ def install(shim: Path) -> None:
 
 
 def _complete(module: ModuleType, shim: Path) -> bool:
-    """Let the constructor in `module` send the stand-in; False if it does already."""
+    """Patch the constructor in `module` to send the stand-in; False if it already does."""
     entrance = getattr(module, _ENTRANCES[module.__name__])
     construct = entrance.__init__
     if hasattr(construct, _MARK):
@@ -59,7 +59,7 @@ def _complete(module: ModuleType, shim: Path) -> bool:
 
 
 def _send_to_present_session(entrance: Any, shim: Path) -> None:
-    """Send the stand-in to the session that this process has, if any."""
+    """Send the stand-in to this process's current session, if any."""
     if entrance.__name__ == "SparkContext":
         present = entrance._active_spark_context
     else:
@@ -78,8 +78,8 @@ def _send(spark: Any, shim: Path) -> None:
     except Exception as error:
         warn_user(
             f"Spark's workers will not find petastorm: {shim.name} could not be sent to them, "
-            f"{type(error).__name__}: {error}. The driver goes on. Functions that run on workers "
-            "can import the same names from mdstorm"
+            f"{type(error).__name__}: {error}. The driver is not affected. Functions that run on "
+            "workers can import the same names from mdstorm"
         )
 
 
@@ -107,7 +107,7 @@ class _PySparkFinder(MetaPathFinder):
 
 
 class _Loader(Loader):
-    """Loads a module with its own loader, and says when that is done."""
+    """Loads a module with its own loader, then calls a function."""
 
     def __init__(self, loader: Any, done: Callable[[ModuleType], object]) -> None:
         self._loader = loader

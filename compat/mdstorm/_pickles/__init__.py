@@ -1,1 +1,1 @@
-"""Petastorm's pickles, read as data and written by hand."""
+"""Petastorm's pickles: read as data, without executing them, and written by hand."""

@@ -1,4 +1,4 @@
-"""What `reader` makes of a pickle: containers that compare, hash and run nothing."""
+"""Nodes of a parsed pickle: containers that compare, hash and run nothing."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Call:
     Attributes
     ----------
     function : object
-        What is called; a `Global`, unless the pickle is none of ours.
+        What is called; a `Global`, unless the pickle is not one of ours.
     arguments : object
-        A tuple, unless the pickle is none of ours.
+        A tuple, unless the pickle is not one of ours.
     state : object
         What the object is to take as its state; None if there is nothing.
     items : list of tuple

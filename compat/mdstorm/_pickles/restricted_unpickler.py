@@ -1,8 +1,8 @@
-"""The pickles in the metadata of Petastorm's datasets: schemas, and indexes of row groups.
+"""Load schemas and row group indexes from the pickles in Petastorm's metadata.
 
-Petastorm loads them with `pickle`. Here they are read as data: `reader` tells what they
-describe, and this module makes a schema of what has the form of one. All protocols are read, and
-the forms of all versions of Petastorm, from the time when it was called dataset_toolkit.
+Petastorm loads them with `pickle`. Here they are read as data: `pickle_parser` returns what they
+describe, and this module builds schemas and indexes from it. It reads all pickle protocols, and the
+forms of all versions of Petastorm, including those when it was called dataset_toolkit.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mdstorm._pickles.nodes import Call, Global, Mapping, Sequence
-from mdstorm._pickles.reader import read_pickle
+from mdstorm._pickles.pickle_parser import read_pickle
 from mdstorm._pickles.types import (
     ALLOWED,
     attributes,
@@ -139,7 +139,7 @@ def _items(node: Any) -> list[Any] | tuple[Any, ...]:
 def _pair(node: Any) -> tuple[Any, Any]:
     values = _items(node)
     if len(values) != 2:
-        raise refused("an entry is no pair")
+        raise refused("an entry is not a pair")
     return values[0], values[1]
 
 
@@ -177,9 +177,9 @@ def _codec(node: Any) -> DataframeColumnCodec:
 
 
 class _Numbers:
-    """Makes sets of numbers, no more of them in all than the pickle has bytes.
+    """Makes sets of numbers, with no more numbers in total than the pickle has bytes.
 
-    A pickle may name one list in many places, each of which would become a set of its own.
+    A pickle may refer to one list many times, and each reference would become a set of its own.
     """
 
     def __init__(self, most: int) -> None:
@@ -212,5 +212,5 @@ def _index(node: Any, numbers: _Numbers) -> StoredIndex:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise refused("a name is no text")
+        raise refused("a name is not a string")
     return value

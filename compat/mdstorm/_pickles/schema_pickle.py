@@ -1,7 +1,7 @@
-"""A Unischema as the pickle that Petastorm itself would write, so that it can read our metadata.
+"""Write a Unischema as a pickle that Petastorm can read.
 
-The instructions are written one by one, in protocol 2, which every Python reads: no class of
-Petastorm is imported, and none needs to be installed.
+The instructions are written one by one, in protocol 2, which every Python version reads. Petastorm
+need not be installed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _UNISCHEMA = "petastorm.unischema"
 _CODECS = "petastorm.codecs"
 _SPARK = "pyspark.sql.types"
 _PLAIN_CODECS = (CompressedNdarrayCodec, NdarrayCodec)
-#: Names of NumPy's types that are those of no dtype.
+#: Names of NumPy types that are not names of dtypes.
 _NUMPY_NAMES = {
     np.bool_: "bool_",
     np.bytes_: "bytes_",
@@ -46,7 +46,7 @@ def dump_unischema(unischema: Unischema) -> bytes:
     Raises
     ------
     InvalidArgumentError
-        If a field has a codec, or a type, that is none of Petastorm's.
+        If a field has a codec, or a type, that is not one of Petastorm's.
     """
     fields = list(unischema.fields.values())
     encoded = [(field.name, _field(field)) for field in fields]
@@ -88,8 +88,8 @@ def _codec(field: UnischemaField) -> bytes:
     if type(codec) is ScalarCodec:
         return _instance(_CODECS, "ScalarCodec", [("_spark_type", _spark_type(codec._spark_type))])
     raise InvalidArgumentError(
-        f"field {field.name!r} has the codec {type(codec).__name__}, which is none of Petastorm's: "
-        "a reader would not know it from the metadata"
+        f"field {field.name!r} has the codec {type(codec).__name__}, which is not one of "
+        "Petastorm's, so readers could not restore it from the metadata: use one of those"
     )
 
 

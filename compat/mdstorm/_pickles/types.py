@@ -1,4 +1,4 @@
-"""The types and scalars in Petastorm's pickles, by the names that they have there."""
+"""The types and scalars that occur in Petastorm's pickles, by name."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _BUILTIN_TYPES: dict[str, Any] = {
 }
 _SPARK_MODULE = "pyspark.sql.types"
 
-#: Modules, after `renamed`, and the names in them that a pickle may import.
+#: The names that a pickle may import, by module (after `renamed`).
 ALLOWED: dict[str, frozenset[str]] = {
     "builtins": frozenset({"object", "set", "tuple", *_BUILTIN_TYPES}),
     "collections": frozenset({"OrderedDict", "defaultdict"}),
@@ -85,7 +85,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "pyspark.serializers": frozenset({"_restore"}),
     _SPARK_MODULE: frozenset({"ArrayType", "DecimalType", *ATOMIC_TYPES}),
 }
-#: Where Petastorm's modules were before it had that name, and where they are now.
+#: Petastorm's modules under its former name, and where they are now.
 _ROOTS = ("av.experimental.deepdrive.dataset_toolkit", "av.ml.dataset_toolkit", "mdstorm")
 _MODULES = {
     "__builtin__": "builtins",
@@ -93,13 +93,13 @@ _MODULES = {
     "numpy._core.multiarray": "numpy.core.multiarray",
 }
 
-#: dtypes of scalars: their kind and size, the order of their bytes stands apart.
+#: dtypes of scalars: kind and size; the byte order is stored separately.
 _DTYPE = re.compile(r"b1|[iu][1248]|f[248]|[SU]\d{1,6}|M8")
 _UNITS = frozenset({"Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns"})
 
 
 def renamed(found: Global) -> Global:
-    """Return the name as today's Petastorm and Python 3 spell it."""
+    """Return the name as current Petastorm and Python 3 spell it."""
     module = _MODULES.get(found.module, found.module)
     for root in _ROOTS:
         if module.startswith(f"{root}."):
@@ -108,10 +108,10 @@ def renamed(found: Global) -> Global:
 
 
 def refused(what: str) -> UnsafePickleError:
-    """Return the error for a pickle that puts allowed things together as Petastorm never does."""
+    """Return the error for allowed parts that are combined in a way Petastorm never does."""
     return UnsafePickleError(
-        f"This is no metadata that Petastorm would write: {what}. It is damaged, or was made by "
-        "somebody else"
+        f"Petastorm would not write this metadata: {what}. It is damaged, or was written by "
+        "something else"
     )
 
 
@@ -122,7 +122,7 @@ def class_and_values(node: Any) -> tuple[Global, tuple[Any, ...]]:
     1), or of ``pyspark.serializers._restore`` (namedtuples that were pickled by old Sparks).
     """
     if not isinstance(node, Call) or not isinstance(node.function, Global):
-        raise refused("a value stands where an object is wanted")
+        raise refused("a value in place of an object")
     called, values = renamed(node.function), node.arguments
     if not isinstance(values, tuple):
         raise refused(f"{called} is called with no arguments")
@@ -201,7 +201,7 @@ def _numpy_scalar(values: tuple[Any, ...]) -> Any:
     if len(values) != 2:
         raise refused("a number without a value")
     dtype = _dtype(values[0])
-    # Python 2 had no bytes apart from texts.
+    # Python 2 had no bytes apart from strings.
     content = values[1].encode("latin-1") if isinstance(values[1], str) else values[1]
     if not isinstance(content, bytes) or len(content) != dtype.itemsize:
         raise refused(f"a value of another size than its type {dtype}")
@@ -224,7 +224,7 @@ _SCALARS: dict[Global, Callable[[tuple[Any, ...]], Any]] = {
 
 
 def _dtype(node: Any) -> np.dtype[Any]:
-    """Return the dtype of numbers, texts or times that a call of ``numpy.dtype`` describes."""
+    """Return the dtype of numbers, strings or times that a call of ``numpy.dtype`` describes."""
     class_, values = class_and_values(node)
     name = values[0] if values else None
     if class_ != Global("numpy", "dtype") or not isinstance(name, str):

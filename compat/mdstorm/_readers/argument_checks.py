@@ -10,7 +10,7 @@ from mdstorm._selection.predicates import PredicateBase
 from mdstorm._selection.selectors import RowGroupSelectorBase
 from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.base import is_integer
 
 __all__ = [
     "check_integer",
@@ -21,6 +21,7 @@ __all__ = [
     "check_selector",
     "check_share",
     "check_transform",
+    "is_auto",
 ]
 
 
@@ -76,9 +77,28 @@ def check_predicate(predicate: object) -> None:
         )
 
 
+def is_auto(shard: object) -> bool:
+    """Whether a shard argument is to be that of the launcher."""
+    return isinstance(shard, str) and shard == "auto"
+
+
 def check_share(cur_shard: object, shard_count: object) -> None:
-    """Raise InvalidArgumentError unless both are None, or number a share of the rows."""
-    if cur_shard is None and shard_count is None:
+    """Raise InvalidArgumentError unless both are None, number a share of the rows, or are "auto".
+
+    Either may be left out beside "auto".
+    """
+    given = {"cur_shard": cur_shard, "shard_count": shard_count}
+    given = {name: value for name, value in given.items() if value is not None}
+    if not given:
+        return
+    autos = [name for name, value in given.items() if is_auto(value)]
+    if autos:
+        if wrong := [name for name in given if name not in autos]:
+            raise InvalidArgumentError(
+                f"{autos[0]}='auto' takes both from the launcher, so that "
+                f"{wrong[0]}={given[wrong[0]]!r} would have no effect: leave {wrong[0]} out, or "
+                "give both as integers"
+            )
         return
     if not is_integer(cur_shard) or not is_integer(shard_count) or not 0 <= cur_shard < shard_count:
         raise InvalidArgumentError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from mdstorm._readers.argument_checks import (
     check_integer,
@@ -16,6 +16,7 @@ from mdstorm._readers.argument_checks import (
     check_selector,
     check_share,
     check_transform,
+    is_auto,
 )
 from mdstorm._readers.cache import CacheBase, NullCache
 from mdstorm._readers.fields import field_patterns
@@ -24,7 +25,7 @@ from mdstorm._selection.predicates import PredicateBase
 from mdstorm._selection.selectors import RowGroupSelectorBase
 from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
-from mdstorm_backend.read.batch_reader import check_num_epochs
+from mdstorm_backend.read import check_num_epochs
 
 __all__ = ["DEFAULT_WORKERS", "ReaderArguments"]
 
@@ -64,8 +65,8 @@ class ReaderArguments:
         Which row groups to read, by an index of them.
     num_epochs : int or None
         Passes over the data; None never ends.
-    cur_shard, shard_count : int or None
-        Which share of the rows to read: rank and number of ranks.
+    cur_shard, shard_count : int, "auto" or None
+        Which share of the rows to read: rank and number of ranks, or those of the launcher.
     cache_type : {"null", "local-disk"} or None
         Whether what is made of each shard is kept on a local disk.
     cache_location, cache_size_limit, cache_row_size_estimate, cache_extra_settings
@@ -112,8 +113,8 @@ class ReaderArguments:
     predicate: PredicateBase | None = None
     rowgroup_selector: RowGroupSelectorBase | None = None
     num_epochs: int | None = 1
-    cur_shard: int | None = None
-    shard_count: int | None = None
+    cur_shard: int | Literal["auto"] | None = None
+    shard_count: int | Literal["auto"] | None = None
     shard_seed: int | None = None
     cache_type: str | None = "null"
     cache_location: str | None = None
@@ -155,6 +156,16 @@ class ReaderArguments:
         check_predicate(self.predicate)
         self._check_cache()
         check_share(self.cur_shard, self.shard_count)
+
+    @property
+    def is_auto(self) -> bool:
+        """Whether the share is this process's in the world, when a pass begins."""
+        return is_auto(self.cur_shard) or is_auto(self.shard_count)
+
+    @property
+    def is_share(self) -> bool:
+        """Whether shard arguments are given."""
+        return self.cur_shard is not None or self.shard_count is not None
 
     @property
     def workers(self) -> int:

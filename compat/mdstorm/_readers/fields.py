@@ -1,18 +1,22 @@
-"""``schema_fields``: which columns a loader delivers."""
+"""Which columns are delivered: what ``schema_fields`` chooses, and the schema of that."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from mdstorm._schema.unischema import Unischema, UnischemaField
+from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm.errors import InvalidArgumentError, NoMatchingFieldsError
-from mdstorm_backend.base.user_warnings import warn_user
-from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.base import warn_user
+from mdstorm_backend.format import Schema
+from mdstorm_backend.loaders import MASK_SUFFIX
 
-__all__ = ["field_patterns", "select_fields"]
+__all__ = ["delivered_schema", "field_patterns", "select_fields"]
 
 
 def select_fields(schema: Schema, fields: Any) -> Schema:
@@ -120,3 +124,40 @@ def field_patterns(fields: Any) -> list[str]:
                 "it with re.escape"
             ) from error
     return patterns
+
+
+def delivered_schema(
+    unischema: Unischema, delivered: Sequence[str], *, chosen: bool, spec: TransformSpec | None
+) -> Unischema:
+    """Return the fields of what is delivered, named as Petastorm names such a schema.
+
+    Parameters
+    ----------
+    unischema : Unischema
+        All fields of the dataset.
+    delivered : sequence of str
+        Names of the columns that are delivered, in order.
+    chosen : bool
+        Whether the user named some of the fields.
+    spec : TransformSpec or None
+        The transform.
+
+    Returns
+    -------
+    Unischema
+        Nested columns, which Petastorm never reads, are objects.
+    """
+    edited = {} if spec is None else spec.edited()
+
+    def field_of(name: str) -> UnischemaField:
+        if name in edited:
+            _, dtype, shape, nullable = edited[name]
+            return UnischemaField(name, dtype, shape, None, nullable)
+        if name in unischema.fields:
+            return unischema.fields[name]
+        if name.removesuffix(MASK_SUFFIX) in unischema.fields:
+            return UnischemaField(name, np.bool_, (), None, False)
+        return UnischemaField(name, np.object_, (), None, True)
+
+    suffix = ("_view" if chosen else "") + ("" if spec is None else "_transformed")
+    return Unischema(unischema._name + suffix, map(field_of, delivered))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, signature
-from typing import Any, ParamSpec, TypedDict, TypeVar
+from typing import Any, Literal, ParamSpec, TypedDict, TypeVar
 
 from mdstorm._selection.predicates import PredicateBase
 from mdstorm._selection.selectors import RowGroupSelectorBase
@@ -35,8 +35,8 @@ class ReaderKeywords(TypedDict, total=False):
     shuffle_row_drop_partitions: int
     predicate: PredicateBase | None
     rowgroup_selector: RowGroupSelectorBase | None
-    cur_shard: int | None
-    shard_count: int | None
+    cur_shard: int | Literal["auto"] | None
+    shard_count: int | Literal["auto"] | None
     shard_seed: int | None
     cache_type: str | None
     cache_location: str | None

@@ -12,22 +12,21 @@ from mdstorm._readers.cache import NullCache
 from mdstorm._readers.fields import select_fields
 from mdstorm._readers.kept_shares import KeptShares
 from mdstorm._readers.steps import ColumnSelection, Steps
+from mdstorm._readers.whole_passes import warn_of_whole_passes
 from mdstorm._selection.filters import Filters, RowFilter
 from mdstorm._selection.predicate_filter import PredicateFilter
 from mdstorm._selection.pruning import prune_by_filters, prune_by_predicate
-from mdstorm._selection.selected import select_row_groups
+from mdstorm._selection.selected_row_groups import select_row_groups
 from mdstorm._selection.shard_views import RankShare, SplitShards
 from mdstorm._transforms.pandas_transform import PandasTransform
 from mdstorm._transforms.process_transform import ProcessTransform
 from mdstorm._transforms.row_transform import RowTransform
 from mdstorm._transforms.transform_spec import TransformSpec
-from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.loaders.elastic_share import ElasticShare
-from mdstorm_backend.loaders.nulls import NullPolicy
-from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.read.block import Transform
-from mdstorm_backend.read.source import SampleSource
+from mdstorm.errors import UnsupportedArgumentError
+from mdstorm_backend.format import Schema
+from mdstorm_backend.loaders import ElasticShare, NullPolicy, ReaderOptions
+from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.read import SampleSource, Transform
 
 __all__ = ["reader_options"]
 
@@ -68,6 +67,11 @@ def reader_options(
     masks = tuple(arguments.null_masks or ())
     names = NullPolicy(schema, arguments.fill_nulls, masks).columns
     source, filters, looked_at = _filtered(arguments, source, schema, batched)
+    if overlap and order.follows_world:
+        raise UnsupportedArgumentError(
+            'n-grams do not go with cur_shard="auto": the rows of the next rank that they reach '
+            "into are laid down when the reader is made. Give cur_shard and shard_count as integers"
+        )
     if overlap and isinstance(order, ExactOrder) and order.world_size > 1:
         source = RankShare(source, order, overlap)
         order = replace(order, rank=0, world_size=1)
@@ -92,6 +96,7 @@ def reader_options(
         null_masks=masks,
         workers=arguments.workers,
         prefetch=arguments.prefetch,
+        on_pass=None if arguments.is_share else warn_of_whole_passes,
     )
     if is_kept:
         keep = KeptShares(cache, options, spec, filters=filters, batched=batched)

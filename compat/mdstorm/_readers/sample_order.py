@@ -6,11 +6,10 @@ import secrets
 from dataclasses import replace
 
 from mdstorm._readers.arguments import ReaderArguments
-from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.base import warn_user
 from mdstorm_backend.elastic import ElasticOrder
-from mdstorm_backend.loaders.elastic_share import ElasticShare
-from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
-from mdstorm_backend.order.world import World
+from mdstorm_backend.loaders import ElasticShare
+from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, World
 
 __all__ = ["sample_order", "with_window"]
 
@@ -22,18 +21,26 @@ def sample_order(arguments: ReaderArguments) -> ExactOrder | ElasticShare:
     seed = _seed(arguments)
     shuffle_shards, shuffle_rows = bool(arguments.shuffle_row_groups), bool(arguments.shuffle_rows)
     window = max(int(arguments.shuffling_queue_capacity or 0), 0)
-    shard_count = arguments.shard_count
-    rank = 0 if shard_count is None else int(arguments.cur_shard or 0)
-    world_size = 1 if shard_count is None else int(shard_count)
+    world, follows_world = World(), arguments.is_auto
+    if arguments.is_share and not follows_world:
+        world = World(int(arguments.cur_shard or 0), int(arguments.shard_count or 1))
     if not arguments.is_elastic:
-        return ExactOrder(seed, shuffle_shards, shuffle_rows, window, rank, world_size).resolved()
+        return ExactOrder(
+            seed,
+            shuffle_shards,
+            shuffle_rows,
+            window,
+            world.rank,
+            world.size,
+            follows_world=follows_world,
+        ).resolved()
     order = ElasticOrder(
         batch_size=1,  # that of the loader takes its place
         shuffle=shuffle_shards or shuffle_rows or window > 0,
         shuffle_seed=secrets.randbits(32) | 1 if seed is None else seed,
         shuffle_block_size=window if window > 1 else None,
     )
-    return ElasticShare(order, World(rank, world_size), states_batch_size=False)
+    return ElasticShare(order, world, states_batch_size=False, follows_world=follows_world)
 
 
 def _seed(arguments: ReaderArguments) -> int | None:
@@ -43,7 +50,7 @@ def _seed(arguments: ReaderArguments) -> int | None:
     seeds = [int(seed) for seed in given if seed or (arguments.is_elastic and seed is not None)]
     if seeds:
         return seeds[0]
-    return None if arguments.shard_count is None else DEFAULT_SEED
+    return DEFAULT_SEED if arguments.is_share else None
 
 
 def with_window(order: ExactOrder | ElasticShare, window: int) -> ExactOrder | ElasticShare:

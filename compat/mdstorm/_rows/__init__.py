@@ -1,1 +1,1 @@
-"""Rows of batches as the Python and NumPy values that users see."""
+"""Convert batches to the Python and NumPy values that users see."""

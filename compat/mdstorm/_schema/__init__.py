@@ -1,1 +1,1 @@
-"""What a field is: Unischema, codecs, and the types of Spark and NumPy behind them."""
+"""Unischema, codecs, and the Spark and NumPy types of fields."""

@@ -1,4 +1,4 @@
-"""What codecs refuse: values that are not what their field says."""
+"""Checks that a value matches its field before a codec encodes it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["check_array", "has_length", "no_image"]
 
 
 def has_length(value: Any) -> bool:
-    """Whether it is a list, an array with an axis, bytes, …: anything but a scalar or a text."""
+    """Whether it is a list, an array with an axis, bytes, …: anything but a scalar or a string."""
     if isinstance(value, np.ndarray):
         return value.ndim > 0
     return hasattr(value, "__len__") and not isinstance(value, str)
@@ -28,7 +28,7 @@ def check_array(field: UnischemaField, value: Any) -> None:
     Raises
     ------
     EncodingTypeError
-        If it is no array, or of another dtype.
+        If it is not an array, or of another dtype.
     EncodingError
         If its shape is another one.
     """
@@ -47,7 +47,7 @@ def check_array(field: UnischemaField, value: Any) -> None:
     if value.dtype.hasobject:
         raise EncodingTypeError(
             f"Unexpected type of {field.name} feature. Arrays of objects can be written only as "
-            "pickles, which no reader loads; use an array of numbers or of fixed-size texts",
+            "pickles, which no reader loads; use an array of numbers or of fixed-size strings",
             column=field.name,
         )
     if len(value.shape) != len(field.shape) or any(
@@ -61,14 +61,14 @@ def check_array(field: UnischemaField, value: Any) -> None:
 
 
 def _is_of_type(found: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
-    """Whether a dtype is the wanted one, in any byte order; texts and times are so of any size."""
+    """Whether a dtype is the wanted one, in any byte order; strings and times may have any size."""
     if wanted.kind in "SUMm":
         return found.kind == wanted.kind
     return bool(found.newbyteorder("=") == wanted.newbyteorder("="))
 
 
 def no_image(field: UnischemaField, value: npt.NDArray[Any]) -> EncodingError:
-    """Return the error for an array that is no grey or RGB image."""
+    """Return the error for an array that is not a grey or RGB image."""
     return EncodingError(
         f"Unexpected image dimensions. Supported dimensions are (H, W) or (H, W, 3). Field "
         f"{field.name!r} got {value.shape}",

@@ -1,7 +1,7 @@
-"""How the values of a field are turned into what Spark stores, and back.
+"""Codecs: how the values of a field are encoded for Spark, and decoded.
 
-The classes, their names for themselves and the bytes they write are those of ``petastorm.codecs``:
-arrays are NumPy's own files, images are PNG or JPEG files. Neither Spark nor OpenCV is needed.
+The classes, their string forms and the bytes they write are those of ``petastorm.codecs``: arrays
+are stored as ``.npy`` files, images as PNG or JPEG files. Neither Spark nor OpenCV is needed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mdstorm._schema.codec_checks import check_array, has_length, no_image
 from mdstorm._schema.image_files import encode_image
 from mdstorm._schema.spark_type_names import NamedSparkType, class_name
 from mdstorm.errors import EncodingError, EncodingTypeError, InvalidArgumentError
-from mdstorm_backend.format.encodings.decode_images import image_array
+from mdstorm_backend.format import image_array
 
 if TYPE_CHECKING:
     from mdstorm._schema.unischema import UnischemaField
@@ -33,7 +33,7 @@ __all__ = [
     "ScalarCodec",
 ]
 
-#: What a scalar is converted to before Spark sees it; other types of Spark take it as it is.
+#: What a scalar is converted to before Spark sees it; other Spark types take it unchanged.
 _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "BooleanType": bool,
     "ByteType": int,
@@ -48,7 +48,7 @@ _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
 
 @public("mdstorm.codecs")
 class DataframeColumnCodec(ABC):
-    """Base of all codecs; subclasses of a user's own work as well."""
+    """Base class of codecs; users may define their own."""
 
     @abstractmethod
     def encode(self, unischema_field: UnischemaField, value: Any) -> Any:
@@ -82,13 +82,13 @@ class ScalarCodec(DataframeColumnCodec):
     def encode(self, unischema_field: UnischemaField, value: Any) -> Any:
         """Convert to a Python int, float, bool or str, by the Spark type.
 
-        A fraction is cut off where the column holds integers. Values for other types of Spark, such
-        as decimals and timestamps, are returned as they are.
+        Fractions are truncated where the column holds integers. Values for other Spark types, such
+        as decimals and timestamps, are returned unchanged.
 
         Raises
         ------
         EncodingTypeError
-            If it is no scalar; also TypeError, ValueError.
+            If it is not a scalar; also TypeError, ValueError.
         EncodingError
             If it cannot be converted; also ValueError.
         InvalidArgumentError
@@ -98,7 +98,7 @@ class ScalarCodec(DataframeColumnCodec):
         if unischema_field.shape:
             raise InvalidArgumentError(
                 f"The shape field of unischema_field {name!r} must be an empty tuple, '()', for a "
-                f"scalar; it is {unischema_field.shape}. Arrays want NdarrayCodec()"
+                f"scalar; it is {unischema_field.shape}. Use NdarrayCodec() for arrays"
             )
         kind = class_name(self._spark_type)
         if has_length(value) and not (
@@ -130,7 +130,7 @@ class ScalarCodec(DataframeColumnCodec):
         return (dtype.type if isinstance(dtype, np.dtype) else dtype)(value)
 
     def spark_dtype(self) -> Any:
-        """Spark type of the column, as it was given to the constructor."""
+        """Spark type of the column, as given to the constructor."""
         if isinstance(self._spark_type, NamedSparkType):
             return self._spark_type.load()
         return self._spark_type
@@ -150,12 +150,12 @@ class NdarrayCodec(_BinaryCodec):
     """An array, as the bytes that `numpy.save` writes."""
 
     def encode(self, unischema_field: UnischemaField, value: npt.NDArray[Any]) -> bytearray:
-        """Return the array as a file of NumPy's.
+        """Return the array in ``.npy`` format.
 
         Raises
         ------
         EncodingTypeError
-            If it is no array of the field's dtype; also ValueError.
+            If it is not an array of the field's dtype; also ValueError.
         EncodingError
             If its shape is not the field's; also ValueError.
         """
@@ -170,7 +170,7 @@ class NdarrayCodec(_BinaryCodec):
         Raises
         ------
         ValueError
-            If `value` is no array.
+            If `value` is not an array.
         """
         array: npt.NDArray[Any] = np.lib.format.read_array(io.BytesIO(value), allow_pickle=False)
         return array
@@ -181,7 +181,7 @@ class CompressedNdarrayCodec(_BinaryCodec):
     """An array, as the bytes that `numpy.savez_compressed` writes."""
 
     def encode(self, unischema_field: UnischemaField, value: npt.NDArray[Any]) -> bytearray:
-        """Return the array as a compressed file of NumPy's.
+        """Return the array in compressed ``.npz`` format.
 
         Raises
         ------
@@ -199,7 +199,7 @@ class CompressedNdarrayCodec(_BinaryCodec):
         Raises
         ------
         ValueError
-            If `value` is no compressed array.
+            If `value` is not a compressed array.
         """
         try:
             with np.load(io.BytesIO(value), allow_pickle=False) as file:
@@ -247,7 +247,7 @@ class CompressedImageCodec(_BinaryCodec):
         Raises
         ------
         EncodingTypeError
-            If it is no array of the field's dtype, or of one that the format has no pixels for.
+            If it is not an array of the field's dtype, or of one that the format has no pixels for.
         EncodingError
             If its shape is not the field's, or no image's; also ValueError.
         """
@@ -270,7 +270,7 @@ class CompressedImageCodec(_BinaryCodec):
         Raises
         ------
         EncodingError
-            If `value` is no grey or RGB image; also ValueError.
+            If `value` is not a grey or RGB image; also ValueError.
         """
         try:
             pixels = image_array("png", bytes(value))

@@ -1,4 +1,4 @@
-"""Files of grey and RGB images with 8 or 16 bits, written without OpenCV.
+"""Encode 8-bit and 16-bit grey and RGB images without OpenCV.
 
 Pillow has no RGB images of 16 bits: their PNG files are written here.
 """
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.optional import require
+from mdstorm_backend.base import require
 
 __all__ = ["encode_image"]
 

@@ -1,4 +1,4 @@
-"""The Unischema that the columns of a Parquet or MDS dataset imply, where none is stored."""
+"""Infer a Unischema from the columns of a dataset that stores none."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from mdstorm._schema.unischema import Unischema, UnischemaField
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.base.user_warnings import warn_user
-from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.base import warn_user
+from mdstorm_backend.format import Column, Schema
 
 __all__ = ["from_arrow", "infer_unischema"]
 
@@ -92,13 +92,13 @@ def _arrow_schema_of(dataset: Any) -> pa.Schema:
         if isinstance(candidate, pa.Schema):
             return candidate
     raise InvalidArgumentError(
-        f"{dataset!r} is no Parquet dataset: it has no Arrow schema. Give a "
+        f"{dataset!r} is not a Parquet dataset: it has no Arrow schema. Give a "
         "pyarrow.parquet.ParquetDataset or a pyarrow.Schema"
     )
 
 
 def _partition_names(dataset: Any) -> Iterable[str]:
-    """Names of the columns that directories stand for."""
+    """Names of the partition columns."""
     ours = getattr(dataset, "partition_columns", None)
     if ours is not None:
         return [str(name) for name in ours]
@@ -111,7 +111,7 @@ def _field_of_column(column: Column) -> UnischemaField | None:
     if encoding.is_opaque:
         return None
     if column.is_image:
-        # An array of pixels, of a size and a number of channels that the file says.
+        # An array of pixels, whose size and number of channels only the file knows.
         return UnischemaField(column.name, np.uint8, (None, None, None), None, column.nullable)
     if column.is_array and encoding.shape is not None and encoding.dtype is not None:
         dtype = encoding.dtype.newbyteorder("=").type

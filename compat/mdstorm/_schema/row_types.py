@@ -1,4 +1,4 @@
-"""Types of rows: a namedtuple for each schema, the same wherever it is asked for."""
+"""Namedtuple types for rows, one per schema."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def row_type(name: str, fields: tuple[str, ...]) -> type[tuple[Any, ...]]:
     Raises
     ------
     InvalidArgumentError
-        If a name is no identifier, begins with an underscore or is a keyword; also ValueError.
+        If a name is not an identifier, begins with an underscore or is a keyword; also ValueError.
     """
     try:
         base = namedtuple(f"{name}_view", fields)  # type: ignore[misc]
@@ -42,7 +42,7 @@ def _reduce_row(row: Any) -> tuple[Any, ...]:
 
 
 def _made_of_tensors(types: Any, tensors: Sequence[Any]) -> Any:
-    from mdstorm_backend.loaders.tf.tf_rows import made_of
+    from mdstorm_backend.loaders.tf import made_of
 
     return made_of(types, tensors)
 

@@ -1,4 +1,4 @@
-"""A Unischema as JSON, the form in which an MDS dataset keeps it beside its columns."""
+"""Store a Unischema as JSON in the index of an MDS dataset."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mdstorm.errors import CorruptDatasetError
 
 __all__ = ["unischema_from_json", "unischema_to_json"]
 
-#: Types of fields that are none of NumPy's.
+#: Types of fields that are not NumPy's.
 _PYTHON_TYPES: dict[str, Any] = {
     "Decimal": Decimal,
     "python bool": bool,
@@ -45,7 +45,7 @@ _PLAIN_CODECS: dict[str, type[DataframeColumnCodec]] = {
 
 
 def unischema_to_json(unischema: Unischema) -> dict[str, Any]:
-    """Return the schema as a JSON object; codecs of the user's own are left out."""
+    """Return the schema as a JSON object; user-defined codecs are left out."""
     return {
         "name": unischema._name,
         "fields": [
@@ -67,7 +67,7 @@ def unischema_from_json(value: Any, *, url: str = "") -> Unischema:
     Raises
     ------
     CorruptDatasetError
-        If it is something else; `url` tells where it comes from.
+        If it is something else; `url` says where it came from.
     """
     try:
         return Unischema(str(value["name"]), [_field(field) for field in value["fields"]])

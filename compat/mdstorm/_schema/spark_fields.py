@@ -1,4 +1,4 @@
-"""A field of a Unischema as Spark has it: the type of its column, and one value."""
+"""The Spark type of a field's column, and the conversion of its values."""
 
 from __future__ import annotations
 

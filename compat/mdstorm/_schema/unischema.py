@@ -1,4 +1,4 @@
-"""`Unischema`: the fields of a dataset as NumPy, Spark and a person see them.
+"""`Unischema`: the fields of a dataset with their NumPy types, shapes and codecs.
 
 Names, signatures and pickles are those of ``petastorm.unischema``.
 """
@@ -16,8 +16,7 @@ from mdstorm._public import public
 from mdstorm._schema.row_types import row_type
 from mdstorm._schema.spark_fields import encoded, spark_type
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm_backend.base.optional import require
-from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.base import require, warn_user
 
 __all__ = [
     "Unischema",
@@ -85,7 +84,7 @@ class Unischema:
         for field in fields:
             if not isinstance(field, UnischemaField):
                 raise ArgumentTypeError(
-                    f"Schema {name!r} is made of UnischemaField objects, and got {field!r} of type "
+                    f"Schema {name!r} takes UnischemaField objects, found {field!r} of type "
                     f"{type(field).__name__}"
                 )
             self._fields[field.name] = field
@@ -118,7 +117,7 @@ class Unischema:
         Raises
         ------
         InvalidArgumentError
-            If a field is not one of this schema, or something is neither a field nor a text; also
+            If a field is not one of this schema, or something is neither a field nor a string; also
             ValueError.
         """
         if isinstance(fields, (str, UnischemaField)):
@@ -145,11 +144,11 @@ class Unischema:
         return Unischema(f"{self._name}_view", dict.fromkeys([*given, *matched]))
 
     def make_namedtuple(self, **kwargs: Any) -> Any:
-        """Return a row of the values given by name."""
+        """Return a row with the values given by name."""
         return self._get_namedtuple()(**kwargs)
 
     def make_namedtuple_tf(self, *args: Any, **kwargs: Any) -> Any:
-        """Return a row of the values given by position or by name."""
+        """Return a row with the values given by position or by name."""
         return self._get_namedtuple()(*args, **kwargs)
 
     def _get_namedtuple(self) -> type[tuple[Any, ...]]:
@@ -186,12 +185,12 @@ class Unischema:
         parquet_dataset : pyarrow.parquet.ParquetDataset, pyarrow.Schema, or ours
             Anything with an Arrow schema as ``schema`` or ``arrow_schema``.
         omit_unsupported_fields : bool
-            Whether columns of types that have no counterpart are left out with a warning.
+            Whether to leave out columns of unsupported types with a warning.
 
         Raises
         ------
         InvalidArgumentError
-            If such a column is not to be left out; also ValueError.
+            If there is such a column and `omit_unsupported_fields` is False; also ValueError.
         """
         from mdstorm._schema.inferred_schema import from_arrow
 
@@ -252,7 +251,7 @@ def dict_to_spark_row(unischema: Unischema, row_dict: dict[str, Any]) -> Any:
     unischema : Unischema
         The schema.
     row_dict : dict of str to object
-        A value for every field; nullable ones may be missing. It is left as it is.
+        A value for every field; nullable ones may be missing. It is not modified.
 
     Returns
     -------

@@ -1,1 +1,1 @@
-"""Choosing rows and row groups: predicates, filters, indexes and n-grams at work."""
+"""Select rows and row groups: predicates, filters, selectors and n-grams."""

@@ -1,4 +1,4 @@
-"""The different values of a column, for functions that need to see each of them only once."""
+"""The distinct values of a column, for functions called once per value."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mdstorm._rows.rows import cells
-from mdstorm_backend.format.batch import Values
-from mdstorm_backend.format.schema import Column
+from mdstorm_backend.format import Column, Values
 
 __all__ = ["Codes", "distinct_cells"]
 
-#: Which of the different values each row has.
+#: Which of the distinct values each row has.
 Codes: TypeAlias = "npt.NDArray[np.integer[Any]] | slice"
 
 
 def distinct_cells(values: Values, column: Column | None = None) -> tuple[list[Any], Codes]:
-    """Return the different values of a column, and which of them each row has.
+    """Return the distinct values of a column, and which of them each row has.
 
     Values are as the row reader delivers them. Those that cannot be told apart quickly, such as
     arrays and objects, are returned one for each row.

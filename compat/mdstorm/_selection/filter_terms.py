@@ -1,4 +1,4 @@
-"""One condition of ``filters``: for which values, and in which row groups, it can hold."""
+"""One condition of ``filters``: which values match, and which row groups can hold a match."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class Term:
     value : object
         What its values are compared with; a list for ``in`` and ``not in``. None is null.
     is_partition : bool
-        Whether the column stands in the names of directories and so has no type of its own: its
-        numbers and texts mean the same.
+        Whether it is a Hive partition column, which has no type of its own: numbers and strings
+        compare as equal.
     """
 
     column: str
@@ -69,9 +69,9 @@ class Term:
     is_partition: bool = False
 
     def holds(self, values: pa.Array) -> Mask:
-        """Return for each value whether the condition holds; it does for no null.
+        """Return for each value whether the condition holds.
 
-        Only comparisons with None, and ``not in``, hold for nulls, as pyarrow has it.
+        For nulls only comparisons with None, and ``not in``, hold, as in pyarrow.
 
         Raises
         ------
@@ -82,8 +82,8 @@ class Term:
             found = self._holds(values)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise InvalidArgumentError(
-                f"filters compare column {self.column!r} of type {values.type} with "
-                f"{self.value!r}, which cannot be done ({error}): give a value of the column's type"
+                f"filters cannot compare column {self.column!r} of type {values.type} with "
+                f"{self.value!r} ({error}): give a value of the column's type"
             ) from error
         return np.asarray(pc.fill_null(found, False))
 

@@ -1,4 +1,4 @@
-"""``filters``: pyarrow's conditions on columns, which leave out whole row groups, and then rows."""
+"""``filters``: pyarrow-style conditions that skip row groups and drop rows."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ import pyarrow.compute as pc
 from mdstorm._selection.filter_terms import COMPARISONS, MEMBERSHIPS, Mask, Term
 from mdstorm._selection.predicate_filter import keep_rows
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.format.batch import Batch, Values, as_arrow
-from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.format import Batch, Column, Schema, Values, as_arrow
 
 __all__ = ["Filters", "RowFilter"]
 
 _FORM = (
-    "filters are a list of tuples (column, operator, value), all of which have to hold, or a list "
-    f"of such lists, one of which has to; operators are {', '.join([*COMPARISONS, *MEMBERSHIPS])}"
+    "filters are a list of tuples (column, operator, value), all of which must hold, or a list "
+    f"of such lists, one of which must; operators are {', '.join([*COMPARISONS, *MEMBERSHIPS])}"
 )
 
 
@@ -33,7 +32,7 @@ class Filters:
     Attributes
     ----------
     alternatives : tuple of tuple of Term
-        One of them has to hold, with all of its terms.
+        One of them must hold, with all of its terms.
     """
 
     alternatives: tuple[tuple[Term, ...], ...]
@@ -49,13 +48,13 @@ class Filters:
         schema : Schema
             All columns of the dataset.
         partition_columns : iterable of str
-            Those that stand in the names of directories, which have no type of their own: numbers
-            and texts of them mean the same.
+            Hive partition columns, which have no type of their own: numbers and strings compare
+            as equal.
 
         Raises
         ------
         InvalidArgumentError
-            If they are something else, or name a column that there is not.
+            If they are something else, or name a column that does not exist.
         """
         partitions = set(partition_columns)
         alternatives = tuple(
@@ -70,7 +69,7 @@ class Filters:
         return frozenset(term.column for terms in self.alternatives for term in terms)
 
     def holds(self, term_holds: Callable[[Term], Mask]) -> Mask:
-        """Combine what holds of single terms."""
+        """Combine the results of single terms."""
         alternatives = (
             reduce(np.logical_and, map(term_holds, terms)) for terms in self.alternatives
         )
@@ -78,7 +77,7 @@ class Filters:
 
 
 class RowFilter:
-    """A `Transform` that leaves out the rows for which filters do not hold.
+    """A `Transform` that keeps only the rows that match filters.
 
     Parameters
     ----------
@@ -119,7 +118,7 @@ def _exact(values: Values, column: Column | None) -> pa.Array:
 
 
 def _in_utc(array: pa.Array) -> pa.Array:
-    """Return timestamps without their time zone, which is UTC; anything else as it is."""
+    """Return timestamps without their time zone, which is UTC; anything else unchanged."""
     if pa.types.is_timestamp(array.type) and array.type.tz is not None:
         return array.cast(pa.timestamp(array.type.unit))
     return array
@@ -144,7 +143,8 @@ def _term(item: Any, schema: Schema, partitions: set[str]) -> Term:
     column = schema.get(name)
     if column is None:
         raise InvalidArgumentError(
-            f"filters name a column {name!r} that the dataset has not; it has {list(schema.names)}"
+            f"filters name a column {name!r} that the dataset does not have: choose among "
+            f"{list(schema.names)}"
         )
     if column.is_late or pa.types.is_nested(column.arrow_type):
         raise InvalidArgumentError(
@@ -165,7 +165,7 @@ def _term(item: Any, schema: Schema, partitions: set[str]) -> Term:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as Python has it; times in UTC."""
+    """Return a value as a Python object; times in UTC."""
     if isinstance(value, np.generic):
         is_precise = isinstance(value, np.datetime64) and np.datetime_data(value)[0] == "ns"
         value = (value.astype("datetime64[us]") if is_precise else value).item()

@@ -1,4 +1,4 @@
-"""The n-grams of the rows of one shard, made of its columns."""
+"""Build n-grams from the columns of one shard."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def form(
     Parameters
     ----------
     ngram : NGram
-        Which ones; its regular expressions have been resolved.
+        The n-grams to make; its regular expressions have been resolved.
     unischema : Unischema
         The schema of the reader.
     columns : mapping of str to sequence
@@ -28,7 +28,7 @@ def form(
     Yields
     ------
     dict of int to namedtuple
-        From offset to the fields that are wanted there.
+        From offset to the fields requested there.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Where n-grams begin among consecutive rows, by the timestamps of these alone."""
+"""Find where n-grams start among consecutive rows, from their timestamps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A predicate as a transform of the reading core."""
+"""Apply a predicate as a transform of the reading core."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import numpy as np
 from mdstorm._selection.predicate_masks import FieldRows, Mask, predicate_mask
 from mdstorm._selection.predicates import PredicateBase
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.format.batch import Batch, take_values
-from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.format import Batch, Schema, take_values
 
 __all__ = ["PredicateFilter", "keep_rows"]
 
 
 class PredicateFilter:
-    """A `Transform` that leaves out the rows that a predicate does not include.
+    """A `Transform` that keeps only the rows that a predicate includes.
 
     Columns keep their types, and rows their order. Pickles if the predicate does.
 
@@ -25,7 +24,7 @@ class PredicateFilter:
     schema : Schema
         The columns that are read, before any other transform.
     batched : bool
-        Whether functions of the user's own are given Series, as in the batch reader, and not the
+        Whether user-defined functions are given Series, as in the batch reader, and not the
         values of one row.
 
     Attributes

@@ -1,4 +1,4 @@
-"""Which rows a predicate includes: answered with NumPy and Arrow where it is one of ours."""
+"""Evaluate predicates on whole columns, with NumPy and Arrow where possible."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm._rows.rows import cells
-from mdstorm._selection.among import is_among
 from mdstorm._selection.distinct import distinct_cells
+from mdstorm._selection.membership import is_among
 from mdstorm._selection.predicates import (
     PredicateBase,
     in_intersection,
@@ -23,10 +23,9 @@ from mdstorm._selection.predicates import (
     in_set,
 )
 from mdstorm._transforms.pandas_values import is_missing
-from mdstorm_backend.base.optional import require
-from mdstorm_backend.format.batch import Batch, Values, num_rows
-from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.read.formats import arrays_to_pandas, column_for_pandas
+from mdstorm_backend.base import require
+from mdstorm_backend.format import Batch, Schema, Values, num_rows
+from mdstorm_backend.read import arrays_to_pandas, column_for_pandas
 
 __all__ = ["FieldRows", "Mask", "predicate_mask"]
 
@@ -104,7 +103,7 @@ def _truths(results: Iterator[Any], count: int) -> Mask:
 
 
 def _boolean(result: Any, count: int) -> Mask | None:
-    """Return what a function on Series returned as a mask; None if it is no such thing."""
+    """Return the result of a function on Series as a mask; None if it is not one."""
     if not isinstance(result, (np.ndarray, list)) and not hasattr(result, "reindex"):
         return None
     if hasattr(result, "reindex") and len(result) == count:
@@ -121,7 +120,7 @@ def _boolean(result: Any, count: int) -> Mask | None:
 
 
 def _by_distinct_value(predicate: Any, rows: FieldRows) -> Mask:
-    """Ask a predicate on one field once for each of the field's different values."""
+    """Ask a predicate on one field once for each of the field's distinct values."""
     name = predicate._predicate_field
     found, codes = distinct_cells(rows.batch[name], rows.schema.get(name))
     answers = (predicate.do_include({name: value}) for value in found)

@@ -1,9 +1,8 @@
 """Predicates: which rows a reader delivers.
 
-A reader asks its predicate once for all rows of a shard's share. The classes of this module answer
-with NumPy and Arrow; what users write themselves is called as each reader documents it, see
-`PredicateBase`. Names, arguments and the buckets of `in_pseudorandom_split` are those of
-``petastorm.predicates``.
+A reader calls its predicate once for all rows of a shard's share. The classes of this module
+evaluate them with NumPy and Arrow; user-defined predicates are called as `PredicateBase` says.
+Names, arguments and the buckets of `in_pseudorandom_split` are those of ``petastorm.predicates``.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from mdstorm._public import public
-from mdstorm._selection.among import as_searched, is_among
+from mdstorm._selection.membership import as_searched, is_among
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.base import is_integer
 
 __all__ = [
     "PredicateBase",
@@ -34,13 +33,13 @@ __all__ = [
 
 @public("mdstorm.predicates")
 class PredicateBase(abc.ABC):
-    """Base of all predicates.
+    """Base class of predicates.
 
-    Derive from it to write one. In the row reader, `do_include` is asked for each row, with one
-    value per field: NumPy scalars, arrays and Python objects, None for null. In the batch reader it
-    is asked for a whole shard's share, with one `pandas.Series` per field, and returns a boolean
-    Series or array. Where it returns anything else there, or cannot take a Series (it raises
-    AttributeError, TypeError or ValueError), it is asked for each row, as in the row reader.
+    Derive from it to write one. The row reader calls `do_include` for each row, with one value per
+    field: NumPy scalars, arrays and Python objects, None for null. The batch reader calls it for a
+    whole shard's share, with one `pandas.Series` per field, and it returns a boolean Series or
+    array. If it returns anything else, or cannot take a Series (it raises AttributeError, TypeError
+    or ValueError), it is called for each row, as in the row reader.
     """
 
     @abc.abstractmethod
@@ -120,22 +119,22 @@ class in_intersection(PredicateBase):  # noqa: N801
 
 @public("mdstorm.predicates")
 class in_lambda(PredicateBase):  # noqa: N801
-    """Rows for which a function says so.
+    """Rows for which a function returns true.
 
     Parameters
     ----------
     predicate_fields : list of str
         The fields whose values the function takes, in this order.
     predicate_func : callable
-        Called as ``predicate_func(*values)``, or ``predicate_func(*values, state_arg)``. For what
-        it takes and returns in either reader see `PredicateBase`.
+        Called as ``predicate_func(*values)``, or ``predicate_func(*values, state_arg)``. See
+        `PredicateBase` for what it takes and returns in each reader.
     state_arg : object, optional
         Further argument of the function, if it is not None.
 
     Raises
     ------
     InvalidArgumentError
-        If `predicate_fields` is no list.
+        If `predicate_fields` is not a list.
     """
 
     def __init__(
@@ -174,7 +173,7 @@ class in_negate(PredicateBase):  # noqa: N801
     Raises
     ------
     InvalidArgumentError
-        If it is no predicate.
+        If it is not a predicate.
     """
 
     def __init__(self, predicate: PredicateBase) -> None:
@@ -192,7 +191,7 @@ class in_negate(PredicateBase):  # noqa: N801
 
 @public("mdstorm.predicates")
 class in_reduce(PredicateBase):  # noqa: N801
-    """Rows for which a function says so, given what other predicates say.
+    """Rows for which a function of other predicates' results returns true.
 
     Parameters
     ----------
@@ -206,7 +205,7 @@ class in_reduce(PredicateBase):  # noqa: N801
     Raises
     ------
     InvalidArgumentError
-        If one of them is no predicate.
+        If one of them is not a predicate.
     """
 
     def __init__(

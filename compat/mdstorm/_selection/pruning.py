@@ -1,4 +1,4 @@
-"""Which row groups need not be read, by what is known of them beforehand."""
+"""Skip row groups that cannot hold a matching row."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ import pyarrow as pa
 from mdstorm._selection.filter_terms import Mask, Term
 from mdstorm._selection.filters import Filters
 from mdstorm._selection.predicate_filter import PredicateFilter
-from mdstorm_backend.format.batch import Batch
-from mdstorm_backend.parquet import ParquetDataset
-from mdstorm_backend.parquet.bounds import Bounds
-from mdstorm_backend.read.source import SampleSource
+from mdstorm_backend.format import Batch
+from mdstorm_backend.parquet import Bounds, ParquetDataset
+from mdstorm_backend.read import SampleSource
 
 __all__ = ["prune_by_filters", "prune_by_predicate"]
 
 
 def prune_by_filters(source: SampleSource, filters: Filters) -> tuple[SampleSource, bool]:
-    """Leave out the row groups in which filters can hold for no row.
+    """Leave out the row groups in which no row can match filters.
 
     Parameters
     ----------
     source : SampleSource
-        The dataset; those that know nothing of their shards are returned as they are.
+        The dataset; returned unchanged if it knows nothing about its shards.
     filters : Filters
         The conditions.
 
@@ -44,7 +43,7 @@ def prune_by_filters(source: SampleSource, filters: Filters) -> tuple[SampleSour
 
 
 def _matching(source: ParquetDataset, filters: Filters, bounds: list[Bounds]) -> ParquetDataset:
-    """Leave the row groups in which filters cannot hold, by partitions and by bounds if given."""
+    """Keep the row groups in which filters can hold, judging by partitions and any bounds."""
     partitions = _partitions(source)
 
     def may_hold(term: Term) -> Mask:
@@ -62,7 +61,7 @@ def _matching(source: ParquetDataset, filters: Filters, bounds: list[Bounds]) ->
 def prune_by_predicate(
     source: SampleSource, predicate: PredicateFilter
 ) -> tuple[SampleSource, bool]:
-    """Leave out the row groups of which a predicate on partition columns includes no row.
+    """Leave out the row groups from which a predicate on partition columns includes no row.
 
     Returns
     -------

@@ -1,8 +1,8 @@
-"""Where the indexes of a dataset's row groups are kept: JSON in a file beside its shards.
+"""Load and store row group indexes, as JSON beside the shards.
 
-The file's name does not end in ``.json``, so that nobody takes it for part of the dataset, and
-begins with an underscore, so that nobody takes it for a Parquet file. Indexes that Petastorm has
-written into ``_common_metadata`` are read as well.
+The file's name does not end in ``.json``, so that it is not taken for part of the dataset, and
+begins with an underscore, so that it is not taken for a Parquet file. Indexes that Petastorm wrote
+into ``_common_metadata`` are read as well.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from mdstorm._pickles.restricted_unpickler import load_indexes
 from mdstorm._selection.row_group_indexers import FieldNotNullIndexer, SingleFieldIndexer
 from mdstorm.errors import CorruptDatasetError, InvalidArgumentError
-from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.parquet import ParquetDataset
 
 __all__ = ["INDEX_FILE", "ROWGROUPS_INDEX_KEY", "Indexer", "load_row_group_index", "save_indexers"]
@@ -34,7 +34,7 @@ _VERSION = 1
 
 
 def save_indexers(dataset: Dataset | ParquetDataset, indexers: Mapping[str, Indexer]) -> None:
-    """Write the indexes of a dataset, in the place of those that it had.
+    """Write the indexes of a dataset, replacing any that it had.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def load_row_group_index(dataset: Dataset | ParquetDataset) -> dict[str, Indexer
     Raises
     ------
     InvalidArgumentError
-        If it has none, or they are of another state of it; also ValueError.
+        If it has none, or they were built for another state of it; also ValueError.
     CorruptDatasetError
         If they cannot be read.
     """
@@ -78,7 +78,7 @@ def load_row_group_index(dataset: Dataset | ParquetDataset) -> dict[str, Indexer
         raise
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise CorruptDatasetError(
-            f"{url} is no index of row groups ({type(error).__name__}: {error}). Build it again "
+            f"{url} is not a row group index ({type(error).__name__}: {error}). Build it again "
             "with build_rowgroup_index",
             url=url,
         ) from error
@@ -106,7 +106,7 @@ _CLASSES: dict[str, type[Indexer]] = {
 
 
 def _identity(dataset: Dataset | ParquetDataset) -> str:
-    """Return what changes with the numbers of the row groups, but not when files are copied."""
+    """Return an identity that changes with the row groups, but not when files are copied."""
     if isinstance(dataset, Dataset):
         return dataset.fingerprint
     groups = [(group.path, group.ordinal, group.num_rows) for group in dataset.row_groups]

@@ -1,7 +1,7 @@
-"""Selectors: row groups to read, chosen by an index that `build_rowgroup_index` has made.
+"""Selectors: choose row groups by an index from `build_rowgroup_index`.
 
-Names and signatures are those of ``petastorm.selectors``. A selection is of whole row groups: the
-rows of one that do not have the value are delivered as well.
+Names and signatures are those of ``petastorm.selectors``. Whole row groups are selected: their rows
+that do not have the value are delivered as well.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class RowGroupSelectorBase(abc.ABC):
 
     @abc.abstractmethod
     def get_index_names(self) -> list[str]:
-        """Return the names of the indexes that `select_row_groups` looks into."""
+        """Return the names of the indexes that `select_row_groups` needs."""
 
     @abc.abstractmethod
     def select_row_groups(self, index_dict: Mapping[str, Any]) -> set[int]:

@@ -1,4 +1,4 @@
-"""Sources whose shards are shards of another one, or pieces of them."""
+"""Views of a dataset that reorder, select or split its shards."""
 
 from __future__ import annotations
 
@@ -11,20 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.integers import is_integer
-from mdstorm_backend.datasets.tabular import Tabular
-from mdstorm_backend.format.batch import Batch, slice_batch
-from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.read.shard import Rows, Shard
-from mdstorm_backend.read.source import SampleSource
+from mdstorm_backend.base import cached_property, is_integer
+from mdstorm_backend.datasets import SampleDataset
+from mdstorm_backend.format import Batch, Schema, slice_batch
+from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.read import Rows, SampleSource, Shard
 
 __all__ = ["RankShare", "ShardView", "SomeShards", "SplitShards"]
 
 
-class ShardView(Tabular):
-    """A `SampleSource` of pieces of the shards of another one. Pickles if the other does.
+class ShardView(SampleDataset):
+    """A `SampleSource` whose shards are pieces of another one's. Pickles if the other does.
 
     Parameters
     ----------
@@ -33,7 +30,7 @@ class ShardView(Tabular):
     owners, starts, sizes : numpy.ndarray
         For each piece the number of its shard, its first row there, and its rows.
     division : str
-        What was done to the other source, in words that tell it from anything else.
+        A string that identifies how the other source was divided.
     """
 
     def __init__(
@@ -74,7 +71,7 @@ class ShardView(Tabular):
 
     @property
     def is_mapped(self) -> bool:
-        """Whether opening a shard is no more than mapping a file."""
+        """Whether opening a shard only maps a file."""
         return self.source.is_mapped
 
     def shard(self, number: int) -> Shard:
@@ -87,7 +84,7 @@ class ShardView(Tabular):
         return None if shard is None else self._piece(number, shard)
 
     def release(self) -> None:
-        """Let go of shards that are kept open for later; they are opened again when needed."""
+        """Close shards that are kept open; they are reopened when needed."""
         self.source.release()
 
     def _piece(self, number: int, shard: Shard) -> Shard:
@@ -96,11 +93,11 @@ class ShardView(Tabular):
 
 
 class SplitShards(ShardView):
-    """Every shard cut into pieces: ``shuffle_row_drop_partitions``.
+    """Cuts every shard into pieces: ``shuffle_row_drop_partitions``.
 
-    Pieces are of consecutive rows and of one size but for a row; a shard of fewer rows than `parts`
-    becomes single rows. Unlike Petastorm's visits of a row group, the pieces never share a row and
-    never leave one out, however rows are shuffled within them.
+    Pieces are consecutive rows, and their sizes differ by at most one row; a shard of fewer rows
+    than `parts` becomes single rows. Unlike Petastorm's visits of a row group, the pieces never
+    share a row and never leave one out, however rows are shuffled within them.
 
     Parameters
     ----------
@@ -109,8 +106,8 @@ class SplitShards(ShardView):
     parts : int
         Pieces of a shard, 1 or more.
     overlap : int
-        Rows of the next piece of a shard that a piece has as well, at its end: with one row less
-        than an n-gram, every n-gram of the shard lies in exactly one piece.
+        Rows of the next piece of the shard that are repeated at the end of each piece: with one
+        row less than an n-gram has, every n-gram of the shard is in exactly one piece.
 
     Raises
     ------
@@ -135,10 +132,10 @@ class SplitShards(ShardView):
 
 
 class RankShare(ShardView):
-    """One rank's share of the rows, each piece of a shard with some of the rows that follow it.
+    """One rank's share of the rows, in which each piece of a shard includes some rows that follow.
 
-    With as many as an n-gram has rows but one, every n-gram belongs to the rank that has its first
-    row, and none is lost where the share of one rank ends.
+    With one row less than an n-gram has, every n-gram belongs to the rank that has its first row,
+    and none is lost where the share of one rank ends.
 
     Parameters
     ----------

@@ -13,13 +13,12 @@ from mdstorm._spark.cache_dir import PETASTORM_CONF
 from mdstorm._spark.context_managers import TorchDatasetContextManager
 from mdstorm._spark.conversions import forget
 from mdstorm._spark.deletion import delete_dir
-from mdstorm._spark.horovod import warn_if_inconsistent
-from mdstorm_backend.base.optional import require
+from mdstorm_backend.base import require
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
+    from mdstorm_backend.loaders.torch import StreamingDataLoader
 
 __all__ = ["SparkDatasetConverter"]
 
@@ -90,7 +89,9 @@ class SparkDatasetConverter:
             ``"elastic"`` delivers the samples in MosaicML Streaming's order, which resumes with
             other numbers of ranks; there no batch spans epochs, and a transform gets the rows of
             a batch. Without a ``seed`` (0 is none in the exact order) one is drawn at random, or
-            with shard arguments it is 9176, the same on all ranks.
+            with shard arguments it is 9176, the same on all ranks. ``cur_shard="auto"`` takes rank
+            and world size from the process group or the launcher when a pass begins; without shard
+            arguments every process reads all rows, see `mdstorm.reader.make_batch_reader`.
 
         Returns
         -------
@@ -111,7 +112,6 @@ class SparkDatasetConverter:
             shuffling_queue_capacity=shuffling_queue_capacity,
             **petastorm_reader_kwargs,
         )
-        warn_if_inconsistent(arguments.cur_shard, arguments.shard_count)
         require("tensorflow")
         from mdstorm._spark.tf_dataset import make_dataset
 
@@ -166,7 +166,6 @@ class SparkDatasetConverter:
             shuffling_queue_capacity=shuffling_queue_capacity,
             **petastorm_reader_kwargs,
         )
-        warn_if_inconsistent(arguments.cur_shard, arguments.shard_count)
         if data_loader_fn is not None:
             reader_kwargs = {
                 **petastorm_reader_kwargs,

@@ -12,9 +12,9 @@ from typing import Any
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.sample_order import sample_order
 from mdstorm.errors import NullValueError, UnsupportedArgumentError
-from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.loaders.elastic_share import ElasticShare
-from mdstorm_backend.read.source import SampleSource
+from mdstorm_backend.datasets import Dataset
+from mdstorm_backend.loaders import ElasticShare
+from mdstorm_backend.read import SampleSource
 from mdstorm_backend.storage import Location
 
 __all__ = ["is_mosaic_loader", "make_mosaic_loader"]
@@ -111,7 +111,7 @@ def _check_arguments(arguments: ReaderArguments, given: Collection[str]) -> None
         value, anyway = getattr(arguments, name), getattr(_ANYWAY, name)
         if not _asks_for_nothing(value) and (type(value) is not type(anyway) or value != anyway):
             raise _refused(f"{name}={value!r}: it reads every sample as it is stored")
-    if arguments.shard_count is not None:
+    if arguments.is_share and not arguments.is_auto:
         world = importlib.import_module(f"{_MODULE}.base.world").World.detect()
         if (arguments.cur_shard, arguments.shard_count) != (world.rank, world.num_ranks):
             raise _refused(

@@ -10,8 +10,9 @@ import numpy.typing as npt
 import torch
 
 from mdstorm.errors import UnsupportedTypeError
-from mdstorm_backend.loaders.nulls import null_error
-from mdstorm_backend.loaders.torch.torch_tensors import to_torch
+from mdstorm_backend.base import warn_user
+from mdstorm_backend.loaders import null_error
+from mdstorm_backend.loaders.torch import to_torch
 
 __all__ = [
     "Columns",
@@ -20,6 +21,7 @@ __all__ = [
     "arrays_of",
     "column_to_torch",
     "cut",
+    "first_rows",
     "num_rows",
     "only_tensor",
     "rows_of_columns",
@@ -179,3 +181,27 @@ def _concatenated(parts: list[Any]) -> Any:
     if len(shapes) == 1 and all(isinstance(part, np.ndarray) for part in parts):
         return np.concatenate(parts)
     return [row for part in parts for row in part]
+
+
+def first_rows(
+    batches: Iterable[Columns], capacity: int, *, is_endless: bool
+) -> dict[str, torch.Tensor]:
+    """Return the first `capacity` rows, and warn if there are more, unless they never end."""
+    parts: list[Columns] = []
+    missing = capacity
+    for batch in batches:
+        rows = num_rows(batch)
+        if missing:
+            parts.append({name: values[:missing] for name, values in batch.items()})
+        left_out = rows > missing
+        missing = max(missing - rows, 0)
+        if is_endless and not missing:
+            break
+        if left_out:
+            warn_user(
+                f"InMemBatchedDataLoader keeps the first {capacity} rows of the reader and leaves "
+                "out the others: raise rows_capacity, or open the reader with fewer rows"
+            )
+            break
+    names = parts[0] if parts else {}
+    return {name: torch.cat([part[name] for part in parts]) for name in names}

@@ -1,1 +1,1 @@
-"""Running the functions of a `TransformSpec`, in threads and in processes."""
+"""Run the function of a `TransformSpec` in threads or processes."""

@@ -1,4 +1,4 @@
-"""Pickles of functions, also of those that no module has by name."""
+"""Pickle functions, including lambdas and functions defined in ``__main__``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["function_identity", "pickle_function", "unpickle_function"]
 
 
 def pickle_function(function: Any) -> bytes:
-    """Pickle a function or an object that holds some: lambdas and those of ``__main__`` by value.
+    """Pickle a function, or an object that holds functions, by value if needed.
 
     Raises
     ------
@@ -36,15 +36,15 @@ def pickle_function(function: Any) -> bytes:
 
 
 def unpickle_function(pickled: bytes) -> Any:
-    """Load what `pickle_function` made in this process or in one that it started."""
+    """Load what `pickle_function` made, in this process or in one that it started."""
     return pickle.loads(pickled)  # noqa: S301  # never from a dataset
 
 
 def function_identity(function: Callable[..., Any] | None) -> bytes:
-    """Return what changes when a function does, or another one of its module that it calls.
+    """Return an identity that changes with a function, or with what it calls in its module.
 
-    Equal functions may have several; two that differ never have one, unless they differ in what
-    they call in other modules.
+    Equal functions may have different identities; different functions never share one, unless they
+    differ only in what they call in other modules.
     """
     if function is None:
         return b""
@@ -74,7 +74,7 @@ def _source_of(module: ModuleType | None) -> bytes:
 
 
 def _cloudpickle() -> Any:
-    """Return the library, as others have brought it along, or None."""
+    """Return cloudpickle, alone or from another library that includes it, or None."""
     for name in ("cloudpickle", "pyspark.cloudpickle"):
         try:
             return importlib.import_module(name)

@@ -1,4 +1,4 @@
-"""A `TransformSpec` run on batches: to pandas, through the user's function, and back."""
+"""Run a `TransformSpec` on batches as pandas DataFrames."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm._transforms.declared import DeclaredTransform, declared_dtype
+from mdstorm._transforms.declared_fields import DeclaredTransform, declared_dtype
 from mdstorm._transforms.pandas_values import Expected, series_to_values
 from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm.errors import TransformError
-from mdstorm_backend.format.batch import Batch, Values
-from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.read.formats import arrays_to_pandas, column_for_pandas, objects
+from mdstorm_backend.format import Batch, Column, Schema, Values
+from mdstorm_backend.read import arrays_to_pandas, column_for_pandas, objects
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,8 +61,8 @@ class PandasTransform(DeclaredTransform):
     def _select(self, frame: pd.DataFrame) -> tuple[str, ...]:
         if not hasattr(frame, "columns"):
             raise TransformError(
-                f"the function of the TransformSpec returned {type(frame).__name__} and not a "
-                "pandas DataFrame: return the frame at its end"
+                f"the function of the TransformSpec returned {type(frame).__name__}, not a pandas "
+                "DataFrame: return the DataFrame at its end"
             )
         twice = frame.columns[frame.columns.duplicated()]
         if len(twice):
@@ -99,7 +98,7 @@ class PandasTransform(DeclaredTransform):
 
 
 def _for_function(values: Values, column: Column | None) -> npt.NDArray[Any]:
-    """Return a column as the function sees it: booleans with nulls as True, False and None."""
+    """Return a column as the function gets it: booleans with nulls as True, False and None."""
     if not isinstance(values, np.ndarray):
         if pa.types.is_boolean(values.type):
             return objects(values.to_pylist())
@@ -112,7 +111,7 @@ def _for_function(values: Values, column: Column | None) -> npt.NDArray[Any]:
 
 
 def _check_pandas_holds(name: str, array: npt.NDArray[Any]) -> None:
-    """Say which column pandas refuses: it counts the nanoseconds of a timestamp."""
+    """Name the column that pandas rejects: it stores timestamps as nanoseconds."""
     try:
         arrays_to_pandas({name: array})
     except (ValueError, OverflowError) as error:

@@ -1,4 +1,4 @@
-"""From the columns of a DataFrame that a transform returned to the values of a batch."""
+"""Convert the DataFrame that a transform returned to the values of a batch."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm._transforms.declared import declared_dtype
+from mdstorm._transforms.declared_fields import declared_dtype
 from mdstorm._transforms.transform_spec import EditedField
-from mdstorm_backend.format.batch import Values, as_arrow, common_type
-from mdstorm_backend.format.schema import Column
-from mdstorm_backend.read.formats import objects, scalars_to_numpy
+from mdstorm_backend.format import Column, Values, as_arrow, common_type
+from mdstorm_backend.read import objects, scalars_to_numpy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,10 +28,10 @@ _ARRAYS = (np.ndarray, list, tuple)
 
 @dataclass(frozen=True)
 class Expected:
-    """What is known of a column before the function has returned it.
+    """What is known about a column before the function has returned it.
 
-    Each shard is converted on its own; without this, one whose values are all null or empty would
-    come to another type than its neighbours.
+    Each shard is converted by itself; without this, one whose values are all null or empty would
+    get another type than the others.
 
     Attributes
     ----------
@@ -47,12 +46,12 @@ class Expected:
 
     @classmethod
     def of_column(cls, column: Column) -> Expected:
-        """Return what is known of a stored column that the transform does not declare."""
+        """Return what is known about a stored column that the transform does not declare."""
         return cls(column.arrow_type, column.is_nested)
 
     @classmethod
     def of_field(cls, field: EditedField) -> Expected:
-        """Return what a declaration tells. It is a hint: values of other types stay as they are."""
+        """Return what a declaration says. It is a hint: values of other types stay unchanged."""
         type_ = _declared_type(field[1])
         return cls(pa.list_(type_) if type_ is not None and len(field[2]) == 1 else type_)
 
@@ -67,10 +66,10 @@ def _declared_type(numpy_type: Any) -> pa.DataType | None:
 
 
 def series_to_values(series: pd.Series[Any], expected: Expected) -> Values:
-    """Return the column of a DataFrame as NumPy where values have one size, as Arrow otherwise.
+    """Return a DataFrame's column as NumPy if values have one size, otherwise as Arrow.
 
-    Always a copy. Nulls of extension types become NaN, but those of booleans stay nulls; timedeltas
-    become microseconds.
+    Always a copy. Nulls of extension types become NaN, except for booleans, whose nulls are kept;
+    timedeltas become microseconds.
     """
     if expected.nested:
         return objects(series.tolist())
@@ -93,14 +92,14 @@ def series_to_values(series: pd.Series[Any], expected: Expected) -> Values:
 
 
 def _plain(series: pd.Series[Any]) -> pd.Series[Any]:
-    """Undo what pandas does to save memory: categories and sparse columns."""
+    """Expand pandas' compact forms: categories and sparse columns."""
     if str(series.dtype) == "category" or str(series.dtype).startswith("Sparse"):
         return type(series)(np.asarray(series))
     return series
 
 
 def _microseconds(durations: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """As day-time intervals are delivered; NaT makes the column float64 with NaN."""
+    """Convert durations as day-time intervals; NaT makes the column float64 with NaN."""
     values = durations.astype("timedelta64[us]")
     numbers = values.astype(np.int64)
     missing = np.isnat(values)
@@ -112,7 +111,7 @@ def _holds_nan(type_: pa.DataType | None) -> bool:
 
 
 def _all_missing(rows: int, type_: pa.DataType | None) -> Values:
-    """Return a column of nulls as the column would be if some value were not null."""
+    """Return a column of nulls in the type that it would have with other values."""
     if type_ is None:
         return pa.nulls(rows)
     if pa.types.is_floating(type_):
@@ -159,7 +158,7 @@ def _numbers(cells: list[Any]) -> npt.NDArray[Any]:
 
 
 def _adopt(values: pa.Array, type_: pa.DataType | None) -> pa.Array:
-    """Cast to the expected type if that holds all values: where only null or precision differs."""
+    """Cast to the expected type if only nulls or precision differ and it holds all values."""
     try:
         if type_ is not None and common_type(values.type, type_) == type_:
             return values.cast(type_)
@@ -182,7 +181,7 @@ def _arrays_to_values(cells: list[Any], expected: Expected) -> Values:
         same = len({array.shape for array in present}) == 1 and len(present) == len(arrays)
         return np.stack(present) if same else objects(arrays)
     if any(array.dtype.kind not in "biufM" for array in present if array.size):
-        # From the cells themselves: NumPy drops NUL characters at the end of a text.
+        # From the cells themselves: NumPy drops NUL characters at the end of a string.
         lists = _adopt(pa.array([_listed(cell) for cell in cells]), expected.type)
         return _matrix(lists)
     lengths = [0 if array is None else len(array) for array in arrays]

@@ -6,9 +6,9 @@ from typing import Any
 
 from mdstorm._transforms.function_pickles import pickle_function
 from mdstorm._transforms.worker_pool import WorkerPool
-from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.format.batch import Batch
-from mdstorm_backend.read.block import Transform
+from mdstorm_backend.base import cached_property
+from mdstorm_backend.format import Batch
+from mdstorm_backend.read import Transform
 
 __all__ = ["ProcessTransform"]
 
@@ -16,13 +16,13 @@ __all__ = ["ProcessTransform"]
 class ProcessTransform:
     """Calls a transform in worker processes. Safe to share between threads.
 
-    Results come in the order in which the callers ask, whichever process is faster. It pickles, and
-    a copy in another process has worker processes of its own.
+    Results come in the order of the calls, whichever process is faster. It can be pickled, and a
+    copy in another process has worker processes of its own.
 
     Parameters
     ----------
     transform : Transform
-        What to call; functions of the user's own may be lambdas.
+        What to call; user-defined functions may be lambdas.
     workers : int
         Processes.
 
@@ -40,19 +40,19 @@ class ProcessTransform:
         self.leaves_out_rows = bool(getattr(transform, "leaves_out_rows", False))
 
     def __call__(self, batch: Batch) -> Batch:
-        """Return what the transform makes of a batch.
+        """Return the transformed batch.
 
         Raises
         ------
         WorkerDiedError
-            If the process ends instead. Errors of the transform are raised as they are.
+            If the process ends unexpectedly. Errors of the transform are raised unchanged.
         """
         result: Batch = self._pool(batch)
         return result
 
     @property
     def counts(self) -> dict[str, int]:
-        """Batches that went in, that came out, and that are under way."""
+        """Numbers of batches sent, returned and in progress."""
         asked, answered = self._pool.asked, self._pool.answered
         return {
             "items_consumed": answered,

@@ -1,4 +1,4 @@
-"""A `TransformSpec` run on rows: each a dict, through the user's function, and back to columns."""
+"""Run a `TransformSpec` row by row, each row as a dict."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm._rows.rows import cells
-from mdstorm._transforms.declared import DeclaredTransform
+from mdstorm._transforms.declared_fields import DeclaredTransform
 from mdstorm.errors import RowTransformError, TransformError
-from mdstorm_backend.format.batch import Batch, Values
-from mdstorm_backend.read.formats import objects
+from mdstorm_backend.format import Batch, Values
+from mdstorm_backend.read import objects
 
 __all__ = ["RowTransform"]
 
-#: Types of numbers, of which NumPy makes an array without a look at each.
+#: Types of numbers, from which NumPy makes an array without inspecting each one.
 _NUMBERS = {bool, int, float, np.bool_} | {np.dtype(code).type for code in "bhilqBHILQefd"}
-#: Stands for a value that NumPy has no type for.
+#: Placeholder for a value that NumPy has no type for.
 _OBJECT = np.empty((), object)
 
 
 class RowTransform(DeclaredTransform):
     """The transform of a row reader.
 
-    The function takes a dict with a value per field, as the reader delivers them without it, and
-    returns one. No pandas is involved; arrays of one shape are stacked once.
+    The function takes and returns a dict with a value per field, as the reader would deliver it. No
+    pandas is involved; arrays of one shape are stacked once.
     """
 
     def __call__(self, batch: Batch) -> Batch:
@@ -67,7 +67,7 @@ class RowTransform(DeclaredTransform):
         return column_of_cells(values)
 
     def _decoded(self, name: str, values: Values) -> Values:
-        """Return a stored column, decoded if readers do that: nobody knows of it afterwards."""
+        """Return a stored column, decoded if readers would decode it, as nothing does later."""
         if not self._is_late(name):
             return values
         return column_of_cells(cells(values, self.schema[name]))
@@ -79,7 +79,7 @@ class RowTransform(DeclaredTransform):
     def _check(self, row: Any) -> None:
         if not isinstance(row, dict):
             raise RowTransformError(
-                f"the function of the TransformSpec returned {type(row).__name__} and not a dict: "
+                f"the function of the TransformSpec returned {type(row).__name__}, not a dict: "
                 "return the row at its end"
             )
         found = row.keys() - set(self.spec.removed_fields)
@@ -89,18 +89,18 @@ class RowTransform(DeclaredTransform):
             raise RowTransformError(
                 f"a row got an unexpected keyword argument {unexpected[0]!r}: the function of the "
                 f"TransformSpec returned {sorted(map(str, row))}, and the fields are "
-                f"{list(self.columns)}. Declare what it adds in edit_fields, and name what is to "
-                "be dropped in removed_fields"
+                f"{list(self.columns)}. Declare what it adds in edit_fields, and what it drops in "
+                "removed_fields"
             )
         raise RowTransformError(
             f"the function of the TransformSpec returned a row without "
-            f"{sorted(set(self.columns) - found)}: return a value for every field, or name what is "
-            "to be dropped in removed_fields"
+            f"{sorted(set(self.columns) - found)}: return a value for every field, or name the "
+            "fields to drop in removed_fields"
         )
 
 
 def _as_declared_array(name: str, value: Any) -> Any:
-    """Return the list that a function gave for a field with a shape as an array."""
+    """Convert a list that a function returned for a field with a shape to an array."""
     if not isinstance(value, (list, tuple)):
         return value
     try:
@@ -109,8 +109,8 @@ def _as_declared_array(name: str, value: Any) -> Any:
             return np.array(value)
     except (ValueError, Warning) as error:
         raise TransformError(
-            f"column {name!r} is declared with a shape in edit_fields, and the function returned a "
-            f"list that is no array ({error}): return one numpy.ndarray per row"
+            f"column {name!r} is declared with a shape in edit_fields, but the function returned a "
+            f"list that is not an array ({error}): return one numpy.ndarray per row"
         ) from error
 
 
@@ -122,7 +122,7 @@ def _are_scalars(values: Values) -> bool:
 
 
 def column_of_cells(values: list[Any]) -> Values:
-    """Return one value per row as a column: stacked where all are alike, otherwise objects."""
+    """Return one value per row as a column: stacked if all are alike, otherwise objects."""
     types = {type(value) for value in values}
     if types and types <= _NUMBERS:
         numbers = np.array(values)
@@ -148,7 +148,7 @@ def _as_array(value: Any) -> npt.NDArray[Any]:
 
 
 def _with_objects(values: list[Any], arrays: list[npt.NDArray[Any]]) -> Values:
-    """Return texts or binaries as Arrow; anything else, or what has nulls, as objects."""
+    """Return strings or binaries as Arrow; anything else, or what has nulls, as objects."""
     for kind, type_ in ((str, pa.string()), (bytes, pa.binary())):
         if all(value is None or isinstance(value, kind) for value in values):
             return pa.array(values, type_)

@@ -1,4 +1,4 @@
-"""`TransformSpec`: a user's function on the rows, and what it does to the columns."""
+"""`TransformSpec`: a user's function on rows, and how it changes the schema."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from mdstorm._public import public
 from mdstorm._schema.unischema import Unischema, UnischemaField
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.base import warn_user
 
 __all__ = ["EditedField", "TransformSpec", "edit_field", "transform_schema"]
 
@@ -26,7 +26,7 @@ def edit_field(
 
 @public("mdstorm.transform")
 class TransformSpec:
-    """A function on rows and the columns that come out of it.
+    """A function on rows, and the columns that it returns.
 
     Parameters
     ----------
@@ -93,14 +93,14 @@ class TransformSpec:
 
 @public("mdstorm.transform")
 def transform_schema(schema: Unischema, transform_spec: TransformSpec) -> Unischema:
-    """Return the schema of the rows that come out of a transform.
+    """Return the schema of the rows that a transform returns.
 
     Parameters
     ----------
     schema : Unischema
-        That of the rows that go in.
+        Schema of the input rows.
     transform_spec : TransformSpec
-        The transform. Fields that it removes or selects, and that are not there, are ignored with a
+        The transform. If it removes or selects fields that do not exist, they are ignored with a
         warning.
 
     Returns
@@ -112,7 +112,7 @@ def transform_schema(schema: Unischema, transform_spec: TransformSpec) -> Unisch
     Raises
     ------
     InvalidArgumentError
-        If an edited field is no tuple of name, dtype, shape and nullability.
+        If an edited field is not a tuple of name, dtype, shape and nullability.
     """
     edited = {
         name: UnischemaField(name, dtype, shape, None, nullable)
@@ -135,9 +135,9 @@ def _edited(field: Any) -> EditedField:
     is_whole = isinstance(field, (tuple, list)) and len(field) == 4
     if not is_whole or not isinstance(field[2], (tuple, list)):
         raise InvalidArgumentError(
-            f"edit_fields holds {field!r}: each is a tuple of name, NumPy type, shape and whether "
-            "it may be null, as edit_field(name, numpy_dtype, shape, nullable) returns it; the "
-            "shape of a scalar is ()"
+            f"edit_fields holds {field!r}: give each as a tuple of name, NumPy type, shape and "
+            "whether it may be null, such as edit_field(name, numpy_dtype, shape, nullable) "
+            "returns; the shape of a scalar is ()"
         )
     name, numpy_dtype, shape, nullable = field
     return str(name), numpy_dtype, tuple(shape), nullable

@@ -1,4 +1,4 @@
-"""Messages between a reader and its worker processes: pickles, and beside them whole arrays."""
+"""Messages between a reader and its worker processes: pickles with out-of-band arrays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COUNT = struct.Struct("<Q")
 
 
 def send(channel: socket.socket, message: Any) -> None:
-    """Send an object. The memory of its arrays goes as it is, beside the pickle.
+    """Send an object. The memory of its arrays is sent out of band, without copying it.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A function run in worker processes, for ``reader_pool_type='process'``."""
+"""A pool of worker processes, for ``reader_pool_type='process'``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mdstorm.errors import WorkerDiedError
 
 __all__ = ["WorkerPool"]
 
-#: A fresh interpreter: a program need not be written so that its main module can be imported again.
+#: Starts a fresh interpreter, so that a program's main module need not be importable again.
 _PROGRAM = (
     "import json, sys; "
     "sys.path[:] = list(dict.fromkeys([*json.loads(sys.argv[1]), *sys.path])); "
@@ -27,10 +27,10 @@ _PROGRAM = (
 
 
 class _RemoteError(Exception):
-    """Where in a worker process an error came from."""
+    """The traceback of an error in a worker process."""
 
 
-class _Worker:
+class _TransformWorker:
     """One process and the channel to it."""
 
     def __init__(self, pickled: bytes) -> None:
@@ -59,35 +59,35 @@ class _Worker:
 
 
 @dataclass
-class _Workers:
-    """Those of one process; a fork of it has none."""
+class _TransformWorkers:
+    """The workers of one process; a fork of it has none."""
 
     pid: int = field(default_factory=os.getpid)
-    idle: list[_Worker] = field(default_factory=list)
-    alive: list[_Worker] = field(default_factory=list)
+    idle: list[_TransformWorker] = field(default_factory=list)
+    alive: list[_TransformWorker] = field(default_factory=list)
 
     def end(self) -> None:
         for worker in self.alive:
             if self.pid == os.getpid():
                 worker.end()
             else:
-                worker.channel.close()  # or the workers would not see their reader end
+                worker.channel.close()  # so that the workers notice when their reader ends
         self.alive.clear()
         self.idle.clear()
 
 
 class WorkerPool:
-    """Calls one function in at most so many processes, each of them started when it is needed.
+    """Calls one function in up to `size` processes, each started when first needed.
 
     Safe to share between threads: a call waits until a process is free. The processes end with the
-    pool, and with this process, however it ends.
+    pool, and with this process, even if it is killed.
 
     Parameters
     ----------
     pickled : bytes
-        The function, by `pickle_function`.
+        The function, pickled by `pickle_function`.
     size : int
-        Processes.
+        Number of processes.
     """
 
     def __init__(self, pickled: bytes, size: int) -> None:
@@ -99,17 +99,17 @@ class WorkerPool:
         self.asked = self.answered = 0
 
     def _begin(self) -> None:
-        self._workers = _Workers()
+        self._workers = _TransformWorkers()
         self._free = threading.Condition()
         self._finalizer = weakref.finalize(self, self._workers.end)
 
     def __call__(self, argument: Any) -> Any:
-        """Return what the function returns, by one of the processes.
+        """Call the function in one of the processes and return its result.
 
         Raises
         ------
         WorkerDiedError
-            If the process ends instead. Errors of the function are raised as they are.
+            If the process ends unexpectedly. Errors of the function are raised unchanged.
         """
         if self._workers.pid != os.getpid():
             self._workers.end()
@@ -119,7 +119,7 @@ class WorkerPool:
             result, error, traceback = worker.call(argument)
         except (EOFError, OSError) as gone:
             raise self._discard(worker) from gone
-        except BaseException:  # such as Ctrl-C: the answer is still to come, for nobody
+        except BaseException:  # such as Ctrl-C: the result is still pending, and not needed
             self._discard(worker)
             raise
         self._give_back(worker)
@@ -134,7 +134,7 @@ class WorkerPool:
             self._workers.end()
             self._free.notify_all()
 
-    def _take(self) -> _Worker:
+    def _take(self) -> _TransformWorker:
         workers = self._workers
         with self._free:
             self._free.wait_for(
@@ -145,19 +145,19 @@ class WorkerPool:
             self.asked += 1
             if workers.idle:
                 return workers.idle.pop()
-            worker = _Worker(self._pickled)
+            worker = _TransformWorker(self._pickled)
             workers.alive.append(worker)
             return worker
 
-    def _give_back(self, worker: _Worker) -> None:
+    def _give_back(self, worker: _TransformWorker) -> None:
         with self._free:
             self.answered += 1
             if not self._closed:
                 self._workers.idle.append(worker)
             self._free.notify()
 
-    def _discard(self, worker: _Worker) -> WorkerDiedError:
-        """End a process and return the error that says so."""
+    def _discard(self, worker: _TransformWorker) -> WorkerDiedError:
+        """End a process and return the error that reports it."""
         with self._free:
             if self._closed:
                 return _ended()
@@ -166,11 +166,13 @@ class WorkerPool:
         worker.end()
         return WorkerDiedError(
             f"a worker process ended with exit code {worker.process.returncode} while it ran the "
-            "function of a transform or predicate. A negative code is a signal: -9 comes of too "
-            "little memory, -11 of a crash in native code. Read with a smaller workers_count, or "
+            "function of a transform or predicate. A negative code is a signal: -9 usually means "
+            "too little memory, -11 a crash in native code. Read with a smaller workers_count, or "
             "with reader_pool_type='thread'"
         )
 
 
 def _ended() -> WorkerDiedError:
-    return WorkerDiedError("the worker processes of this reader were ended by its stop()")
+    return WorkerDiedError(
+        "the worker processes of this reader were ended by its stop(): open a new reader"
+    )

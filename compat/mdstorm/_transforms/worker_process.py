@@ -1,4 +1,4 @@
-"""What a worker process does: call one function with what comes, and send back what it returns."""
+"""The main loop of a worker process: receive arguments, call one function, send its result."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ __all__ = ["main"]
 
 
 def main(file_descriptor: int) -> None:
-    """Serve the process at the other end of a socket until it is gone, however it ends.
+    """Serve the process at the other end of a socket until it ends.
 
     The first message is the pickled function, each further one an argument for it.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the reader decides what Ctrl-C ends
     channel = socket.socket(fileno=file_descriptor)
     try:
-        # Before there are two threads: modules that both import may refuse one of them.
+        # Before starting a second thread: some modules cannot be imported by two at once.
         call = _loaded(receive(channel))
     except (EOFError, OSError):
         return
-    # A thread listens, so that this process ends with the other one also while a function runs.
+    # A thread listens, so that this process ends with the other one even while a function runs.
     messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(channel, messages), daemon=True).start()
     while True:

@@ -1,8 +1,7 @@
-"""The command ``mdstorm``. Each sub-command loads its module when it is used.
+"""The ``mdstorm`` command, whose sub-commands are loaded on use.
 
-Content goes to the standard output, messages and progress to the standard error. Exit codes: 0 all
-is well, 1 problems were found, 2 the command line is wrong, 3 something could not be read or
-written.
+Results go to standard output, messages and progress to standard error. Exit codes: 0 success,
+1 problems were found, 2 the command line is wrong, 3 something could not be read or written.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from mdstorm.cli._errors import Group
 
 __all__ = ["main"]
 
-#: Sub-commands, each in a module of its name with a command of its name, and what they do.
+#: Sub-commands and what they do; each is a command in a module of the same name.
 _COMMANDS = {
-    "audit": "Say what of Petastorm is used where.",
+    "audit": "Report which features of Petastorm are used where.",
     "cache": "List or clear the local copies of remote shards.",
-    "convert": "Convert Parquet, or a dataset of Petastorm, to MDS.",
+    "convert": "Convert Parquet files or Petastorm datasets to MDS.",
     "head": "Show the first rows of a dataset.",
-    "inspect": "Describe a dataset: columns, shards, sizes.",
+    "inspect": "Describe a dataset: columns, shards and sizes.",
     "migrate": "Rewrite code that uses Petastorm.",
     "reindex": "Rebuild the index of a dataset from its shards.",
     "run": "Run a program written for Petastorm on mdstorm.",

@@ -1,4 +1,4 @@
-"""``mdstorm verify --against``: two datasets that should hold the same rows."""
+"""``mdstorm verify --against``: compare two datasets."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from mdstorm._conversion.compared import open_compared
+from mdstorm._conversion.compared_datasets import open_compared
 from mdstorm.cli._output import counted, progress, write_json, write_table
 from mdstorm_backend.convert import Comparison, RowDifference, compare
 
 __all__ = ["verify_against"]
 
-#: Columns that are shown of a row.
+#: Number of columns to show of a row.
 _MOST_COLUMNS = 10
 
 
@@ -27,7 +27,7 @@ def verify_against(
     storage_options: dict[str, Any],
     format_: str,
 ) -> bool:
-    """Compare the datasets at two URLs, show what was found, and say whether they are the same."""
+    """Compare the datasets at two URLs, show the result, and return whether they are the same."""
     first, second = open_compared(source, url, storage_options=storage_options)
     with progress("Comparing rows") as on_progress:
         found = compare(

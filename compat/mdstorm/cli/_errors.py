@@ -1,4 +1,4 @@
-"""Errors on the command line: one clear line, no traceback."""
+"""Report errors on the command line as one clear line, without a traceback."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from mdstorm_backend.base.errors import MDStormError
+from mdstorm_backend.errors import MDStormError
 
 __all__ = ["COULD_NOT_READ", "PROBLEMS_FOUND", "Group"]
 
@@ -15,14 +15,14 @@ COULD_NOT_READ = 3
 
 
 class Group(click.Group):
-    """A group whose commands may raise the errors of mdstorm and of the operating system."""
+    """A group that reports the errors of mdstorm and of the operating system."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an error becomes a line and an exit code."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            raise  # whoever reads the output has seen enough: click knows
+            raise  # the reader of the output has closed it: click handles that
         except (MDStormError, OSError) as error:
             click.echo(f"error: {' '.join(str(error).split())}", err=True)
             ctx.exit(COULD_NOT_READ)

@@ -1,4 +1,4 @@
-"""Options that several sub-commands have."""
+"""Options that several sub-commands share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from mdstorm_backend.format.index import INDEX_NAME
+from mdstorm_backend.format import INDEX_NAME
 
 __all__ = [
     "columns_option",
@@ -22,7 +22,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def _directory(ctx: click.Context, parameter: click.Parameter, url: str) -> str:
-    """Return the directory of a dataset, also where its index is named."""
+    """Return the directory of a dataset, also if the URL names its index."""
     if url == INDEX_NAME:
         return "."
     return url.removesuffix(f"/{INDEX_NAME}") or "/"
@@ -36,7 +36,7 @@ format_option = click.option(
     type=click.Choice(["table", "json"]),
     default="table",
     show_default=True,
-    help="What is written to the standard output.",
+    help="Format of the standard output.",
 )
 
 
@@ -62,8 +62,8 @@ def storage_option(function: _Function) -> _Function:
         multiple=True,
         metavar="KEY=VALUE",
         callback=_parse,
-        help="Argument of the fsspec file system; repeat it for more. A value that is JSON is "
-        "taken as JSON.",
+        help="Option of the fsspec file system; may be repeated. Values that are valid JSON are "
+        "parsed as JSON.",
     )(function)
 
 

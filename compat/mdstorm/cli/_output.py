@@ -1,4 +1,4 @@
-"""How results look: tables for people, JSON for scripts."""
+"""Print results: tables for people, JSON for scripts."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["counted", "human_bytes", "progress", "write_json", "write_table"]
 
 _OnProgress: TypeAlias = Callable[[int, int], None]
 
-#: Width of tables that no terminal shows, as in files and pipes.
+#: Width of tables that are not shown on a terminal, as in files and pipes.
 _WIDTH = 160
 
 
 def write_json(value: Any) -> None:
-    """Write `value` to the standard output."""
+    """Write `value` to standard output."""
     click.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
 
 
@@ -36,13 +36,13 @@ def write_table(
     *,
     numbers: Collection[str] = (),
 ) -> None:
-    """Write a table to the standard output; the columns `numbers` stand to the right."""
+    """Write a table to standard output, with the columns `numbers` aligned right."""
     found = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         found.add_column(Text(column), justify="right" if column in numbers else "left")
     for row in rows:
         found.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
-    # Outside of a terminal, rich would assume one of 80 columns.
+    # Without a terminal, rich would assume 80 columns.
     has_width = sys.stdout.isatty() or "COLUMNS" in os.environ
     out = Console(file=sys.stdout, highlight=False, width=None if has_width else _WIDTH)
     out.print(Text(title, style="bold"), soft_wrap=True)
@@ -55,7 +55,7 @@ def counted(count: int, what: str) -> str:
 
 
 def human_bytes(size: float) -> str:
-    """Return a number of bytes as people read it."""
+    """Return a number of bytes in human-readable form."""
     if size < 1024:
         return f"{size:.0f} B"
     for unit in ("KiB", "MiB", "GiB", "TiB"):
@@ -67,7 +67,7 @@ def human_bytes(size: float) -> str:
 
 @contextmanager
 def progress(what: str) -> Iterator[_OnProgress | None]:
-    """Show a progress bar on the standard error, if that is a terminal."""
+    """Show a progress bar on standard error, if that is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

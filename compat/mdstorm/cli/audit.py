@@ -1,4 +1,4 @@
-"""``mdstorm audit``: the second command of the migration tool, beside ``mdstorm migrate``."""
+"""``mdstorm audit``: the audit command of the migration tool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mdstorm cache``."""
+"""``mdstorm cache``: list and clear the shard cache."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import click
 
 from mdstorm.cli._options import format_option
 from mdstorm.cli._output import counted, human_bytes, write_json, write_table
-from mdstorm_backend.cache.directory import cache_root
-from mdstorm_backend.cache.inventory import CachedDataset, clear_cached, list_cached
+from mdstorm_backend.cache import CachedDataset, cache_root, clear_cached, list_cached
 from mdstorm_backend.storage import normalize_url
 
 __all__ = ["cache"]
@@ -15,8 +14,8 @@ __all__ = ["cache"]
 _directory_option = click.option(
     "--directory",
     metavar="DIRECTORY",
-    help="A directory that was given as cache, or that holds such; by default MDSTORM_CACHE_DIR, "
-    "or one in the directory for temporary files.",
+    help="A cache directory, or a directory of them; by default MDSTORM_CACHE_DIR, or a directory "
+    "in the system's directory for temporary files.",
 )
 
 
@@ -29,7 +28,7 @@ def cache() -> None:
 @_directory_option
 @format_option
 def ls(directory: str | None, format_: str) -> None:
-    """List the datasets of which shards are cached, the least recently used first."""
+    """List the datasets with cached shards, least recently used first."""
     found = list_cached(directory)
     if format_ == "json":
         write_json([_to_json(one) for one in found])
@@ -52,12 +51,11 @@ def ls(directory: str | None, format_: str) -> None:
 @cache.command()
 @click.argument("url", required=False)
 @_directory_option
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def clear(url: str | None, directory: str | None, yes: bool) -> None:
     """Remove cached shards: all of them, or those of the dataset at URL.
 
-    Only files that the cache has made are removed, and none that another process is bringing at
-    this moment.
+    Only files that the cache made are removed, and none that another process is downloading.
     """
     wanted = None if url is None else normalize_url(url)
     found = [one for one in list_cached(directory) if wanted is None or one.url == wanted]

@@ -1,4 +1,4 @@
-"""``mdstorm convert``."""
+"""``mdstorm convert``: convert datasets to MDS."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import click
 
 from mdstorm.cli._options import columns_option, dtype_option, format_option, storage_option
 from mdstorm.cli._output import counted, human_bytes, progress, write_json
-from mdstorm_backend.base.optional import require
-from mdstorm_backend.format.size_limit import parse_size
+from mdstorm_backend.base import require
+from mdstorm_backend.format import parse_size
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,19 +23,19 @@ __all__ = ["convert"]
 @click.argument("source", metavar="SRC")
 @click.argument("url", metavar="DST")
 @columns_option("Names of the columns to convert, separated by commas.")
-@dtype_option("What floating-point numbers become; by default they stay what they are.")
-@click.option("--shard-size", metavar="SIZE", help="Largest size of a shard, by default 64mb.")
+@dtype_option("Type of floating-point numbers; by default they keep theirs.")
+@click.option("--shard-size", metavar="SIZE", help="Largest size of a shard; 64mb by default.")
 @click.option(
-    "--compression", metavar="CODEC", help="zstd, gz, bz2, br or snappy, also with :LEVEL."
+    "--compression", metavar="CODEC", help="zstd, gz, bz2, br or snappy, optionally with :LEVEL."
 )
-@click.option("--hash", "hashes", multiple=True, help="Hash for the index to hold of every file.")
+@click.option("--hash", "hashes", multiple=True, help="Hash of every file to record in the index.")
 @click.option("--overwrite", is_flag=True, help="Replace the dataset that mdstorm wrote to DST.")
-@click.option("--resume/--no-resume", default=True, help="Go on with an interrupted conversion.")
-@click.option("--spark", is_flag=True, help="Convert by a Spark job; the order of rows is Spark's.")
+@click.option("--resume/--no-resume", default=True, help="Resume an interrupted conversion.")
+@click.option("--spark", is_flag=True, help="Convert with a Spark job, in Spark's order of rows.")
 @click.option(
     "-j", "--threads", type=click.IntRange(min=1), help="Row groups to convert at a time."
 )
-@click.option("-q", "--quiet", is_flag=True, help="Write nothing but errors.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors.")
 @storage_option
 @format_option
 def convert(
@@ -54,10 +54,9 @@ def convert(
     storage_options: dict[str, Any],
     format_: str,
 ) -> None:
-    """Convert the Parquet files, or the dataset of Petastorm, at SRC to an MDS dataset at DST.
+    """Convert the Parquet files or the Petastorm dataset at SRC to an MDS dataset at DST.
 
-    Values stay as they are, and so does the order of the rows. Interrupted, it goes on where it was
-    when it is run again.
+    Values and the order of rows are kept. If interrupted, run it again to resume where it stopped.
     """
     from mdstorm._conversion.convert import convert as convert_dataset
 

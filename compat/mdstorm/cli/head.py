@@ -1,4 +1,4 @@
-"""``mdstorm head``."""
+"""``mdstorm head``: show the first rows of a dataset."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import click
 
 from mdstorm.cli._options import columns_option, dataset_argument, format_option, storage_option
 from mdstorm.cli._output import write_json, write_table
-from mdstorm_backend.maintenance.head import head as head_of_dataset
+from mdstorm_backend.maintenance import head as head_of_dataset
 
 __all__ = ["head"]
 
-#: Longer values are cut in a table.
+#: Longer values are truncated in a table.
 _LONGEST = 60
 
 
@@ -29,7 +29,7 @@ def head(
 ) -> None:
     """Show the first rows of the dataset at URL.
 
-    As JSON, binary values, images and pickles are the stored bytes in base64.
+    In JSON, binary values, images and pickles are their stored bytes in base64.
     """
     found = head_of_dataset(url, rows, columns=columns, storage_options=storage_options)
     if format_ == "json":

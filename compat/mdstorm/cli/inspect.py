@@ -1,4 +1,4 @@
-"""``mdstorm inspect``."""
+"""``mdstorm inspect``: describe a dataset."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import click
 
 from mdstorm.cli._options import dataset_argument, format_option, storage_option
 from mdstorm.cli._output import human_bytes, progress, write_json, write_table
-from mdstorm_backend.maintenance.inspect import ColumnSummary, Inspection
-from mdstorm_backend.maintenance.inspect import inspect as inspect_dataset
+from mdstorm_backend.maintenance import ColumnSummary, Inspection
+from mdstorm_backend.maintenance import inspect as inspect_dataset
 
 __all__ = ["inspect"]
 
 
 @click.command()
 @dataset_argument
-@click.option("--statistics", is_flag=True, help="Read all values, and describe them as well.")
+@click.option("--statistics", is_flag=True, help="Also read and describe all values.")
 @storage_option
 @format_option
 def inspect(url: str, statistics: bool, storage_options: dict[str, Any], format_: str) -> None:
-    """Describe the dataset at URL: its columns, its shards, its sizes.
+    """Describe the dataset at URL: its columns, shards and sizes.
 
-    Only its index is read, unless --statistics asks for more.
+    Only its index is read, unless --statistics is given.
     """
     with progress("Reading shards") as on_progress:
         found = inspect_dataset(
@@ -61,7 +61,7 @@ def _overview(found: Inspection) -> list[tuple[str, object]]:
 
 
 def _limits(limits: dict[str, int]) -> dict[str, int]:
-    """Write limits in bytes for people; others stand as in the index."""
+    """Format limits in bytes for people; others as in the index."""
     return {
         f"{human_bytes(int(limit))} ({int(limit):,})" if limit.isdecimal() else limit: count
         for limit, count in limits.items()
@@ -69,7 +69,7 @@ def _limits(limits: dict[str, int]) -> dict[str, int]:
 
 
 def _shares(counts: dict[str, int]) -> str:
-    """Name the one value of all shards, or each with their number."""
+    """Return the value that all shards share, or each value with its number of shards."""
     if len(counts) == 1:
         return next(iter(counts))
     return ", ".join(f"{value} ({count:,} shards)" for value, count in counts.items())

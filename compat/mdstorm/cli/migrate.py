@@ -1,4 +1,4 @@
-"""``mdstorm migrate``: the one place at which mdstorm knows of the migration tool."""
+"""``mdstorm migrate``: the migration tool's command."""
 
 from __future__ import annotations
 

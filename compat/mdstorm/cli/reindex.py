@@ -1,4 +1,4 @@
-"""``mdstorm reindex``."""
+"""``mdstorm reindex``: rebuild a lost index."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import click
 
 from mdstorm.cli._options import dataset_argument, format_option, storage_option
 from mdstorm.cli._output import counted, progress, write_json
-from mdstorm_backend.maintenance.reindex import reindex as reindex_dataset
+from mdstorm_backend.maintenance import reindex as reindex_dataset
 
 __all__ = ["reindex"]
 
 
 @click.command()
 @dataset_argument
-@click.option("--force", is_flag=True, help="Replace an index that exists.")
+@click.option("--force", is_flag=True, help="Replace an existing index.")
 @click.option("--threads", type=click.IntRange(min=1), help="Shards to read at a time.")
 @storage_option
 @format_option
@@ -25,8 +25,8 @@ def reindex(
 ) -> None:
     """Rebuild the index of the dataset at URL from its shards.
 
-    Reads every shard, writes index.json and removes nothing. Refuses two attempts of one partition:
-    only you can know which of them counts.
+    Reads every shard, writes index.json and removes nothing. Refuses two attempts at one partition:
+    only you can know which one is valid.
     """
     with progress("Reading shards") as on_progress:
         report = reindex_dataset(

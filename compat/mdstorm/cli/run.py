@@ -1,4 +1,4 @@
-"""``mdstorm run``."""
+"""``mdstorm run``: run a program that imports Petastorm on mdstorm."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _INTERRUPTED = 130
 def run(target: str, arguments: tuple[str, ...], is_module: bool) -> None:
     """Run a program written for Petastorm on mdstorm, without editing it.
 
-    Everything after TARGET belongs to the program, which runs as `python TARGET` would run it; its
-    exit code is that of the command. Every `import petastorm`, in its processes and in Spark's
-    workers, means mdstorm.
+    Everything after TARGET is passed to the program, which runs as under `python TARGET`; its exit
+    code is the command's. Every `import petastorm`, also in its child processes and in Spark's
+    workers, imports mdstorm.
     """
     sys.argv = [target, *arguments]
     _set_first_path(os.getcwd() if is_module else _folder_of_script(target))
@@ -44,7 +44,7 @@ def run(target: str, arguments: tuple[str, ...], is_module: bool) -> None:
     except SystemExit:
         raise
     except BaseException as error:
-        # The command line's own handling of errors is not the program's.
+        # The program's errors must not be handled as the command's.
         error.__traceback__ = _without_our_frames(error.__traceback__)
         sys.excepthook(type(error), error, error.__traceback__)
         code = _INTERRUPTED if isinstance(error, KeyboardInterrupt) else _FAILED
@@ -52,7 +52,7 @@ def run(target: str, arguments: tuple[str, ...], is_module: bool) -> None:
 
 
 def _folder_of_script(path: str) -> str:
-    """Folder from which a script imports its neighbours; a folder or archive is its own."""
+    """Folder from which a script imports; a folder or archive is its own."""
     if not os.path.exists(path):
         raise click.UsageError(f"can't open {path!r}: there is no such file")
     real = os.path.realpath(path)
@@ -60,7 +60,7 @@ def _folder_of_script(path: str) -> str:
 
 
 def _set_first_path(folder: str) -> None:
-    """Let the first entry of the search path be that of the program, as Python does."""
+    """Set the first entry of the search path to the program's folder, as Python does."""
     if not getattr(sys.flags, "safe_path", False):  # new in Python 3.11
         sys.path[0] = folder
 
@@ -69,7 +69,7 @@ def _run_module(name: str) -> None:
     try:
         found = importlib.util.find_spec(name) is not None
     except ModuleNotFoundError as error:
-        # A parent that is missing. One that misses something else has an error to show.
+        # A missing parent package. If it lacks another module, show that error instead.
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
         found = False

@@ -1,4 +1,4 @@
-"""``mdstorm verify``."""
+"""``mdstorm verify``: check a dataset."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from mdstorm.cli._options import (
     storage_option,
 )
 from mdstorm.cli._output import counted, human_bytes, progress, write_json, write_table
-from mdstorm_backend.maintenance.verify import verify as verify_dataset
+from mdstorm_backend.maintenance import verify as verify_dataset
 
 __all__ = ["verify"]
 
 
 @click.command()
 @dataset_argument
-@click.option("--quick", is_flag=True, help="Look only at whether the files are there, and sizes.")
+@click.option("--quick", is_flag=True, help="Check only that the files exist with the right sizes.")
 @click.option("--against", metavar="SRC", help="Compare the rows with those of SRC, in any order.")
 @columns_option("With --against: names of the columns to compare, separated by commas.")
 @dtype_option("With --against: what floating-point numbers of SRC were converted to.")
@@ -43,14 +43,14 @@ def verify(
 ) -> None:
     """Check every file and every value of the dataset at URL.
 
-    With --against: whether it holds the same rows as the dataset at SRC. Both may be MDS, Parquet,
-    or written by Petastorm.
+    With --against, check instead that it holds the same rows as the dataset at SRC. Both may be
+    MDS, Parquet, or written by Petastorm.
 
-    Exit code 0: all is well. 1: problems, or differences, were found. 3: it could not be read.
+    Exit codes: 0 success, 1 problems or differences were found, 3 it could not be read.
     """
     if against is not None:
         if quick:
-            raise click.UsageError("--quick looks at no rows: leave it out, or --against")
+            raise click.UsageError("--quick reads no rows: leave out either --quick or --against")
         from mdstorm.cli._against import verify_against
 
         same = verify_against(
@@ -66,7 +66,7 @@ def verify(
             ctx.exit(PROBLEMS_FOUND)
         return
     if columns is not None or dtype is not None:
-        raise click.UsageError("--columns and --dtype belong to --against: name the other dataset")
+        raise click.UsageError("--columns and --dtype need --against: name the other dataset")
     with progress("Checking shards") as on_progress:
         report = verify_dataset(
             url,

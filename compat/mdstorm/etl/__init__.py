@@ -1,4 +1,4 @@
-"""What is done to datasets as wholes: writing their metadata, indexing their row groups."""
+"""Write dataset metadata and index row groups: the mirror of ``petastorm.etl``."""
 
 from mdstorm.etl.rowgroup_indexers import RowGroupIndexerBase
 

@@ -1,7 +1,7 @@
-"""Writing datasets with a Unischema, and finding the Unischema of those that are there.
+"""Write datasets with a Unischema, and read the Unischema of existing ones.
 
-The names are those of ``petastorm.etl.dataset_metadata``. What ``materialize_dataset`` leaves
-behind is a dataset of MDS.
+The names are those of ``petastorm.etl.dataset_metadata``; ``materialize_dataset`` writes an MDS
+dataset.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from mdstorm.errors import (
     UnsafePickleError,
 )
 from mdstorm.unischema import Unischema
-from mdstorm_backend.base.user_warnings import warn_user
-from mdstorm_backend.datasets.dataset import Dataset, open_dataset
-from mdstorm_backend.format.index import INDEX_NAME
+from mdstorm_backend.base import warn_user
+from mdstorm_backend.datasets import Dataset, open_dataset
+from mdstorm_backend.format import INDEX_NAME
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.storage import Location
 
@@ -58,7 +58,7 @@ def materialize_dataset(
     use_summary_metadata: bool = False,
     filesystem_factory: Callable[[], Any] | None = None,
 ) -> Iterator[None]:
-    """Turn the Parquet files that a ``with`` block writes into an MDS dataset of the same rows.
+    """Convert the Parquet files that a ``with`` block writes to an MDS dataset of the same rows.
 
     ::
 
@@ -78,29 +78,29 @@ def materialize_dataset(
     Parameters
     ----------
     spark : pyspark.sql.SparkSession or None
-        The session whose settings are made for the time of the block, and taken back at its end;
-        nothing is set on Spark Connect.
+        The session whose settings are changed during the block and restored at its end; nothing is
+        set on Spark Connect.
     dataset_url : str
         Directory of the dataset. This process must see what the executors write there.
     schema : Unischema
-        What the rows are encoded by.
+        The schema that encodes the rows.
     row_group_size_mb : int, optional
-        Largest size of a shard, and of the row groups on the way, in MiB.
+        Largest size of a shard, and of the intermediate row groups, in MiB.
     use_summary_metadata : bool
-        Has no effect, since MDS has no summary.
+        Has no effect: MDS has no summary.
     filesystem_factory : callable, optional
-        Returns the file system, of fsspec or pyarrow, by which this process sees `dataset_url`.
+        Returns the fsspec or pyarrow file system with which this process reads `dataset_url`.
 
     Raises
     ------
     InvalidArgumentError
-        If the URL has no scheme, or a size is none.
+        If the URL has no scheme, or the size is invalid.
     DatasetNotFoundError
-        If no Parquet files are there at the end of the block; also OSError.
+        If there are no Parquet files at the end of the block; also OSError.
     DatasetExistsError
-        If an MDS dataset was there before and was not replaced; also OSError.
+        If an existing MDS dataset was not replaced; also OSError.
     PetastormMetadataGenerationError
-        If the files are not what the schema says.
+        If the files do not match the schema.
     """
     if not isinstance(schema, Unischema):
         raise ArgumentTypeError(f"schema must be a Unischema, found {type(schema).__name__}")
@@ -142,7 +142,7 @@ def get_schema(dataset: Any) -> Unischema:
         raise PetastormMetadataError(
             f"Could not find _common_metadata file of {url}. Use materialize_dataset(…) to write a "
             "dataset with its schema, generate_petastorm_metadata(…) to add the schema to Parquet "
-            "files that are there, or make_batch_reader(…), which needs none"
+            "files that exist, or make_batch_reader(…), which needs none"
         )
     if UNISCHEMA_KEY not in metadata:
         raise _no_unischema(url)
@@ -164,7 +164,7 @@ def get_schema_from_dataset_url(
     hdfs_driver : str
         Not used.
     storage_options : dict, optional
-        Arguments of the fsspec file system.
+        Options of the fsspec file system.
     filesystem : fsspec or pyarrow file system, optional
         Where to read, whatever the URL says.
 
@@ -194,7 +194,7 @@ def get_schema_from_dataset_url(
 
 
 def infer_or_load_unischema(dataset: Any) -> Unischema:
-    """Return the Unischema of a dataset: the one that is stored, or what its columns imply.
+    """Return the Unischema of a dataset, stored or inferred from its columns.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def infer_or_load_unischema(dataset: Any) -> Unischema:
     Raises
     ------
     UnsafePickleError
-        If what is stored is no schema, but a program.
+        If the stored pickle is not a schema.
     """
     try:
         return get_schema(dataset)
@@ -222,7 +222,7 @@ def load_row_groups(dataset: Any) -> Sequence[Any]:
     Parameters
     ----------
     dataset : pyarrow.parquet.ParquetDataset or ParquetDataset
-        The dataset. Its footers say how many row groups there are, whatever its metadata say.
+        The dataset. Its footers say how many row groups there are, whatever its metadata says.
 
     Returns
     -------

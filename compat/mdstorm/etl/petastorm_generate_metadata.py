@@ -1,4 +1,4 @@
-"""Adding Petastorm's metadata to Parquet files that are there: ``generate_petastorm_metadata``.
+"""Add Petastorm's metadata to existing Parquet files: ``generate_petastorm_metadata``.
 
 Also a command: ``python -m mdstorm.etl.petastorm_generate_metadata --dataset_url …``.
 """
@@ -22,11 +22,11 @@ from mdstorm._schema.schema_json import unischema_to_json
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.etl.dataset_metadata import get_schema
 from mdstorm.unischema import Unischema
-from mdstorm_backend.datasets.dataset import open_dataset
-from mdstorm_backend.format.index import INDEX_NAME
+from mdstorm_backend.datasets import open_dataset
+from mdstorm_backend.format import INDEX_NAME
 from mdstorm_backend.parquet import open_parquet
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.commit import write_index
+from mdstorm_backend.write import write_index
 
 __all__ = ["generate_petastorm_metadata", "main"]
 
@@ -38,10 +38,10 @@ def generate_petastorm_metadata(
     use_summary_metadata: bool = False,
     hdfs_driver: str = "libhdfs3",
 ) -> None:
-    """Write the schema of a dataset beside its rows, which stay as they are.
+    """Write the schema of a dataset beside its rows, which are not changed.
 
-    Of Parquet files it goes into ``_common_metadata``, in a form that Petastorm reads as well; of
-    an MDS dataset into its index.
+    For Parquet files it goes into ``_common_metadata``, in a form that Petastorm also reads; for an
+    MDS dataset into its index.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run `generate_petastorm_metadata` with the arguments of a command line."""
     parser = argparse.ArgumentParser(
         prog="petastorm_generate_metadata",
-        description="Write the schema of a dataset beside its rows, which stay as they are.",
+        description="Write the schema of a dataset beside its rows, which are not changed.",
     )
     parser.add_argument("--dataset_url", required=True, help="URL of the dataset's directory")
     parser.add_argument("--unischema_class", help="dotted path of a Unischema object")
@@ -104,7 +104,7 @@ def _located(path: str) -> Unischema:
     found = locate(path)
     if not isinstance(found, Unischema):
         raise InvalidArgumentError(
-            f"{path!r} is {'nothing' if found is None else type(found).__name__} and must be the "
+            f"{path!r} is {'nothing' if found is None else type(found).__name__}, but must be the "
             "dotted path of a Unischema object, package.module.MySchema, in a module that can be "
             "imported"
         )

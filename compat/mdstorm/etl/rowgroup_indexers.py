@@ -1,4 +1,4 @@
-"""Indexers: which row groups hold which values of a field."""
+"""Row group indexers: the mirror of ``petastorm.etl.rowgroup_indexers``."""
 
 from __future__ import annotations
 

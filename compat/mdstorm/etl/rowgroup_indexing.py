@@ -1,4 +1,4 @@
-"""Indexes of row groups: built once, for `mdstorm.selectors` to choose by."""
+"""Build and load row group indexes: the mirror of ``petastorm.etl.rowgroup_indexing``."""
 
 from __future__ import annotations
 
@@ -24,12 +24,10 @@ from mdstorm.etl.rowgroup_indexers import (
     RowGroupIndexerBase,
     SingleFieldIndexer,
 )
-from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.format.batch import Batch, Values
-from mdstorm_backend.format.schema import Column
+from mdstorm_backend.datasets import Dataset
+from mdstorm_backend.format import Batch, Column, Values
 from mdstorm_backend.parquet import ParquetDataset
-from mdstorm_backend.read.parallel import default_workers, map_in_threads
-from mdstorm_backend.read.source import SampleSource
+from mdstorm_backend.read import SampleSource, default_workers, map_in_threads
 
 __all__ = ["ROWGROUPS_INDEX_KEY", "build_rowgroup_index", "get_row_group_indexes"]
 
@@ -42,8 +40,8 @@ def build_rowgroup_index(
 ) -> None:
     """Index the row groups of a Parquet dataset, or the shards of an MDS dataset.
 
-    The indexes are written beside the data, to a file ``_rowgroup_index``, in the place of those
-    that were there.
+    The indexes are written to a file ``_rowgroup_index`` beside the data, replacing any existing
+    ones.
 
     Parameters
     ----------
@@ -52,7 +50,7 @@ def build_rowgroup_index(
     spark_context : pyspark.SparkContext or None
         Not used: threads of this process read the indexed fields, and nothing else.
     indexers : sequence of SingleFieldIndexer or FieldNotNullIndexer
-        What to index; their names are those by which selectors know the indexes.
+        What to index; selectors refer to the indexes by their names.
     hdfs_driver : str
         Not used.
 
@@ -61,7 +59,7 @@ def build_rowgroup_index(
     ArgumentTypeError
         If an indexer is something else.
     InvalidArgumentError
-        If there is no indexer, two have one name, or one is of a field that there is not.
+        If there is no indexer, two have one name, or one is of a field that does not exist.
     """
     found = _checked(indexers)
     opened = _as_stored(dataset_url)
@@ -116,8 +114,8 @@ def _checked(indexers: Sequence[Any]) -> dict[str, Indexer]:
     for indexer in indexers:
         if not isinstance(indexer, (SingleFieldIndexer, FieldNotNullIndexer)):
             raise ArgumentTypeError(
-                f"indexers are of SingleFieldIndexer, FieldNotNullIndexer, or classes derived from "
-                f"them, whose indexes can be stored; found {indexer!r}"
+                f"indexers must be of SingleFieldIndexer, FieldNotNullIndexer, or classes derived "
+                f"from them, whose indexes can be stored; found {indexer!r}"
             )
         if indexer.index_name in found:
             raise InvalidArgumentError(
@@ -132,7 +130,7 @@ def _checked(indexers: Sequence[Any]) -> dict[str, Indexer]:
 def _indexed(
     source: SampleSource, number: int, fields: list[str], indexers: Sequence[Any]
 ) -> list[Any]:
-    """Return for each indexer what it needs to know of one row group: values, or rows."""
+    """Return for each indexer what it needs of one row group: values, or rows."""
     rows = np.arange(source.shard_sizes[number])
     batch = source.shard(number).read(rows, fields, exact_nulls=True)
     return [
@@ -144,7 +142,7 @@ def _indexed(
 
 
 def _takes_values(indexer: Any) -> bool:
-    """Whether it is an indexer as it stands here, and none whose user builds it otherwise."""
+    """Whether it is one of our indexers, and not a subclass that builds its index otherwise."""
     return type(indexer).build_index in (
         SingleFieldIndexer.build_index,
         FieldNotNullIndexer.build_index,
@@ -159,7 +157,7 @@ def _add(indexer: Any, found: Any, number: int) -> None:
 
 
 def _elements(values: Values, column: Column | None) -> Iterable[Any]:
-    """Return the different values of a column that are not null, those of arrays one by one."""
+    """Return the distinct values of a column that are not null, those of arrays one by one."""
     if isinstance(values, np.ndarray):
         if values.dtype == object:
             return [

@@ -1,1 +1,1 @@
-"""Helpers for the tests of code that reads datasets."""
+"""Test helpers for code that reads datasets: the mirror of ``petastorm.test_util``."""

@@ -1,4 +1,4 @@
-"""`ReaderMock`: a reader without a dataset, whose rows a function makes."""
+"""`ReaderMock`: a reader of generated rows, without a dataset."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.ngram import NGram
 from mdstorm.unischema import Unischema
-from mdstorm_backend.base.own_context import OwnContext
+from mdstorm_backend.base import OwnContext
 
 __all__ = ["ReaderMock", "schema_data_generator_example"]
 
-#: Elements in place of a dimension that a field leaves free.
+#: Size of a free dimension.
 _FREE_DIMENSION = 10
 
 
@@ -79,7 +79,7 @@ class ReaderMock(OwnContext):
 
 
 def schema_data_generator_example(schema: Unischema) -> dict[str, Any]:
-    """Return a row of zeros and empty texts.
+    """Return a row of zeros and empty strings.
 
     Each value is an array of the dtype and shape of its field, of ten elements along every
     dimension that the field leaves free; that of a scalar has no dimensions.

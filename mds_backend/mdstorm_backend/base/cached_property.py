@@ -1,4 +1,4 @@
-"""`cached_property` without a lock."""
+"""A `cached_property` without a lock."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ else:
     class cached_property:  # noqa: N801  # the name of the one it stands in for
         """`functools.cached_property`, safe to share between threads and to fork.
 
-        Before Python 3.12 that one has a lock, the same for all instances: a process that is forked
-        while a thread holds it waits for it forever. Without one, threads may compute a value at
-        the same time; all get the one that was there first.
+        Before Python 3.12 the standard one has a lock, shared by all instances: a process that is
+        forked while a thread holds it waits for it forever. Without a lock, threads may compute a
+        value at the same time; all of them get the first one.
         """
 
         def __init__(self, function: Callable[[Any], Any]) -> None:

@@ -1,16 +1,16 @@
-"""The optional libraries: which module, which pip extra, imported on first use."""
+"""Import optional libraries on first use, or say how to install them."""
 
 from __future__ import annotations
 
 import importlib
 from types import ModuleType
 
-from mdstorm_backend.base.errors import MissingDependencyError
+from mdstorm_backend.errors import MissingDependencyError
 
 __all__ = ["require"]
 
-#: Module → what needs it, and the extra that brings it; pandas comes with no extra alone, since the
-#: extra for Spark would install pyspark where Databricks has its own.
+#: Module → what needs it, and the extra that installs it. pandas has none: the extra for Spark
+#: would install pyspark where Databricks has its own.
 _EXTRAS = {
     "databricks.sdk": ("Unity Catalog volumes and dbfs: paths without a mount", "databricks"),
     "PIL": ("Images", "images"),

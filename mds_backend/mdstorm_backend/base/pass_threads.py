@@ -1,10 +1,10 @@
 """Ending the threads that work for a generator.
 
-A suspended generator is closed by whoever lets go of it last. That may be the garbage collector, in
-any thread and in the middle of anything: in one of the generator's own threads, or while a lock is
-held that one of them waits for, such as those that `threading` starts and ends threads with. So a
-generator that is closed does not wait for its threads: they end with what they are doing, and who
-owns it waits for them when there is time for it, by `PassThreads`.
+A suspended generator is closed when its last reference goes away. The garbage collector may do so
+in any thread and at any point: in one of the generator's own threads, or while a lock is held that
+one of them waits for, such as those with which `threading` starts and ends threads. So closing a
+generator does not wait for its threads: they finish what they are doing, and the owner of the
+generator waits for them later, with `PassThreads`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Generator = TypeVar("_Generator", bound=Generator[object, None, None])
 
 
 class _Closing(threading.local):
-    """Where this thread notes the pools of generators that it closes; None for nowhere."""
+    """Where this thread records the pools of generators that it closes; None for nowhere."""
 
     pools: list[ThreadPoolExecutor] | None = None
 
@@ -31,14 +31,14 @@ _closing = _Closing()
 
 
 def end_pool(pool: ThreadPoolExecutor, kind: type[BaseException] | None) -> None:
-    """End the threads of a pool, which belongs to a generator that comes to its end.
+    """End the threads of a pool whose generator ends.
 
     Parameters
     ----------
     pool : ThreadPoolExecutor
-        The pool. What it has not begun is cancelled.
+        The pool. Work that has not started is cancelled.
     kind : type of exception or None
-        What ends the generator. Unless it is closed its threads are waited for.
+        What ends the generator. Unless the generator is closed, its threads are waited for.
     """
     is_closed = kind is not None and issubclass(kind, GeneratorExit)
     pool.shutdown(wait=not is_closed, cancel_futures=True)
@@ -47,7 +47,7 @@ def end_pool(pool: ThreadPoolExecutor, kind: type[BaseException] | None) -> None
 
 
 class PassThreads:
-    """The threads of the passes of one loader, as far as they were not waited for."""
+    """The threads of a loader's passes that have not been waited for."""
 
     def __init__(self) -> None:
         self._pools: list[ThreadPoolExecutor] = []
@@ -69,9 +69,9 @@ class PassThreads:
 
     @contextmanager
     def closing(self, generator: _Generator) -> Iterator[_Generator]:
-        """Close `generator`, a part of a pass, at the end of the block, which is in another one.
+        """Close `generator`, part of a pass, at the end of a block in another generator.
 
-        Its threads are waited for at once, or by `wait` if that other generator is closed itself.
+        Its threads are waited for at once, or by `wait` if the outer generator is itself closed.
         Those of earlier passes are waited for first.
         """
         self.wait()
@@ -91,6 +91,6 @@ class PassThreads:
                 self.wait()
 
     def wait(self) -> None:
-        """Wait for the threads of passes that were closed."""
+        """Wait for the threads of closed passes."""
         while self._pools:
             self._pools.pop().shutdown()

@@ -1,4 +1,4 @@
-"""Work done ahead of use, by threads, in the order of use."""
+"""Prefetching: threads work ahead, results arrive in order."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Prefetcher:
     Parameters
     ----------
     workers : int
-        Threads; with 0 everything happens in the caller's thread, when it is asked for.
+        Number of threads; with 0 everything happens in the caller's thread, on demand.
     depth : int
-        Results that may be under way or ready at a time.
+        Results that may be in progress or ready at a time.
     """
 
     def __init__(self, workers: int, depth: int) -> None:
@@ -56,11 +56,11 @@ class Prefetcher:
     def map(
         self, function: Callable[[_In], _Out], items: Iterable[_In], *, depth: int | None = None
     ) -> Iterator[_Out]:
-        """Apply `function` to each item; results come in the order of the items.
+        """Apply `function` to each item and yield the results in order.
 
-        At most `depth` results are ahead, by default as many as the pool was made for.
-        `items` is advanced in the consumer's thread. An error is raised in its place, also one of
-        `items` itself: after the results that come before it.
+        At most `depth` results are computed ahead, by default as many as the pool was made for.
+        `items` is advanced in the consumer's thread. Errors, also those of `items` itself, are
+        raised in order: after the results that come before them.
         """
         if self._pool is None:
             yield from map(function, items)
@@ -71,8 +71,8 @@ class Prefetcher:
         for item in _until_failure(items, failure):
             pending.append(self._pool.submit(function, item))
             asked += 1
-            # A result that is there does not wait for all that may be ahead: two for one asked for
-            # are enough to get there.
+            # A result that is ready does not wait until all allowed work is submitted: submitting
+            # two items for each result reaches the full depth soon enough.
             if len(pending) >= (depth or self._depth) or (asked >= 2 and pending[0].done()):
                 asked = 0
                 yield pending.popleft().result()
@@ -83,7 +83,7 @@ class Prefetcher:
 
 
 def _until_failure(items: Iterable[_In], failure: list[Exception]) -> Iterator[_In]:
-    """Yield the items up to an error, which is put into `failure`."""
+    """Yield the items up to an error, which is appended to `failure`."""
     try:
         yield from items
     except Exception as error:
@@ -94,8 +94,8 @@ def _until_failure(items: Iterable[_In], failure: list[Exception]) -> Iterator[_
 def _make_forks_safe() -> None:
     """Keep forks from copying Arrow while a thread sets it up.
 
-    Arrow imports pandas when it first converts Python objects, in whichever thread that is, under a
-    lock. A process that is forked meanwhile would wait forever for a thread that it does not have.
+    Arrow imports pandas when it first converts Python objects, in whichever thread, under a lock. A
+    process forked in the meantime would wait forever for a thread that it does not have.
     """
     if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
         os.register_at_fork(before=_set_up_arrow)

@@ -1,4 +1,4 @@
-"""Shards looked at by several threads."""
+"""Process shards in several threads."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ OnProgress: TypeAlias = Callable[[int, int], None]
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
-#: Shards held in memory at a time, and requests that wait for a remote storage.
+#: Limits the shards held in memory, and the concurrent requests to a storage.
 _MAX_THREADS = 8
 
 
 def num_threads(threads: int | None) -> int:
-    """Return what was asked for; by default one thread per CPU core, at most 8."""
+    """Return the requested number of threads; by default one per CPU core, at most 8."""
     return threads or min(_MAX_THREADS, os.cpu_count() or 1)
 
 
@@ -30,7 +30,7 @@ def each(
 ) -> Iterator[_Result]:
     """Call `call` for each item in threads, and yield the results in the order of the items.
 
-    The first error ends it, once the calls that are under way have ended.
+    The first error is raised once the calls in progress have ended.
     """
     with ThreadPoolExecutor(num_threads(threads)) as pool:
         try:

@@ -1,15 +1,26 @@
-"""Files of shards: where they lie, mapped; where they are remote, brought to this machine once.
+"""The shard cache: local shards are mapped in place, remote ones are downloaded once.
 
-A cache directory holds shards under the names of the index, as other readers of the format lay
-them out, and beside them ``.mdstorm/`` with one record per shard: which files this cache made. It
-removes no others. Processes share a directory through file locks, one per shard; nothing is held in
-memory between them, so any of them may be killed at any time.
+A cache directory holds shards under their names in the index, in the layout of other readers of
+the format, and ``.mdstorm/`` with one record per shard of the files that this cache made. It
+removes no others. Processes share a directory through file locks, one per shard; no state is kept
+in memory between them, so any of them may be killed at any time.
 """
 
 from __future__ import annotations
 
-from mdstorm_backend.cache.files import ShardFiles, shard_files
+from mdstorm_backend.cache.directory import cache_root
 from mdstorm_backend.cache.index_file import read_index
+from mdstorm_backend.cache.inventory import CachedDataset, clear_cached, list_cached
 from mdstorm_backend.cache.options import CacheOptions
+from mdstorm_backend.cache.shard_files import ShardFiles, shard_files
 
-__all__ = ["CacheOptions", "ShardFiles", "read_index", "shard_files"]
+__all__ = [
+    "CacheOptions",
+    "CachedDataset",
+    "ShardFiles",
+    "cache_root",
+    "clear_cached",
+    "list_cached",
+    "read_index",
+    "shard_files",
+]

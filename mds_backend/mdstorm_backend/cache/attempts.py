@@ -1,4 +1,4 @@
-"""Requests that may fail or hang: tried again where that can help, and given up in time."""
+"""Retries and timeouts for requests to storage."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.errors import (
     CorruptDatasetError,
     CredentialsError,
     DatasetNotFoundError,
@@ -22,7 +22,7 @@ __all__ = ["LocalDiskError", "try_again", "watched"]
 T = TypeVar("T")
 Sleep = Callable[[float], None]
 
-#: Seconds between two attempts at most.
+#: Longest pause between two attempts, in seconds.
 LONGEST_PAUSE = 30.0
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
@@ -40,7 +40,7 @@ class LocalDiskError(OSError):
 
 
 def try_again(action: Callable[[], T], *, url: str, attempts: int, sleep: Sleep = time.sleep) -> T:
-    """Call `action` until it succeeds, with pauses that double.
+    """Call `action` until it succeeds, with exponential backoff.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def try_again(action: Callable[[], T], *, url: str, attempts: int, sleep: Sleep 
     attempts : int
         Calls in total.
     sleep : callable
-        Makes the pauses.
+        Sleeps between attempts.
 
     Raises
     ------
@@ -84,9 +84,9 @@ def try_again(action: Callable[[], T], *, url: str, attempts: int, sleep: Sleep 
         raise CorruptDatasetError(f"{error} ({_count(attempts)})", url=url) from error
     except OSError as error:
         raise StorageError(
-            f"{url} cannot be read, after {_count(attempts)} ({_reason(error)}). Check that the "
-            "storage can be reached from this machine, or allow more attempts (download_retry) or "
-            "time (download_timeout)",
+            f"{url} cannot be read after {_count(attempts)} ({_reason(error)}). Check that this "
+            "machine can reach the storage, or allow more attempts (download_retry) or time "
+            "(download_timeout)",
             url=url,
         ) from error
 
@@ -104,7 +104,7 @@ def _count(attempts: int) -> str:
 def watched(
     action: Callable[[], T], *, timeout: float, progress: Callable[[], object] = lambda: None
 ) -> T:
-    """Call `action` in a thread of its own, which is left behind if it hangs.
+    """Call `action` in a thread of its own, which is abandoned if it hangs.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def watched(
         if found != seen:
             seen, since = found, now
         elif now - since >= timeout:
-            raise StorageError(f"nothing was received for {timeout:g} s")
+            raise StorageError(f"no data was received for {timeout:g} s")
     if errors:
         raise errors[0]
     return results[0]

@@ -1,4 +1,4 @@
-"""The layout of a cache directory, and where the default ones lie."""
+"""The layout of a cache directory, and the default cache directories."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import stat
 import tempfile
 import uuid
 
-from mdstorm_backend.base.errors import CorruptDatasetError, StorageError
 from mdstorm_backend.cache.locks import FileLock, wait_for_lock
 from mdstorm_backend.cache.records import FileIdentity, Record, record_name
+from mdstorm_backend.errors import CorruptDatasetError, StorageError
 
 __all__ = ["NOTES", "CacheDirectory", "cache_root", "default_directory", "default_prefix"]
 
@@ -26,7 +26,7 @@ _LEDGER_PATIENCE = 60.0
 
 
 def cache_root() -> str:
-    """Return the directory below which datasets are cached where nobody names another."""
+    """Return the root of the default cache directories."""
     root = os.environ.get("MDSTORM_CACHE_DIR")
     if root:
         return os.path.abspath(os.path.expanduser(root))
@@ -35,12 +35,12 @@ def cache_root() -> str:
 
 
 def default_directory(url: str, fingerprint: str) -> str:
-    """Return the directory for one dataset in the state that `fingerprint` tells."""
+    """Return the default directory for one state of a dataset, identified by `fingerprint`."""
     return os.path.join(cache_root(), f"{default_prefix(url)}{_key(fingerprint)}")
 
 
 def default_prefix(url: str) -> str:
-    """Return how the names begin of the default directories for all states of one dataset."""
+    """Return the common prefix of the default directories for all states of one dataset."""
     name = re.sub(r"[^A-Za-z0-9_.-]+", "_", url.rstrip("/").rpartition("/")[2])[-40:]
     return f"{name}-{_key(url)}-" if name.strip(".") else f"{_key(url)}-"
 
@@ -55,7 +55,7 @@ class CacheDirectory:
     Parameters
     ----------
     path : str
-        The directory; it is made when the first shard is brought to it.
+        The directory; it is created with the first shard.
     """
 
     def __init__(self, path: str) -> None:
@@ -73,8 +73,8 @@ class CacheDirectory:
         parts = basename.replace("\\", "/").split("/")
         if os.path.isabs(basename) or ".." in parts or parts[0] in (NOTES, ""):
             raise CorruptDatasetError(
-                f"the index names a file {basename!r}, which would lie outside of the dataset's "
-                "directory. Do not read this dataset, or write it again"
+                f"the index names a file {basename!r}, which would be outside the dataset's "
+                "directory. Do not trust this dataset; write it again"
             )
         return os.path.join(self.path, basename)
 
@@ -84,12 +84,12 @@ class CacheDirectory:
 
     @property
     def ledger(self) -> str:
-        """Path of the lock that is held while space is taken or given back."""
+        """Path of the lock that is held while space is reserved or freed."""
         return os.path.join(self.notes, "ledger")
 
     @property
     def users(self) -> str:
-        """Path of the lock that those share who read here, while they do."""
+        """Path of the lock that readers of this directory share."""
         return os.path.join(self.notes, "users")
 
     @property
@@ -99,7 +99,7 @@ class CacheDirectory:
 
     @property
     def index_note(self) -> str:
-        """Path of the record of the index's copy, which is none of a shard: it is not evicted."""
+        """Path of the record of the index's copy, which is never evicted."""
         return os.path.join(self.notes, "index")
 
     def new_part(self, record: str) -> str:
@@ -126,12 +126,12 @@ class CacheDirectory:
         Returns
         -------
         bool
-            Whether that was not noted yet.
+            Whether that was not recorded yet.
 
         Raises
         ------
         OSError
-            If that is not possible, or the default directory is another user's.
+            If that is not possible, or the default directory belongs to another user.
         """
         described = {"url": url, "fingerprint": fingerprint}
         if self.described() == described:
@@ -143,7 +143,7 @@ class CacheDirectory:
         return True
 
     def described(self) -> dict[str, str]:
-        """Return the URL and the fingerprint of the dataset that was brought here last."""
+        """Return the URL and the fingerprint of the dataset that was downloaded here last."""
         try:
             with open(self.descriptor, "rb") as file:
                 value = json.load(file)
@@ -152,7 +152,7 @@ class CacheDirectory:
             return {}
 
     def lock_ledger(self) -> FileLock:
-        """Lock what all shards share; held for moments only, never during a download."""
+        """Lock what all shards share; held only briefly, never during a download."""
         return wait_for_lock(self.ledger, patience=_LEDGER_PATIENCE, progress=lambda: None)
 
     def replace(self, path: str, data: bytes) -> None:
@@ -184,7 +184,7 @@ class CacheDirectory:
         return part
 
     def failure(self, error: OSError) -> StorageError:
-        """Return the error for what the disk of the cache could not do."""
+        """Return the error for a failure of the cache's disk."""
         return StorageError(
             f"the cache directory {self.path} cannot be used ({error}). Make it writable, free "
             "space there, or name another directory: local=…, or the environment variable "

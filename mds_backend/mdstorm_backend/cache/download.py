@@ -1,4 +1,4 @@
-"""One file from the storage to the disk, whole and checked."""
+"""Download one file, complete and verified."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from mdstorm_backend.base.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.cache.attempts import LocalDiskError, Sleep, try_again, watched
+from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.format.hashes import digest
 from mdstorm_backend.format.index import FileInfo
 from mdstorm_backend.storage import Buffer, Location
@@ -27,7 +27,7 @@ def download(
     timeout: float,
     sleep: Sleep = time.sleep,
 ) -> str:
-    """Bring a file of a dataset to this machine.
+    """Download a file of a dataset.
 
     Parameters
     ----------
@@ -36,29 +36,29 @@ def download(
     file : FileInfo
         The file, with the size and the hashes that the index records.
     new_path : callable
-        Returns the path for an attempt, another one each time: one that hangs may still write.
+        Returns a new path for each attempt, since one that hangs may still write.
     hash_name : str or None
-        The hash by which it is checked.
+        The hash to verify.
     attempts : int
-        Attempts in total.
+        Number of attempts.
     timeout : float
-        Seconds that an attempt may go without receiving anything.
+        Seconds that an attempt may wait without receiving data.
     sleep : callable
-        Makes the pauses between attempts.
+        Sleeps between attempts.
 
     Returns
     -------
     str
-        The path that holds the file, whole. After an error nothing is left.
+        The path of the complete file. After an error nothing is left.
 
     Raises
     ------
     DatasetNotFoundError
         If there is no such file.
     CorruptDatasetError
-        If it has another size or another hash than the index says.
+        If its size or hash differs from the index.
     CredentialsError, StorageError
-        If the storage refuses, or fails at every attempt.
+        If the storage denies access, or fails at every attempt.
     LocalDiskError
         If it cannot be written.
     """
@@ -79,7 +79,7 @@ def download(
         return try_again(attempt, url=url, attempts=attempts, sleep=sleep)
     except FileNotFoundError as error:
         raise DatasetNotFoundError(
-            f"shard {url} is gone, and the index lists it. Restore it, or write the dataset again",
+            f"shard {url} is gone, but the index lists it. Restore it, or write the dataset again",
             url=url,
         ) from error
 
@@ -95,7 +95,7 @@ def _copy(location: Location, name: str, path: str, timeout: float) -> None:
     try:
         watched(lambda: location.download(name, path), timeout=timeout, progress=progress)
     except Exception as error:
-        # The storage's own errors name what they wrap: the disk may be at the bottom of one.
+        # Storage errors chain their causes: the first one may be a failure of the local disk.
         cause = error if isinstance(error, OSError) and error.errno else error.__cause__ or error
         if LocalDiskError.means(cause, path):
             raise LocalDiskError(str(cause)) from error
@@ -106,7 +106,7 @@ def _check(file: FileInfo, path: str, hash_name: str | None, url: str) -> None:
     size = os.stat(path).st_size
     if size != file.bytes:
         raise CorruptDatasetError(
-            f"{url} came with {size} bytes and the index says {file.bytes}: it was cut off or "
+            f"{url} holds {size} bytes, but the index says {file.bytes}: it was truncated or "
             "replaced. Copy it again, or write the dataset again",
             url=url,
         )
@@ -125,7 +125,7 @@ def check_hash(file: FileInfo, data: Buffer, hash_name: str, url: str) -> None:
     found, expected = digest(hash_name, [data]), file.hashes[hash_name]
     if found != expected.lower():
         raise CorruptDatasetError(
-            f"{url} has the {hash_name} {found} and the index says {expected}: it was damaged or "
+            f"{url} has the {hash_name} {found}, but the index says {expected}: it was damaged or "
             "replaced. Copy it again, or write the dataset again",
             url=url,
         )

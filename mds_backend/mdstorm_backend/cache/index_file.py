@@ -1,4 +1,4 @@
-"""Reading the index of a dataset, and its copy beside the shards in a named directory."""
+"""Read a dataset's index, and keep a copy of it in a named cache directory."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import logging
 import os
 import time
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.cache.attempts import Sleep, try_again, watched
+from mdstorm_backend.cache.directory import CacheDirectory
+from mdstorm_backend.cache.options import CacheOptions
+from mdstorm_backend.cache.records import FileIdentity, Record
+from mdstorm_backend.errors import (
     CredentialsError,
     DatasetNotFoundError,
     InvalidArgumentError,
     StorageError,
 )
-from mdstorm_backend.cache.attempts import Sleep, try_again, watched
-from mdstorm_backend.cache.directory import CacheDirectory
-from mdstorm_backend.cache.options import CacheOptions
-from mdstorm_backend.cache.records import FileIdentity, Record
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.storage import Location
 
@@ -30,26 +30,26 @@ def read_index(
 ) -> bytes:
     """Return the content of a dataset's ``index.json``.
 
-    Where `options` name a directory, a copy is kept in it, as other readers of the format do. While
-    the storage cannot be reached, or gives no access, the copy is used, with a warning in the log.
+    If `options` names a directory, a copy is kept in it, as other readers of the format do. While
+    the storage cannot be reached, or denies access, the copy is used, with a warning in the log.
 
     Parameters
     ----------
     location : Location
-        Where the dataset lies.
+        Where the dataset is.
     options : CacheOptions, optional
         Attempts, timeout, and the directory.
     sleep : callable
-        Makes the pauses between attempts.
+        Sleeps between attempts.
 
     Raises
     ------
     DatasetNotFoundError
         If there is no dataset.
     InvalidArgumentError
-        If the directory holds another dataset, which was not brought there by this cache.
+        If the directory holds another dataset, which was not put there by this cache.
     CredentialsError, StorageError
-        If the storage refuses or fails, or the directory cannot be used.
+        If the storage denies access or fails, or the directory cannot be used.
     """
     options = options or CacheOptions()
     named = options.directory
@@ -62,7 +62,7 @@ def read_index(
         copy = _content(directory.file(INDEX_NAME))
         if copy is None or directory.described().get("url", location.url) != location.url:
             raise
-        _logger.warning("%s; using the copy of the index in %s", error, named)
+        _logger.warning("%s; reading the copy of the index in %s instead", error, named)
         return copy
     try:
         _keep(directory, location.url, content)
@@ -101,7 +101,7 @@ def _keep(directory: CacheDirectory, url: str, content: bytes) -> None:
     ):
         raise InvalidArgumentError(
             f"{path} is not the index of {url}, but of another dataset or another state of it, and "
-            "was not brought there by this cache. Name another directory, or remove the files in "
+            "was not put there by this cache. Name another directory, or remove the files in "
             "this one"
         )
     if not directory.described():

@@ -1,4 +1,4 @@
-"""What lies in the cache, and removing it."""
+"""List and clear the cache."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from mdstorm_backend.base.errors import StorageError
 from mdstorm_backend.cache.directory import CacheDirectory, cache_root, default_prefix
 from mdstorm_backend.cache.locks import try_lock
 from mdstorm_backend.cache.records import FileIdentity, Record, is_record
 from mdstorm_backend.cache.space import evict, remove_stale_parts
+from mdstorm_backend.errors import StorageError
 from mdstorm_backend.storage import normalize_url
 
 __all__ = ["CachedDataset", "clear_cached", "clear_former_states", "list_cached"]
@@ -34,9 +34,9 @@ class CachedDataset:
     shards : int
         Shards whose files this cache made there.
     bytes : int
-        What these files take.
+        Size of these files.
     last_use : datetime.datetime or None
-        When one of them was opened last, in UTC; None if there are none.
+        When one of them was last opened, in UTC; None if there are none.
     """
 
     url: str
@@ -67,7 +67,7 @@ def list_cached(root: str | None = None) -> list[CachedDataset]:
 def clear_cached(root: str | None = None, url: str | None = None) -> int:
     """Remove cached datasets: the files that the cache made, nothing else.
 
-    Shards that other processes are bringing at this moment stay. Those that are open stay readable.
+    Shards that other processes are downloading are kept. Open shards stay readable.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def clear_cached(root: str | None = None, url: str | None = None) -> int:
     Returns
     -------
     int
-        Bytes that were removed.
+        Number of bytes removed.
 
     Raises
     ------
@@ -99,14 +99,14 @@ def clear_cached(root: str | None = None, url: str | None = None) -> int:
 
 
 def clear_former_states(directory: CacheDirectory, url: str) -> None:
-    """Remove what is cached of earlier states of a dataset, unless somebody reads it.
+    """Remove cached shards of earlier states of a dataset, unless they are being read.
 
     Parameters
     ----------
     directory : CacheDirectory
         The default directory for its present state.
     url : str
-        Where the dataset lies.
+        Where the dataset is.
     """
     root = os.path.dirname(directory.path)
     for other in _directories(root, default_prefix(url)):
@@ -118,7 +118,7 @@ def clear_former_states(directory: CacheDirectory, url: str) -> None:
                 with lock:
                     _clear(other)
         except OSError as error:
-            _logger.warning("%s is outdated, and cannot be removed (%s)", other.path, error)
+            _logger.warning("%s is outdated and cannot be removed (%s)", other.path, error)
 
 
 def _directories(root: str | None, prefix: str = "") -> Iterator[CacheDirectory]:
@@ -190,7 +190,7 @@ def _remove_notes(directory: CacheDirectory) -> None:
         lock = try_lock(path)
         if lock is not None:
             with lock:
-                # Somebody may have brought the shard again in the meantime.
+                # Another process may have downloaded the shard again in the meantime.
                 if not Record.from_bytes(lock.read()).files:
                     lock.remove_file()
     if not _records(directory) and not directory.parts():

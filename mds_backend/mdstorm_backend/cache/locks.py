@@ -1,6 +1,6 @@
-"""Locks on files, by which processes and threads share a cache directory.
+"""File locks, which let processes and threads share a cache directory.
 
-The kernel releases them when their process ends, however it ends.
+The kernel releases them when their process ends, even if it is killed.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from mdstorm_backend.base.errors import StorageError
 from mdstorm_backend.base.own_context import OwnContext
+from mdstorm_backend.errors import StorageError
 
 __all__ = ["FileLock", "share_lock", "try_lock", "wait_for_lock"]
 
-#: Seconds between two looks at a lock that somebody else holds: from the first to the longest.
+#: Shortest and longest pause, in seconds, between two attempts at a lock that is held.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 
 
 class FileLock(OwnContext):
     """An exclusive lock that is held, on a file whose content only the holder changes.
 
-    The content is one line; what a holder that was killed left after it does not count.
+    The content is one line; anything after it was left by a holder that was killed, and is ignored.
     """
 
     def __init__(self, fd: int, path: str) -> None:
@@ -47,7 +47,7 @@ class FileLock(OwnContext):
         os.unlink(self.path)
 
     def release(self) -> None:
-        """Let the next one in."""
+        """Release the lock."""
         import fcntl
 
         # A forked child may hold a copy of the descriptor: closing alone would leave it locked.
@@ -93,7 +93,7 @@ def wait_for_lock(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> FileLock:
-    """Lock the file `path` as soon as its holder lets go.
+    """Lock the file `path` as soon as its holder releases it.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def wait_for_lock(
     Raises
     ------
     StorageError
-        If the patience is at an end.
+        If the patience runs out.
     """
     lock = try_lock(path)
     if lock is not None:
@@ -129,7 +129,7 @@ def wait_for_lock(
 
 
 def share_lock(path: str) -> int:
-    """Keep `try_lock` from the file `path`, together with whoever else does.
+    """Take a shared lock on the file `path`, which keeps `try_lock` from locking it.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""How shards are brought to this machine and kept there."""
+"""Options of the shard cache."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import re
 from dataclasses import dataclass
 
-from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.hashes import check_hashes
 from mdstorm_backend.storage import normalize_url
 
@@ -42,26 +42,26 @@ def parse_bytes(value: int | float | str, *, name: str) -> int:
 
 @dataclass(frozen=True)
 class CacheOptions:
-    """How shards are brought to this machine and kept there. Holds no secret; pickles.
+    """How shards are downloaded to this machine and kept there. Holds no secret; pickles.
 
     Attributes
     ----------
     directory : str or None
-        Local directory for the shards, laid out as other readers of the format expect. With None
-        they go to a directory of their own below the default cache directory, which the environment
-        variable ``MDSTORM_CACHE_DIR`` names, and which is ``mdstorm-cache-<uid>`` in the system's
-        directory for temporary files otherwise.
+        Local directory for the shards, in the layout that other readers of the format expect. With
+        None each dataset has a directory below the default cache directory: the environment
+        variable ``MDSTORM_CACHE_DIR``, or else ``mdstorm-cache-<uid>`` in the system's directory
+        for temporary files.
     limit : int or None
-        Bytes that the files of this cache in the directory may take, also given as text such as
+        Most bytes that the cache's files in the directory may take, also given as text such as
         ``"10gb"``; beyond that the least recently used shards are removed. None: no limit.
     validate_hash : str or None
-        Name of a hash that the index records, by which every shard is checked.
+        Name of a hash in the index by which every shard is verified.
     retry : int
-        Attempts at a download in total.
+        Number of download attempts.
     timeout : float
-        Seconds that a download may go without receiving anything.
+        Seconds that a download may wait without receiving data.
     keep_zip : bool
-        Whether the compressed file stays beside the shard.
+        Whether to keep the compressed file beside the shard.
     """
 
     directory: str | None = None

@@ -1,6 +1,6 @@
-"""What a cache notes of each shard: which files it made, and which hashes they passed.
+"""The cache's records: which files it made for a shard, and which hashes they passed.
 
-The note is the content of the shard's lock file, so that it is changed by the holder alone. Its
+A record is the content of the shard's lock file, so only the holder of the lock changes it. Its
 modification time is the shard's last use.
 """
 
@@ -30,7 +30,7 @@ def is_record(name: str) -> bool:
 
 @dataclass(frozen=True)
 class FileIdentity:
-    """By which a file is known again: another one in its place, or another content, differs."""
+    """Identifies a file: it differs for another file in its place, or for changed content."""
 
     inode: int
     size: int
@@ -38,7 +38,7 @@ class FileIdentity:
 
     @classmethod
     def of(cls, stat: os.stat_result) -> FileIdentity:
-        """Take the identity from what the system says of a file."""
+        """Take the identity from the file's status."""
         return cls(stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
     @classmethod
@@ -52,7 +52,7 @@ class FileIdentity:
 
 @dataclass(frozen=True)
 class Record:
-    """What is noted of one shard.
+    """The record of one shard.
 
     Attributes
     ----------
@@ -63,9 +63,9 @@ class Record:
     checked : dict of str to FileIdentity
         The uncompressed shard that passed a hash, by the name of the hash.
     source : FileIdentity or None
-        The file they were made from, if that is on a disk of this machine.
+        The file they were made from, if it is on a local disk.
     reserved : int
-        Bytes that a download under way is going to take.
+        Bytes that a download in progress will take.
     """
 
     dataset: str = ""
@@ -75,7 +75,7 @@ class Record:
     reserved: int = 0
 
     def is_from_another(self, origin: FileIdentity | None) -> bool:
-        """Whether the files were made from another file than `origin`, as far as one can tell."""
+        """Whether the files are known to have been made from another file than `origin`."""
         return None not in (origin, self.source) and origin != self.source
 
     @property
@@ -91,7 +91,7 @@ class Record:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Record:
-        """Read what `to_bytes` wrote; what cannot be read claims nothing."""
+        """Read what `to_bytes` wrote; unreadable data gives an empty record."""
         try:
             value = json.loads(data.partition(b"\n")[0])
             if value["version"] != _VERSION:
@@ -108,7 +108,7 @@ class Record:
 
     @classmethod
     def at(cls, path: str) -> Record:
-        """Read the record in a file, without its lock; one that is being written claims nothing."""
+        """Read a record without its lock; one that is being written reads as empty."""
         try:
             with open(path, "rb") as file:
                 return cls.from_bytes(file.read())

@@ -1,4 +1,4 @@
-"""The shard cache: each shard is brought to this machine once, and found there from then on."""
+"""The shard cache: each shard is downloaded once per machine."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
-from mdstorm_backend.base.errors import (
-    CorruptDatasetError,
-    MDStormError,
-    StorageError,
-)
 from mdstorm_backend.cache.download import check_hash, mapped
 from mdstorm_backend.cache.inventory import clear_former_states
 from mdstorm_backend.cache.locks import FileLock, share_lock, wait_for_lock
 from mdstorm_backend.cache.records import FileIdentity, Record
-from mdstorm_backend.cache.source import ShardSource, check_hash_is_recorded, origin, room_for
+from mdstorm_backend.cache.shard_source import ShardSource, check_hash_is_recorded, origin, room_for
 from mdstorm_backend.cache.space import remove_files, remove_stale_parts, reserve
+from mdstorm_backend.errors import (
+    CorruptDatasetError,
+    MDStormError,
+    StorageError,
+)
 from mdstorm_backend.format.index import FileInfo, ShardInfo
 from mdstorm_backend.storage import Buffer
 
@@ -33,15 +33,15 @@ _LOCK_ATTEMPTS = 5
 class ShardCache:
     """Shards of one dataset in a directory of this machine.
 
-    Safe to share between threads, between forked processes, and, through the directory, between
-    any processes of the machine. Pickles without any content.
+    Safe to share between threads, between forked processes and, through the directory, between any
+    processes of the machine. Pickles without its content.
 
     Parameters
     ----------
     source : ShardSource
         Makes the files.
     exclusive : bool
-        Whether nobody else puts files there, so that whatever is damaged may be replaced.
+        Whether only the cache puts files there, so that damaged files may be replaced.
     """
 
     def __init__(self, source: ShardSource, *, exclusive: bool) -> None:
@@ -65,13 +65,13 @@ class ShardCache:
         Raises
         ------
         DatasetNotFoundError
-            If its file is gone.
+            If its file is missing.
         CorruptDatasetError
             If it does not hold what the index says.
         InvalidArgumentError
             If the index does not record the hash to check by.
         CredentialsError, StorageError
-            If the storage refuses or fails, or the cache directory cannot be used.
+            If the storage denies access or fails, or the cache directory cannot be used.
         """
         check_hash_is_recorded(info, self.source.options.validate_hash)
         self._join()
@@ -96,12 +96,12 @@ class ShardCache:
                 if self._exclusive:
                     with suppress(FileNotFoundError):
                         os.unlink(path)
-        except OSError:  # whoever asks has an error already, of the damage
+        except OSError:  # the caller already has an error about the damage
             return False
         return not os.path.exists(path)
 
     def _find(self, info: ShardInfo) -> Buffer | None:
-        """Map the shard if it is there, in the right state and checked; takes no lock."""
+        """Map the shard if it is present, current and verified; takes no lock."""
         try:
             fd = os.open(self._directory.file(info.raw_data.basename), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -124,14 +124,14 @@ class ShardCache:
             os.close(fd)
 
     def _is_current(self, info: ShardInfo, identity: FileIdentity, record: Record) -> bool:
-        """Whether a file has the right size, and is not one of ours that is outdated."""
+        """Whether a file has the right size and is not an outdated one of ours."""
         ours = identity == record.files.get(info.raw_data.basename)
         return identity.size == info.raw_data.bytes and not (
             ours and self.source.is_outdated(info, record)
         )
 
     def _join(self) -> None:
-        """Keep a default directory from being removed when the dataset is written anew."""
+        """Keep a default directory from being removed when the dataset is rewritten."""
         if self._exclusive and not self._is_user:
             with suppress(OSError):  # there is no directory yet, or it cannot be written to
                 weakref.finalize(self, os.close, share_lock(self._directory.users))
@@ -164,7 +164,7 @@ class ShardCache:
             yield lock
 
     def _check(self, info: ShardInfo, lock: FileLock) -> Buffer | None:
-        """Check a file that is there; None if it has to be brought anew."""
+        """Verify an existing file; return None if it has to be downloaded again."""
         record = Record.from_bytes(lock.read())
         path = self._directory.file(info.raw_data.basename)
         identity = FileIdentity.at(path)
@@ -206,14 +206,14 @@ class ShardCache:
         if content is None:
             path = self._directory.file(info.raw_data.basename)
             raise StorageError(
-                f"{path} was changed by somebody else while it was brought there. Let nothing else "
-                "write to the cache directory, or name another one",
+                f"{path} was changed by another program while it was being downloaded. Let nothing "
+                "else write to the cache directory, or name another one",
                 url=path,
             )
         return content
 
     def _clean(self, lock: FileLock) -> Record:
-        """Return the record of a shard, without what a process that was killed left of it."""
+        """Return the record of a shard, cleaned of what a killed process left behind."""
         record = Record.from_bytes(lock.read())
         if record.reserved or record.files:
             for part in self._directory.parts_of(lock.path):
@@ -232,9 +232,9 @@ class ShardCache:
         )
         for name in parts:
             os.makedirs(os.path.dirname(self._directory.file(name)), exist_ok=True)
-        # Noted first: a file in its place that no record claims would never be removed.
+        # Recorded first: a file that no record claims would never be removed.
         lock.write(note.to_bytes())
-        # The shard itself last: while it is missing, somebody comes back and cleans up.
+        # The shard itself last: while it is missing, the next process cleans up.
         for name in sorted(parts, key=lambda name: name == info.raw_data.basename):
             os.replace(parts[name], self._directory.file(name))
             del parts[name]
@@ -255,14 +255,13 @@ class ShardCache:
         return self._exclusive or identity == record.files.get(file.basename)
 
     def _refuse_to_replace(self, file: FileInfo, record: Record) -> None:
-        """Raise unless the place of a file is free, or what is there was made by this cache."""
+        """Raise unless a file's path is free, or the file there was made by this cache."""
         path = self._directory.file(file.basename)
         size = _size(path)
         if size not in (-1, file.bytes) and not self._is_ours(file, record):
             raise CorruptDatasetError(
-                f"{path} holds {size} bytes and the index says {file.bytes}. It was not brought "
-                "there by this cache, which leaves it alone: remove the file, or name another "
-                "directory",
+                f"{path} holds {size} bytes, but the index says {file.bytes}. The cache leaves it "
+                "alone because it did not make it: remove the file, or name another directory",
                 url=path,
             )
 

@@ -1,9 +1,9 @@
-"""Space in a cache directory: reserved before a download, taken back from the least recently used.
+"""Disk space of a cache: reserved before a download, freed by evicting the least recently used.
 
-Only files that a record says this cache made, and that are still the same files, are removed.
+Only files that this cache made, according to a record, and that are still the same are removed.
 
-The ledger holds the bytes that are taken, or more: what is reserved is added there, and what is
-given back is left. The records are counted when it says that there is no room.
+The ledger holds an upper bound of the bytes in use: reservations are added to it, and freed bytes
+are not subtracted. The records are counted when it says that there is no room.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
-from mdstorm_backend.base.errors import StorageError
 from mdstorm_backend.cache.directory import CacheDirectory
 from mdstorm_backend.cache.locks import FileLock, try_lock
 from mdstorm_backend.cache.records import FileIdentity, Record, is_record
+from mdstorm_backend.errors import StorageError
 
 __all__ = ["evict", "remove_files", "remove_stale_parts", "reserve"]
 
 _PAUSE = 0.02
-#: Records from which on they are many.
+#: Above this number of records, counting them is slow.
 _MANY = 100
 
 
@@ -39,13 +39,13 @@ def reserve(
 ) -> None:
     """Make room for `nbytes` and note them as taken in the record of `lock`.
 
-    Where all the room is taken by downloads under way, it waits for them. Without a limit there is
-    room always.
+    If downloads in progress take all the room, it waits for them. Without a limit there is always
+    room.
 
     Raises
     ------
     StorageError
-        If there is not enough even so.
+        If there is still not enough.
     """
     since, seen = clock(), -1
     while True:
@@ -65,15 +65,15 @@ def reserve(
         elif now - since > patience:
             raise StorageError(
                 f"the cache {directory.path} has a limit of {limit} bytes, of which {free} are "
-                f"free, and {nbytes} are needed: shards that are being brought by other threads or "
-                "processes take the rest. Raise the limit (cache_limit), or use fewer threads",
+                f"free, and {nbytes} are needed: shards that other threads or processes are "
+                "downloading take the rest. Raise the limit (cache_limit), or use fewer threads",
                 url=directory.path,
             )
         sleep(_PAUSE)
 
 
 def _taken(ledger: FileLock) -> int | None:
-    """Return the bytes that are taken at most; None if nobody has counted yet."""
+    """Return an upper bound of the bytes in use; None if they were never counted."""
     try:
         return int(ledger.read().partition(b"\n")[0])
     except ValueError:
@@ -81,14 +81,14 @@ def _taken(ledger: FileLock) -> int | None:
 
 
 def _make_room(directory: CacheDirectory, lock: FileLock, nbytes: int, limit: int) -> int:
-    """Remove shards from the least recently used on; return the bytes that the others take."""
+    """Remove the least recently used shards; return the bytes that the others take."""
     entries = [entry for entry in _entries(directory) if entry[1] != lock.path]
     taken = sum(record.nbytes for _, _, record in entries)
     if limit - taken >= nbytes:
         return taken
-    # Counting many records takes a while: then more is removed than is needed now.
+    # Counting many records takes a while, so more is removed than is needed now.
     spare = limit // 32 if len(entries) >= _MANY else 0
-    # First what downloads reserved that were killed: those under way are locked.
+    # First the reservations of downloads that were killed: those in progress are locked.
     for _, path, _ in sorted(entries, key=lambda e: (e[2].reserved == 0, e[0], e[1])):
         if limit - taken >= nbytes + spare:
             break
@@ -133,7 +133,7 @@ def remove_files(directory: CacheDirectory, lock: FileLock) -> int:
 
 
 def remove_stale_parts(directory: CacheDirectory) -> None:
-    """Remove what processes that were killed in a download have left, if nobody makes them now."""
+    """Remove temporary files of downloads that were killed, unless they are being made now."""
     for part, owner in directory.parts():
         path = owner if is_record(owner) else directory.ledger
         lock = try_lock(path)

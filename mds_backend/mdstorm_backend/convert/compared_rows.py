@@ -1,4 +1,4 @@
-"""Rows of MDS and of Parquet as record batches of the same types, for a comparison."""
+"""Rows of MDS and Parquet as record batches of the same types, for comparison."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mdstorm_backend.convert.piece_writer import Recode
 from mdstorm_backend.convert.row_batches import RowBatches, rows_of_a_batch
+from mdstorm_backend.convert.task_writer import Recode
 from mdstorm_backend.format.encodings.vectors import holds_vectors, vectors_to_lists
-from mdstorm_backend.format.plain_arrow import plain_type, plain_values
+from mdstorm_backend.format.values.plain_arrow import plain_type, plain_values
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read.formats import to_record_batch
 from mdstorm_backend.read.source import SampleSource
@@ -25,7 +25,7 @@ _MOST_ROWS = 1 << 14
 
 
 class ComparedRows(ABC):
-    """One side of a comparison: rows in parts that can be read apart.
+    """One side of a comparison: rows in parts that can be read independently.
 
     Parameters
     ----------
@@ -61,10 +61,10 @@ class ComparedRows(ABC):
 
     @abstractmethod
     def batches(self, part: int, names: Sequence[str]) -> Iterator[list[pa.Array]]:
-        """Read some columns of a part, a batch after the other."""
+        """Read some columns of a part, batch by batch."""
 
     def rows(self, numbers: Iterable[int], names: Sequence[str]) -> dict[int, dict[str, Any]]:
-        """Return single rows by their numbers, each as a dict."""
+        """Return rows by number, each as a dict."""
         found: dict[int, dict[str, Any]] = {}
         left = sorted(set(numbers))
         for part, (start, stop) in enumerate(zip(self.starts, self.starts[1:], strict=False)):
@@ -81,7 +81,7 @@ class ComparedRows(ABC):
 
 
 class MDSRows(ComparedRows):
-    """The rows of an MDS dataset; images and pickles are the bytes that are stored."""
+    """The rows of an MDS dataset; images and pickles are their stored bytes."""
 
     def __init__(self, source: SampleSource) -> None:
         self._source = source
@@ -106,7 +106,7 @@ class ParquetRows(ComparedRows):
     source : ParquetDataset
         The files.
     recode : callable, optional
-        What a conversion calls with every batch before it is stored.
+        The function that a conversion calls with every batch before storing it.
     """
 
     def __init__(self, source: ParquetDataset, recode: Recode | None = None) -> None:
@@ -130,7 +130,7 @@ class ParquetRows(ComparedRows):
 
 
 class _Cast(ComparedRows):
-    """Rows in other types."""
+    """Rows cast to other types."""
 
     def __init__(self, rows: ComparedRows, types: dict[str, pa.DataType]) -> None:
         super().__init__(rows.url, types, np.diff(rows.starts).tolist())

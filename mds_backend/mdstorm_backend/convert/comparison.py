@@ -1,4 +1,4 @@
-"""`compare`: whether two datasets hold the same rows, in any order."""
+"""`compare`: check whether two datasets hold the same rows, in any order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from mdstorm_backend.base.shard_threads import OnProgress, each
 from mdstorm_backend.convert.compared_rows import ComparedRows, MDSRows, ParquetRows
 from mdstorm_backend.convert.differing_rows import RowDifference, find_examples
-from mdstorm_backend.convert.plan import chosen_fields
+from mdstorm_backend.convert.mds_plan import chosen_fields
 from mdstorm_backend.convert.row_sums import HashedRows, RowSums
 from mdstorm_backend.format.type_plan import check_float_dtype
 from mdstorm_backend.parquet import ParquetDataset
@@ -48,14 +48,14 @@ class Comparison:
     Attributes
     ----------
     source, other : str
-        URLs of the two.
+        URLs of the two datasets.
     source_rows, other_rows : int
-        Their rows.
+        Their numbers of rows.
     columns : tuple of ColumnDifference
-        Columns that are not the same. Where the numbers of rows differ, or each column has the same
-        values in other rows, none has other values than the rest.
+        Columns that differ. Empty if the numbers of rows differ, or if each column by itself has
+        the same values.
     examples : tuple of RowDifference
-        A few rows that only one of them has, and in what they differ.
+        A few rows that only one of them has, and how they differ.
     """
 
     source: str
@@ -71,7 +71,7 @@ class Comparison:
         return not (self.columns or self.examples) and self.source_rows == self.other_rows
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON object; values of examples are texts."""
+        """Return a JSON object; values of examples are strings."""
         return {
             **vars(self),
             "is_same": self.is_same,
@@ -89,25 +89,24 @@ def compare(
     threads: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> Comparison:
-    """Say whether two datasets hold the same rows, in any order and each as often.
+    """Check whether two datasets hold the same rows, in any order and equally often.
 
     Every value of both is read and hashed, in bounded memory. Floating-point numbers are compared
-    by their bits, every NaN being the same. Where rows differ, they are read once more to find
-    examples.
+    bit by bit, but all NaNs are equal. If rows differ, they are read once more to find examples.
 
     Parameters
     ----------
     source, other : Dataset, ParquetDataset or ComparedRows
-        The two.
+        The two datasets.
     columns : sequence of str, optional
-        Columns to compare; by default all, and then one that only one of them has is a difference.
+        Columns to compare; by default all, and a column that only one of them has is a difference.
     dtype : {"float32", "float64", None}
-        What a conversion has made of the floating-point scalars and elements of arrays of `source`:
-        they are cast before they are compared.
+        The type to which a conversion cast the floating-point scalars and array elements of
+        `source`: they are cast before they are compared.
     threads : int, optional
-        Shards and row groups that are read at a time; by default one per CPU core, at most 8.
+        Shards and row groups to read at a time; by default one per CPU core, at most 8.
     on_progress : callable, optional
-        Called with the shards and row groups of both that were read, and with all there are.
+        Called with the number of shards and row groups read, of both, and the total.
 
     Raises
     ------
@@ -139,7 +138,7 @@ def compare(
     buckets = sums[0].differing_buckets(sums[1])
     if len(buckets):
         examples = find_examples(first, second, names, changed, buckets, threads)
-    if first.num_rows == second.num_rows:  # otherwise every column has more values on one side
+    if first.num_rows == second.num_rows:  # otherwise every column differs
         differences += [ColumnDifference(name, "has other values") for name in changed]
     return Comparison(
         first.url,

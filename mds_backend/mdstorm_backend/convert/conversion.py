@@ -1,4 +1,4 @@
-"""A conversion under way: its pieces in threads, then the commit; or what is left of it."""
+"""Run a conversion: its tasks in threads, then the commit, or the cleanup."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
-from mdstorm_backend.base.errors import (
-    CredentialsError,
-    DatasetExistsError,
-    MDStormError,
-    StorageError,
-    WriteError,
-)
-from mdstorm_backend.convert.finished import (
+from mdstorm_backend.convert.conversion_tasks import ConversionTask
+from mdstorm_backend.convert.finished_tasks import (
     ConversionId,
     check_no_other,
     find_finished,
     note_finished,
     other_jobs,
 )
-from mdstorm_backend.convert.piece_writer import PieceWriter
-from mdstorm_backend.convert.pieces import Piece
 from mdstorm_backend.convert.row_batches import RowBatches
+from mdstorm_backend.convert.task_writer import TaskWriter
 from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.errors import (
+    CredentialsError,
+    DatasetExistsError,
+    MDStormError,
+    StorageError,
+    WriteError,
+)
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.write.claim import Claim
 from mdstorm_backend.write.commit import abandon, commit, mark_directory
@@ -35,10 +35,10 @@ from mdstorm_backend.write.shard_format import ShardReport
 
 __all__ = ["Conversion", "OnProgress"]
 
-#: Called with the rows that are converted, and with all there are.
+#: Called with the number of rows converted and the total.
 OnProgress: TypeAlias = Callable[[int, int], None]
 
-#: What may be gone when the conversion is run again; other errors of ours are in the data.
+#: Errors that may not recur when the conversion is run again; our other errors are in the data.
 _PASSING = (WriteError, StorageError, CredentialsError)
 
 _logger = logging.getLogger(__name__)
@@ -51,21 +51,21 @@ class Conversion:
     Attributes
     ----------
     id : ConversionId
-        What it reads and how it writes that.
+        What it reads and how it writes it.
     rows : RowBatches
         The source.
-    writer : PieceWriter
+    writer : TaskWriter
         The destination.
-    pieces : list of Piece
-        The work.
+    tasks : list of ConversionTask
+        The tasks.
     extra : dict
         Further entries for the index.
     """
 
     id: ConversionId
     rows: RowBatches
-    writer: PieceWriter
-    pieces: list[Piece]
+    writer: TaskWriter
+    tasks: list[ConversionTask]
     extra: Mapping[str, Any]
 
     def run(self, workers: int, progress: OnProgress | None, *, resume: bool) -> Dataset:
@@ -74,10 +74,10 @@ class Conversion:
         Raises
         ------
         DatasetExistsError
-            If the directory holds a dataset, a part of another conversion, or another writer has
-            it.
+            If the directory holds a dataset or part of another conversion, or another writer is
+            using it.
         EncodingError, WriteError
-            As the pieces.
+            If a task fails.
         """
         location = self.writer.location
         if location.exists(INDEX_NAME):
@@ -103,14 +103,14 @@ class Conversion:
         return Dataset(location, index)
 
     def _start_anew(self) -> None:
-        """Remove what earlier runs, also of other conversions, have finished."""
+        """Remove the shards of earlier runs, including those of other conversions."""
         location = self.writer.location
         for job in (self.id.job, *other_jobs(location, self.id)):
             abandon(location, job)
         mark_directory(location)
 
     def _abandon(self, claim: Claim) -> None:
-        """Clean up after a failure, whose own error is on its way."""
+        """Clean up after a failure, whose error is being raised."""
         try:
             abandon(self.writer.location, self.id.job)
             claim.release()
@@ -119,15 +119,15 @@ class Conversion:
             _logger.warning("could not remove the shards of a failed conversion", exc_info=True)
 
     def _convert(self, workers: int, progress: OnProgress | None) -> list[ShardReport]:
-        """Convert the pieces that are not finished; return the reports of all, in order."""
+        """Run the unfinished tasks; return the reports of all tasks, in order."""
         finished = find_finished(self.writer.location, self.id)
-        rows = _Rows(sum(piece.num_rows for piece in self.pieces), progress)
-        rows.add(sum(piece.num_rows for piece in self.pieces if piece.number in finished))
-        left = [piece for piece in self.pieces if piece.number not in finished]
-        # Where there are fewer pieces than threads, columns are decoded by several.
-        convert = partial(self._convert_piece, rows=rows, use_threads=len(left) < workers)
+        rows = _Rows(sum(task.num_rows for task in self.tasks), progress)
+        rows.add(sum(task.num_rows for task in self.tasks if task.number in finished))
+        left = [task for task in self.tasks if task.number not in finished]
+        # With fewer tasks than threads, columns are decoded in parallel instead.
+        convert = partial(self._convert_task, rows=rows, use_threads=len(left) < workers)
         with ThreadPoolExecutor(workers, thread_name_prefix="mdstorm-convert") as pool:
-            futures = [pool.submit(convert, piece) for piece in left]
+            futures = [pool.submit(convert, task) for task in left]
             try:
                 wait(futures, return_when=FIRST_EXCEPTION)
             finally:
@@ -137,14 +137,16 @@ class Conversion:
             error = None if future.cancelled() else future.exception()
             if error is not None and not isinstance(error, _StoppedError):
                 raise error
-        found = {piece.number: future.result() for piece, future in zip(left, futures, strict=True)}
+        found = {task.number: future.result() for task, future in zip(left, futures, strict=True)}
         reports = finished | found
-        return [report for piece in self.pieces for report in reports[piece.number]]
+        return [report for task in self.tasks for report in reports[task.number]]
 
-    def _convert_piece(self, piece: Piece, *, rows: _Rows, use_threads: bool) -> list[ShardReport]:
-        batches = self.rows.batches(piece.row_groups, use_threads=use_threads)
-        reports = self.writer.write(batches, self.id.prefix(piece.number), rows.add)
-        note_finished(self.writer.location, self.id, piece.number, reports)
+    def _convert_task(
+        self, task: ConversionTask, *, rows: _Rows, use_threads: bool
+    ) -> list[ShardReport]:
+        batches = self.rows.batches(task.row_groups, use_threads=use_threads)
+        reports = self.writer.write(batches, self.id.prefix(task.number), rows.add)
+        note_finished(self.writer.location, self.id, task.number, reports)
         return reports
 
 
@@ -167,9 +169,9 @@ class _Rows:
         self._stopped = False
 
     def add(self, rows: int) -> None:
-        """Count `rows` more; raises _StoppedError if another thread has failed.
+        """Count more rows; raises _StoppedError if another thread has failed.
 
-        Nothing is counted any more once `progress` has raised an error.
+        Nothing more is counted once `progress` has raised an error.
         """
         with self._lock:
             if self._stopped:
@@ -188,9 +190,9 @@ class _Rows:
 
 
 class _StoppedError(Exception):
-    """Ends a thread whose work nobody waits for."""
+    """Ends a thread whose work is no longer needed."""
 
 
 def _is_in_the_data(error: BaseException) -> bool:
-    """Whether the same conversion would fail again, so that there is no use in its parts."""
+    """Whether the same conversion would fail again, which makes its finished parts useless."""
     return isinstance(error, MDStormError) and not isinstance(error, _PASSING)

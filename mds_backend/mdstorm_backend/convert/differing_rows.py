@@ -1,4 +1,4 @@
-"""Examples of rows that only one of two datasets has."""
+"""Find examples of rows that only one of two datasets has."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ __all__ = ["RowDifference", "find_examples"]
 _MOST_EXAMPLES = 3
 #: Rows are looked at if they are in the first of the buckets that differ,
 _MOST_BUCKETS = 64
-#: or among about so many that are chosen by the columns that do not differ.
+#: or among about this many that are chosen by the columns that do not differ.
 _SAMPLED_ROWS = 50_000
 _MOST_TEXT = 80
 
 
 @dataclass(frozen=True)
 class RowDifference:
-    """A row that only one of two datasets has, or one that each has with other values.
+    """A row that only one of two datasets has, or that has different values in each.
 
     Attributes
     ----------
     source_row, other_row : int or None
-        Its number in each; None where it is not.
+        Its number in each; None if it is missing.
     values : dict of str to pair
-        The values in the two: of the columns that differ, or of all columns where there is one row.
+        The values in both: of the columns that differ, or of all columns if only one has the row.
     """
 
     source_row: int | None
@@ -42,14 +42,14 @@ class RowDifference:
     values: dict[str, tuple[Any, Any]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON object; values are texts."""
+        """Return a JSON object; values are strings."""
         values = {name: [shown(a), shown(b)] for name, (a, b) in self.values.items()}
         return {**vars(self), "values": values}
 
 
 @dataclass(frozen=True)
 class _Kept:
-    """Rows that are looked at: their numbers, hashes, and hashes without the changed columns."""
+    """Candidate rows: their numbers, hashes, and hashes without the changed columns."""
 
     numbers: npt.NDArray[np.int64]
     rows: Hashes
@@ -57,7 +57,7 @@ class _Kept:
 
 
 def shown(value: Any) -> str:
-    """Return a value as a text of bounded length."""
+    """Return a value as a string of bounded length."""
     text = repr(value)
     return text if len(text) <= _MOST_TEXT else f"{text[: _MOST_TEXT - 1]}…"
 
@@ -75,11 +75,11 @@ def find_examples(
     Parameters
     ----------
     first, second : ComparedRows
-        The two.
+        The two sides.
     names : sequence of str
         The columns that are compared.
     changed : sequence of str
-        Those whose values differ; rows are matched by the others.
+        The columns whose values differ; rows are matched by the others.
     buckets : numpy.ndarray
         Buckets in which rows differ, at least one.
     threads : int or None
@@ -110,7 +110,7 @@ def find_examples(
 
 
 class _Search:
-    """Reads one side again and keeps the rows that are looked at."""
+    """Reads one side again and keeps the candidate rows."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class _Search:
 
 
 def _unmatched(these: _Kept, those: _Kept) -> npt.NDArray[np.int64]:
-    """Return places of the rows in `these` that `those` does not have as often."""
+    """Return positions of the rows that occur more often in `these` than in `those`."""
     left = Counter(_tuples(those.rows))
     places = []
     for place, row in enumerate(_tuples(these.rows)):
@@ -166,7 +166,7 @@ def _unmatched(these: _Kept, those: _Kept) -> npt.NDArray[np.int64]:
 def _pairs(
     found: Sequence[_Kept], first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]
 ) -> Iterator[tuple[int, int]]:
-    """Yield the numbers of rows that differ in nothing but the changed columns."""
+    """Yield the numbers of rows that differ only in the changed columns."""
     by_key: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for place, key in zip(second[::-1], _tuples(found[1].keys[:, second[::-1]]), strict=True):
         by_key[key].append(int(place))

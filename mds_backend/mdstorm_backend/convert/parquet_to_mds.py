@@ -1,4 +1,4 @@
-"""`convert_parquet`: Parquet files become an MDS dataset, without Spark."""
+"""`convert_parquet`: convert Parquet files to an MDS dataset without Spark."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import InvalidArgumentError
 from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.base.shard_threads import num_threads
 from mdstorm_backend.convert.conversion import Conversion, OnProgress
-from mdstorm_backend.convert.finished import ConversionId
-from mdstorm_backend.convert.piece_writer import PieceWriter, Recode
-from mdstorm_backend.convert.pieces import cut_pieces, file_pieces
-from mdstorm_backend.convert.plan import chosen_fields, plan_parquet, row_bytes
+from mdstorm_backend.convert.conversion_tasks import cut_tasks, tasks_by_file
+from mdstorm_backend.convert.finished_tasks import ConversionId
+from mdstorm_backend.convert.mds_plan import chosen_fields, plan_parquet, row_bytes
 from mdstorm_backend.convert.row_batches import RowBatches
+from mdstorm_backend.convert.task_writer import Recode, TaskWriter
 from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.hashes import check_hashes
 from mdstorm_backend.format.schema import FORMAT_VERSION, Schema
 from mdstorm_backend.parquet import ParquetDataset
@@ -28,8 +28,8 @@ from mdstorm_backend.write.shard_format import ShardFormat
 
 __all__ = ["convert_parquet"]
 
-#: Raised when the same rows would be converted in another way, so that parts of an earlier version
-#: are not taken for parts of this one.
+#: Increased when the same rows would be converted differently, so that a conversion never resumes
+#: from parts that an earlier version wrote.
 _VERSION = 1
 
 
@@ -53,14 +53,14 @@ def convert_parquet(
 ) -> Dataset:
     """Write the rows of Parquet files as an MDS dataset, in their order.
 
-    The values are those of the files, unless `dtype` says otherwise, and the types, nulls and the
-    order of columns read back as from Parquet. Row groups are read and written by threads, each of
-    which holds one shard and one batch of rows in memory; the files that result are the same for
-    any number of threads. The index is written last, so that what is unfinished is no dataset.
+    The values are those of the files, unless `dtype` says otherwise, and types, nulls and column
+    order read back as from Parquet. Row groups are converted in threads, each of which holds one
+    shard and one batch of rows in memory; the resulting files are the same for any number of
+    threads. The index is written last, so an unfinished conversion is not a dataset.
 
-    A conversion that was interrupted, even by ``kill -9``, goes on where it was when the same
-    source is converted to the same directory with the same options. Data that cannot be stored
-    leave nothing behind.
+    A conversion that was interrupted, even by ``kill -9``, resumes where it stopped when the same
+    source is converted to the same directory with the same options. If data cannot be stored,
+    nothing is left behind.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def convert_parquet(
         How columns are stored: a plan, or the encoding of each. By default each column gets the
         encoding that keeps its type.
     recode : callable, optional
-        Called by the threads with every record batch; returns one with the columns of `plan`.
+        Called in the threads with every record batch; returns one with the columns of `plan`.
     dtype : {"float32", "float64", None}
         What floating-point scalars and the elements of arrays become; None keeps them. Not with
         `plan`.
@@ -83,20 +83,20 @@ def convert_parquet(
     compression : str, optional
         ``"zstd"``, ``"gz"``, ``"bz2"``, ``"br"`` or ``"snappy"``, with an optional ``":level"``.
     hashes : iterable of str
-        Hashes that the index is to hold of every file: unique and in sorted order.
+        Hashes of every file to record in the index: unique and in sorted order.
     storage_options : dict, optional
-        Arguments of the fsspec file system of `url`.
+        Options of the fsspec file system of `url`.
     extra : dict, optional
         Further entries, as JSON, beside the schema under the key ``"mdstorm"`` of the index.
     join_files : bool
-        Let a shard hold rows of several files; False gives each file shards of its own.
+        Whether a shard may hold rows of several files; False gives each file its own shards.
     workers : int, optional
-        Threads; by default one per CPU core, at most 8.
+        Number of threads; by default one per CPU core, at most 8.
     progress : callable, optional
-        Called with the rows that are converted and with all there are, by one thread at a time.
+        Called with the number of rows converted and the total, from one thread at a time.
     resume : bool
-        Keep what is finished when the conversion is interrupted, and go on with what an earlier run
-        has finished. False starts anew, and removes everything if it fails.
+        Keep finished parts if the conversion is interrupted, and resume from those of an earlier
+        run. False starts over, and removes everything if it fails.
 
     Returns
     -------
@@ -106,21 +106,23 @@ def convert_parquet(
     Raises
     ------
     UnsupportedTypeError
-        If columns cannot be stored; raised before anything is written and names all of them.
+        If columns cannot be stored; raised before anything is written; the message names all of
+        them.
     MissingColumnError
         If one of `columns` is not there.
     InvalidArgumentError
-        If an argument is outside its domain.
+        If an argument has an invalid value.
     EncodingError
         If a value does not fit, such as a timestamp whose nanoseconds would be lost.
     DatasetExistsError
-        If the directory holds a dataset, a part of another conversion, or another writer has it.
+        If the directory holds a dataset or part of another conversion, or another writer is using
+        it.
     WriteError
         If it cannot be written.
     """
     if plan is not None and dtype is not None:
         raise InvalidArgumentError(
-            f"dtype={dtype!r} is given beside a plan, which states the dtypes already: leave it out"
+            f"dtype={dtype!r} cannot be combined with a plan, which states the dtypes: leave it out"
         )
     if workers is not None and not (is_integer(workers) and workers > 0):
         raise InvalidArgumentError(
@@ -134,15 +136,15 @@ def convert_parquet(
     as_given = frozenset(plan) if isinstance(plan, Mapping) else frozenset()
     size = row_bytes(schema, source.nbytes / max(len(source), 1))
     if join_files:
-        pieces = cut_pieces(source.shard_sizes, limit / size)
+        tasks = cut_tasks(source.shard_sizes, limit / size)
     else:
-        pieces = file_pieces(source.shard_sizes, [group.path for group in source.row_groups])
+        tasks = tasks_by_file(source.shard_sizes, [group.path for group in source.row_groups])
     writing = [schema.to_json(), sorted(as_given), asdict(format_), dict(extra or {}), join_files]
     conversion = Conversion(
         ConversionId(_VERSION, FORMAT_VERSION, source.fingerprint, fields.names, writing),
         RowBatches(source, fields, size),
-        PieceWriter(location, schema, format_, as_given, recode),
-        pieces,
+        TaskWriter(location, schema, format_, as_given, recode),
+        tasks,
         dict(extra or {}),
     )
     return conversion.run(num_threads(workers), progress, resume=resume)

@@ -1,4 +1,4 @@
-"""Rows of Parquet row groups as record batches of bounded size."""
+"""Read Parquet row groups as record batches of bounded size."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from itertools import groupby
 
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import CorruptDatasetError, MDStormError
-from mdstorm_backend.format.plain_arrow import plain_type
+from mdstorm_backend.errors import CorruptDatasetError, MDStormError
+from mdstorm_backend.format.values.plain_arrow import plain_type
 from mdstorm_backend.parquet import ParquetDataset, RowGroup
 from mdstorm_backend.parquet.int96 import with_times_repaired
 
 __all__ = ["RowBatches", "rows_of_a_batch"]
 
-#: A batch has about so many bytes, and never more rows than these.
+#: A batch has about this many bytes, and never more rows than these.
 _BATCH_BYTES = 8 << 20
 _MOST_ROWS = 1 << 16
 
@@ -35,9 +35,9 @@ class RowBatches:
     fields : pyarrow.Schema
         Columns to read, Hive partition columns among them, in this order.
     row_bytes : float
-        Bytes of a row, about.
+        Approximate bytes per row.
     most : int
-        Rows of a batch, at most.
+        Most rows per batch.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class RowBatches:
         Raises
         ------
         CorruptDatasetError
-            If a file is damaged, or does not hold what its footer said.
+            If a file is damaged, or does not match its footer.
         """
         groups = [self._source.row_groups[number] for number in row_groups]
         for _, of_file in groupby(groups, key=lambda group: group.file_url):
@@ -99,7 +99,7 @@ class RowBatches:
                 raise
             raise _damaged(url, f"cannot be read ({error})") from error
         if found != expected:
-            raise _damaged(url, f"holds {found} rows where its footer said {expected}")
+            raise _damaged(url, f"holds {found} rows, but its footer said {expected}")
 
     def _read_as_ns(
         self, groups: list[RowGroup], start: int, rows: int, columns: list[str]

@@ -1,8 +1,8 @@
-"""Sums of row hashes, which are equal for equal rows in any order.
+"""Order-independent checksums of rows: sums of row hashes.
 
-The hash of a row is made of one hash per column, and sums modulo 2 ** 64 count every row, repeated
-ones included. Beside the sum of all there is one per bucket of rows, by which rows that differ are
-found without keeping all.
+The hash of a row combines one hash per column, and sums modulo 2 ** 64 count every row, including
+repeated ones. Besides the total there is a sum per bucket of rows, to find rows that differ without
+keeping all of them.
 """
 
 from __future__ import annotations
@@ -91,11 +91,11 @@ class RowSums:
                 self.columns[name] += sums
 
     def differing_columns(self, other: RowSums) -> list[str]:
-        """Columns whose values, apart from the others, are not the same."""
+        """Columns whose values differ, each taken by itself."""
         return [n for n, sums in self.columns.items() if (sums != other.columns[n]).any()]
 
     def differing_buckets(self, other: RowSums) -> npt.NDArray[np.int64]:
-        """Buckets whose rows are not the same."""
+        """Buckets whose rows differ."""
         return np.flatnonzero((self.buckets != other.buckets).any(axis=0))
 
 

@@ -1,8 +1,8 @@
-"""A Spark DataFrame becomes an MDS dataset by way of Parquet, where executors cannot write MDS.
+"""Write a Spark DataFrame as MDS through staged Parquet, where executors cannot write MDS.
 
-Spark itself may write where the Python processes of its executors must not, as on clusters that
-several users share. It writes Parquet to a directory of its own, this process (on Spark Connect the
-client) converts that in bounded memory, and the Parquet is removed.
+Spark itself may write where the Python processes of its executors may not, for example on shared
+clusters. It writes Parquet to a staging directory, this process (on Spark Connect the client)
+converts the files in bounded memory, and the Parquet is removed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PREFIX = "_mdstorm_staging_"
 #: Row groups are read whole, so they are no larger than shards.
 _ROW_GROUP_BYTES = 32 << 20
 
-#: By default Spark 3.5 writes times in an old form, and refuses those before 1900.
+#: By default Spark 3.5 writes timestamps in an old format, and rejects those before 1900.
 _EXACT_TIMES = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
@@ -58,22 +58,22 @@ def materialize_staged(
     df, url, dtype, shard_size, compression, storage_options
         As for `materialize`; the driver writes to `url`, so credentials may be among the options.
     staging_dir_url : str
-        Directory that Spark may write to and this process can read, for the time of the call; what
-        is in it is left alone.
+        Directory that Spark can write to and this process can read, used during the call. Existing
+        files in it are left alone.
 
     Raises
     ------
     UnsupportedTypeError
-        If columns cannot be stored; raised before the job starts and names all of them.
+        If columns cannot be stored; raised before the job starts; the message names all of them.
     InvalidArgumentError
-        If an argument is outside its domain, or the frame has no or repeated column names.
+        If an argument has an invalid value, or the frame has no or repeated column names.
     WriteError
         If the directory cannot be written, or already holds a dataset.
     """
     schema = plan_types(df.schema.jsonValue()["fields"], dtype)
     staging = Location.of(staging_dir_url).child(f"{_PREFIX}{secrets.token_hex(8)}")
     _logger.info("staging Parquet at %s", staging.url)
-    # Parquet writers refuse names that differ in case alone, and others: numbers do.
+    # Parquet writers reject some names, such as those that differ only in case: number the columns.
     plain = df.toDF(*(f"c{i}" for i in range(len(schema))))
     try:
         with session_conf(df.sparkSession, _EXACT_TIMES):
@@ -95,7 +95,7 @@ def materialize_staged(
 
 
 class _Renamed:
-    """Gives the columns of a batch, which are numbered, their names."""
+    """Restores the names of a batch's numbered columns."""
 
     def __init__(self, schema: Schema) -> None:
         self._names = list(schema.names)
@@ -105,7 +105,7 @@ class _Renamed:
 
 
 def _remove(staging: Location) -> None:
-    """Remove the directory, which this job has made; a failure is logged, not raised."""
+    """Remove the directory that this job made; a failure is logged, not raised."""
     try:
         for name in staging.list_names():
             staging.remove(name)

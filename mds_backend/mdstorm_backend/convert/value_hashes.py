@@ -1,7 +1,7 @@
-"""Hashes of Arrow values: 128 bits each, computed for whole columns.
+"""128-bit hashes of Arrow values, computed for whole columns.
 
-A hash depends on the value and its type alone, not on how Arrow stores it. Floating-point numbers
-count by their bits, but every NaN is the same; a null is equal to a null and to nothing else.
+A hash depends only on the value and its type, not on how Arrow stores it. Floating-point numbers
+are hashed by their bits, but all NaNs are equal; a null equals only a null.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Hashes: TypeAlias = npt.NDArray[np.uint64]
 
 _SEEDS = np.array([[0x9E3779B97F4A7C15], [0xD1B54A32D192ED03]], np.uint64)
 _NULL = np.array([[0x2545F4914F6CDD1D], [0x94D049BB133111EB]], np.uint64)
-#: Values of so many bytes are hashed one by one, which is faster from about here on.
+#: Values from this many bytes on are hashed one by one, which is faster for them.
 _SHORT = 256
 #: Items of short values that are looked at together, to bound memory.
 _SLICE_ITEMS = 1 << 18
@@ -29,7 +29,7 @@ _NAN_BITS = {2: 0x7E00, 4: 0x7FC00000, 8: 0x7FF8000000000000}
 
 
 def mixed(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Spread every bit of 64-bit words over the whole word; no two words become the same."""
+    """Spread every bit of 64-bit words over the whole word; distinct words stay distinct."""
     words = words ^ (words >> np.uint64(30))
     words *= np.uint64(0xBF58476D1CE4E5B9)
     words ^= words >> np.uint64(27)
@@ -44,7 +44,7 @@ def hash_values(values: pa.Array) -> Hashes:
     Raises
     ------
     NotImplementedError
-        If the type is none that MDS stores.
+        If MDS does not store the type.
     """
     hashes = _present(values)
     if values.null_count and not pa.types.is_null(values.type):
@@ -53,7 +53,7 @@ def hash_values(values: pa.Array) -> Hashes:
 
 
 def _present(values: pa.Array) -> Hashes:
-    """Hash the values that are not null; what others have does not matter."""
+    """Hash the values that are not null; hashes of the others are arbitrary."""
     types, type_ = pa.types, values.type
     if types.is_null(type_):
         return np.repeat(_NULL, len(values), axis=1)
@@ -94,7 +94,7 @@ def _of_numbers(elements: pa.Array, offsets: npt.NDArray[np.int64]) -> Hashes:
     stored[~valid] = 0
     present = _of_items(valid.view(np.uint8).reshape(-1, 1), offsets)
     hashes = _of_items(stored, offsets)
-    # Lists without a null have the hash that they have among lists that all have none.
+    # Lists without nulls must hash the same whether or not other lists have nulls.
     nulls = np.zeros(len(valid) + 1, np.int64)
     np.cumsum(~valid, out=nulls[1:])
     with_null = nulls[offsets[1:]] > nulls[offsets[:-1]]
@@ -103,7 +103,7 @@ def _of_numbers(elements: pa.Array, offsets: npt.NDArray[np.int64]) -> Hashes:
 
 
 def _of_lists(elements: pa.Array, offsets: npt.NDArray[np.int64]) -> Hashes:
-    """Hash lists of any elements, in the order that these have."""
+    """Hash lists of any elements, which are ordered."""
     hashes = hash_values(elements.slice(offsets[0], offsets[-1] - offsets[0]))
     offsets = offsets - offsets[0]
     places = _places(offsets).astype(np.uint64)
@@ -138,7 +138,7 @@ def _fill_short(
         end = min(max(end, start + 1), stop)
         some = offsets[start : end + 1]
         words = _words(items[some[0] : some[-1]])
-        # The bytes of a text are few enough to be told apart by their weights alone.
+        # Short strings have few enough bytes for their weights alone to distinguish them.
         words = words + np.uint64(1) if items.shape[1] == 1 else mixed(words)
         ends = some - some[0]
         hashes[:, start:end] = _finished(_sums(words * _WEIGHTS[:, _places(ends)], ends), ends)
@@ -146,7 +146,7 @@ def _fill_short(
 
 
 def _places(offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the place of each element within its list."""
+    """Return the position of each element within its list."""
     return np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets))
 
 
@@ -200,7 +200,7 @@ def _words(stored: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
 
 
 def _offsets(values: pa.Array) -> npt.NDArray[np.int64]:
-    """Where the values of strings, lists or maps begin and end in what is below them."""
+    """Offsets of the values of strings, lists or maps in their child data."""
     offsets = _buffer(values.buffers()[1], np.int32)
     return offsets[values.offset : values.offset + len(values) + 1].astype(np.int64)
 

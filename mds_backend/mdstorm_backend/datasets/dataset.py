@@ -1,4 +1,4 @@
-"""An MDS dataset, opened: its schema and its shards."""
+"""`Dataset`: an open MDS dataset."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.datasets.dataset_shards import DatasetShards
-from mdstorm_backend.datasets.tabular import Tabular
+from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.format.index import INDEX_NAME, Index
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.stored_schema import schema_of
@@ -35,19 +35,19 @@ def open_dataset(
     url : str
         Directory of the dataset: a URL or a local path.
     storage_options : dict, optional
-        Arguments of the fsspec file system.
+        Options of the fsspec file system.
     cache : CacheOptions, optional
-        How shards that cannot be mapped where they are, because they are compressed or elsewhere,
-        are brought to this machine.
+        How shards that cannot be mapped in place, because they are compressed or remote, are
+        brought to this machine.
     allow_unsafe_types : bool
-        Unpickle columns with the encoding ``pkl``. Whoever wrote them can run code of theirs here.
+        Unpickle columns with the encoding ``pkl``. Whoever wrote them can run code on this machine.
 
     Raises
     ------
     DatasetNotFoundError
         If there is no ``index.json``.
     CorruptDatasetError
-        If it cannot be understood.
+        If it cannot be parsed.
     """
     from mdstorm_backend.cache import read_index
 
@@ -62,7 +62,7 @@ def open_dataset(
     )
 
 
-class Dataset(Tabular):
+class Dataset(SampleDataset):
     """An open dataset. Safe to share between threads; pickles as its URL.
 
     Parameters
@@ -79,7 +79,7 @@ class Dataset(Tabular):
     Attributes
     ----------
     fingerprint : str
-        Identity of the content, by which a checkpoint and a cache know their dataset.
+        Identity of the content, by which checkpoints and caches recognise their dataset.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Dataset(Tabular):
         return schema.opened(self.url, allow_unsafe_types=self.allow_unsafe_types)
 
     def with_columns(self, columns: Iterable[Column]) -> Dataset:
-        """Return the dataset with some columns as parts of a whole that says more of them.
+        """Return the dataset with some columns described as part of a larger whole.
 
         Parameters
         ----------
@@ -148,16 +148,16 @@ class Dataset(Tabular):
         return [self._shards.url(info) for info in self.index.shards]
 
     def shard(self, number: int) -> MDSShard:
-        """Open shard `number`. It stays open while somebody holds it; the last ones always do.
+        """Open shard `number`. It stays open while it is referenced, as do the most recent ones.
 
         Raises
         ------
         DatasetNotFoundError
-            If its file is gone.
+            If its file is missing.
         CorruptDatasetError
-            If its file does not hold what the index says.
+            If its file does not match the index.
         StorageError
-            If it cannot be brought to this machine.
+            If it cannot be downloaded to this machine.
         """
         return self._shards.get(number, self.schema)
 
@@ -166,12 +166,12 @@ class Dataset(Tabular):
         return self._shards.find(number)
 
     def release(self) -> None:
-        """Let go of shards that are kept open for later; they are opened again when needed."""
+        """Close shards that are kept open; they are reopened when needed."""
         self._shards.release()
 
     @property
     def is_mapped(self) -> bool:
-        """Whether opening a shard is no more than mapping a file."""
+        """Whether opening a shard only maps a file."""
         return self._shards.are_mapped
 
     @property

@@ -1,4 +1,4 @@
-"""The shards of a dataset: brought to this machine, parsed, and kept open."""
+"""Open the shards of a dataset, and keep recent ones open."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.errors import CorruptDatasetError
 from mdstorm_backend.datasets.lost_schema import check_nulls, restored
+from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.index import Index, ShardInfo
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.read.mds_shard import MDSShard
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["DatasetShards"]
 
-#: Mapped shards that stay open where a limited cache cannot free the room that they take.
+#: Mapped shards to keep open with a limited cache, which cannot free their space while they are.
 _KEPT_OF_LIMITED_CACHE = 4
-#: Bytes up to which a shard is read into memory rather than mapped.
+#: Shards of up to this many bytes are read into memory rather than mapped.
 _SMALL_SHARD = 64 << 10
 
 _Parsed = TypeVar("_Parsed")
@@ -39,7 +39,7 @@ class DatasetShards:
     fingerprint : str
         Identity of its content.
     cache : CacheOptions or None
-        How shards are brought to this machine.
+        How shards are downloaded to this machine.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class DatasetShards:
         self._index = index
         self._fingerprint = fingerprint
         self._cache = cache
-        # A limit of the cache is one for the disk, which removed files take up while they are open.
+        # The cache limit bounds disk use, and removed files use the disk while they are open.
         limited = cache is not None and cache.limit is not None
         self._opened: OpenShards[MDSShard] = (
             OpenShards(_KEPT_OF_LIMITED_CACHE) if limited else OpenShards()
@@ -65,8 +65,8 @@ class DatasetShards:
 
     @cached_property
     def are_mapped(self) -> bool:
-        """Whether opening a shard is no more than mapping a file."""
-        from mdstorm_backend.cache.files import DirectFiles
+        """Whether opening a shard only maps a file."""
+        from mdstorm_backend.cache.shard_files import DirectFiles
 
         return (
             isinstance(self.files, DirectFiles)
@@ -76,7 +76,7 @@ class DatasetShards:
 
     @cached_property
     def index_with_schema(self) -> Index:
-        """The index; if it lost the schema, with the one that the first shard carries, if any."""
+        """The index; if it lost its schema, with the one in the first shard, if any."""
         if not (self._lost_schema and self._index.shards):
             return self._index
         first = self._index.shards[0]
@@ -85,7 +85,7 @@ class DatasetShards:
 
     @property
     def _lost_schema(self) -> bool:
-        """Whether the index says nothing of the columns but how they are stored."""
+        """Whether the index only says how columns are stored."""
         return not self._index.extra.get("columns")
 
     def url(self, info: ShardInfo) -> str:
@@ -104,14 +104,14 @@ class DatasetShards:
         return self._opened.find(number)
 
     def release(self) -> None:
-        """Let go of shards that are kept open."""
+        """Close shards that are kept open."""
         self._opened.release()
 
     def _open(self, number: int, schema: Schema) -> MDSShard:
         info = self._index.shards[number]
 
         def parse(content: Buffer) -> MDSShard:
-            # In memory a small one takes no file descriptor.
+            # A small one in memory takes no file descriptor.
             content = bytes(content) if len(content) <= _SMALL_SHARD else content
             return MDSShard(content, info, schema, url=self.url(info))
 
@@ -121,7 +121,7 @@ class DatasetShards:
         return shard
 
     def _parsed(self, info: ShardInfo, parse: Callable[[Buffer], _Parsed]) -> _Parsed:
-        """Parse the bytes of a shard; those of a damaged copy are fetched once more."""
+        """Parse the bytes of a shard; a damaged copy is downloaded once more."""
         content = self.files.open(info)
         try:
             return parse(content)

@@ -1,4 +1,4 @@
-"""Several datasets, read as one: the streams of a `StreamingDataset`."""
+"""Several datasets read as one: the streams of a `StreamingDataset`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.format.encodings import general_encoding
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.read.shard import Shard
@@ -23,9 +23,9 @@ __all__ = ["JoinedDataset"]
 
 
 class JoinedDataset:
-    """Datasets one after the other: their samples and shards are numbered through.
+    """Datasets in sequence, with samples and shards numbered consecutively.
 
-    Samples keep the columns of their own dataset. Whole batches need the columns in common.
+    Samples keep the columns of their own dataset. Whole batches have the common columns.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class JoinedDataset:
         #: The columns that all parts have, in the order of the first one.
         self.schema = Schema(tuple(_common(parts)))
         common = [column for column in self.schema if _are_alike(column.name, parts)]
-        #: Delivered alike, whatever a part of its own would allow.
+        #: Delivered in one form, even if a part by itself would allow another.
         self.parts = tuple(part.with_columns(common) for part in parts)
         self._first_shards = [0, *accumulate(len(part.shard_sizes) for part in parts)]
         self._first_samples = [0, *accumulate(len(part) for part in parts)]
@@ -62,7 +62,7 @@ class JoinedDataset:
 
     @cached_property
     def is_mapped(self) -> bool:
-        """Whether opening a shard is no more than mapping a file."""
+        """Whether opening a shard only maps a file."""
         return all(part.is_mapped for part in self.parts)
 
     @cached_property
@@ -72,7 +72,7 @@ class JoinedDataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Identity of the content, by which a checkpoint knows its dataset."""
+        """Identity of the content, by which checkpoints recognise their dataset."""
         prints = " ".join(part.fingerprint for part in self.parts)
         return hashlib.sha256(prints.encode()).hexdigest()[:16]
 
@@ -82,9 +82,9 @@ class JoinedDataset:
         Raises
         ------
         InvalidArgumentError
-            If the parts do not all have them, or with different types.
+            If not all parts have them, or their types differ.
         ArgumentTypeError
-            If no part has one.
+            If no part has one of them.
         """
         everywhere = {name: None for part in self.parts for name in part.schema.names}
         names = tuple(everywhere if columns is None else columns)
@@ -117,7 +117,7 @@ class JoinedDataset:
         return self.parts[part].find_open(number - self._first_shards[part])
 
     def release(self) -> None:
-        """Let go of shards that are kept open for later; they are opened again when needed."""
+        """Close shards that are kept open; they are reopened when needed."""
         for part in self.parts:
             part.release()
 

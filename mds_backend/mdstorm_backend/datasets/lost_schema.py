@@ -1,7 +1,7 @@
-"""The logical schema of a dataset whose index lost it: another program has written the index anew.
+"""Recover the logical schema of a dataset whose index another program rewrote.
 
-Every shard's header carries the columns as well, and the nulls of the shard. How many nulls the
-whole dataset holds only the index knew.
+Every shard's header also holds the columns, and the nulls of the shard. Only the index knew the
+null counts of the whole dataset.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm_backend.base.errors import CorruptDatasetError
+from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.format.layout import parse_header
 from mdstorm_backend.format.schema import Schema
@@ -41,16 +41,16 @@ def restored(index: Index, first: Buffer, *, url: str) -> Index:
     _, extra = parse_header(np.frombuffer(first, np.uint8), index.shards[0], url=url)
     columns: Any = extra.get("columns")
     if isinstance(columns, list) and all(isinstance(column, dict) for column in columns):
-        # The lengths of arrays are decided by all shards together.
+        # Array lengths are a property of all shards together.
         lengths = {column.name: column.length for column in Schema.from_shards(index.shards)}
         columns = [{**column, "length": lengths.get(column.get("name"))} for column in columns]
     return replace(index, extra={**index.extra, "columns": columns}) if columns else index
 
 
 def check_nulls(shard: MDSShard) -> None:
-    """Refuse nulls of which the schema knows nothing: they would be delivered as values.
+    """Reject nulls that the schema does not record: they would be delivered as values.
 
-    Floating-point columns hold NaN in the place of a null.
+    Floating-point columns hold NaN in place of a null.
 
     Raises
     ------
@@ -61,8 +61,8 @@ def check_nulls(shard: MDSShard) -> None:
     hidden = {n for n in (*shard.validity.rows, *shard.validity.elements) if n in schema}
     if any(not schema[name].is_floating for name in hidden):
         raise CorruptDatasetError(
-            f"{shard.url} holds nulls in {sorted(hidden)}, of which the index says nothing: "
-            "another program has written it anew. Restore the index with `mdstorm reindex`, or "
+            f"{shard.url} holds nulls in {sorted(hidden)} that the index does not record: another "
+            "program has rewritten it. Restore the index with `mdstorm reindex`, or "
             "merge the datasets with mdstorm_backend.merge_index",
             url=shard.url,
         )

@@ -1,4 +1,4 @@
-"""Samples by number: one, a slice, or a list of numbers, also nested."""
+"""Indexing by integer, slice or list of integers."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError
 
 __all__ = ["pick"]
 
 
 def pick(at: Any, size: int, get_item: Callable[[int], Any]) -> Any:
-    """Return what ``dataset[at]`` is.
+    """Return ``dataset[at]``.
 
     Parameters
     ----------
@@ -27,14 +27,14 @@ def pick(at: Any, size: int, get_item: Callable[[int], Any]) -> Any:
     Returns
     -------
     object
-        A sample for an integer; otherwise a list of the same form.
+        A sample for an integer; otherwise a list of the same shape.
 
     Raises
     ------
     InvalidArgumentError
-        If it is something else.
+        If `at` is something else.
     IndexError
-        If there is no such sample.
+        If the index is out of range.
     """
     if isinstance(at, (int, np.integer)):
         number = int(at)
@@ -44,6 +44,6 @@ def pick(at: Any, size: int, get_item: Callable[[int], Any]) -> Any:
     if isinstance(at, (list, np.ndarray)):
         return [pick(one, size, get_item) for one in at]
     raise InvalidArgumentError(
-        f"samples are numbered: found an index of type {type(at).__name__}, and it can be an "
-        "integer, a slice, or a list or array of integers"
+        f"samples cannot be indexed by {type(at).__name__}: use an integer, a slice, or a list or "
+        "array of integers"
     )

@@ -1,4 +1,4 @@
-"""`Stream`: one dataset among several that are read together."""
+"""`Stream`: one of several datasets that are read together."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
-from mdstorm_backend.base.errors import DatasetNotFoundError, InvalidArgumentError
 from mdstorm_backend.elastic import StreamShape, StreamWeight
+from mdstorm_backend.errors import DatasetNotFoundError, InvalidArgumentError
 from mdstorm_backend.storage import check_no_secrets
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ __all__ = ["Stream", "StreamDefaults"]
 
 
 class StreamDefaults:
-    """What a stream takes from its `StreamingDataset` where it says nothing itself.
+    """Defaults that a stream takes from its `StreamingDataset`.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class StreamDefaults:
     allow_unsafe_types : bool
         Whether values may be unpickled.
     storage_options : dict, optional
-        Arguments of the fsspec file system.
+        Options of the fsspec file system.
     """
 
     def __init__(
@@ -56,13 +56,13 @@ class StreamDefaults:
         self.storage_options = storage_options
 
     def __getstate__(self) -> dict[str, Any]:
-        """Refuse to take credentials along to other processes."""
+        """Refuse to send credentials to other processes."""
         check_no_secrets(self.storage_options or {})
         return self.__dict__
 
 
 class Stream:
-    """A dataset, where it lies, and its part of an epoch.
+    """A dataset, its location, and its share of an epoch.
 
     Streams can be used in any number of datasets, also at the same time.
 
@@ -71,35 +71,35 @@ class Stream:
     remote : str, optional
         URL or path of the dataset.
     local : str, optional
-        Local directory: the dataset itself, or with `remote` where its shards are brought to.
+        Local directory: the dataset itself or, with `remote`, the directory to cache its shards in.
     split : str, optional
         Sub-directory of both to use.
     proportion : float, optional
         The stream's share of an epoch, relative to the other streams.
     repeat : float, optional
-        How often its samples come in an epoch.
+        How often its samples appear in an epoch.
     choose : int, optional
         How many of its samples an epoch has. At most one of the three is given; without any, every
         sample comes once.
     download_retry : int, optional
-        Attempts at a download in total.
+        Number of download attempts.
     download_timeout : float, optional
-        Seconds that a download may go without receiving anything.
+        Seconds that a download may wait without receiving data.
     validate_hash : str, optional
-        Hash by which shards are checked; the index has to record it.
+        Hash to verify shards by; the index must record it.
     keep_zip : bool, optional
-        Whether compressed files stay beside the decompressed shards.
+        Whether to keep compressed files beside the decompressed shards.
 
     Attributes
     ----------
     proportion, repeat, choose
-        As given, and None where they were not; from the making of a `StreamingDataset` on the
-        stream's part of its epochs, in each of the three ways to say it.
+        As given, None by default. Once a `StreamingDataset` is made: the stream's share of its
+        epochs, expressed in each of the three ways.
 
     Raises
     ------
     InvalidArgumentError
-        If more than one of the weights is given, or a value is outside of its domain.
+        If more than one of the weights is given, or a value is invalid.
     """
 
     def __init__(
@@ -141,11 +141,11 @@ class Stream:
         return self._weights.weighting is not None
 
     def shape(self, dataset: Dataset) -> StreamShape:
-        """Return what the order needs to know of it."""
+        """Return what the order needs to know about it."""
         return replace(self._weights, shard_sizes=dataset.shard_sizes)
 
     def derive(self, weight: StreamWeight) -> None:
-        """Note its part of an epoch, for whoever asks."""
+        """Set the attributes that state its share of an epoch."""
         self.proportion, self.repeat, self.choose = (
             weight.proportion,
             weight.repeat,
@@ -175,7 +175,7 @@ class Stream:
             if self.remote is not None:
                 raise
             raise DatasetNotFoundError(
-                f"{error}. If it lies elsewhere, give that place as remote", url=error.url
+                f"{error}. If it is elsewhere, give that place as remote", url=error.url
             ) from error
         return dataset
 
@@ -189,7 +189,7 @@ class Stream:
         keeps_local = self.remote is not None and self.local is not None
         return CacheOptions(
             directory=_join(self.local, split) if keeps_local else None,
-            limit=defaults.cache_limit,  # type: ignore[arg-type]  # text is read there
+            limit=defaults.cache_limit,  # type: ignore[arg-type]  # CacheOptions parses text
             validate_hash=chosen("validate_hash") or None,
             retry=chosen("download_retry"),
             timeout=chosen("download_timeout"),

@@ -1,7 +1,7 @@
-"""How the samples of several streams are put together in batches.
+"""Batching methods: how samples of several streams are combined into batches.
 
 Every method is a `Schedule`: it knows how many global batches the epoch has, and computes the ids
-of any of them for any rank. Ids are of samples in all streams one after another; -1 is padding.
+of any of them for any rank. Ids number the samples of all streams in sequence; -1 is padding.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.errors import InvalidArgumentError
-from mdstorm_backend.elastic.arrays import IntArray
 from mdstorm_backend.elastic.cells import Cells
 from mdstorm_backend.elastic.epoch import Epoch, StreamIds
+from mdstorm_backend.elastic.id_arrays import IntArray
 from mdstorm_backend.elastic.partitions import Partition
+from mdstorm_backend.errors import InvalidArgumentError
 
 __all__ = ["BATCHING_METHODS", "Schedule", "schedule"]
 
@@ -28,11 +28,11 @@ Ids = npt.NDArray[np.int64]
 
 
 class Schedule(Protocol):
-    """The global batches of what is left of an epoch."""
+    """The remaining global batches of an epoch."""
 
     @property
     def numbers(self) -> range:
-        """Numbers of the global batches that are left."""
+        """Numbers of the remaining global batches."""
         ...
 
     def batches(self, numbers: Ids, node: int, rank_of_node: int) -> Ids:
@@ -41,12 +41,12 @@ class Schedule(Protocol):
 
 
 def schedule(epoch: Epoch) -> Schedule:
-    """Plan what is left of an epoch by the batching method of its order.
+    """Plan the rest of an epoch by the batching method of its order.
 
     Raises
     ------
     InvalidArgumentError
-        If the streams or the world do not go together with the method.
+        If the streams or the world are incompatible with the method.
     """
     methods: dict[str, type[_Random | _PerStream | _Stratified | _DevicePerStream]] = {
         "random": _Random,
@@ -59,7 +59,7 @@ def schedule(epoch: Epoch) -> Schedule:
 
 
 class _Random:
-    """Batches of samples of all streams as they come."""
+    """Batches that mix samples of all streams at random."""
 
     def __init__(self, epoch: Epoch) -> None:
         size = sum(int(stream.counts.sum()) for stream in epoch.streams)
@@ -76,7 +76,7 @@ class _Random:
 
 
 class _PerStream:
-    """Global batches of one stream each, in a random order of streams."""
+    """Global batches of one stream each, with streams in random order."""
 
     def __init__(self, epoch: Epoch) -> None:
         self._ids = _ids_per_stream(epoch)
@@ -117,7 +117,7 @@ class _Stratified:
     def batches(self, numbers: Ids, node: int, rank_of_node: int) -> Ids:
         found = np.empty((len(numbers), self._batch_size), np.int64)
         first = (node * self._ranks_per_node + rank_of_node) * self._batch_size
-        begin = -first  # of the stream's share, seen from the rank's part of the global batch
+        begin = -first  # of the stream's share, relative to the rank's part of the global batch
         for ids, cells, share in zip(self._ids, self._cells, self._shares, strict=True):
             columns = np.arange(max(begin, 0), min(begin + share, self._batch_size))
             if len(columns):
@@ -128,7 +128,7 @@ class _Stratified:
 
 
 class _DevicePerStream:
-    """Batches of one stream each on every rank, in a random order of streams per node.
+    """Batches of one stream each on every rank, with streams in random order per node.
 
     MosaicML Streaming deals the batches of its nodes to the ranks of all nodes in turn. Ranks can
     differ by a batch at the end of the epoch.
@@ -152,7 +152,7 @@ class _DevicePerStream:
         self._epoch = epoch
         self._rows: dict[int, tuple[IntArray, IntArray]] = {}
         first, rows, world = epoch.first_batch, sum(self._counts), nodes * ranks
-        # Mosaic always appends padding; where nothing else is left, the epoch is over.
+        # Mosaic always appends padding; if nothing else is left, the epoch is over.
         stop = (rows + world - rows % world) // ranks if first * ranks < rows else first
         self.numbers = range(first, stop)
 

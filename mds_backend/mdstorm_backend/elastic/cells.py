@@ -1,9 +1,9 @@
-"""The sequence of an epoch's samples, and the parts of it that physical nodes get.
+"""Lay out an epoch's samples and deal them to physical nodes.
 
 The epoch's N samples are laid out as C rows of cells, one row per canonical node. Read column by
 column the cells make one sequence. Physical node p takes every P-th entry of the sequence, and a
-rank every R-th of its node's. The ids are computed for the entries asked for: nothing here holds
-those of a whole world.
+rank every R-th of its node's. Ids are computed only for the requested entries, never for a whole
+world.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.errors import InvalidArgumentError
 from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.errors import InvalidArgumentError
 
 __all__ = ["Cells"]
 
@@ -29,9 +29,9 @@ class Cells:
     Attributes
     ----------
     num_samples, canonical_nodes, physical_nodes, ranks_per_node : int
-        N, C, P and R. Of C and P the greater must be a multiple of the smaller.
+        N, C, P and R. The larger of C and P must be a multiple of the smaller.
     drop_first : int
-        How many entries of the sequence were seen before; rounded down to a multiple of P.
+        Number of entries of the sequence already seen; rounded down to a multiple of P.
     """
 
     num_samples: int
@@ -68,7 +68,7 @@ class Cells:
 
     @cached_property
     def padding(self) -> int:
-        """Cells that are appended to a row so that its physical nodes share it evenly."""
+        """Cells appended to a row so that its physical nodes share it evenly."""
         return -self.filled % max(self.physical_nodes // self.canonical_nodes, 1)
 
     @property
@@ -85,22 +85,22 @@ class Cells:
 
     @cached_property
     def total(self) -> int:
-        """Length of the whole sequence: N, or somewhat more."""
+        """Length of the whole sequence: N or slightly more."""
         return self.canonical_nodes * (self.filled + self.padding) if self.num_samples else 0
 
     @cached_property
     def node_entries(self) -> int:
-        """Entries of the sequence that are left for each physical node."""
+        """Remaining entries of the sequence for each physical node."""
         left = self.total - self.drop_first + self.drop_first % self.physical_nodes
         return max(left, 0) // self.physical_nodes
 
     @cached_property
     def rank_entries(self) -> int:
-        """Entries of each rank, when its node's list is filled up to the same for all."""
+        """Entries of each rank, after the node's list is padded to equal length for all ranks."""
         return -(-self.node_entries // self.ranks_per_node)
 
     def entries(self, node: int | Ids, position: Ids) -> Ids:
-        """Sample ids at positions of the filled-up lists of physical nodes, -1 past their ends.
+        """Sample ids at positions of the padded lists of physical nodes, -1 past their ends.
 
         Arrays of nodes and of positions are broadcast.
         """

@@ -1,8 +1,8 @@
-"""The ``elastic`` order: the ids that MosaicML Streaming gives for the same arguments.
+"""The ``elastic`` order: the sample ids that MosaicML Streaming gives for the same arguments.
 
-A pure function of the streams, the order's own arguments, the world and the epoch. An epoch that
-was left in the middle goes on in another world with the same global batches, as long as the size
-of the global batch and the canonical nodes stay the same.
+A pure function of the streams, the order's own arguments, the world and the epoch. An interrupted
+epoch can continue in another world with the same global batches, as long as the global batch size
+and the canonical nodes stay the same.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.errors import InvalidArgumentError
-from mdstorm_backend.elastic.arrays import as_integer
 from mdstorm_backend.elastic.batching import BATCHING_METHODS, Schedule, schedule
 from mdstorm_backend.elastic.epoch import Epoch
+from mdstorm_backend.elastic.id_arrays import as_integer
 from mdstorm_backend.elastic.partitions import PARTITION_ALGORITHMS
 from mdstorm_backend.elastic.sampling import ShardSample, samples_per_shard
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS, block_range
 from mdstorm_backend.elastic.weights import StreamShape, StreamWeight, parse_epoch_size, weigh
-from mdstorm_backend.elastic.work import work_of_rank
+from mdstorm_backend.elastic.worker_ids import work_of_rank
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order.exact import DEFAULT_SEED
 from mdstorm_backend.order.world import World
 
@@ -53,29 +53,29 @@ class ElasticOrder:
     partition_algo : {"relaxed", "orig"}
         See `mdstorm_backend.elastic.partition`.
     num_canonical_nodes : int, optional
-        Into how many parts the samples are cut, each read by one node. None: the number of nodes
-        in the first epoch, times 64 for ``py1s`` and ``py2s``. Where it does not divide the epoch,
-        some samples come twice and an epoch is longer than `num_samples`.
+        Number of parts the samples are divided into, each read by one node. None: the number of
+        nodes in the first epoch, times 64 for ``py1s`` and ``py2s``. If it does not divide the
+        epoch, some samples come twice and an epoch is longer than `num_samples`.
     batching_method : {"random", "stratified", "per_stream", "device_per_stream"}
-        Whether a batch mixes streams as they come, in fixed shares, not at all, or not at all on
-        one rank.
+        Whether a batch mixes streams at random, in fixed proportions, not at all, or not at all
+        within one rank.
     sampling_method : {"balanced", "fixed"}
-        Whether other samples are drawn in each epoch, where an epoch does not take all.
+        Whether each epoch draws different samples, if an epoch does not take all.
     sampling_granularity : int
-        How many samples at a time are drawn of a shard.
+        How many samples are drawn from a shard at a time.
     epoch_size : int or str, optional
         Samples of an epoch over the whole world, also as ``"10k"`` or ``"1.5m"``; kept as int.
     replication : int, optional
-        So many consecutive ranks get the same samples.
+        Number of consecutive ranks that get the same samples.
 
     Notes
     -----
-    Ranks have equally many batches and, apart from the last one, full ones. Their numbers of
-    samples differ in two cases, as with MosaicML Streaming: what ``relaxed`` leaves to a number of
-    nodes that does not go with the canonical ones (only the last global batch), and
+    All ranks have the same number of batches, all full except the last. Their numbers of samples
+    differ in two cases, as with MosaicML Streaming: with ``relaxed`` on a number of nodes that is
+    incompatible with the canonical ones (only in the last global batch), and with
     ``device_per_stream`` (by one batch).
 
-    Another world goes on with the same global batches under ``random`` and ``stratified``. Under
+    Another world continues with the same global batches under ``random`` and ``stratified``. Under
     ``per_stream`` it does if every stream fills as many global batches in either world; what is
     repeated to give all ranks equally many samples can fill one more. Under ``device_per_stream``
     the batches are made for the devices that there are.
@@ -83,7 +83,7 @@ class ElasticOrder:
     Raises
     ------
     ArgumentTypeError, InvalidArgumentError
-        If an argument is outside of its domain.
+        If an argument has an invalid value.
     """
 
     batch_size: int
@@ -121,7 +121,7 @@ class ElasticOrder:
             block_range(self.shuffle_algo, self.shuffle_block_size)
 
     def resolved(self, num_nodes: int) -> ElasticOrder:
-        """Return the same order with canonical nodes and block size, those given or the defaults.
+        """Return the same order with canonical nodes and block size, given or default, filled in.
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class ElasticOrder:
         return weigh(streams, parse_epoch_size(self.epoch_size), self.shuffle_seed)
 
     def num_samples(self, streams: Sequence[StreamShape]) -> int:
-        """Samples of an epoch over the whole world, without those that are repeated."""
+        """Samples of an epoch over the whole world, without repetitions."""
         return sum(weight.choose for weight in self.weights(streams))
 
     def rank_work(
@@ -162,13 +162,14 @@ class ElasticOrder:
         epoch : int
             Number of the epoch, from 0.
         sample_in_epoch : int
-            Samples that the whole world saw of the epoch before. After all of them nothing is left.
+            Samples of the epoch that the whole world has already seen. After all of them nothing is
+            left.
         initial_physical_nodes : int, optional
             The number of nodes with which the epoch began.
         num_workers : int
             Batch i belongs to worker i modulo this.
         worker : int, optional
-            Give the batches of this worker alone, which takes less memory.
+            Return only the batches of this worker, which takes less memory.
 
         Returns
         -------
@@ -180,8 +181,8 @@ class ElasticOrder:
         Raises
         ------
         InvalidArgumentError
-            If there is no such worker, or the streams, the world or the state do not go together
-            with the order.
+            If there is no such worker, or the streams, the world or the state are incompatible with
+            the order.
         """
         world = world.replicated(self.replication)
         plan = self._schedule(streams, world, epoch, sample_in_epoch, initial_physical_nodes)
@@ -196,7 +197,7 @@ class ElasticOrder:
         initial_physical_nodes: int | None = None,
         num_workers: int = 1,
     ) -> Ids:
-        """Sample ids of all ranks, of which `rank_work` gives one's.
+        """Sample ids of all ranks; `rank_work` returns those of one.
 
         Returns
         -------

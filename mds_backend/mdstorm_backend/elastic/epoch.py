@@ -1,4 +1,4 @@
-"""One epoch: what decides its ids, and the maps from entries of partitions to sample ids."""
+"""Everything that determines the sample ids of one epoch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.user_warnings import warn_user
-from mdstorm_backend.elastic.arrays import IntArray
+from mdstorm_backend.elastic.id_arrays import IntArray
 from mdstorm_backend.elastic.sampling import Resampling, ShardSample, resample
 from mdstorm_backend.elastic.shuffles import permutation
 
@@ -31,7 +31,7 @@ class Epoch:
     order : ElasticOrder
         With canonical nodes and block size resolved.
     streams : tuple of ShardSample
-        What each stream gives.
+        What each stream contributes.
     proportions : tuple of float
         Each stream's part of the epoch.
     num_nodes, ranks_per_node : int
@@ -66,11 +66,11 @@ class Epoch:
 
     @property
     def first_batch(self) -> int:
-        """First global batch that was not seen whole, for methods that resume at batches."""
+        """First global batch that was not seen completely, for methods that resume at batches."""
         first, rest = divmod(self.sample_in_epoch, self.global_batch_size)
         if rest:
             warn_user(
-                f"{self.sample_in_epoch} samples are no whole number of global batches of "
+                f"{self.sample_in_epoch} samples are not a multiple of the global batch size "
                 f"{self.global_batch_size}: with batching_method={self.order.batching_method!r} "
                 f"the last {rest} of them are read again"
             )
@@ -98,7 +98,7 @@ class Epoch:
         )
 
     def origins_generator(self) -> np.random.Generator:
-        """Return the generator that decides of which stream a batch is."""
+        """Return the generator that chooses the stream of each batch."""
         order = self.order
         anew = order.shuffle and order.sampling_method == "balanced"
         return np.random.default_rng(order.shuffle_seed + (self.epoch if anew else 0))

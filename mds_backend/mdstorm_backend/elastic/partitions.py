@@ -1,8 +1,7 @@
-"""Which sample of an epoch goes to which batch of which rank, before any shuffling.
+"""Assign the samples of an epoch to the batches of each rank, before shuffling.
 
-Global batch q is the q-th stretch of the sequence of `Cells`, whatever the number of nodes, ranks
-and workers that share the work: this is what lets another world take over in the middle of an
-epoch.
+Global batch q is the q-th section of the sequence of `Cells`, whatever the number of nodes, ranks
+and workers: this lets another world take over in the middle of an epoch.
 """
 
 from __future__ import annotations
@@ -10,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.errors import InvalidArgumentError
-from mdstorm_backend.elastic.arrays import as_integer
 from mdstorm_backend.elastic.cells import Cells
+from mdstorm_backend.elastic.id_arrays import as_integer
+from mdstorm_backend.errors import InvalidArgumentError
 
 __all__ = ["PARTITION_ALGORITHMS", "Partition", "partition"]
 
@@ -92,12 +91,12 @@ def partition(
     Parameters
     ----------
     algo : {"relaxed", "orig"}
-        ``orig`` needs physical nodes that divide or are divided by the canonical ones. ``relaxed``
-        is the same, and where they are not deals what is left of the epoch to
-        `initial_physical_nodes` and cuts their global batches anew; the ranks may then differ in
-        length by part of a batch at the end of the epoch.
+        ``orig`` requires that one of the numbers of physical and canonical nodes divides the other.
+        ``relaxed`` is the same if so, and otherwise deals the rest of the epoch to
+        `initial_physical_nodes` and divides their global batches again; the ranks may then differ
+        in length by part of a batch at the end of the epoch.
     drop_first : int
-        How many samples the whole world saw before. All of them is allowed: nothing is left then.
+        Number of samples that the whole world has already seen. May be all of them.
     initial_physical_nodes : int, optional
         The number of nodes with which the epoch began.
 
@@ -110,8 +109,8 @@ def partition(
     Raises
     ------
     InvalidArgumentError
-        For an unknown algorithm, numbers of nodes that do not go together, and a `drop_first`
-        beyond the end of the epoch.
+        For an unknown algorithm, incompatible numbers of nodes, or a `drop_first` beyond the end of
+        the epoch.
     """
     for name, value, least in (
         ("num_samples", num_samples, 0),

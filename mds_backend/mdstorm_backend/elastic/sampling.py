@@ -1,7 +1,7 @@
-"""Which samples of its shards a stream gives in an epoch.
+"""Choose which samples each stream contributes to an epoch.
 
-An epoch that takes some samples more than once, or leaves some out, has its own numbering: *big
-ids* from 0 to the size of the epoch, shard by shard. `Resampling` maps them to sample ids.
+An epoch that repeats or omits samples has its own numbering: *big ids* from 0 to the size of the
+epoch, shard by shard. `Resampling` maps them to sample ids.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.errors import InvalidArgumentError
-from mdstorm_backend.elastic.arrays import CHUNK, IntArray, as_integer, chunks, index_dtype
+from mdstorm_backend.elastic.id_arrays import CHUNK, IntArray, as_integer, chunks, index_dtype
+from mdstorm_backend.errors import InvalidArgumentError
 
 __all__ = ["Resampling", "ShardSample", "resample", "samples_per_shard"]
 
@@ -47,8 +47,8 @@ class Resampling:
     Attributes
     ----------
     units : numpy.ndarray
-        Lengths of the stretches of big ids that are copies or parts of one shard: what shuffles
-        treat as shards.
+        Lengths of the runs of big ids that are copies or parts of one shard: what shuffles treat as
+        shards.
     ids : numpy.ndarray or None
         Sample id by big id. None where sample ids are big ids plus `first_id`.
     first_id : int
@@ -82,7 +82,7 @@ def samples_per_shard(
     choose : int
         How many are taken of all shards together; more than there are repeats all of them.
     granularity : int
-        So many samples at a time are taken of a shard, where it has them.
+        How many samples are taken from a shard at a time, if it has them.
     seed, epoch : int
         Which shards give more is drawn from the seed and, with `use_epoch`, the epoch.
 
@@ -128,7 +128,7 @@ def resample(samples: Iterable[ShardSample], seed: int) -> Resampling:
     samples : iterable of ShardSample
         One per stream, in order.
     seed : int
-        From which samples of a shard are drawn that is not taken whole.
+        Seed for drawing samples from a shard that is not taken completely.
     """
     streams = list(samples)
     if all(stream.is_whole for stream in streams):

@@ -1,8 +1,8 @@
-"""Shuffles of an epoch, each drawing the same random numbers in the same sequence as Mosaic's.
+"""Shuffle algorithms, which draw the same random numbers as MosaicML Streaming's.
 
-A shuffle permutes the ids from 0 to the number of samples, given as *units* of consecutive ids:
-what is read of each shard. Every canonical node has an equal part of the permutation, whose samples
-come from few shards, so that a node downloads only its own shards; ``naive`` ignores this.
+A shuffle permutes the ids from 0 to the number of samples, given as *units* of consecutive ids: the
+samples read from each shard. Every canonical node has an equal part of the permutation, whose
+samples come from few shards, so that a node downloads only its own; ``naive`` ignores this.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.errors import InvalidArgumentError
-from mdstorm_backend.elastic.arrays import IntArray, index_dtype
+from mdstorm_backend.elastic.id_arrays import IntArray, index_dtype
+from mdstorm_backend.errors import InvalidArgumentError
 
 __all__ = ["SHUFFLE_ALGORITHMS", "block_range", "permutation", "shuffle"]
 
@@ -23,14 +23,14 @@ __all__ = ["SHUFFLE_ALGORITHMS", "block_range", "permutation", "shuffle"]
 SHUFFLE_ALGORITHMS = ("naive", "py1s", "py2s", "py1br", "py1e")
 
 
-#: Least number of ids that are sorted at a time, beside those that blocks keep from being final.
+#: Smallest number of ids to sort at a time, besides those that blocks keep from being final.
 _WINDOW = 1 << 20
 _SORTED_AT_ONCE = 1 << 24
 
 
 @dataclass(frozen=True)
 class _Spans:
-    """Stretches of consecutive ids: their first ids and their lengths."""
+    """Runs of consecutive ids: their first ids and their lengths."""
 
     begins: IntArray
     lengths: IntArray
@@ -77,7 +77,7 @@ def shuffle(
     shard_sizes : sequence of int
         Samples of each shard, or of each unit in which shards are read.
     num_canonical_nodes : int
-        Into how many parts the permutation is cut.
+        Number of parts of the permutation.
     seed, epoch : int
         The seed decides which shards belong to a node, seed and epoch everything else.
     block_size : int
@@ -90,8 +90,8 @@ def shuffle(
 
     Notes
     -----
-    A canonical node that gets no sample, since there are fewer samples than nodes, is passed over
-    by ``py1e``; MosaicML Streaming raises there.
+    With fewer samples than canonical nodes, ``py1e`` skips the nodes without samples; MosaicML
+    Streaming raises an error.
 
     Raises
     ------
@@ -206,7 +206,7 @@ def _disperse(
 def _settle(ids: IntArray, positions: npt.NDArray[np.float64], final: float) -> int:
     """Sort the ids at positions below `final` to the front, with the positions; count them.
 
-    Very many are sorted in several ranges of positions, which takes less memory.
+    Large numbers of ids are sorted in several ranges of positions, which takes less memory.
     """
     unsorted, done = ids.copy(), 0
     parts = -(-len(ids) // _SORTED_AT_ONCE)

@@ -1,4 +1,4 @@
-"""How many samples of an epoch each stream gives."""
+"""Stream weights: how many samples of an epoch each stream contributes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm_backend.elastic.arrays import as_integer
+from mdstorm_backend.elastic.id_arrays import as_integer
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 
 __all__ = ["StreamShape", "StreamWeight", "parse_epoch_size", "weigh"]
 
@@ -20,23 +20,23 @@ _FACTORS = {"k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 
 @dataclass(frozen=True)
 class StreamShape:
-    """What the order needs to know of a stream.
+    """What the order needs to know about a stream.
 
     Attributes
     ----------
     shard_sizes : tuple of int
         Samples of each shard.
     proportion, repeat : float, optional
-        The stream's share of an epoch relative to the other streams, or how often its samples come
-        in an epoch.
+        The stream's share of an epoch relative to the other streams, or how often its samples
+        appear in an epoch.
     choose : int, optional
         How many of its samples an epoch has. At most one of the three is given; without any, every
-        sample comes once.
+        sample appears once.
 
     Raises
     ------
     ArgumentTypeError, InvalidArgumentError
-        If more than one of them is given, or one is no number or negative.
+        If more than one of them is given, or one is not a number or negative.
     """
 
     shard_sizes: tuple[int, ...]
@@ -72,14 +72,14 @@ class StreamShape:
 
 @dataclass(frozen=True)
 class StreamWeight:
-    """A stream's part of an epoch, in the three ways to say it.
+    """A stream's part of an epoch, expressed in each of the three ways.
 
     Attributes
     ----------
     proportion : float
-        Of the samples of an epoch.
+        Fraction of the samples of an epoch.
     repeat : float
-        How often a sample of the stream comes on average.
+        How often a sample of the stream appears on average.
     choose : int
         Samples of the stream in an epoch.
     """
@@ -100,7 +100,7 @@ def weigh(
         Samples of an epoch over the whole world. None: as many as there are, or as the streams'
         repeat and choose give.
     seed : int
-        Which streams get the samples that are left by rounding down is drawn from it.
+        Decides which streams get the samples left over by rounding down.
 
     Raises
     ------
@@ -177,7 +177,7 @@ def _check_weight(name: Weighting, value: object) -> None:
 def _relative(
     streams: Sequence[StreamShape], weights: list[float], epoch_size: int | None, seed: int
 ) -> tuple[list[int], list[float]]:
-    """Share out the epoch in proportion to weights; what rounding leaves goes to drawn streams."""
+    """Divide the epoch in proportion to weights; leftover samples go to streams drawn at random."""
     size = epoch_size or sum(stream.num_samples for stream in streams)
     total = np.sum(np.array(weights, np.float64))
     if not total:

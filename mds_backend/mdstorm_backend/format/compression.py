@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.storage import Buffer
 

@@ -10,8 +10,8 @@ import hashlib
 from collections.abc import Iterable
 from typing import Any
 
-from mdstorm_backend.base.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.base.optional import require
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.storage import Buffer
 
 __all__ = ["HASH_NAMES", "check_hashes", "digest", "digests"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm_backend.base.errors import CorruptDatasetError
+from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.layout import parse_header_text
 from mdstorm_backend.storage import Buffer
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from mdstorm_backend.base.errors import CorruptDatasetError
+from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.index_checks import check_depth, check_object, shown
 from mdstorm_backend.format.index_parser import describe, parse_shards
 from mdstorm_backend.format.shard_info import INDEX_NAME, INDEX_VERSION, FileInfo, ShardInfo

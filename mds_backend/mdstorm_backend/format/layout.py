@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.errors import CorruptDatasetError
+from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.encodings import Encoding, parse_encoding
 from mdstorm_backend.format.encodings.opaque import Opaque
 from mdstorm_backend.format.index import ShardInfo

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mdstorm_backend.base.errors import WriteError
+from mdstorm_backend.errors import WriteError
 from mdstorm_backend.format.compression import EXTENSIONS
 
 __all__ = ["ShardName", "missing_numbers", "order_shards", "parse_shard_name"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
 
 __all__ = ["parse_size", "parse_size_limit"]

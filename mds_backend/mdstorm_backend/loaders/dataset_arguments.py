@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from mdstorm_backend.base.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.elastic import ElasticOrder
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.order.exact import ExactOrder
 

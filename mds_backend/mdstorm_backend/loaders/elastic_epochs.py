@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from mdstorm_backend.base.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.elastic import ElasticOrder
+from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.shared_record import SharedRecord
 from mdstorm_backend.order.world import World
 
@@ -90,7 +90,13 @@ class ElasticEpochs:
         if isinstance(epoch, bool) or not isinstance(epoch, int) or epoch < 0:
             raise InvalidArgumentError(f"an epoch is a number from 0 on, found {epoch!r}")
         with self._own_record.changing() as record:
-            record["next"] = {**record["next"], **_beginning_of(epoch)}
+            if record["next"]["epoch"] != epoch:  # or a loop names the one that it goes on with
+                record["next"] = {**record["next"], **_beginning_of(epoch)}
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether worker processes read the epoch that was begun last."""
+        return bool(self._own_record.read()["joined"])
 
     def begin(self, joining: Joining | None = None) -> EpochStart:
         """Begin the next epoch; with other workers of one group, the one that they begin."""

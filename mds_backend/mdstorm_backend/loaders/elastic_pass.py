@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.loaders.elastic_epochs import EpochStart
+from mdstorm_backend.loaders.elastic_work import ElasticWork
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching, Leg
 from mdstorm_backend.order.world import World
 from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.elastic_reader import ElasticReader
-
-if TYPE_CHECKING:
-    from mdstorm_backend.loaders.elastic_reading import ElasticReading
 
 __all__ = ["ElasticLeg", "ElasticPass"]
 
@@ -27,22 +25,22 @@ class ElasticPass:
 
     Parameters
     ----------
-    reading : ElasticReading
+    reading : ElasticWork
         What it is a pass of.
     batching : Batching
         How batches are made.
     goes_on : EpochStart, optional
         Where the next pass goes on.
-    here : ElasticReading, optional
+    here : ElasticWork, optional
         The reading with the share of this pass, once it has begun.
     """
 
     def __init__(
         self,
-        reading: ElasticReading,
+        reading: ElasticWork,
         batching: Batching,
         goes_on: EpochStart | None = None,
-        here: ElasticReading | None = None,
+        here: ElasticWork | None = None,
     ) -> None:
         self._reading = reading
         self._here = here
@@ -56,7 +54,9 @@ class ElasticPass:
         """Return what the next iteration goes through."""
         if self._goes_on is not None:
             self._reading.epochs.go_on(self._goes_on)
-        return ElasticPass(self._reading, self._batching, here=self._reading.here())
+        following = ElasticPass(self._reading, self._batching, here=self._reading.begin())
+        self._reading.last = following
+        return following
 
     def legs(self) -> Iterator[Leg]:
         """Yield the epochs."""
@@ -92,7 +92,7 @@ class ElasticPass:
         return here.state_dict(self.rows * here.ranks, False, self._start)
 
     @property
-    def _shared(self) -> ElasticReading:
+    def _shared(self) -> ElasticWork:
         """The reading with the share of this pass, or before it with the one that it would have."""
         return self._here or self._reading.here()
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from mdstorm_backend.base.errors import StateMismatchError
+from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.order.exact import ExactOrder, ceil_div
 from mdstorm_backend.read.row_stream import Position

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,7 +13,6 @@ import numpy.typing as npt
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.loaders.elastic_share import ElasticShare
-from mdstorm_backend.loaders.endless import EndlessNotice
 from mdstorm_backend.loaders.nulls import NullPolicy
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.world import World, find_world
@@ -28,6 +28,29 @@ __all__ = ["ReaderOptions"]
 _IMAGES_AT_A_TIME = 64
 #: Bytes of samples whose shards are opened ahead of use.
 _BYTES_AHEAD = 256 << 20
+
+_logger = logging.getLogger(__name__)
+
+
+class EndlessNotice:
+    """Logs one line when a reading that never ends passes its first epoch.
+
+    All who read by the same `ReaderOptions`, and copies of them, share it.
+    """
+
+    def __init__(self) -> None:
+        self._is_given = False
+
+    def give(self, url: str) -> None:
+        """Log it, unless that was done before."""
+        if self._is_given:
+            return
+        self._is_given = True
+        _logger.warning(
+            "The first epoch over %s is over, and num_epochs=None goes on for ever: end the loop "
+            "after some number of steps, or pass num_epochs=1 for one epoch",
+            url,
+        )
 
 
 @dataclass(frozen=True)
@@ -58,6 +81,8 @@ class ReaderOptions:
     predownload : int or None
         In the elastic order: samples whose shards are opened ahead of use. None: as many as fit
         into some hundred MB.
+    on_pass : callable, optional
+        Called without arguments in this process when a pass begins. It pickles.
     notice : EndlessNotice
         Says once that passes without an end have begun their second epoch.
     """
@@ -73,6 +98,7 @@ class ReaderOptions:
     workers: int = 2
     prefetch: int = 4
     predownload: int | None = None
+    on_pass: Callable[[], None] | None = None
     notice: EndlessNotice = field(default_factory=EndlessNotice, repr=False, compare=False)
 
     @property
@@ -98,6 +124,12 @@ class ReaderOptions:
         if not self.order.follows_world:
             return self
         return replace(self, order=self.order.share_of(world or find_world()))
+
+    def begin(self, world: World | None = None) -> ReaderOptions:
+        """Return the same as `here`, for a pass that begins."""
+        if self.on_pass is not None:
+            self.on_pass()
+        return self.here(world)
 
     @cached_property
     def schema(self) -> Schema:

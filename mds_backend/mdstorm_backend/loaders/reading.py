@@ -189,6 +189,16 @@ class Reading(Protocol):
         """Return the state after so many samples of an epoch, over the whole world."""
         ...
 
+    def state_of_samples(self, num_samples: int) -> dict[str, Any]:
+        """Return the state of the iteration begun last; over samples, after so many of this rank.
+
+        Raises
+        ------
+        StateMismatchError
+            If nobody knows.
+        """
+        ...
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Let the next iteration over samples go on where a state was taken."""
+        """Let the next iteration go on where a state was taken."""
         ...

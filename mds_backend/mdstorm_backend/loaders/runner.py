@@ -11,9 +11,9 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from itertools import islice
 from typing import Any, TypeAlias
 
-from mdstorm_backend.base.errors import StateMismatchError
 from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.base.pass_threads import PassThreads
+from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.elastic_reading import ElasticReading
 from mdstorm_backend.loaders.exact_reading import ExactReading
 from mdstorm_backend.loaders.reader_options import ReaderOptions

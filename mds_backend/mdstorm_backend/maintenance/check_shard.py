@@ -1,4 +1,4 @@
-"""The checks of one shard: its files, its header, its values."""
+"""Verify one shard: its files, its header and its values."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from mdstorm_backend.base.errors import MDStormError, MissingDependencyError
-from mdstorm_backend.format.batch import as_arrow
+from mdstorm_backend.errors import MDStormError, MissingDependencyError
 from mdstorm_backend.format.compression import decompress
 from mdstorm_backend.format.hashes import HASH_NAMES, digest
 from mdstorm_backend.format.headers import read_header, shown_json
 from mdstorm_backend.format.index import FileInfo, ShardInfo
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.stored_schema import parse_columns
+from mdstorm_backend.format.values.batch import as_arrow
 from mdstorm_backend.maintenance.report import Problem
 from mdstorm_backend.read.late import object_decoder
 from mdstorm_backend.read.mds_shard import MDSShard
@@ -23,7 +23,7 @@ __all__ = ["ShardCheck", "check_shard"]
 
 #: Values are decoded from about this many bytes at a time.
 _CHUNK_BYTES = 16 << 20
-#: What of a shard's entry in the index its header repeats.
+#: Keys of a shard's index entry that its header repeats.
 _REPEATED = ("column_names", "column_encodings", "column_sizes", "format", "version")
 
 
@@ -36,7 +36,7 @@ class ShardCheck:
     problems, notes : list of Problem
         As in `VerifyReport`.
     null_counts, element_null_counts : dict of str to int
-        Nulls by the bitmaps of the header.
+        Nulls according to the bitmaps in the header.
     """
 
     problems: list[Problem] = field(default_factory=list)
@@ -46,7 +46,7 @@ class ShardCheck:
 
 
 def check_shard(location: Location, info: ShardInfo, schema: Schema) -> ShardCheck:
-    """Read a shard whole and check everything that the index and the format say of it."""
+    """Read a whole shard and check everything that the index and the format say about it."""
     return _Checker(location, info, schema).run()
 
 
@@ -181,13 +181,13 @@ class _Checker:
             )
         elif encoding.is_unsafe:
             self._note(
-                f"column {column.name!r} was not decoded: {column.encoding!r} is only safe to load "
-                "for who trusts it"
+                f"column {column.name!r} was not decoded: {column.encoding!r} is only safe to "
+                "load if you trust it"
             )
         return not (encoding.is_opaque or encoding.is_unsafe)
 
     def _decode(self, shard: MDSShard, columns: list[Column]) -> None:
-        """Decode every value of some columns, a piece of the shard at a time."""
+        """Decode every value of some columns, one part of the shard at a time."""
         names = [column.name for column in columns]
         size = max(1, self._info.samples * _CHUNK_BYTES // max(self._info.raw_data.bytes, 1))
         for start in range(0, self._info.samples, size):
@@ -202,7 +202,7 @@ class _Checker:
 
 
 def _own_schema(schema: Schema, info: ShardInfo) -> Schema:
-    """Return the columns as this shard stores them; those with a Spark type as all shards do."""
+    """Return the columns as this shard stores them; those with a Spark type as in all shards."""
     own = Schema.from_shards([info])
 
     def as_stored(column: Column) -> Column:

@@ -1,4 +1,4 @@
-"""The first rows of a dataset."""
+"""Read the first rows of a dataset."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm_backend.base.errors import InvalidArgumentError
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
-from mdstorm_backend.format.batch import as_arrow
-from mdstorm_backend.maintenance.plain import plain
+from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.format.values.batch import as_arrow
+from mdstorm_backend.maintenance.plain_json import plain
 
 __all__ = ["Head", "Stored", "head"]
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A value that is shown as what is stored, since only a program could show it.
+    """A value that is shown as its stored bytes, such as an image or a pickle.
 
     Attributes
     ----------
     encoding : str
-        Its MDS encoding, such as ``"jpeg"``.
+        MDS encoding, such as ``"jpeg"``.
     data : bytes
-        The bytes of the shard.
+        The stored bytes.
     """
 
     encoding: str
@@ -83,21 +83,21 @@ def head(
     columns : sequence of str, optional
         Columns to read, in that order; all by default.
     storage_options : dict, optional
-        Arguments of the fsspec file system.
+        Options of the fsspec file system.
 
     Raises
     ------
     DatasetNotFoundError
         If there is no dataset.
     CorruptDatasetError
-        If it cannot be understood.
+        If it cannot be parsed.
     ArgumentTypeError
         If it has no such column.
     UnsupportedEncodingError
         If this version cannot decode one of them.
     """
     if n < 0:
-        raise InvalidArgumentError(f"{n} rows cannot be read: give a number from 0 on")
+        raise InvalidArgumentError(f"cannot read {n} rows: give a number of at least 0")
     dataset = open_dataset(url, storage_options=storage_options)
     names = dataset.select(columns)
     rows: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""What a dataset is: its columns, its shards, its sizes."""
+"""Describe a dataset: columns, shards and sizes."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import numpy as np
 
 from mdstorm_backend.base.shard_threads import OnProgress
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
-from mdstorm_backend.format.spark_types import simple_name
+from mdstorm_backend.format.values.spark_types import simple_name
 from mdstorm_backend.maintenance.statistics import ColumnStatistics, StatisticsOf
 
 __all__ = ["ColumnSummary", "Inspection", "Spread", "inspect"]
 
-#: Statistics are gathered from about this many bytes at a time.
+#: Bytes, approximately, to gather statistics from at a time.
 _CHUNK_BYTES = 32 << 20
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Smallest, middle and largest of some numbers, and their sum; all 0 where there are none."""
+    """Minimum, median, maximum and sum of some numbers; all 0 if there are none."""
 
     min: int = 0
     median: float = 0
@@ -48,7 +48,7 @@ class ColumnSummary:
     name : str
         Its name.
     encodings : dict of str to int
-        MDS encodings in which it is stored, and in how many shards.
+        MDS encodings in which it is stored, with their numbers of shards.
     spark_type : str or None
         Spark type, if the dataset was written from a DataFrame.
     nullable : bool
@@ -56,7 +56,7 @@ class ColumnSummary:
     null_count, element_null_count : int
         Rows, and elements inside arrays, that are null.
     statistics : ColumnStatistics or None
-        What its values are like, if that was asked for and they can be decoded.
+        Statistics of its values, if requested and if they can be decoded.
     """
 
     name: str
@@ -68,7 +68,7 @@ class ColumnSummary:
     statistics: ColumnStatistics | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON object; ``statistics`` is left out where there are none."""
+        """Return a JSON object, without ``statistics`` if there are none."""
         value = {key: item for key, item in vars(self).items() if key != "statistics"}
         if self.statistics is not None:
             value["statistics"] = self.statistics.to_json()
@@ -94,10 +94,10 @@ class Inspection:
     stored_bytes : Spread
         Bytes of a shard file as it is stored, compressed or not.
     compressions, hashes, size_limits : dict of str to int
-        How shards are compressed, by which hashes they are protected, and which size their writer
-        allowed: each with the number of shards, ``"none"`` for none.
+        How shards are compressed, which hashes protect them, and the size limit of their writer:
+        each with the number of shards, ``"none"`` for none.
     fingerprint : str
-        Identity of the content, as it stands in checkpoints.
+        Identity of the content, as recorded in checkpoints.
     logical_schema : bool
         Whether the dataset carries Spark types.
     """
@@ -133,25 +133,25 @@ def inspect(
 ) -> Inspection:
     """Describe the dataset at `url`.
 
-    Only its index is read, and a shard's header where that lost the schema.
+    Only its index is read, and a shard's header if the index lost the schema.
 
     Parameters
     ----------
     url : str
         Directory of the dataset: a URL or a local path.
     storage_options : dict, optional
-        Arguments of the fsspec file system.
+        Options of the fsspec file system.
     statistics : bool
-        Read all values as well, and describe them. Memory: a shard and about 32 MiB.
+        Also read and describe all values. Memory: a shard and about 32 MiB.
     on_progress : callable, optional
-        Called with the shards read and all shards.
+        Called with the number of shards read and the total.
 
     Raises
     ------
     DatasetNotFoundError
         If there is no dataset.
     CorruptDatasetError
-        If it cannot be understood, or, with `statistics`, read.
+        If it cannot be parsed or, with `statistics`, read.
     """
     dataset = open_dataset(url, storage_options=storage_options)
     shards = dataset.index.shards

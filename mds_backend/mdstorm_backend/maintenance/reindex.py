@@ -1,4 +1,4 @@
-"""A lost index, rebuilt from what the shards say of themselves."""
+"""Rebuild a lost index from the shards."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.base.shard_threads import OnProgress, each
+from mdstorm_backend.errors import (
     CorruptDatasetError,
     DatasetNotFoundError,
     InvalidArgumentError,
     MDStormError,
     WriteError,
 )
-from mdstorm_backend.base.shard_threads import OnProgress, each
 from mdstorm_backend.format.compression import decompress_unsized
 from mdstorm_backend.format.hashes import digests
 from mdstorm_backend.format.headers import num_samples, read_header
@@ -47,11 +47,11 @@ class ReindexReport:
     url : str
         Where the dataset is.
     shards, rows : int
-        What the index lists.
+        Shards and rows in the index.
     replaced : bool
         Whether there was an index before.
     notes : tuple of Problem
-        What looks odd: files left out, shards that seem to be missing.
+        What looks suspicious: files left out, shards that seem to be missing.
     """
 
     url: str
@@ -84,24 +84,23 @@ def reindex(
 ) -> ReindexReport:
     """Rebuild the ``index.json`` of the directory at `url`.
 
-    Every shard is read whole: its header says what its columns are, its bitmaps how many nulls it
-    holds, and the hashes that its header names are computed anew. Shards come in the order of their
-    names: by directory, partition and number. No file but the index is written, and none removed.
-    Memory: one uncompressed shard for each thread.
+    Every shard is read completely: its header describes its columns, its bitmaps give the null
+    counts, and the hashes that its header names are recomputed. Shards are ordered by name: by
+    directory, partition and number. Only the index is written, and nothing is removed. Memory: one
+    uncompressed shard per thread.
 
     Parameters
     ----------
     url : str
         Directory of the dataset: a URL or a local path.
     force : bool
-        Replace an index that exists. A dataset from which shards were left out on purpose has them
-        again afterwards.
+        Replace an existing index. Shards that were left out of it on purpose are included again.
     storage_options : dict, optional
-        Arguments of the fsspec file system.
+        Options of the fsspec file system.
     threads : int, optional
         Shards read at a time; by default one per CPU core, at most 8.
     on_progress : callable, optional
-        Called with the shards read and all shards.
+        Called with the number of shards read and the total.
 
     Raises
     ------
@@ -110,8 +109,8 @@ def reindex(
     InvalidArgumentError
         If there is an index, and `force` is not given.
     WriteError
-        If there are two attempts of one partition, shards of two jobs, or two compressed forms of
-        one shard.
+        If there are two attempts at one partition, shards of two jobs, or two compressed versions
+        of one shard.
     CorruptDatasetError
         If a shard is damaged, or shards belong to several datasets. The index is not written.
     """
@@ -138,7 +137,7 @@ def reindex(
 
 
 def _shard_files(paths: list[str]) -> tuple[list[ShardName], list[Problem]]:
-    """Choose the files to index, in order; what looks odd about the others."""
+    """Return the files to index, in order, and notes on the others."""
     parsed = {path: parse_shard_name(path) for path in paths}
     shards = [name for name in parsed.values() if name is not None]
     packed = {name.raw_path for name in shards if name.extension}
@@ -147,11 +146,11 @@ def _shard_files(paths: list[str]) -> tuple[list[ShardName], list[Problem]]:
     twice = [path for path, count in forms.items() if count > 1]
     if twice:
         raise WriteError(
-            f"there are several compressed forms of {', '.join(twice[:4])}: leave one of each, and "
-            "move the others elsewhere"
+            f"there are several compressed versions of {', '.join(twice[:4])}: keep one of each, "
+            "and move the others elsewhere"
         )
     notes = [
-        Problem(path, "was left out: its name is not that of a shard")
+        Problem(path, "was left out: its name is not a shard's")
         for path, name in parsed.items()
         if name is None and ".mds" in path
     ]
@@ -166,7 +165,7 @@ def _read(location: Location, name: ShardName) -> _Found:
         raw = decompress_unsized(name.extension, data) if name.extension else data
         return _describe(name, data, raw, url)
     except (AttributeError, LookupError, OSError, TypeError, ValueError) as error:
-        # What a header asks for, such as an unknown hash, is not an argument of the caller's.
+        # A bad value in a header, such as an unknown hash, is not the caller's argument.
         if isinstance(error, MDStormError) and not isinstance(error, InvalidArgumentError):
             raise
         raise CorruptDatasetError(
@@ -213,13 +212,13 @@ def _report(info: ShardInfo, validity: Validity) -> ShardReport:
 
 
 def _index_of(location: Location, names: list[ShardName], found: list[_Found]) -> Index:
-    """Put the index together, and check it as one that is read."""
+    """Assemble the index, and check it as when reading one."""
     first = _bare(found[0].columns)
     for name, other in zip(names, found, strict=True):
         if _bare(other.columns) != first:
             raise CorruptDatasetError(
-                f"{names[0].path} and {name.path} in {location.url} describe other columns: they "
-                "are shards of two datasets. Move those of one of them elsewhere"
+                f"{names[0].path} and {name.path} in {location.url} describe different columns: "
+                "they are shards of two datasets. Move those of one dataset elsewhere"
             )
     reports = [one.report for one in found]
     url = location.file_url(INDEX_NAME)

@@ -1,4 +1,4 @@
-"""What `verify` found."""
+"""The report of `verify`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ __all__ = ["Problem", "VerifyReport"]
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """Something that is wrong, or was not looked at.
+    """Something that is wrong, or was not checked.
 
     Attributes
     ----------
     file : str
         Name of the file in the directory of the dataset.
     problem : str
-        What it is.
+        Description.
     """
 
     file: str
@@ -37,17 +37,17 @@ class VerifyReport:
     url : str
         Where the dataset is.
     quick : bool
-        Whether only the sizes of the files were looked at.
+        Whether only the sizes of the files were checked.
     shards, rows, bytes : int
         What was checked: shards, samples and bytes of the stored files, by the index.
     problems : tuple of Problem
         What is wrong; empty if nothing is.
     notes : tuple of Problem
-        What could not be checked, the same in many shards once; and files that do not belong to the
-        dataset.
+        What could not be checked, listed once if the same in many shards; and files that do not
+        belong to the dataset.
     has_hashes : bool
-        Whether the index holds hashes of every file. Without them a value that was changed to
-        another one cannot be seen.
+        Whether the index holds hashes of every file. Without them changed values cannot be
+        detected.
     """
 
     url: str

@@ -1,4 +1,4 @@
-"""What the values of a column are like, gathered a batch at a time."""
+"""Column statistics, gathered batch by batch."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mdstorm_backend.format.batch import Values, as_arrow
-from mdstorm_backend.maintenance.plain import plain
+from mdstorm_backend.format.values.batch import Values, as_arrow
+from mdstorm_backend.maintenance.plain_json import plain
 
 __all__ = ["ColumnStatistics", "StatisticsOf"]
 
-#: Different lengths are counted up to here.
+#: Distinct lengths are counted up to this number.
 _MOST_LENGTHS = 1000
 
 
@@ -25,16 +25,16 @@ class ColumnStatistics:
     Attributes
     ----------
     rows, nulls, nans : int
-        Values, and how many of them are null or, of numbers and of the elements of arrays, NaN.
+        Number of values, of nulls, and of NaN among numbers and array elements.
     min, max, mean : object
         Of numbers, of the elements of numeric arrays, and (without mean) of dates, times and
-        decimals, nulls and NaN left out; None where the column has none.
+        decimals, ignoring nulls and NaN; None if the column has none.
     shortest, longest : int or None
-        Of texts in characters, of binary values in bytes, of arrays in elements.
+        Of strings in characters, of binary values in bytes, of arrays in elements.
     mean_length : float or None
         Likewise.
     lengths : int or None
-        Number of different lengths, counted up to 1,000.
+        Number of distinct lengths, counted up to 1,000.
     """
 
     rows: int = 0
@@ -69,7 +69,7 @@ class StatisticsOf:
         self._lengths: set[int] = set()
 
     def add(self, values: Values) -> None:
-        """Take some rows into account, as the reading core delivers them."""
+        """Add some rows, as the reading core delivers them."""
         if isinstance(values, np.ndarray) and values.dtype == object:
             self._add_objects(values.tolist())
         else:
@@ -106,7 +106,7 @@ class StatisticsOf:
         )
 
     def _add_objects(self, values: list[Any]) -> None:
-        """Take what no Arrow type holds: arrays of several shapes or dtypes, large integers."""
+        """Add values without an Arrow type: arrays of several shapes or dtypes, large integers."""
         self._rows += len(values)
         there = [value for value in values if value is not None]
         self._nulls += len(values) - len(there)

@@ -1,4 +1,4 @@
-"""Whether a dataset is as it was written: every file, every hash, every value."""
+"""Verify that a dataset is as it was written: every file, hash and value."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from mdstorm_backend.base.errors import CorruptDatasetError, MDStormError
 from mdstorm_backend.base.shard_threads import OnProgress, each, num_threads
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.errors import CorruptDatasetError, MDStormError
 from mdstorm_backend.format.index import INDEX_NAME, ShardInfo
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.maintenance.check_shard import ShardCheck, check_shard
@@ -32,23 +32,23 @@ def verify(
 ) -> VerifyReport:
     """Check the dataset at `url` and report everything that is wrong with it.
 
-    The files themselves are read, not copies of them in the shard cache. Memory: one uncompressed
-    shard for each thread.
+    The files themselves are read, not copies in the shard cache. Memory: one uncompressed shard per
+    thread.
 
     Parameters
     ----------
     url : str
         Directory of the dataset: a URL or a local path.
     quick : bool
-        Look only at whether the files are there and at their sizes. By default every file is read:
-        its recorded hashes are computed, its offsets and its header are compared with the index,
-        and every value is decoded but pickles.
+        Check only that the files exist with the right sizes. By default every file is read: its
+        hashes, offsets and header are compared with the index, and every value except pickles is
+        decoded.
     storage_options : dict, optional
-        Arguments of the fsspec file system.
+        Options of the fsspec file system.
     threads : int, optional
         Shards checked at a time; by default one per CPU core, at most 8.
     on_progress : callable, optional
-        Called with the shards checked and all shards.
+        Called with the number of shards checked and the total.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def verify(
 
 
 def _schema(dataset: Dataset) -> Schema:
-    """The columns; of a dataset that lost its own schema those in a header, if one is readable."""
+    """Return the columns; if the index lost them, those in a header, if one is readable."""
     if dataset.index.extra.get("columns"):
         return dataset.schema
     try:
@@ -112,11 +112,11 @@ def _stored_name(shard: ShardInfo) -> str:
 def _check_files(
     location: Location, shards: Iterable[ShardInfo], threads: int
 ) -> tuple[list[Problem], list[Problem]]:
-    """Look for every file and at its size; and for shards that nobody lists."""
+    """Check that every file exists with its size, and find shards that are not listed."""
     expected = {_stored_name(shard): (shard.zip_data or shard.raw_data).bytes for shard in shards}
     try:
         listed = dict(location.list_sizes())
-    except (NotImplementedError, OSError):  # HTTP servers, for one, list nothing
+    except (NotImplementedError, OSError):  # for example HTTP servers, which list nothing
         listed = {}
     unlisted = [name for name in expected if name not in listed]
     with ThreadPoolExecutor(threads) as pool:
@@ -146,7 +146,7 @@ def _size(location: Location, name: str) -> int | None:
 
 
 class _Tally:
-    """What the checks of the shards have found, summed up: there may be very many of them."""
+    """The summed results of the shards' checks: there may be very many shards."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
@@ -165,7 +165,7 @@ class _Tally:
 
     @property
     def notes(self) -> list[Problem]:
-        """One for all shards of which the same is noted."""
+        """Return one note for all shards with the same note."""
         others = {text: count - 1 for text, count in self._notes.items()}
         return [
             Problem(file, f"{text} (also in {others[text]:,} more)" if others[text] else text)
@@ -174,14 +174,14 @@ class _Tally:
 
 
 def _check_counts(dataset: Dataset, tally: _Tally) -> list[Problem]:
-    """Compare what the index counts with what the shards hold."""
+    """Compare the counts in the index with the shards."""
     problems = []
     extra = dataset.index.extra
     if not extra.get("columns"):
         return _check_no_nulls(tally)
     stated = extra.get("num_rows", len(dataset))
     if stated != len(dataset):
-        problems.append(f"counts {stated} rows, and its shards hold {len(dataset)}")
+        problems.append(f"counts {stated} rows, but its shards hold {len(dataset)}")
     for column in dataset.schema:
         for what, count, found in (
             ("nulls", column.null_count, tally.nulls[column.name]),
@@ -189,20 +189,20 @@ def _check_counts(dataset: Dataset, tally: _Tally) -> list[Problem]:
         ):
             if count != found:
                 problems.append(
-                    f"counts {count} {what} in column {column.name!r}, and its shards hold {found}"
+                    f"counts {count} {what} in column {column.name!r}, but its shards hold {found}"
                 )
     return [Problem(INDEX_NAME, problem) for problem in problems]
 
 
 def _check_no_nulls(tally: _Tally) -> list[Problem]:
-    """Look for nulls that an index without a schema, which counts none, hides."""
+    """Look for nulls that an index without a schema does not count."""
     hidden = {*tally.nulls, *tally.null_elements}
     if not hidden:
         return []
     return [
         Problem(
             INDEX_NAME,
-            f"says nothing of the nulls in {sorted(hidden)}: another program has written it anew. "
+            f"does not record the nulls in {sorted(hidden)}: another program has rewritten it. "
             "Restore it with 'mdstorm reindex --force'",
         )
     ]

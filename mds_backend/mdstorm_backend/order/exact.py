@@ -2,7 +2,7 @@
 
 A pure function of its arguments. Rank r of W reads the rows from ``r·N // W`` to ``(r + 1)·N // W``
 in stored order, whatever the seed. Within that range shards can be permuted, and rows within
-windows of whole shards; both anew in each epoch.
+windows of whole shards; both differently in each epoch.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.errors import InvalidArgumentError, NoDataAvailableError
 from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
 from mdstorm_backend.order.world import World
 
-__all__ = ["DEFAULT_SEED", "ExactOrder", "Piece", "batch_sizes", "ceil_div"]
+__all__ = ["DEFAULT_SEED", "ExactOrder", "Piece", "batch_sizes", "ceil_div", "rows_of_batches"]
 
-#: The seed of all ranks where none is given: each must permute by the same one, or a state that one
-#: of them has taken would lose and repeat rows on another. It is MosaicML Streaming's.
+#: The seed of all ranks if none is given: all must permute by the same one, or a state taken on one
+#: rank would lose and repeat rows on another. MosaicML Streaming has the same default.
 DEFAULT_SEED = 9176
 
 _SHARDS, _ROWS = 0, 1
@@ -49,12 +49,12 @@ class ExactOrder:
     shuffle_rows : bool
         Permute the rows within each shard.
     window : int
-        Permute rows within windows of so many rows or, if that is more, one shard; windows consist
-        of whole shards. 0: none.
+        Permute rows within windows of this many rows or, if that is more, one shard; windows
+        consist of whole shards. 0: none.
     rank, world_size : int
         Which share of the rows is read.
     follows_world : bool
-        Whether that is not known yet, but this process's share when a pass begins: see `share_of`.
+        Whether the share is determined only when a pass begins: see `share_of`.
     """
 
     seed: int | None = None
@@ -72,7 +72,7 @@ class ExactOrder:
             )
         for name in ("seed", "window", "rank", "world_size"):
             value = getattr(self, name)
-            if isinstance(value, np.integer):  # which JSON does not take in a state
+            if isinstance(value, np.integer):  # not JSON serializable, as states must be
                 object.__setattr__(self, name, int(value))
         if self.world_size < 1 or not 0 <= self.rank < self.world_size:
             raise InvalidArgumentError(
@@ -82,12 +82,12 @@ class ExactOrder:
 
     @property
     def shuffles(self) -> bool:
-        """Whether rows come in another order than the stored one within a shard."""
+        """Whether rows are shuffled within shards."""
         return self.shuffle_rows or self.window > 0
 
     @property
     def is_share(self) -> bool:
-        """Whether other processes read other rows, as far as anybody knows."""
+        """Whether other processes are known to read other rows."""
         return self.follows_world or self.world_size > 1
 
     def share_of(self, world: World) -> ExactOrder:
@@ -95,7 +95,7 @@ class ExactOrder:
         return replace(self, rank=world.rank, world_size=world.size, follows_world=False)
 
     def resolved(self) -> ExactOrder:
-        """Return the same order with a seed that is fixed.
+        """Return the same order with a fixed seed.
 
         Without one, a share of the rows has `DEFAULT_SEED`, the same on all ranks; otherwise one is
         drawn from the operating system.
@@ -105,7 +105,7 @@ class ExactOrder:
         return replace(self, seed=DEFAULT_SEED if self.is_share else secrets.randbits(63) | 1)
 
     def rows(self, num_rows: int) -> tuple[int, int]:
-        """First row of this rank among `num_rows`, and the one past its last.
+        """Return the first row of this rank among `num_rows`, and the row after its last.
 
         Raises
         ------
@@ -155,10 +155,15 @@ def ceil_div(dividend: int, divisor: int) -> int:
 def batch_sizes(rows: int, batches: int, batch_size: int) -> Iterator[int]:
     """Cut `rows` into exactly `batches` batches of at most `batch_size` rows.
 
-    All are full except at the end, where a rank that is short of rows splits what it has left, so
-    that it has as many batches as the others; with nothing left to split they are empty.
+    All are full except at the end, where a rank with fewer rows splits the rest so that it has as
+    many batches as the others; with nothing left to split, batches are empty.
     """
     for left in range(batches, 0, -1):
         size = min(batch_size, max(rows - (left - 1), 1), rows)
         rows -= size
         yield size
+
+
+def rows_of_batches(rows: int, batches: int, batch_size: int, first: int) -> int:
+    """Rows of the `first` batches that `batch_sizes` cuts."""
+    return min(first * batch_size, max(rows - (batches - first), min(first, rows)))

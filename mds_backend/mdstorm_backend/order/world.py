@@ -1,4 +1,4 @@
-"""Which process of how many this is, as launchers say it."""
+"""Find the rank and world size that the launcher assigned to this process."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError
 
 __all__ = ["World", "find_world"]
 
 
 class _Pair(NamedTuple):
-    """The variables in which a launcher says rank and world size, and maybe ranks per node."""
+    """A launcher's variables for rank and world size, and possibly ranks per node."""
 
     launcher: str
     rank: str
@@ -27,7 +27,7 @@ class _Pair(NamedTuple):
         return f"{self.launcher}'s variables {self.rank} and {self.size}"
 
 
-#: torchrun's, which its kin set as well: TorchDistributor, Accelerate, DeepSpeed, Ray Train.
+#: torchrun's, which others set as well: TorchDistributor, Accelerate, DeepSpeed, Ray Train.
 _TORCH = _Pair("torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 _MPI = (
     _Pair("Horovod", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_SIZE"),
@@ -40,7 +40,7 @@ _MPI = (
     _Pair("PMI", "PMI_RANK", "PMI_SIZE"),
 )
 _SLURM = _Pair("SLURM", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS")
-#: Steps above are not of ``srun``: those of the batch script, of interactive shells, and others.
+#: Higher step ids are not ``srun`` steps, but the batch script, interactive shells and others.
 _LAST_STEP_OF_SRUN = 0xFFFFFFF0
 
 
@@ -55,13 +55,13 @@ class World:
     rank, size, local_size : int
         `local_size` divides `size`.
     source : str
-        Who says so, for messages, such as ``torchrun's variables RANK and WORLD_SIZE``; empty where
-        nobody does.
+        Where this comes from, for messages, such as ``torchrun's variables RANK and WORLD_SIZE``;
+        empty if there is no launcher.
 
     Raises
     ------
     InvalidArgumentError
-        If there is no such rank, or the nodes would not have equally many.
+        If there is no such rank, or nodes would have different numbers of ranks.
     """
 
     rank: int = 0
@@ -83,7 +83,7 @@ class World:
 
     @property
     def num_nodes(self) -> int:
-        """How many nodes there are."""
+        """Number of nodes."""
         return self.size // self.local_size
 
     @property
@@ -97,10 +97,10 @@ class World:
         return self.rank % self.local_size
 
     def replicated(self, replication: int | None) -> World:
-        """World in which each `replication` consecutive ranks count as one and see the same.
+        """Return the world in which every `replication` consecutive ranks count as one.
 
-        Nodes keep their number of ranks if that divides the ranks which are left; otherwise one
-        node has them all. None and 1 change nothing.
+        Nodes keep their number of ranks if that divides the remaining ranks; otherwise one node has
+        them all. None and 1 change nothing.
 
         Raises
         ------
@@ -120,21 +120,20 @@ class World:
 
 
 def find_world() -> World:
-    """Ask the innermost launcher that there is.
+    """Ask the innermost launcher.
 
-    That is an initialised ``torch.distributed``; the variables of torchrun, of Horovod, Open MPI
-    and PMI; those of SLURM within a step of ``srun`` that has more than one task; ``TF_CONFIG``.
-    Nothing is imported and no process group is made.
+    In this order: an initialised ``torch.distributed``; the variables of torchrun, Horovod, Open
+    MPI and PMI; those of SLURM within an ``srun`` step of more than one task; ``TF_CONFIG``.
+    Nothing is imported and no process group is created.
 
-    ``WORLD_SIZE`` alone says nothing: Lightning sets it in processes that get their rank later,
-    with their process group. The number of ranks per node is the launcher's, and 1 where it says
-    none.
+    ``WORLD_SIZE`` alone is ignored: Lightning sets it in processes that get their rank later, with
+    their process group. The number of ranks per node is the launcher's, or 1 if it gives none.
 
     Raises
     ------
     InvalidArgumentError
-        If what one launcher says makes no sense: a rank without a size or outside of it, a variable
-        that is not an integer, a ``TF_CONFIG`` that describes no cluster.
+        If a launcher's variables are inconsistent: a rank without a size or beyond it, a variable
+        that is not an integer, a ``TF_CONFIG`` that does not describe a cluster.
     """
     torch = sys.modules.get("torch")
     distributed = getattr(torch, "distributed", None)
@@ -152,7 +151,7 @@ def find_world() -> World:
 
 def _of_group(rank: int, size: int) -> World:
     source, local_size = "the process group of torch.distributed", 1
-    # The variables may be of another world, in which one process has started this one.
+    # The variables may belong to an outer world, one of whose processes started this one.
     if os.environ.get(_TORCH.size, str(size)) == str(size) and _TORCH.local_size in os.environ:
         local_size = _integer(_TORCH.local_size)
     return _checked(source, _TORCH.local_size, rank, size, local_size)
@@ -163,7 +162,7 @@ def _from_pair(pair: _Pair, local_size: int = 1) -> World:
         if other not in os.environ:
             raise InvalidArgumentError(
                 f"the environment variable {one} is {os.environ[one]!r}, and {other} is not set, "
-                "so nobody knows which share of the rows is this process's: set both as "
+                "so this process's share of the rows is unknown: set both as "
                 f"{pair.launcher} does, or unset {one} to read all rows"
             )
     if pair.local_size in os.environ:
@@ -182,7 +181,7 @@ def _checked(source: str, variables: str, rank: int, size: int, local_size: int)
 
 
 def _is_in_step_of_srun() -> bool:
-    """Whether SLURM has started several processes like this one, rather than a shell for them."""
+    """Whether SLURM started several processes like this one, rather than a shell for them."""
     step, tasks = (os.environ.get(name, "") for name in ("SLURM_STEP_ID", _SLURM.size))
     is_of_srun = step.isdecimal() and int(step) <= _LAST_STEP_OF_SRUN
     return is_of_srun and tasks.isdecimal() and int(tasks) > 1
@@ -218,12 +217,12 @@ def _from_tf_config(text: str) -> World:
             f"the environment variable TF_CONFIG does not describe a cluster ({error}): correct "
             "it, or unset it to read all rows"
         ) from error
-    if kind not in jobs or not any(jobs.values()):  # an evaluator, for one, reads everything
+    if kind not in jobs or not any(jobs.values()):  # for example an evaluator, which reads all rows
         return World()
     if not 0 <= index < jobs[kind]:
         raise InvalidArgumentError(
-            f"the environment variable TF_CONFIG says that this is the {kind} number {index}, and "
-            f"its cluster has {jobs[kind]} of them, numbered from 0: correct it, or unset it to "
+            f"the environment variable TF_CONFIG says that this is {kind} number {index}, but its "
+            f"cluster has {jobs[kind]} of them, numbered from 0: correct it, or unset it to "
             "read all rows"
         )
     rank = index if kind == "chief" else jobs["chief"] + index

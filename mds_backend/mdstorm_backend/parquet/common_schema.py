@@ -1,4 +1,4 @@
-"""One schema for files that need not have been written alike."""
+"""Find one schema for Parquet files whose schemas differ slightly."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import CorruptDatasetError
-from mdstorm_backend.format.plain_arrow import plain_type
+from mdstorm_backend.errors import CorruptDatasetError
+from mdstorm_backend.format.values.plain_arrow import plain_type
 
 __all__ = ["common_schema"]
 
 
 def common_schema(schemas: Sequence[pa.Schema], urls: Sequence[str]) -> pa.Schema:
-    """Return the schema of the first file, its columns wide enough for all files.
+    """Return the schema of the first file, with columns widened to fit all files.
 
-    Columns may stand in another order, and numbers be narrower, in other files; a column without
-    any value may have no type there.
+    Other files may have columns in another order and narrower numbers; a column without values may
+    have no type there.
 
     Parameters
     ----------
@@ -60,14 +60,14 @@ def common_schema(schemas: Sequence[pa.Schema], urls: Sequence[str]) -> pa.Schem
 
 def _mixed(what: str, url: str) -> CorruptDatasetError:
     return CorruptDatasetError(
-        f"{what}: the files of a dataset have the same columns. Read the files that are alike as a "
+        f"{what}: all files of a dataset need the same columns. Pass the files that match as a "
         "list, or write the others again",
         url=url,
     )
 
 
 def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """Return that of two types which holds the values of both exactly; None for neither."""
+    """Return whichever of two types holds the values of both exactly; None if neither does."""
     if one == other:
         return one
     plain, plain_other = plain_type(one), plain_type(other)

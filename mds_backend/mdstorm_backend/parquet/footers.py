@@ -1,4 +1,4 @@
-"""Footers of Parquet files: what their row groups hold, read once and kept small."""
+"""Read Parquet footers, and keep the parts that readers need."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mdstorm_backend.base.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.cache.attempts import try_again, watched
 from mdstorm_backend.cache.options import CacheOptions
+from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.parquet.row_groups import ParquetFileInfo
 from mdstorm_backend.storage import Location
 
 __all__ = ["Footer", "parsed", "read_footers", "read_metadata"]
 
 _THREADS = 16
-#: Bytes of the end of a file that is read at first: nearly all footers are shorter.
+#: Bytes at the end of a file to read first: nearly all footers are shorter.
 _TAIL = 64 << 10
 
 
 @dataclass(frozen=True)
 class Footer:
-    """What the footer of one file tells.
+    """What readers need of one file's footer.
 
     Attributes
     ----------
@@ -33,10 +33,10 @@ class Footer:
     rows, nbytes : tuple of int
         Rows, and uncompressed bytes, of each row group.
     nulls : dict of str to (int or None)
-        Nulls of the columns that have any, as far as the statistics tell; None where they do not
-        tell, and for arrays, of which they count null rows, null elements and empty arrays alike.
+        Null counts of the columns that have nulls; None where the statistics lack them, and for
+        arrays, whose statistics count null rows, null elements and empty arrays alike.
     lengths : dict of str to set of (int or None)
-        Mean length of the arrays of a column in each row group; None where that is no integer.
+        Mean length of the arrays of a column in each row group; None where that is not an integer.
     """
 
     schema: pa.Schema
@@ -58,16 +58,16 @@ def read_footers(
     files : sequence of ParquetFileInfo
         The files.
     options : CacheOptions
-        How often, and how long, it is tried to read one that is elsewhere.
+        Attempts and timeout for remote files.
 
     Raises
     ------
     DatasetNotFoundError
-        If a file is gone.
+        If a file is missing.
     CorruptDatasetError
-        If one is no Parquet.
+        If one is not a Parquet file.
     CredentialsError, StorageError
-        If the storage refuses or fails.
+        If the storage denies access or fails.
     """
     with ThreadPoolExecutor(min(_THREADS, len(files)) or 1) as pool:
         return list(pool.map(lambda file: _read(location, file, options), files))
@@ -76,11 +76,11 @@ def read_footers(
 def read_metadata(
     location: Location, file: ParquetFileInfo, options: CacheOptions
 ) -> pq.FileMetaData:
-    """Read all of the footer of a file; raises as `read_footers`."""
+    """Read the complete footer of a file; raises as `read_footers`."""
     url = location.file_url(file.name)
     if file.size == 0:
         raise CorruptDatasetError(
-            f"{url} is empty: not even the footer of a Parquet file. Copy it again, write the "
+            f"{url} is empty, without even the footer of a Parquet file. Copy it again, write the "
             "dataset again, or remove it if nothing is missing",
             url=url,
         )
@@ -100,7 +100,7 @@ def _read(location: Location, file: ParquetFileInfo, options: CacheOptions) -> F
 
 
 def _tail(location: Location, file: ParquetFileInfo, options: CacheOptions) -> bytes:
-    """Return the end of a file, from somewhere before its footer on."""
+    """Return the end of a file, including its footer."""
     tail = _last(location, file, min(file.size, _TAIL), options)
     needed = int.from_bytes(tail[-8:-4], "little") + 8
     return _last(location, file, needed, options) if len(tail) < needed <= file.size else tail
@@ -121,8 +121,8 @@ def _last(location: Location, file: ParquetFileInfo, size: int, options: CacheOp
         )
     except FileNotFoundError as error:
         raise DatasetNotFoundError(
-            f"{url} was there a moment ago, and is gone: wait until the job that writes there has "
-            "come to its end",
+            f"{url} was deleted while the dataset was being opened: wait until the job that writes "
+            "there has ended",
             url=url,
         ) from error
 
@@ -139,9 +139,9 @@ def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
         return pq.read_metadata(pa.BufferReader(content))
     except (pa.ArrowException, OSError) as error:
         raise CorruptDatasetError(
-            f"{url} is no Parquet file, or was cut off ({error}). Copy it again or write the "
-            "dataset again; a file that does not belong to the dataset goes elsewhere, or gets a "
-            "name that begins with '_' or '.'",
+            f"{url} is not a Parquet file, or was truncated ({error}). Copy it again or write the "
+            "dataset again; if it does not belong to the dataset, move it elsewhere, or rename it "
+            "to begin with '_' or '.'",
             url=url,
         ) from error
 
@@ -149,7 +149,7 @@ def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
 def _nulls_and_lengths(
     metadata: pq.FileMetaData, schema: pa.Schema, groups: Sequence[pq.RowGroupMetaData]
 ) -> tuple[dict[str, int | None], dict[str, set[int | None]]]:
-    """Sum up what the statistics tell of nulls, and what the numbers of values tell of arrays."""
+    """Sum up null counts from the statistics, and array lengths from the numbers of values."""
     nulls: dict[str, int | None] = {}
     lengths: dict[str, set[int | None]] = {}
     for number, field in enumerate(_fields_of_leaves(schema)):
@@ -178,7 +178,7 @@ def _null_count(chunk: pq.ColumnChunkMetaData) -> int | None:
 
 
 def _fields_of_leaves(schema: pa.Schema) -> list[pa.Field]:
-    """Return for each column of values that a file stores the field that it belongs to."""
+    """Return the field that each stored leaf column belongs to."""
     return [field for field in schema for _ in range(_num_leaves(field.type))]
 
 

@@ -1,4 +1,4 @@
-"""INT96 timestamps, which Arrow reads in a unit of the caller's choice."""
+"""Repair INT96 timestamps before 1970."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 
 __all__ = ["Int96Unit", "with_times_repaired"]
 
-#: In which they are read. Microseconds reach from year 1 to 9999, nanoseconds from 1677 to 2262:
-#: others wrap around.
+#: The unit to read them in. Microseconds cover the years 1 to 9999, nanoseconds 1677 to 2262; other
+#: times wrap around.
 Int96Unit: TypeAlias = Literal["us", "ns"]
 
 # 2**64 nanoseconds are _WRAP_US microseconds and _WRAP_REST_NS nanoseconds.
@@ -29,15 +29,15 @@ def with_times_repaired(
 ) -> dict[str, pa.Array]:
     """Repair times before 1970 in columns whose INT96 timestamps were read as microseconds.
 
-    Arrow 12 to 18, at least, write the time of day of such times as a negative number, which the
-    format takes for an unsigned one: they come out 2**64 nanoseconds late. Nanoseconds, which
-    Arrow keeps modulo 2**64, tell them from times that are meant: they differ from the
-    microseconds only where a time was late, or has fractions of microseconds; and Arrow writes
+    Arrow 12 to 18, at least, writes the time of day of such times as a negative number, which the
+    format reads as an unsigned one: they come out 2**64 nanoseconds late. Reading them as
+    nanoseconds, which Arrow keeps modulo 2**64, distinguishes them from correct times: the two
+    readings differ only where a time was late, or has fractions of microseconds; and Arrow writes
     such fractions only within the range of nanoseconds, 1677 to 2262. So a time that differs and
-    is out of that range was late.
+    is outside that range was late.
 
-    What cannot be told stays: times of the years 1093 to 1677, and one in a thousand of the times
-    with fractions of microseconds.
+    What cannot be distinguished is kept: times of the years 1093 to 1677, and one in a thousand of
+    the times with fractions of microseconds.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which files a Parquet dataset has."""
+"""List the files of a Parquet dataset."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, TypeAlias
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.errors import (
     ArgumentTypeError,
     DatasetNotFoundError,
     InvalidArgumentError,
@@ -23,7 +23,7 @@ _THREADS = 16
 _PATTERN = re.compile(r"[*?\[]")
 #: Files beside the data that never belong to it.
 _OTHER_FILES = (".crc", "_$folder$")
-#: What storages call a value that changes with the content of a file.
+#: The names that storages give a value that changes with a file's content.
 _TAGS = ("ETag", "etag", "checksum", "md5Hash", "content_md5")
 
 #: URL of a file, and fsspec's description of it.
@@ -60,9 +60,9 @@ def find_files(
     Raises
     ------
     ArgumentTypeError
-        If `urls` are no texts.
+        If `urls` are not strings.
     InvalidArgumentError
-        If there are none, or they lead to several storages.
+        If there are none, or they lead to different storages.
     DatasetNotFoundError
         If there is nothing behind one of them, or no file.
     """
@@ -70,7 +70,7 @@ def find_files(
     if not given:
         raise InvalidArgumentError("dataset url list must be non-empty.")
     if not all(isinstance(url, str) for url in given):
-        raise ArgumentTypeError(f"URLs of Parquet files are texts, found {given!r}")
+        raise ArgumentTypeError(f"URLs of Parquet files are strings, found {given!r}")
     locations = [Location.of(url, storage_options, filesystem) for url in given]
     _check_one_storage(locations)
     with ThreadPoolExecutor(min(_THREADS, len(locations))) as pool:
@@ -112,8 +112,8 @@ def _behind(location: Location) -> _Behind:
         files = [(url, info)]
     if not files:
         raise DatasetNotFoundError(
-            f"{url} has no Parquet files: names that begin with '_' or '.' do not count. Check "
-            "the URL, and whether the job that wrote them has come to its end",
+            f"{url} has no Parquet files (names that begin with '_' or '.' are ignored). Check "
+            "the URL, and whether the job that wrote them has ended",
             url=url,
         )
     return _Behind(files, info is not None and info["type"] == "directory")
@@ -130,7 +130,7 @@ def _matches(location: Location) -> Iterable[Location]:
 
 
 def _is_hidden(name: str) -> bool:
-    """Whether a path, relative to the dataset, is that of something beside the data."""
+    """Whether a path, relative to the dataset, is not part of the data."""
     *directories, file = name.split("/")
     return (
         file.startswith(("_", "."))
@@ -171,6 +171,6 @@ def _info(url: str, info: dict[str, Any], base: Location) -> ParquetFileInfo:
 
 
 def _enumerated(locations: Sequence[Location]) -> str:
-    """Return some URLs as a text of bearable length."""
+    """Return some URLs as a string of limited length."""
     first = ", ".join(location.url for location in locations[:3])
     return first if len(locations) <= 3 else f"{first} and {len(locations) - 3} others"

@@ -1,4 +1,4 @@
-"""Opening a Parquet dataset: its files are found, and their footers are read."""
+"""Open a Parquet dataset: list its files and read their footers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 
 from mdstorm_backend.cache.options import CacheOptions
+from mdstorm_backend.parquet.column_plan import plan_columns, with_statistics
 from mdstorm_backend.parquet.common_schema import common_schema
-from mdstorm_backend.parquet.dataset import Contents, ParquetDataset
 from mdstorm_backend.parquet.footers import Footer, read_footers
+from mdstorm_backend.parquet.hive_partitions import partition_field, partition_values
 from mdstorm_backend.parquet.listing import find_files
-from mdstorm_backend.parquet.partitions import partition_field, partition_values
-from mdstorm_backend.parquet.plan import plan_columns, with_statistics
+from mdstorm_backend.parquet.parquet_dataset import Contents, ParquetDataset
 from mdstorm_backend.parquet.row_groups import ParquetFileInfo, RowGroup
 
 __all__ = ["open_parquet"]
@@ -35,25 +35,25 @@ def open_parquet(
         A directory, whose files are read in the order of their paths, those in directories below it
         too, and whose Hive partitions become columns; a file; a pattern with ``*``, ``?`` or
         ``[…]``; or several of them, which are read in that order and have no partition columns.
-        Files and directories whose names begin with ``_`` or ``.`` are left alone. Each is a URL or
-        a local path.
+        Files and directories whose names begin with ``_`` or ``.`` are ignored. Each is a URL or a
+        local path.
     storage_options : dict, optional
-        Arguments of the fsspec file system.
+        Options of the fsspec file system.
     filesystem : fsspec or pyarrow file system, optional
         Where to read, whatever the URLs say.
     cache : CacheOptions, optional
-        How files that are elsewhere are brought to this machine.
+        How remote files are cached on this machine.
 
     Raises
     ------
     DatasetNotFoundError
         If there is nothing, or no file.
     CorruptDatasetError
-        If a file is no Parquet, or its columns are not those of the others.
+        If a file is not a Parquet file, or its columns are not those of the others.
     InvalidArgumentError
-        If there is no URL, or they lead to several storages.
+        If there is no URL, or they lead to different storages.
     CredentialsError, StorageError
-        If the storage refuses or fails.
+        If the storage denies access or fails.
     """
     found = find_files(urls, storage_options, filesystem)
     footers = read_footers(found.location, found.files, cache or CacheOptions())

@@ -1,4 +1,4 @@
-"""What is known of the files of a Parquet dataset, and their row groups, before they are read."""
+"""Descriptions of Parquet files and row groups, before any row is read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ParquetFileInfo:
     size : int
         Its size in bytes.
     identity : str
-        What its storage tells of its state: a time, a tag; "" where it tells nothing.
+        Its state according to the storage: a time or a tag; "" if the storage gives none.
     """
 
     name: str

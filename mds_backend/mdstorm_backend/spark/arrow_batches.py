@@ -1,8 +1,8 @@
-"""How many rows Spark puts into one Arrow batch.
+"""Limit how many rows Spark puts into one Arrow batch.
 
-Spark 3.5 cuts Arrow batches by rows alone, 10,000 by default, and a batch whose buffers pass 2 GiB
-kills the job. Columns of unbounded size therefore need smaller batches. Spark 4 can cut by bytes as
-well, but does not by default in all of its releases, so it is treated alike.
+Spark 3.5 limits Arrow batches only by rows, 10,000 by default, and a batch whose buffers exceed
+2 GiB kills the job. Columns of unbounded size therefore need smaller batches. Spark 4 can also
+limit bytes, but does not do so by default in all releases, so it is treated the same.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def rows_per_batch(schema: Schema) -> int:
 def sized_arrow_batches(session: SparkSession, schema: Schema) -> Iterator[None]:
     """Limit the rows of Arrow batches while a DataFrame of `schema` is written.
 
-    A smaller limit that the user has set is kept. The former setting is restored at the end. It
-    belongs to the whole session, so blocks that change it run one after the other.
+    A smaller limit that the user has set is kept. The previous setting is restored at the end. It
+    belongs to the whole session, so blocks that change it run one at a time.
     """
     with _setting:
         yield from _sized(session, rows_per_batch(schema))

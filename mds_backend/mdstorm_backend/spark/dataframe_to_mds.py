@@ -1,4 +1,4 @@
-"""`dataframe_to_mds`: a Spark DataFrame becomes a directory of MDS datasets, and one over them."""
+"""`dataframe_to_mds`: write a DataFrame as one dataset per partition, with a merged index."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.base.optional import require
+from mdstorm_backend.errors import (
     ArgumentTypeError,
     InvalidArgumentError,
     UnsupportedTypeError,
 )
-from mdstorm_backend.base.optional import require
 from mdstorm_backend.format.hashes import check_hashes
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.schema import Schema
@@ -27,7 +27,7 @@ from mdstorm_backend.spark.partition_commit import (
     publish_partitions,
 )
 from mdstorm_backend.spark.partition_writer import PartitionJob, ToSamples, directory_name
-from mdstorm_backend.spark.progress import write_progress
+from mdstorm_backend.spark.progress_line import write_progress
 from mdstorm_backend.spark.user_columns import plan_columns
 from mdstorm_backend.storage import check_no_secrets
 from mdstorm_backend.write.arrow_plan import check_columns
@@ -56,46 +56,46 @@ def dataframe_to_mds(
 ) -> tuple[str, str]:
     """Write a DataFrame as MDS, with the signature and the layout of MosaicML Streaming.
 
-    Each partition becomes a dataset in a directory of its number: ``00000``, ``00001``, …, so that
-    their order is that of the samples. An empty partition leaves no directory. Without
-    `udf_iterable` the columns keep their types and nulls, as with `materialize`; they are read back
-    by mdstorm, while other readers find numbers, texts and arrays.
+    Each partition becomes a dataset in a directory named after its number: ``00000``, ``00001``, …,
+    so that directories sort in the order of the samples. Empty partitions leave no directory.
+    Without `udf_iterable` the columns keep their types and nulls, as with `materialize`; they are
+    read back by mdstorm, while other readers find numbers, strings and arrays.
 
-    One pass over the frame on a classic or a Spark Connect session. If it fails, what it wrote is
-    removed.
+    Takes one pass over the DataFrame, on a classic or a Spark Connect session. If it fails, what it
+    wrote is removed.
 
     Parameters
     ----------
     dataframe : pyspark.sql.DataFrame
         The rows.
     merge_index : bool
-        Write an index over all partitions as well, after theirs.
+        Also write an index over all partitions.
     mds_kwargs : dict
-        Arguments of `MDSWriter`: ``out`` is needed; ``compression`` is ``"zstd"`` where it is not
-        given; ``columns`` names the columns to store and their encodings, by default all of them.
-        ``max_workers`` are the threads of a task, one by default. The executors write to ``out``;
-        of a pair ``(local, remote)`` to the second, and with ``keep_local`` to the first, too,
-        which is then a local directory of each executor.
+        Arguments of `MDSWriter`: ``out`` is required; ``compression`` is ``"zstd"`` by default;
+        ``columns`` gives the columns to store and their encodings, by default all of them.
+        ``max_workers`` is the number of threads per task, one by default. The executors write to
+        ``out``; of a pair ``(local, remote)`` to the second and, with ``keep_local``, also to the
+        first, which is then a local directory of each executor.
     udf_iterable : callable, optional
-        Called with pandas DataFrames of some rows each and `udf_kwargs`; returns an iterable of
-        samples, each a dict. ``columns`` then states their encodings.
+        Called with pandas DataFrames of some rows and `udf_kwargs`; returns an iterable of samples,
+        each a dict. ``columns`` then gives their encodings.
     udf_kwargs : dict, optional
         Further arguments of `udf_iterable`.
 
     Returns
     -------
     local, remote : str
-        Where the dataset is; empty where it is not.
+        Where the dataset is; empty strings for places where it is not.
 
     Raises
     ------
     ArgumentTypeError
-        If the frame is none of Spark, or `mds_kwargs` no dict.
+        If `dataframe` is not a Spark DataFrame, or `mds_kwargs` is not a dict.
     InvalidArgumentError
-        If an argument is unknown or outside its domain, a column cannot have its encoding, or the
+        If an argument is unknown or has an invalid value, a column cannot have its encoding, or the
         frame has no rows.
     UnsupportedTypeError
-        If columns cannot be stored; raised before the job starts and names all of them.
+        If columns cannot be stored; raised before the job starts; the message names all of them.
     DatasetExistsError
         If the directory is not empty.
     WriteError
@@ -111,7 +111,7 @@ def dataframe_to_mds(
             "with spark.createDataFrame(…), or write without Spark by MDSWriter.write_batch"
         )
     options = _checked_options(mds_kwargs, udf_iterable is not None)
-    # The type plan of the converter casts doubles to float32 by default; here types are kept.
+    # The converter's type plan casts doubles to float32 by default; types are kept here.
     fields = dataframe.schema.jsonValue()["fields"]
     schema = None if udf_iterable else plan_columns(fields, options.get("columns"))
     storage_options = options.get("storage_options") or {}
@@ -157,7 +157,7 @@ def _checked_options(mds_kwargs: Mapping[str, Any] | None, has_function: bool) -
     unknown = sorted(set(options) - set(_KNOWN))
     if unknown:
         raise InvalidArgumentError(
-            f"mds_kwargs hold {unknown}, which is unknown: known are {', '.join(_KNOWN)}"
+            f"mds_kwargs holds the unknown argument {unknown}: use {', '.join(_KNOWN)}"
         )
     if not options.get("out"):
         raise InvalidArgumentError(
@@ -185,7 +185,7 @@ def _run(
 ) -> list[str]:
     """Run the job and return its reports."""
     session, names = dataframe.sparkSession, dataframe.columns
-    # mapInArrow looks its columns up by name, and takes a dot in one for a field access.
+    # mapInArrow looks columns up by name, and reads a dot in a name as a field access.
     plain = dataframe.toDF(*(f"c{i}" for i in range(len(names))))
     with ExitStack() as stack:
         sized = schema or _planned_if_possible(dataframe)
@@ -219,4 +219,4 @@ def _planned_if_possible(dataframe: DataFrame) -> Schema | None:
     try:
         return plan_types(dataframe.schema.jsonValue()["fields"], None)
     except (InvalidArgumentError, UnsupportedTypeError):
-        return None  # a function of the user may take columns that no shard can
+        return None  # a user's function may take columns that no shard can

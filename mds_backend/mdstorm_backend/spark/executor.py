@@ -1,4 +1,4 @@
-"""What runs on a Spark executor: one partition of record batches becomes shards.
+"""Executor side of `materialize`: write one partition of record batches as shards.
 
 Needs pyarrow and NumPy there, and neither PyTorch nor TensorFlow.
 """
@@ -41,15 +41,15 @@ def make_task(
 ) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """Return the function for ``df.mapInArrow`` or ``df.mapInPandas``.
 
-    Being a closure it travels by value, so that an executor without mdstorm can run it far enough
-    to say what is missing.
+    It is a closure, pickled by value, so that an executor without mdstorm can run it far enough to
+    report what is missing.
 
     Parameters
     ----------
     arguments : dict
         Arguments of the function, as plain values.
     entry : pair of str
-        Module and name of the function, which gets the batches of a partition.
+        Module and name of the function, which takes the batches of a partition.
     """
     module, name = entry
     foreign = foreign_encodings()
@@ -89,8 +89,8 @@ def write_partition(
     """Write the batches of one partition as shards.
 
     The columns of `batches` are those of `schema`, in its order and under any names; with `recode`,
-    which makes them of others, they are those of `names`. The shards are named after the partition
-    and the attempt, so that an attempt that Spark gives up cannot disturb the one that wins.
+    which converts them, they are those of `names`. Shards are named after the partition and the
+    attempt, so that an attempt that Spark abandons cannot interfere with the successful one.
 
     Yields
     ------
@@ -101,7 +101,7 @@ def write_partition(
 
     context = TaskContext.get()
     if context is None:
-        raise RuntimeError("write_partition was called outside of a Spark task")
+        raise RuntimeError("write_partition was called outside a Spark task")
     partition, attempt = context.partitionId(), context.taskAttemptId()
     columns = Schema.from_json(schema)
     writer = ShardWriter(
@@ -120,7 +120,7 @@ def write_partition(
 
 
 def report_texts(partition: int, reports: Sequence[ShardReport]) -> list[str]:
-    """What the task of a partition returns: one JSON text per shard."""
+    """Return the result of a partition's task: one JSON text per shard."""
     return [
         json.dumps({"partition": partition, "sequence": sequence, **report.to_json()})
         for sequence, report in enumerate(reports)
@@ -128,7 +128,7 @@ def report_texts(partition: int, reports: Sequence[ShardReport]) -> list[str]:
 
 
 def reports_by_partition(texts: Sequence[str]) -> dict[int, list[ShardReport]]:
-    """Read what the tasks of a job returned, in the order of partitions and shards."""
+    """Parse the results of a job's tasks, in the order of partitions and shards."""
     partitions: dict[int, list[ShardReport]] = {}
     for value in sorted(map(json.loads, texts), key=lambda v: (v["partition"], v["sequence"])):
         partitions.setdefault(value["partition"], []).append(ShardReport.from_json(value))
@@ -136,7 +136,7 @@ def reports_by_partition(texts: Sequence[str]) -> dict[int, list[ShardReport]]:
 
 
 def join_small(batches: Batches) -> Batches:
-    """Join neighbouring record batches until there is enough to encode at a time."""
+    """Join consecutive record batches until they are large enough to encode."""
     pending: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:

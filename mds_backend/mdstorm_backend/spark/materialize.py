@@ -1,4 +1,4 @@
-"""A Spark DataFrame becomes an MDS dataset, in one job."""
+"""`materialize`: write a Spark DataFrame as an MDS dataset in one job."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from mdstorm_backend.base.errors import InvalidArgumentError, WriteError
 from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.errors import InvalidArgumentError, WriteError
 from mdstorm_backend.format.compression import check_compression
 from mdstorm_backend.format.hashes import check_hashes
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
-from mdstorm_backend.format.spark_types import simple_name
 from mdstorm_backend.format.type_plan import plan_types
+from mdstorm_backend.format.values.spark_types import simple_name
 from mdstorm_backend.spark.arrow_batches import sized_arrow_batches
 from mdstorm_backend.spark.executor import REPORT_SCHEMA, make_task, reports_by_partition
-from mdstorm_backend.spark.progress import write_progress
+from mdstorm_backend.spark.progress_line import write_progress
 from mdstorm_backend.storage import Location, check_no_secrets
 from mdstorm_backend.write.commit import abandon, commit, mark_directory
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT_SHARD_SIZE", "checked_shard_size", "materialize"]
 
-#: Bytes, the default of the MDS format's own writer.
+#: Bytes; the default of the MDS format's own writer.
 DEFAULT_SHARD_SIZE = 1 << 26
 
 _logger = logging.getLogger(__name__)
@@ -65,13 +65,13 @@ def materialize(
     compression : str, optional
         ``"zstd"``, ``"gz"``, ``"bz2"``, ``"br"`` or ``"snappy"``, with an optional ``":level"``.
     hashes : iterable of str
-        Hashes that the index is to hold of every file, such as ``["sha1", "xxh64"]``: unique and in
+        Hashes of every file to record in the index, such as ``["sha1", "xxh64"]``: unique and in
         sorted order.
     storage_options : dict, optional
-        Arguments of the fsspec file system. They travel to the executors, so credentials are
+        Options of the fsspec file system. They travel to the executors, so credentials are
         refused.
     plan : Schema, optional
-        How columns are stored, rather than as `dtype` and their types say.
+        How columns are stored, instead of by their types and `dtype`.
     recode : callable, optional
         Called on the executors with every record batch; returns one with the columns of `plan`.
     extra : dict, optional
@@ -85,9 +85,9 @@ def materialize(
     Raises
     ------
     UnsupportedTypeError
-        If columns cannot be stored; raised before the job starts and names all of them.
+        If columns cannot be stored; raised before the job starts; the message names all of them.
     InvalidArgumentError
-        If an argument is outside its domain, or the frame has no or repeated column names.
+        If an argument has an invalid value, or the frame has no or repeated column names.
     WriteError
         If the directory cannot be written, or already holds a dataset.
     """
@@ -123,7 +123,7 @@ def materialize(
             sized_arrow_batches(df.sparkSession, schema),
             write_progress(df.sparkSession, location),
         ):
-            # mapInArrow looks its columns up by name, and takes a dot in one for a field access.
+            # mapInArrow looks columns up by name, and reads a dot in a name as a field access.
             plain = df.toDF(*(f"c{i}" for i in range(len(df.columns))))
             rows = plain.mapInArrow(make_task(task_arguments), REPORT_SCHEMA).collect()
         partitions = reports_by_partition([row["report"] for row in rows])
@@ -137,7 +137,7 @@ def materialize(
 
 
 def _abandon(location: Location, job: str) -> None:
-    """Clean up after a failed job, whose own error is on its way."""
+    """Clean up after a failed job, whose error is being raised."""
     try:
         abandon(location, job)
     except Exception:
@@ -145,12 +145,12 @@ def _abandon(location: Location, job: str) -> None:
 
 
 def checked_shard_size(shard_size: int | None) -> int:
-    """Return the shard size in bytes that an argument stands for.
+    """Return the shard size in bytes that an argument means.
 
     Raises
     ------
     InvalidArgumentError
-        If it is negative or not a whole number; a numeric string will do.
+        If it is negative or not a whole number; numeric strings are accepted.
     """
     try:
         size = int(shard_size or DEFAULT_SHARD_SIZE)

@@ -1,4 +1,4 @@
-"""The moment in which the directories of a job become datasets: the end of `dataframe_to_mds`."""
+"""Commit or roll back a `dataframe_to_mds` job."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from mdstorm_backend.base.errors import InvalidArgumentError, WriteError
 from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.errors import InvalidArgumentError, WriteError
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.spark.executor import reports_by_partition
@@ -27,12 +27,12 @@ _logger = logging.getLogger(__name__)
 
 
 def make_directories(job: PartitionJob) -> list[Location]:
-    """Make the directories of a job that are not there, and return them.
+    """Create the missing directories of a job, and return them.
 
     Raises
     ------
     WriteError
-        If one cannot be made.
+        If one cannot be created.
     """
     return [location for location in job.locations if make_directory(location)]
 
@@ -40,14 +40,14 @@ def make_directories(job: PartitionJob) -> list[Location]:
 def publish_partitions(
     job: PartitionJob, schema: Schema | None, reports: Sequence[str], *, merged: bool
 ) -> None:
-    """Write the index of every partition, and the one over all of them last.
+    """Write the index of every partition and, last, the one over all of them.
 
-    What attempts wrote that did not win is removed.
+    What unsuccessful attempts wrote is removed.
 
     Parameters
     ----------
     schema : Schema or None
-        Plan of the columns; None where samples were written one at a time.
+        Plan of the columns; None if samples were written one at a time.
     reports : sequence of str
         What the tasks returned.
     merged : bool
@@ -76,15 +76,15 @@ def publish_partitions(
             _check_seen(copy, parts)
         except WriteError:
             warn_user(
-                f"{copy.url} has no index, since it holds what was written on this machine only, "
-                f"and executors have run elsewhere; {target.url} has everything"
+                f"{copy.url} has no index: it holds only what was written on this machine, and "
+                f"executors ran elsewhere. {target.url} has everything"
             )
         else:
             _publish(job, copy, parts, merged)
 
 
 def abandon_partitions(job: PartitionJob, made: Sequence[Location]) -> None:
-    """Remove what a failed job has written; its own error is on its way, so a failure is logged."""
+    """Remove what a failed job wrote; failures are logged, since its error is being raised."""
     for location in job.locations:
         try:
             names = location.list_names()

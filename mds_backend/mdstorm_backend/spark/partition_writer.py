@@ -1,4 +1,4 @@
-"""What runs on a Spark executor for `dataframe_to_mds`: a partition becomes a directory of shards.
+"""Executor side of `dataframe_to_mds`: write one partition as a directory of shards.
 
 Needs pyarrow and NumPy there, and neither PyTorch nor TensorFlow.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import ArgumentTypeError
+from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.spark.executor import join_small, report_texts
 from mdstorm_backend.storage import Location
@@ -32,13 +32,13 @@ Batches: TypeAlias = Iterator[pa.RecordBatch]
 
 
 def directory_name(partition: int) -> str:
-    """Name of the directory of a partition: in the order of the names, up to 100,000 of them."""
+    """Name of a partition's directory; names sort by number up to 100,000 partitions."""
     return f"{partition:05}"
 
 
 @dataclass(frozen=True)
 class PartitionJob:
-    """What all tasks of a job have in common. Travels to the executors.
+    """What all tasks of a job have in common. Sent to the executors.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class PartitionJob:
     format_ : ShardFormat
         What the shards have in common.
     max_workers, retry : int
-        Threads of a task, and how often writing a file is tried again.
+        Threads per task, and retries when writing a file.
     """
 
     job: str
@@ -79,8 +79,8 @@ class PartitionJob:
 class _PartitionStore:
     """Stores the shards of this task's partition, or none if the block raises.
 
-    The shards are named after the attempt, so that one that Spark gives up cannot disturb the one
-    that wins.
+    Shards are named after the attempt, so that one that Spark abandons cannot interfere with the
+    successful one.
     """
 
     def __init__(self, job: PartitionJob) -> None:
@@ -88,7 +88,7 @@ class _PartitionStore:
 
         context = TaskContext.get()
         if context is None:
-            raise RuntimeError("a partition can be written in a Spark task only")
+            raise RuntimeError("a partition can only be written in a Spark task")
         self._job = job
         self.format = job.format_
         self._partition = context.partitionId()
@@ -153,7 +153,7 @@ def write_frames(
     to_samples: ToSamples,
     arguments: dict[str, Any],
 ) -> Frames:
-    """Write the samples that a function of the user makes of the frames of a partition.
+    """Write the samples that a user's function makes from the DataFrames of a partition.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def write_frames(
     columns : dict of str to str
         The encodings of what comes out.
     to_samples : callable
-        Makes an iterable of samples of a frame, given `arguments`.
+        Makes an iterable of samples from a DataFrame, given `arguments`.
 
     Yields
     ------

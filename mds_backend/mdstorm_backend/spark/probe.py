@@ -1,4 +1,4 @@
-"""Whether Spark's executors can write where a dataset is to be."""
+"""Test whether Spark executors can write to a directory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAME = "probe"
 
 
 def why_not_writable(session: SparkSession, location: Location) -> str:
-    """Let an executor write a small file, and look whether this process sees it.
+    """Let an executor write a small file, and check that this process sees it.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def why_not_writable(session: SparkSession, location: Location) -> str:
     Raises
     ------
     WriteError
-        If this process cannot, either.
+        If this process cannot write there either.
     """
     directory = location.child(f"_mdstorm_probe_{secrets.token_hex(8)}")
     arguments = {"url": directory.url, "storage_options": directory.storage_options}
@@ -64,7 +64,7 @@ def why_not_writable(session: SparkSession, location: Location) -> str:
 def write_probe(
     batches: Iterator[pa.RecordBatch], *, url: str, storage_options: dict[str, Any]
 ) -> Iterator[pa.RecordBatch]:
-    """Write the file on an executor; runs there.
+    """Write the file; runs on an executor.
 
     Yields
     ------
@@ -77,6 +77,6 @@ def write_probe(
     refused = ""
     try:
         location.write(_NAME, [b"Executors can write here.\n"])
-    except Exception as error:  # whatever a storage raises, the data cannot go there
+    except Exception as error:  # whatever a storage raises, it cannot be written to
         refused = f"{type(error).__name__}: {error}"
     yield pa.RecordBatch.from_arrays([pa.array([refused], pa.string())], names=["report"])

@@ -1,4 +1,4 @@
-"""What is asked of a Spark session: settings for a while, and URLs as it spells them."""
+"""Temporary settings of a Spark session, and URLs in Spark's spelling."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["session_conf", "spark_url"]
 
-#: Volumes and DBFS, which Spark reaches by no file path.
+#: Volumes and DBFS, for which Spark does not use file paths.
 _MOUNTS = {"file:///Volumes/": "dbfs:/Volumes/", "file:///dbfs/": "dbfs:/"}
 
 _logger = logging.getLogger(__name__)
@@ -20,14 +20,14 @@ _logger = logging.getLogger(__name__)
 
 @contextmanager
 def session_conf(session: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
-    """Set some confs where the session allows it, and restore them at the end."""
+    """Set some configuration values, if the session allows it, and restore them at the end."""
     before: dict[str, str | None] = {}
     try:
         for key, value in values.items():
             try:
                 was = session.conf.get(key, None)
                 session.conf.set(key, value)
-            except Exception:  # each kind of session has an error of its own for that
+            except Exception:  # each kind of session raises its own error
                 _logger.debug("%s cannot be set here", key, exc_info=True)
             else:
                 before[key] = was

@@ -1,4 +1,4 @@
-"""Encodings that a user gives for the columns of a DataFrame."""
+"""Plan the columns of a DataFrame from encodings that the user gives."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.format.spark_types import arrow_type, simple_name
 from mdstorm_backend.format.type_plan import plan_types
+from mdstorm_backend.format.values.spark_types import arrow_type, simple_name
 from mdstorm_backend.write.arrow_plan import check_columns, fitted_column
 
 __all__ = ["plan_columns"]
@@ -24,15 +24,15 @@ def plan_columns(fields: list[dict[str, Any]], columns: Mapping[str, str] | None
     fields : list of dict
         ``df.schema.jsonValue()["fields"]``.
     columns : dict of str to str, optional
-        Encodings of the columns to store; others are left out. Without it all are stored, each in
+        Encodings of the columns to store; others are left out. By default all are stored, each in
         the encoding that keeps its type.
 
     Raises
     ------
     UnsupportedTypeError
-        If columns cannot be stored, or an encoding does not exist; names all of them.
+        If columns cannot be stored, or an encoding does not exist; the message names all of them.
     InvalidArgumentError
-        If one of `columns` is not in the DataFrame, or has no form in its encoding.
+        If one of `columns` is not in the DataFrame, or cannot be stored in its encoding.
     """
     if columns is None:
         return plan_types(fields, None)
@@ -45,7 +45,7 @@ def plan_columns(fields: list[dict[str, Any]], columns: Mapping[str, str] | None
         )
     chosen = [field for field in fields if field["name"] in columns]
     if len(chosen) > len(columns):
-        plan_types(chosen, None)  # which says what two columns of one name mean
+        plan_types(chosen, None)  # reports columns with the same name
     planned = [_planned(field, columns[field["name"]]) for field in chosen]
     return Schema(tuple(planned))
 
@@ -56,12 +56,12 @@ def _planned(field: dict[str, Any], text: str) -> Column:
     try:
         type_ = arrow_type(spark_type)
     except KeyError:
-        plan_types([field], None)  # which says that there is no way to store it, and what to do
+        plan_types([field], None)  # raises the error that says what to do
         raise
     column = fitted_column(pa.field(name, type_, nullable), text, spark_type)
     if column is None:
         raise InvalidArgumentError(
-            f"Mismatched types: column name {name!r} is {simple_name(spark_type)}, which has no "
-            f"form in the encoding {text!r}. Convert the column before, or choose another encoding"
+            f"Mismatched types: column name {name!r} is {simple_name(spark_type)}, which cannot be "
+            f"stored as {text!r}. Convert the column first, or choose another encoding"
         )
     return column

@@ -1,6 +1,6 @@
-"""Databricks storage through the workspace's API, where it is not mounted.
+"""Access Databricks storage through the workspace's API where it is not mounted.
 
-Paths are those of the mounts: ``/Volumes/<catalog>/<schema>/<volume>/…`` of Unity Catalog, and
+Paths are those of the mounts: ``/Volumes/<catalog>/<schema>/<volume>/…`` for Unity Catalog, and
 ``/dbfs/…`` for the workspace's own file system.
 """
 
@@ -24,7 +24,7 @@ _VARIABLES = "DATABRICKS_"
 
 
 def client_arguments(path: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of the file system for a path on a mount, as it is to be opened now.
+    """Return the arguments that open the file system for a path on a mount now.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def client_arguments(path: str, options: dict[str, Any]) -> dict[str, Any]:
     options : dict
         Arguments for ``databricks.sdk.WorkspaceClient``, such as ``host`` and ``profile``.
     """
-    # One instance is kept per set of arguments: other credentials are another set.
+    # fsspec keeps one instance per set of arguments: other credentials are another set.
     set_now = sorted((k, v) for k, v in os.environ.items() if k.startswith(_VARIABLES))
     return {
         "is_volume": path.startswith("/Volumes/"),
@@ -103,12 +103,12 @@ class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
             return source.read()[start:end]
 
     def get_file(self, rpath: str, lpath: str, **_: Any) -> None:
-        """Copy a file to the local disk, a piece at a time."""
+        """Copy a file to the local disk, one chunk at a time."""
         with self._reader(rpath) as source, open(lpath, "wb") as target:
             shutil.copyfileobj(source, target, _CHUNK)
 
     def pipe_file(self, path: str, value: bytes, **_: Any) -> None:
-        """Write a file in one piece."""
+        """Write a file in one request."""
         self._api.upload(self._strip_protocol(path), value)
 
     def rm_file(self, path: str) -> None:
@@ -135,7 +135,7 @@ class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
         self._api.remove_directory(self._strip_protocol(path))
 
     def makedirs(self, path: str, exist_ok: bool = True) -> None:
-        """Create a directory and its parents; one that exists is no error."""
+        """Create a directory and its parents; one that exists is not an error."""
         self._api.make_directory(self._strip_protocol(path))
 
     def _reader(self, path: str) -> BinaryIO:
@@ -211,7 +211,7 @@ class _Dbfs:
         self._dbfs.mkdirs(_unmounted(path))
 
     def remove_directory(self, path: str) -> None:
-        # The SDK's own method removes directories with their content only.
+        # The SDK's own method removes directories only together with their content.
         api = importlib.import_module("databricks.sdk.service.files").DbfsAPI
         api.delete(self._dbfs, _unmounted(path), recursive=False)
 

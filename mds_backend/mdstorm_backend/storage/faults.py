@@ -1,4 +1,4 @@
-"""Errors of the storages, whatever their SDKs raise, as errors of ours without secrets."""
+"""Translate errors of storage SDKs into errors of ours, with secrets removed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from mdstorm_backend.base.errors import CredentialsError, MDStormError, StorageError
+from mdstorm_backend.errors import CredentialsError, MDStormError, StorageError
 from mdstorm_backend.storage.filesystems import scheme_of
 from mdstorm_backend.storage.secrets import scrub
 
@@ -17,7 +17,7 @@ __all__ = ["storage_faults"]
 
 @dataclass(frozen=True)
 class _Lookup:
-    """Where the credentials of a storage are looked for, and what to set."""
+    """Where a storage looks for credentials, and what to set."""
 
     name: str
     variables: tuple[str, ...]
@@ -60,10 +60,10 @@ _LOOKUPS = {
     "abfs": _AZURE,
     "abfss": _AZURE,
     "az": _AZURE,
-    "file": _DATABRICKS,  # a mount that is not there: all others pass as they are
+    "file": _DATABRICKS,  # a missing mount: other local errors pass unchanged
 }
 
-#: Names of exceptions, of any SDK, that mean: who are you, or: you may not.
+#: Names of exceptions, of any SDK, that mean missing or insufficient credentials.
 _REFUSALS = {
     "ClientAuthenticationError",
     "CredentialRetrievalError",
@@ -77,28 +77,28 @@ _REFUSALS = {
     "RefreshError",
     "Unauthenticated",
 }
-#: Texts of exceptions without a class of their own that mean the same.
+#: Messages that mean the same, of exceptions without a class of their own.
 _REFUSING_TEXTS = (
     "cannot configure default credentials",
     "default auth:",
     "must provide either a connection_string or account_name with credentials",
     "public access is not permitted",
 )
-#: Characters of an SDK's text that a message repeats.
+#: Characters of an SDK's message that ours repeat.
 _LONGEST_TEXT = 300
 _ABSENCES = {"FileNotFoundError", "NoSuchBucket", "NotFound", "ResourceNotFoundError"}
 
 
 @contextmanager
 def storage_faults(url: str, options: dict[str, Any]) -> Iterator[None]:
-    """Turn what a storage raises in the block into errors of ours, for a normalised `url`.
+    """Translate errors that a storage raises in the block, for a normalised `url`.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file or bucket.
     CredentialsError
-        If the storage knows no credentials, or refuses them.
+        If the storage finds no credentials, or rejects them.
     StorageError
         If anything else fails.
     """
@@ -108,7 +108,7 @@ def storage_faults(url: str, options: dict[str, Any]) -> Iterator[None]:
         raise
     except Exception as error:
         translated = _translate(error, url, options)
-        # The text of an SDK may hold what was sent, which must not reach a log.
+        # An SDK's message may contain the request, which must not reach a log.
         hidden = scrub(str(error), options) != str(error)
         raise translated from (None if hidden else error)
 
@@ -138,7 +138,7 @@ def _translate(error: Exception, url: str, options: dict[str, Any]) -> Exception
 
 
 def _first_line(text: str) -> str:
-    """Return what an SDK says without the answer of the server, which some append."""
+    """Return an SDK's message without the server's response, which some append."""
     return text.strip().partition("\n")[0].strip()[:_LONGEST_TEXT]
 
 
@@ -147,8 +147,8 @@ def _refusal(url: str, text: str) -> str:
     lookup = _LOOKUPS.get(scheme)
     if lookup is None:
         return (
-            f"{url}: the storage behind {scheme}: asks for other credentials ({text}). Pass them "
-            "as storage_options=…, or where its fsspec file system looks for them"
+            f"{url}: the storage behind {scheme}: needs other credentials ({text}). Pass them as "
+            "storage_options=…, or set them where its fsspec file system looks for them"
         )
     found = [name for name in lookup.variables if os.environ.get(name)]
     path = url.removeprefix("file://")

@@ -1,4 +1,4 @@
-"""The fsspec file system behind a URL."""
+"""Find and open the fsspec file system for a URL."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from mdstorm_backend.base.errors import MissingDependencyError, UnsupportedURLError
+from mdstorm_backend.errors import MissingDependencyError, UnsupportedURLError
 from mdstorm_backend.storage.urls import FUSE_PREFIXES
 
 __all__ = ["is_mounted", "open_filesystem", "scheme_of"]
 
-#: Scheme → the extra that brings its file system.
+#: Scheme → the extra that installs its file system.
 _EXTRAS = {
     "s3": "s3",
     "s3a": "s3",
@@ -31,15 +31,15 @@ _instances: dict[tuple[int, type, str], Any] = {}
 
 
 def scheme_of(url: str) -> str:
-    """Scheme of a normalised URL; of a chain of them, such as ``simplecache::s3://``, the last."""
+    """Scheme of a normalised URL; in a chain such as ``simplecache::s3://``, the last one."""
     return url.rpartition("::")[2].partition(":")[0]
 
 
 def is_mounted(path: str) -> bool:
-    """Whether this machine has the Databricks mount on which `path` lies."""
+    """Whether this machine has the Databricks mount of `path`."""
     mount = next((prefix for prefix in FUSE_PREFIXES if path.startswith(prefix)), "/")
     if mount == "/Volumes/" and sys.platform == "darwin":
-        # There every Mac has its disks: look for the catalog.
+        # Every Mac has its disks there: look for the catalog.
         mount += path[len(mount) :].partition("/")[0]
     return os.path.isdir(mount)
 
@@ -47,12 +47,12 @@ def is_mounted(path: str) -> bool:
 def open_filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     """Return the file system and the path in it for a normalised URL.
 
-    Paths on a Databricks mount that this machine does not have lead to the workspace's API.
+    Paths on a Databricks mount that this machine lacks are opened through the workspace's API.
 
     Raises
     ------
     UnsupportedURLError
-        If nothing is known of its scheme.
+        If its scheme is unknown.
     MissingDependencyError
         If the library for it is not installed.
     """
@@ -86,8 +86,8 @@ def open_filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
 def _shared(kind: Any, arguments: dict[str, Any]) -> Any:
     """Return the one instance of a file system for all threads of this process.
 
-    fsspec keeps one for each thread, older versions even of those that any thread may use; each has
-    connections of its own, and looks for credentials anew.
+    fsspec keeps one per thread (older versions even of those that any thread may use); each has its
+    own connections and looks for credentials again.
     """
     key = (os.getpid(), kind, fsspec.utils.tokenize(arguments))
     fs = _instances.get(key)
@@ -107,9 +107,9 @@ def _missing(url: str, scheme: str, error: ImportError) -> MissingDependencyErro
 
 
 def _forget_threads() -> None:
-    """In a forked child: fsspec's thread for requests is not there, which older versions overlook.
+    """In a forked child: forget fsspec's request thread, which no longer exists.
 
-    Their requests would wait for it without end.
+    Older versions overlook that, and their requests would wait for it forever.
     """
     asyn = sys.modules.get("fsspec.asyn")
     if asyn is not None and not hasattr(asyn, "reset_after_fork"):

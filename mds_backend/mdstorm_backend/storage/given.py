@@ -1,4 +1,4 @@
-"""File systems that the caller hands over, of fsspec or of pyarrow."""
+"""File systems that the caller passes in, from fsspec or pyarrow."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from mdstorm_backend.base.errors import ArgumentTypeError
+from mdstorm_backend.errors import ArgumentTypeError
 
 __all__ = ["as_fsspec", "is_local", "path_in_given", "read_range", "url_in"]
 
@@ -25,13 +25,13 @@ def as_fsspec(filesystem: Any) -> fsspec.AbstractFileSystem:
     Raises
     ------
     ArgumentTypeError
-        If it is none.
+        If it is neither of fsspec nor of pyarrow.
     """
     if isinstance(filesystem, fsspec.AbstractFileSystem):
         return filesystem
     if not _is_arrow(filesystem):
         raise ArgumentTypeError(
-            f"filesystem={filesystem!r} is no file system: give one of fsspec, such as "
+            f"filesystem={filesystem!r} is not a file system: give one of fsspec, such as "
             "fsspec.filesystem('s3'), or of pyarrow.fs"
         )
     handler = getattr(filesystem, "handler", None)
@@ -43,7 +43,7 @@ def as_fsspec(filesystem: Any) -> fsspec.AbstractFileSystem:
 
 
 def url_in(filesystem: fsspec.AbstractFileSystem, url: str) -> str:
-    """Return the URL of what `url`, possibly a path, names in a file system."""
+    """Return the URL in a file system of `url`, which may be a path."""
     path = str(filesystem._strip_protocol(url)).rstrip("/")
     names = filesystem.protocol
     scheme = names if isinstance(names, str) else names[0]

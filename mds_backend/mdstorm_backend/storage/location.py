@@ -1,4 +1,4 @@
-"""One directory behind a URL: reading, writing and listing the files in it."""
+"""`Location`: read, write and list the files of one directory behind a URL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from mdstorm_backend.base.errors import CredentialsError
+from mdstorm_backend.errors import CredentialsError
 from mdstorm_backend.storage.faults import storage_faults
 from mdstorm_backend.storage.filesystems import is_mounted, open_filesystem, scheme_of
 from mdstorm_backend.storage.given import as_fsspec, is_local, path_in_given, read_range, url_in
@@ -22,10 +22,10 @@ __all__ = ["Buffer", "Location", "modification_of"]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
-#: What file systems call the time at which a file was written.
+#: The names that file systems give a file's modification time.
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modificationTime")
-#: Storages of objects, which have buckets and no directories: a missing bucket is not made by the
-#: way, since its name may be a slip.
+#: Object stores, which have buckets and no directories: a missing bucket is not created implicitly,
+#: since its name may be a typo.
 _OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"}
 
 
@@ -33,17 +33,17 @@ _OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"}
 class Location:
     """A directory in some storage.
 
-    What a storage raises comes out as `CredentialsError`, `StorageError` or `FileNotFoundError`;
-    errors of the local file system come out as they are.
+    Errors of storages are raised as `CredentialsError`, `StorageError` or `FileNotFoundError`;
+    errors of the local file system are raised unchanged.
 
     Attributes
     ----------
     url : str
         Its URL as `normalize_url` spells it.
     storage_options : dict
-        Arguments for the fsspec file system.
+        Options for the fsspec file system.
     filesystem : fsspec.AbstractFileSystem or None
-        The file system itself, where it is not the one that the URL names.
+        The file system, if it is not the one that the URL names.
     """
 
     url: str
@@ -62,16 +62,16 @@ class Location:
         Parameters
         ----------
         url : str
-            A URL; or a local path, with a `filesystem` a path in that.
+            A URL or a local path; with a `filesystem`, a path in that.
         storage_options : dict, optional
-            Arguments for the fsspec file system.
+            Options for the fsspec file system.
         filesystem : fsspec or pyarrow file system, optional
-            Goes before the URL's own and `storage_options`.
+            Takes precedence over the URL's own and `storage_options`.
 
         Raises
         ------
         ArgumentTypeError
-            If `filesystem` is none.
+            If `filesystem` is not a file system.
         """
         if filesystem is None or is_local(filesystem):
             return cls(normalize_url(os.fspath(url)), dict(storage_options or {}))
@@ -86,7 +86,7 @@ class Location:
 
     @contextmanager
     def _files(self, name: str | None = None) -> Iterator[tuple[Any, str]]:
-        """Give the file system, and in it the path of this directory or of the file `name`."""
+        """Yield the file system, and the path in it of this directory or of the file `name`."""
         if self._is_in_file_tree:
             fs, path = self._open()
             yield fs, path if name is None else f"{path}/{name}"
@@ -99,8 +99,8 @@ class Location:
                 fs, path = self._open()
                 yield fs, path if name is None else f"{path}/{name}"
         except CredentialsError:
-            # fsspec keeps file systems with what the environment said when they were made: who sets
-            # other credentials now is to be let in.
+            # fsspec keeps file systems with the credentials of the time when they were made: forget
+            # them, so that credentials set later work.
             if fs is not None:
                 fs.clear_instance_cache()
             raise
@@ -112,7 +112,7 @@ class Location:
 
     @property
     def _is_in_file_tree(self) -> bool:
-        """Whether this is a directory of this machine's file tree, a mount possibly."""
+        """Whether this is a directory in this machine's file tree, possibly on a mount."""
         if self.filesystem is not None or not self.url.startswith("file:///"):
             return False
         path = self.url[len("file://") :]
@@ -141,12 +141,12 @@ class Location:
         return Location(self.file_url(name), self.storage_options, self.filesystem)
 
     def make_directory(self) -> None:
-        """Create the directory and its parents where storage has such a thing.
+        """Create the directory and its parents, if the storage has directories.
 
         Raises
         ------
         FileNotFoundError
-            If it lies on a Databricks mount that this machine does not have.
+            If it is on a Databricks mount that this machine does not have.
         """
         if scheme_of(self.url) in _OBJECT_STORES:
             return
@@ -156,7 +156,7 @@ class Location:
             fs.makedirs(path, exist_ok=True)
 
     def describe(self) -> dict[str, Any] | None:
-        """Return fsspec's description of the directory itself, or of a file; None for nothing."""
+        """Return fsspec's description of the directory, or of a file; None if there is neither."""
         with self._files() as (fs, path):
             root = fs._strip_protocol(path)
             fs.invalidate_cache(root)
@@ -166,8 +166,8 @@ class Location:
                 return None
 
     def list_files(self) -> list[tuple[str, dict[str, Any]]]:
-        """Name, relative to this directory, and fsspec's description of every file in or below."""
-        # Not `exists` and not `find` alone, which take a refusal for an empty directory.
+        """Relative name and fsspec's description of every file in this directory and below."""
+        # Not `exists` or `find` alone, which take a denied request for an empty directory.
         if self.describe() is None:
             return []
         with self._files() as (fs, path):
@@ -204,14 +204,14 @@ class Location:
             return dict(fs.info(path))
 
     def modified(self, name: str) -> str:
-        """Return when the file `name` was written, as its storage tells it; "" where it does not.
+        """Return when the file `name` was written, in its storage's own form; "" if unknown.
 
-        Texts of one storage are equal for equal times, and tell nothing else.
+        Within one storage the strings are equal for equal times; nothing else is guaranteed.
         """
         return modification_of(self.stat(name))
 
     def read(self, name: str) -> Buffer:
-        """Content of a file.
+        """Read a file.
 
         Returns
         -------
@@ -244,18 +244,18 @@ class Location:
             return read_range(fs, path, start, stop)
 
     def download(self, name: str, path: str) -> None:
-        """Copy a file to the local `path`, a piece at a time; an error may leave a part of it."""
+        """Copy a file to the local `path` in chunks; an error may leave part of it."""
         with self._files(name) as (fs, source):
-            if self.url.startswith("memory:"):  # which some versions of fsspec cannot copy
+            if self.url.startswith("memory:"):  # some versions of fsspec cannot copy these
                 Path(path).write_bytes(fs.cat_file(source))
             else:
                 fs.get_file(source, path)
 
     def write(self, name: str, buffers: Iterable[Buffer]) -> None:
-        """Write a file that is seen whole or not at all.
+        """Write a file atomically.
 
-        On a local disk a temporary file is renamed; elsewhere the bytes, joined in memory, go up in
-        one piece.
+        On a local disk a temporary file is renamed; elsewhere the bytes are joined in memory and
+        uploaded in one request.
         """
         if not self.is_local_disk:
             with self._files(name) as (fs, target):
@@ -272,7 +272,7 @@ class Location:
             raise
 
     def remove(self, name: str) -> None:
-        """Remove a file; one that is already gone is no error."""
+        """Remove a file; one that is already gone is not an error."""
         with suppress(FileNotFoundError), self._files(name) as (fs, path):
             try:
                 fs.rm_file(path)
@@ -288,12 +288,12 @@ class Location:
             if not self._is_in_file_tree:
                 fs.rm(path, recursive=True)
                 return
-            # One by one, since a file may have been written there in the meantime.
+            # One by one: a file may have been written there in the meantime.
             for directory, _, _ in os.walk(path, topdown=False):
                 with suppress(OSError):
                     os.rmdir(directory)
 
 
 def modification_of(info: Mapping[str, Any]) -> str:
-    """Return when a file was written, of which fsspec gave this description; "" if it says not."""
+    """Return the modification time in fsspec's description of a file; "" if it has none."""
     return " ".join(str(info[key]) for key in _TIME_KEYS if info.get(key))

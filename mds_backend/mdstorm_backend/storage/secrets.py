@@ -1,4 +1,4 @@
-"""Credentials stay in their process: none is pickled, printed or logged."""
+"""Keep credentials in their process: they are never pickled, printed or logged."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError
 
 __all__ = ["check_no_secret_in_url", "check_no_secrets", "redact", "scrub"]
 
@@ -15,7 +15,7 @@ _SECRET = re.compile(
     r"key|secret|token|passw|passphrase|credential|connection_string|signature|^sas$",
     re.IGNORECASE,
 )
-#: Environment variables whose values are secret; an access key's id and the path of a file are not.
+#: Environment variables whose values are secret; access key ids and file paths are not.
 _SECRET_VARIABLE = re.compile(r"SECRET|TOKEN|PASSW|ACCOUNT_KEY|CONNECTION_STRING", re.IGNORECASE)
 #: The password of ``scheme://user:password@host``, and the values of signed query strings.
 _SECRET_IN_URL = re.compile(
@@ -24,7 +24,7 @@ _SECRET_IN_URL = re.compile(
     re.IGNORECASE,
 )
 _HIDDEN = "***"
-#: Shorter values are words, which would make holes in the text.
+#: Shorter values may be ordinary words, which must not be redacted.
 _SHORTEST_SECRET = 6
 
 
@@ -34,7 +34,7 @@ def check_no_secrets(storage_options: dict[str, Any]) -> None:
     Raises
     ------
     InvalidArgumentError
-        If a name looks like a credential's; the message holds no value.
+        If a name looks like a credential's; the message does not contain the value.
     """
     secrets = sorted({name for name, _ in _secrets(storage_options)})
     if secrets:
@@ -52,7 +52,7 @@ def check_no_secret_in_url(url: str) -> None:
     Raises
     ------
     InvalidArgumentError
-        If it has one; the message does not hold it.
+        If it has one; the message does not contain it.
     """
     if redact(url) != url:
         raise InvalidArgumentError(

@@ -1,10 +1,10 @@
-"""One spelling for every URL, and which paths are mounts of remote storage."""
+"""Normalise URLs, and recognise mounts of remote storage."""
 
 from __future__ import annotations
 
 import os
 
-from mdstorm_backend.base.errors import UnsupportedURLError
+from mdstorm_backend.errors import UnsupportedURLError
 
 __all__ = ["FUSE_PREFIXES", "has_scheme", "normalize_url"]
 
@@ -13,7 +13,7 @@ FUSE_PREFIXES = ("/dbfs/", "/Volumes/", "/Workspace/")
 
 
 def has_scheme(url: str) -> bool:
-    """Whether `url` names its storage: it has a scheme, or lies on a Databricks mount."""
+    """Whether `url` names its storage: it has a scheme, or is on a Databricks mount."""
     scheme, colon, _ = url.partition(":")
     return bool(colon and scheme.isidentifier()) or url.startswith(FUSE_PREFIXES)
 
@@ -28,8 +28,8 @@ def normalize_url(url: str) -> str:
     Raises
     ------
     UnsupportedURLError
-        If a ``file:`` or ``dbfs:`` URL names a host, as ``file://tmp/x`` does, or is relative; if
-        another one names nothing, as ``s3://`` does.
+        If a ``file:`` or ``dbfs:`` URL names a host, as ``file://tmp/x`` does, or is relative; or
+        if another URL names nothing, as ``s3://`` does.
     """
     scheme, colon, rest = url.partition(":")
     if not (colon and scheme.isidentifier()):
@@ -42,7 +42,7 @@ def normalize_url(url: str) -> str:
     if not rest.startswith("/") or (rest.startswith("//") and not rest.startswith("///")):
         what = f"the host {rest[2:].partition('/')[0]!r}" if rest.startswith("/") else "no root"
         raise UnsupportedURLError(
-            f"{url!r} has {what}, where a {scheme} URL has an absolute path: write "
+            f"{url!r} has {what}, but a {scheme} URL needs an absolute path: write "
             f"{scheme}:///{rest.strip('/')}"
         )
     path = "/" + rest.strip("/")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import EncodingError, EncodingRangeError, MDStormError
+from mdstorm_backend.errors import EncodingError, EncodingRangeError, MDStormError
 from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.write.samples import Samples, assemble_samples

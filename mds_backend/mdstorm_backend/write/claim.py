@@ -12,8 +12,8 @@ import os
 import weakref
 from contextlib import suppress
 
-from mdstorm_backend.base.errors import DatasetExistsError
 from mdstorm_backend.cache.locks import FileLock, try_lock
+from mdstorm_backend.errors import DatasetExistsError
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.directories import unwritable
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from mdstorm_backend.base.errors import CredentialsError, DatasetExistsError, WriteError
+from mdstorm_backend.errors import CredentialsError, DatasetExistsError, WriteError
 from mdstorm_backend.format.compression import EXTENSIONS
 from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo

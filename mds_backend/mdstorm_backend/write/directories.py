@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from mdstorm_backend.base.errors import MDStormError, StorageError, WriteError
+from mdstorm_backend.errors import MDStormError, StorageError, WriteError
 from mdstorm_backend.storage import Location
 
 __all__ = ["DEFAULT_RETRY", "make_directory", "retried", "unwritable"]

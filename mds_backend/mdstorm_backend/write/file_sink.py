@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.errors import (
     DatasetExistsError,
     InvalidArgumentError,
     MDStormError,
     StorageError,
     WriteError,
 )
-from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.storage import Buffer, Location
 from mdstorm_backend.write.claim import Claim
 from mdstorm_backend.write.directories import DEFAULT_RETRY, make_directory, retried

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import ArgumentTypeError, InvalidArgumentError, WriteError
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, WriteError
 from mdstorm_backend.format.hashes import check_hashes
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.size_limit import parse_size_limit

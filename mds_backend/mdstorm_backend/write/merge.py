@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
     WriteError,

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mdstorm_backend.base.errors import CorruptDatasetError
 from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, Index, ShardInfo
 from mdstorm_backend.format.schema import FORMAT_VERSION, Column, Schema
 from mdstorm_backend.format.stored_schema import schema_of

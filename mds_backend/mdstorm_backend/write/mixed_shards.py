@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.schema import FORMAT_VERSION, Schema
 from mdstorm_backend.write.arrow_plan import plan_batch
 from mdstorm_backend.write.batch_shards import BatchShards

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm_backend.base.errors import EncodingError
+from mdstorm_backend.errors import EncodingError
 from mdstorm_backend.format.layout import preamble_size
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.write.sample_encoder import SampleEncoder

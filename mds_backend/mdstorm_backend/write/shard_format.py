@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from mdstorm_backend.base.errors import WriteError
+from mdstorm_backend.errors import WriteError
 from mdstorm_backend.format.compression import check_compression, compress, extension
 from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.hashes import check_hashes, digests

@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.errors import (
     CorruptDatasetError,
     DatasetExistsError,
     InvalidArgumentError,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 __all__ = ["is_foreign"]
@@ -38,4 +39,4 @@ def is_foreign(directory: Path) -> bool:
     """Whether a directory holds no code of the project, by its name or as an environment."""
     name = directory.name
     is_named = name in _NAMES or name.endswith(".egg-info")
-    return is_named or (directory / "pyvenv.cfg").exists()
+    return is_named or os.path.exists(directory / "pyvenv.cfg")

@@ -207,7 +207,7 @@ class DecodedFile:
     text : str
         All of the file, decoded.
     documents : sequence of Document
-        What rules look at; spans of all of them lie in `text`.
+        What rules check; spans of all of them lie in `text`.
     encoding : str
     prefix : bytes
         Bytes before the text: a byte order mark.

@@ -41,7 +41,7 @@ def rewrite_dependency(text: str, key: TomlKey, rule: str) -> Iterator[Edit | Fi
             key.start,
             key.stop,
             "Petastorm comes from a repository or a path, perhaps with changes of its own",
-            "require mdstorm, after a look at what was changed",
+            "require mdstorm, after a review of what was changed",
         )
         return
     yield Edit(rule, "exact", key.start, key.stop, "mdstorm", _MESSAGE)

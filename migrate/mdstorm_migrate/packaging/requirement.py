@@ -116,7 +116,7 @@ def edit_requirement(found: Requirement, rule: str, cls: Class = "exact") -> Edi
             found.start,
             found.stop,
             "Petastorm is installed from a URL, perhaps a fork with changes of its own",
-            "require mdstorm, after a look at what the fork changes",
+            "require mdstorm, after a review of what the fork changes",
         )
     return Edit(
         rule,
@@ -137,7 +137,7 @@ def other_origins(text: str, rule: str) -> Iterator[Finding]:
             match.start(),
             match.end(),
             "Petastorm comes from a repository or a file, perhaps with changes of its own",
-            "install mdstorm instead, after a look at what was changed",
+            "install mdstorm instead, after a review of what was changed",
         )
     for match in _OTHERS.finditer(text):
         yield Finding(

@@ -53,14 +53,14 @@ def moved(module: PythonModule, binding: Binding) -> Counterpart | None:
     """Return where mdstorm has what ``from … import name`` binds; None if nowhere."""
     assert isinstance(binding.statement, ast.ImportFrom)
     assert isinstance(binding.node, ast.alias)
-    old = binding.statement.module or "", binding.node.name
+    old = binding.imported_module, binding.node.name
     if old in RENAMED and module.applies("PM106", "review"):
         return counterpart(old[0], RENAMED[old])
     return counterpart(*old)
 
 
 def incidental_names(module: PythonModule, scope: Scope, target: str) -> list[str]:
-    """Return names that only the star import of `target` can give, and by accident; sorted.
+    """Return names that only the star import of `target` can give, and incidentally; sorted.
 
     Parameters
     ----------

@@ -103,9 +103,8 @@ def _from_import(
 
 def _source(module: PythonModule, binding: Binding, action: Action) -> tuple[str, str]:
     """Return where a name is imported from, and what it is called there."""
-    assert isinstance(binding.statement, ast.ImportFrom)
     assert isinstance(binding.node, ast.alias)
-    old = binding.statement.module or ""
+    old = binding.imported_module
     if action == "keep":
         return old, binding.node.name
     if binding.name == "*":

@@ -45,11 +45,10 @@ def check(module: PythonModule) -> Iterable[Finding]:
 
 def _lacking(module: PythonModule, binding: Binding) -> str | None:
     """Return what an import asks for that mdstorm does not have."""
-    alias, statement = binding.node, binding.statement
+    alias, old = binding.node, binding.imported_module
     assert isinstance(alias, ast.alias)
-    if not isinstance(statement, ast.ImportFrom):
-        return missing(alias.name)
-    old = statement.module or ""
+    if not isinstance(binding.statement, ast.ImportFrom):
+        return missing(old)
     if binding.name == "*":
         return missing(old)
     if (old, alias.name) in RENAMED or moved(module, binding) is not None:

@@ -67,6 +67,7 @@ def discover(
 
 
 def _discover(paths: Iterable[Path], walk: _Walk) -> Iterator[Path | Skipped]:
+    """Do that, once the patterns are known to be valid."""
     seen: set[str] = set()
     for path in paths:
         is_directory = path.is_dir()

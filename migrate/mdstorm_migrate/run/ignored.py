@@ -15,6 +15,10 @@ from pathspec.pattern import Pattern
 __all__ = ["IgnoreRules", "rules_of"]
 
 
+#: Variables with which git names its repository to a hook, which may not be the one asked about.
+_OF_HOOKS = frozenset({"GIT_DIR", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_WORK_TREE"})
+
+
 @dataclass(frozen=True)
 class IgnoreRules:
     """Rules for the entries of one directory.
@@ -35,17 +39,17 @@ class IgnoreRules:
 
     def ignore(self, path: Path, is_directory: bool) -> bool:
         """Whether an entry is ignored; `path` is absolute."""
-        return self._name(path, is_directory) and path not in self.tracked
+        return self._is_matched(path, is_directory) and path not in self.tracked
 
     def within(self, directory: Path) -> IgnoreRules:
         """Return the rules for the entries of a directory; those of a repository are its own."""
         own = read_ignore_file(directory)
         if _is_repository(directory):
             return IgnoreRules(own, TrackedFiles(directory))
-        return IgnoreRules([*self.files, *own], self.tracked, self._name(directory, True))
+        return IgnoreRules([*self.files, *own], self.tracked, self._is_matched(directory, True))
 
-    def _name(self, path: Path, is_directory: bool) -> bool:
-        """Whether the innermost rule that names a path says that it is ignored."""
+    def _is_matched(self, path: Path, is_directory: bool) -> bool:
+        """Whether the rules ignore a path: the innermost file that has a pattern for it decides."""
         verdicts = (file.verdict(path, is_directory) for file in reversed(self.files))
         found = next((verdict for verdict in verdicts if verdict is not None), False)
         return self.only_tracked or found
@@ -54,8 +58,8 @@ class IgnoreRules:
 def rules_of(root: Path) -> IgnoreRules:
     """Return the rules for the entries of a directory where a walk begins.
 
-    Of the directories above, up to the root of the repository, the rules apply, too, but for those
-    that name `root` itself.
+    Of the directories above, up to the root of the repository, the rules apply, too, except for
+    those that ignore `root` itself.
     """
     above: list[IgnoreFile] = []
     for directory in (root, *root.parents):
@@ -66,21 +70,23 @@ def rules_of(root: Path) -> IgnoreRules:
 
 
 def _is_repository(directory: Path) -> bool:
-    return (directory / ".git").exists()
+    return os.path.exists(directory / ".git")  # False, too, where it may not be known
 
 
 @dataclass(frozen=True)
 class IgnoreFile:
-    """Patterns of one file for what is below its directory; of those that fit, the last counts."""
+    """Patterns of one file for what is below its directory; the last one that matches counts."""
 
     directory: Path
     patterns: Sequence[Pattern]
 
     def verdict(self, path: Path, is_directory: bool) -> bool | None:
-        """Return whether `path` is ignored; None if no pattern names it."""
+        """Return whether `path` is ignored; None if no pattern matches it."""
         relative = path.relative_to(self.directory).as_posix()
-        fitting = (one for one in reversed(self.patterns) if _names(one, relative, is_directory))
-        return next((one.include for one in fitting), None)
+        for pattern in reversed(self.patterns):
+            if _matches_itself(pattern, relative, is_directory):
+                return pattern.include
+        return None
 
 
 def read_ignore_file(directory: Path) -> list[IgnoreFile]:
@@ -102,10 +108,10 @@ def _patterns(text: str) -> Iterator[Pattern]:
         yield from (pattern for pattern in found if pattern.include is not None)
 
 
-def _names(pattern: Pattern, path: str, is_directory: bool) -> bool:
-    """Whether a pattern matches a path itself, rather than a directory around it.
+def _matches_itself(pattern: Pattern, path: str, is_directory: bool) -> bool:
+    """Whether a pattern matches a path itself, rather than a directory above it.
 
-    The one group of pathspec's regular expressions is the slash behind a directory that matches.
+    The one group of pathspec's regular expressions is the slash after a directory that matches.
     """
     found = pattern.match_file(path)
     if found is not None and found.match.lastgroup is None:
@@ -137,8 +143,7 @@ class TrackedFiles:
         """Files, and the directories that hold them, from `directory` on."""
         # The configuration of a repository may name a command that is run to watch its files.
         command = ["git", "-c", "core.fsmonitor=false", "ls-files", "-z"]
-        # In a hook, such variables name the repository of the hook.
-        variables = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+        variables = {k: v for k, v in os.environ.items() if k not in _OF_HOOKS}
         try:
             done = subprocess.run(
                 command, cwd=self.directory, env=variables, capture_output=True, check=False

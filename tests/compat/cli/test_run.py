@@ -53,7 +53,7 @@ def test_a_program_runs_as_python_runs_it(target: list[str], folder: Path) -> No
     done = run(*target, "--help", "-m", "a b", code=7)
     assert done.stdout.splitlines() == [
         f"--help -m a b {folder}",
-        "__mp_main__ mdstorm_backend.base.errors",
+        "__mp_main__ mdstorm_backend.errors",
     ]
     assert done.stderr == ""
 

@@ -13,7 +13,7 @@ from tests.compat.schema.pickles import protocol_0
 from tests.compat.schema.schemas import EVERYTHING
 
 from mdstorm._pickles.nodes import Call, Global, Mapping, Sequence
-from mdstorm._pickles.reader import read_pickle
+from mdstorm._pickles.pickle_parser import read_pickle
 from mdstorm._pickles.restricted_unpickler import load_indexes, load_unischema
 from mdstorm._pickles.schema_pickle import dump_unischema
 from mdstorm.errors import UnsafePickleError
@@ -96,6 +96,6 @@ def test_names_and_calls_are_noted_and_not_done() -> None:
 
 
 def test_large_pickles_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mdstorm._pickles.reader._MAX_BYTES", 10)
+    monkeypatch.setattr("mdstorm._pickles.pickle_parser._MAX_BYTES", 10)
     with pytest.raises(UnsafePickleError, match="of 11 bytes is not loaded"):
         read_pickle(b"N" * 11, lambda name: True)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from tests.compat.spark.converters import converter_of, with_tf, with_torch
+from tests.compat.spark.converters import converter_of
+from tests.compat.spark.ways_to_read import Numbers, in_either_order, with_each
 
-from mdstorm.reader import make_batch_reader, make_reader
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm_backend.order.exact import DEFAULT_SEED
 
 ROWS = 1_000
 SHUFFLED = {"num_epochs": 1, "shuffle_rows": True}
-Numbers = Callable[..., list[int]]
 
 pytestmark = pytest.mark.filterwarnings("ignore:Currently make_reader")
 
@@ -28,35 +25,6 @@ def thousand(tmp_path: Path) -> SparkDatasetConverter:
     """The numbers from 0 to 999 in eight shards."""
     columns = {"number": range(ROWS)}
     return converter_of(tmp_path / "thousand", columns, {"number": "long"}, tasks=8)
-
-
-def of_loader(read: Callable[..., Any]) -> Numbers:
-    def numbers(converter: SparkDatasetConverter, **arguments: Any) -> list[int]:
-        batches = read(converter, batch_size=16, **arguments)
-        return [number for batch in batches for number in batch["number"]]
-
-    return numbers
-
-
-def of_reader(make: Callable[..., Any]) -> Numbers:
-    def numbers(converter: SparkDatasetConverter, **arguments: Any) -> list[int]:
-        with make(converter.cache_dir_url, **arguments) as reader:
-            return [int(number) for item in reader for number in np.atleast_1d(item.number)]
-
-    return numbers
-
-
-with_each = pytest.mark.parametrize(
-    "numbers",
-    [
-        of_loader(with_torch),
-        of_loader(with_tf),
-        of_reader(make_batch_reader),
-        of_reader(make_reader),
-    ],
-    ids=["torch", "tf", "make_batch_reader", "make_reader"],
-)
-in_either_order = pytest.mark.parametrize("order", ["exact", "elastic"])
 
 
 @with_each

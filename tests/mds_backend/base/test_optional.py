@@ -6,8 +6,8 @@ import sys
 import pytest
 
 import mdstorm_backend
-from mdstorm_backend.base.errors import MDStormError, MissingDependencyError
 from mdstorm_backend.base.optional import require
+from mdstorm_backend.errors import MDStormError, MissingDependencyError
 
 
 @pytest.mark.parametrize(

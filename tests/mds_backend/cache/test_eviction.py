@@ -19,12 +19,12 @@ from tests.mds_backend.cache.shards import (
     remote,
 )
 
-from mdstorm_backend.base.errors import InvalidArgumentError, StorageError
 from mdstorm_backend.cache import CacheOptions, shard_files
 from mdstorm_backend.cache.directory import CacheDirectory
 from mdstorm_backend.cache.locks import try_lock
 from mdstorm_backend.cache.records import Record
 from mdstorm_backend.cache.space import _entries, reserve
+from mdstorm_backend.errors import InvalidArgumentError, StorageError
 from mdstorm_backend.format.index import ShardInfo
 
 
@@ -186,7 +186,7 @@ def test_waiting_for_room_has_an_end(
     infos = make_shards(source, 2)
     files = cache(source, directory=local, limit=1000)
     files.open(infos[0])
-    monkeypatch.setattr("mdstorm_backend.cache.source.ShardSource.patience", 0.0)
+    monkeypatch.setattr("mdstorm_backend.cache.shard_source.ShardSource.patience", 0.0)
     held = try_lock(CacheDirectory(str(local)).record(infos[0].raw_data.basename))
     assert held is not None
     with held, pytest.raises(StorageError, match="limit of 1000 bytes, of which 0 are free"):

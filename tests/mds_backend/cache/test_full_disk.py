@@ -15,7 +15,7 @@ import resource, sys
 root, directory, compression = sys.argv[1:]
 sys.path.insert(0, root)
 from pathlib import Path
-from mdstorm_backend.base.errors import StorageError
+from mdstorm_backend.errors import StorageError
 from tests.mds_backend.cache.shards import cache, contents, files_in, make_shards, parts_in
 
 source, local = Path(directory) / "source", Path(directory) / "local"

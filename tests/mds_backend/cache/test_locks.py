@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mdstorm_backend.base.errors import StorageError
 from mdstorm_backend.cache.locks import FileLock, share_lock, try_lock, wait_for_lock
+from mdstorm_backend.errors import StorageError
 
 
 @pytest.fixture

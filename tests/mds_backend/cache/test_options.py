@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from mdstorm_backend.base.errors import InvalidArgumentError
 from mdstorm_backend.cache import CacheOptions
 from mdstorm_backend.cache.options import parse_bytes
+from mdstorm_backend.errors import InvalidArgumentError
 
 
 @pytest.mark.parametrize(

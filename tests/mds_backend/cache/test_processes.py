@@ -18,7 +18,7 @@ from tests.mds_backend.cache.shards import (
 )
 from tests.programs import run_program
 
-from mdstorm_backend.base.errors import CorruptDatasetError
+from mdstorm_backend.errors import CorruptDatasetError
 
 _ROOT = Path(__file__).parents[3]
 

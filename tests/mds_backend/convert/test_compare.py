@@ -10,9 +10,9 @@ import pytest
 from tests.mds_backend.convert.parquet_files import every_type, numbers, write
 from tests.mds_backend.small_datasets import write_numbers
 
-from mdstorm_backend.base.errors import CorruptDatasetError, MissingColumnError
 from mdstorm_backend.convert import Comparison, compare, convert_parquet
 from mdstorm_backend.convert import differing_rows as examples
+from mdstorm_backend.errors import CorruptDatasetError, MissingColumnError
 from mdstorm_backend.parquet import open_parquet
 
 Problems = list[tuple[str, str]]

@@ -10,7 +10,10 @@ import pytest
 from tests.mds_backend.convert.parquet_files import every_type, numbers, vectors, write
 from tests.mds_backend.small_datasets import same_values
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.convert import compare, convert_parquet
+from mdstorm_backend.convert.row_batches import RowBatches
+from mdstorm_backend.datasets.dataset import open_dataset
+from mdstorm_backend.errors import (
     CorruptDatasetError,
     DatasetExistsError,
     EncodingError,
@@ -19,10 +22,7 @@ from mdstorm_backend.base.errors import (
     UnsupportedTypeError,
     WriteError,
 )
-from mdstorm_backend.convert import compare, convert_parquet
-from mdstorm_backend.convert.row_batches import RowBatches
-from mdstorm_backend.datasets.dataset import open_dataset
-from mdstorm_backend.format.plain_arrow import plain_type
+from mdstorm_backend.format.values.plain_arrow import plain_type
 from mdstorm_backend.parquet import open_parquet
 
 

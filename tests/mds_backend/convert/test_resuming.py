@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from tests.mds_backend.convert.parquet_files import numbers, write
 
-from mdstorm_backend.base.errors import CorruptDatasetError, DatasetExistsError
 from mdstorm_backend.convert import convert_parquet
+from mdstorm_backend.errors import CorruptDatasetError, DatasetExistsError
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.commit import remove_dataset
@@ -136,7 +136,7 @@ def test_another_conversion_is_not_mixed_in(
         source = open_parquet(str(tmp_path / "source"))
     else:
         options |= changed
-    with pytest.raises(DatasetExistsError, match="a part of an interrupted conversion"):
+    with pytest.raises(DatasetExistsError, match="part of an interrupted conversion"):
         convert_parquet(source, str(directory), **options)
     assert names(directory, "") == before
     dataset = convert_parquet(source, str(directory), resume=False, **options)

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from tests.mds_backend.small_datasets import write_numbers
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.datasets.stream import Stream, StreamDefaults
+from mdstorm_backend.elastic import StreamWeight
+from mdstorm_backend.errors import (
     ArgumentTypeError,
     DatasetNotFoundError,
     InvalidArgumentError,
 )
-from mdstorm_backend.datasets.stream import Stream, StreamDefaults
-from mdstorm_backend.elastic import StreamWeight
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.mds_backend.elastic.examples import patient
 
-from mdstorm_backend.base.errors import ArgumentTypeError, InvalidArgumentError, MDStormError
-from mdstorm_backend.elastic import ElasticOrder, StreamShape
-from mdstorm_backend.elastic import work as work_module
+from mdstorm_backend.elastic import ElasticOrder, StreamShape, worker_ids
 from mdstorm_backend.elastic.batching import BATCHING_METHODS
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, MDStormError
 from mdstorm_backend.order.world import World
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fewer than the canonical:UserWarning")
@@ -94,7 +93,7 @@ def test_there_is_no_work_of_workers_that_there_are_not(worker: int) -> None:
 def test_ids_do_not_depend_on_how_many_are_made_at_a_time(order: ElasticOrder, chunk: int) -> None:
     expected = some_work(STREAMS, World(0, 2), 1, order=order, num_workers=2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(work_module, "CHUNK", chunk)
+        patch.setattr(worker_ids, "CHUNK", chunk)
         found = order.world_work(STREAMS, World(0, 2), 1, num_workers=2)
     assert np.array_equal(found, expected)
 

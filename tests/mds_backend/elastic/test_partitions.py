@@ -10,8 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.mds_backend.elastic.examples import patient
 
-from mdstorm_backend.base.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.elastic import partition
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fewer than the canonical:UserWarning")
 

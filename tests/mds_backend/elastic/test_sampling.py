@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.mds_backend.elastic.examples import patient
 
-from mdstorm_backend.base.errors import InvalidArgumentError
 from mdstorm_backend.elastic import sampling
 from mdstorm_backend.elastic.sampling import ShardSample, resample, samples_per_shard
+from mdstorm_backend.errors import InvalidArgumentError
 
 shards = st.lists(st.integers(0, 30), min_size=1, max_size=8).filter(any)
 

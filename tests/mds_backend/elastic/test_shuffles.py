@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.mds_backend.elastic.examples import patient
 
-from mdstorm_backend.base.errors import InvalidArgumentError
 from mdstorm_backend.elastic import shuffle, shuffles
 from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS
+from mdstorm_backend.errors import InvalidArgumentError
 
 algorithms = st.sampled_from(SHUFFLE_ALGORITHMS)
 sizes = st.lists(st.integers(0, 40), max_size=12)

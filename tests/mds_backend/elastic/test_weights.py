@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.mds_backend.elastic.examples import patient
 
-from mdstorm_backend.base.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.elastic import StreamShape
 from mdstorm_backend.elastic.weights import parse_epoch_size, weigh
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 
 positive = st.floats(0.01, 100)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.mds_backend.small_datasets import write_dataset
 
-from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.compression import check_compression, compress, decompress, extension
 
 NAMES = ["zstd", "gz", "bz2", "br", "snappy"]

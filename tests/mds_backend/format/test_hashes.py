@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import xxhash
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.errors import (
     ArgumentTypeError,
     InvalidArgumentError,
     MDStormError,

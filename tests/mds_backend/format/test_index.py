@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.mds_backend.small_datasets import write_numbers
 
-from mdstorm_backend.base.errors import CorruptDatasetError, MDStormError
 from mdstorm_backend.datasets.dataset import open_dataset
+from mdstorm_backend.errors import CorruptDatasetError, MDStormError
 from mdstorm_backend.format.index import FileInfo, Index, ShardInfo
 
 URL = "file:///data/index.json"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdstorm_backend.base.errors import CorruptDatasetError
+from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.index import FileInfo, ShardInfo
 from mdstorm_backend.format.layout import (

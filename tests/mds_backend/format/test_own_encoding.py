@@ -19,14 +19,14 @@ from tests.mds_backend.format.str_uuid import UUIDText
 from tests.mds_backend.loaders.loaders import torch_loader
 from tests.mds_backend.maintenance.damage import rewrite
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.convert import convert_parquet
+from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.errors import (
     EncodingTypeError,
     InvalidArgumentError,
     UnsupportedEncodingError,
     UnsupportedTypeError,
 )
-from mdstorm_backend.convert import convert_parquet
-from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.format.encodings import Encoding, parse_encoding, register, unregister
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.loaders.reader_options import ReaderOptions

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from tests.mds_backend.small_datasets import array_of, map_of, plan, struct_of
 
-from mdstorm_backend.base.errors import UnsupportedEncodingError
+from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.format.index import FileInfo, ShardInfo
 from mdstorm_backend.format.schema import Column, Origin, Schema
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdstorm_backend.base.errors import WriteError
+from mdstorm_backend.errors import WriteError
 from mdstorm_backend.format.shard_names import (
     ShardName,
     missing_numbers,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.size_limit import parse_size_limit
 
 

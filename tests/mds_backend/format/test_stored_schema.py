@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset
 
-from mdstorm_backend.base.errors import CorruptDatasetError
 from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.format.stored_schema import schema_of
 

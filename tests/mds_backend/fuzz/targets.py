@@ -18,8 +18,8 @@ from tests.mds_backend.maintenance.damage import GOLDEN, GOLDEN_NAMES
 from tests.mds_backend.small_datasets import write_dataset
 from tests.mds_backend.test_damaged_datasets import FIXED, ROWS, VARIABLE
 
-from mdstorm_backend.base.errors import MDStormError
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.errors import MDStormError
 from mdstorm_backend.format.compression import decompress
 from mdstorm_backend.format.index import Index, ShardInfo
 from mdstorm_backend.format.schema import Schema

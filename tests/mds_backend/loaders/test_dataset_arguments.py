@@ -9,7 +9,7 @@ import pytest
 from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend import ElasticOrder, ExactOrder, Stream, StreamingDataset
-from mdstorm_backend.base.errors import ArgumentTypeError, InvalidArgumentError, MDStormError
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, MDStormError
 
 
 @pytest.mark.parametrize(

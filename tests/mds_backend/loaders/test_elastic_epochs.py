@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mdstorm_backend.base.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.elastic import ElasticOrder
+from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.elastic_epochs import ElasticEpochs, EpochStart, Joining
 from mdstorm_backend.order.world import World
 

@@ -18,13 +18,13 @@ from PIL import Image
 from tests.mds_backend.foreign import foreign_dataset, variable
 from tests.mds_backend.loaders.loaders import torch_loader
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.errors import (
     CorruptDatasetError,
     NullValueError,
     UnsafeTypeError,
     UnsupportedTypeError,
 )
-from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.tf.tf_dataset import make_tf_dataset
 from mdstorm_backend.order.exact import ExactOrder

@@ -14,8 +14,8 @@ import pytest
 from tests.mds_backend.loaders.loaders import column, torch_loader
 from tests.mds_backend.small_datasets import write_dataset, write_numbers
 
-from mdstorm_backend.base.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.mds_backend.loaders.loaders import column, torch_loader
 from tests.mds_backend.small_datasets import write_numbers
 
-from mdstorm_backend.base.errors import StateMismatchError
 from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.errors import StateMismatchError
 
 ROWS = 40
 

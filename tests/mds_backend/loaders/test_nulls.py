@@ -13,14 +13,14 @@ import torch
 from tests.mds_backend.loaders.loaders import listed, torch_loader
 from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.errors import (
     ArgumentTypeError,
     InvalidArgumentError,
     MDStormError,
     NullValueError,
 )
-from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.format.spark_types import SparkType
+from mdstorm_backend.format.values.spark_types import SparkType
 
 NAN = float("nan")
 

@@ -15,7 +15,7 @@ from tests.programs import run_program
 from torch.utils.data import DataLoader
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
-from mdstorm_backend.base.errors import InvalidArgumentError, StateMismatchError
+from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.order.exact import ExactOrder
 
 ROWS = 1_000

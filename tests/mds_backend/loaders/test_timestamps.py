@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mdstorm_backend.base.errors import NullValueError
+from mdstorm_backend.errors import NullValueError
 from mdstorm_backend.loaders.timestamps import nanoseconds
 
 

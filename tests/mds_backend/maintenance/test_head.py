@@ -9,7 +9,7 @@ import pytest
 from tests.mds_backend.maintenance.damage import GOLDEN, GOLDEN_NAMES
 from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
 
-from mdstorm_backend.base.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.maintenance.head import Stored, head
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.mds_backend.maintenance.damage import GOLDEN, GOLDEN_NAMES
 from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
 
-from mdstorm_backend.base.errors import DatasetNotFoundError
+from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.maintenance.inspect import Inspection, Spread, inspect
 
 FIELDS = {

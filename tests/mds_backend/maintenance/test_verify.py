@@ -20,7 +20,7 @@ from tests.mds_backend.maintenance.damage import (
 )
 from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset, write_numbers
 
-from mdstorm_backend.base.errors import DatasetNotFoundError
+from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.maintenance.reindex import reindex
 from mdstorm_backend.maintenance.report import VerifyReport
 from mdstorm_backend.maintenance.verify import verify
@@ -287,9 +287,9 @@ def test_counts_that_do_not_match_the_shards_are_problems_of_the_index(tmp_path:
 
     change_index(tmp_path, change)
     assert problems(verify(str(tmp_path))) == [
-        ("index.json", "counts 7 rows, and its shards hold 4"),
-        ("index.json", "counts 5 nulls in column 'n', and its shards hold 1"),
-        ("index.json", "counts 0 null elements in column 'list', and its shards hold 1"),
+        ("index.json", "counts 7 rows, but its shards hold 4"),
+        ("index.json", "counts 5 nulls in column 'n', but its shards hold 1"),
+        ("index.json", "counts 0 null elements in column 'list', but its shards hold 1"),
     ]
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdstorm_backend.base.errors import InvalidArgumentError, NoDataAvailableError
-from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder, Piece, batch_sizes, ceil_div
+from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
+from mdstorm_backend.order.exact import (
+    DEFAULT_SEED,
+    ExactOrder,
+    Piece,
+    batch_sizes,
+    ceil_div,
+    rows_of_batches,
+)
 
 shard_sizes = st.lists(st.integers(0, 20), max_size=8)
 orders = st.builds(
@@ -154,6 +162,10 @@ def test_all_ranks_have_the_same_number_of_batches(
         assert sum(sizes) == (stop - start) * epochs
         assert max(sizes) <= batch_size
         assert sizes == sorted(sizes, reverse=True)
+        rows = (stop - start) * epochs
+        assert [0, *accumulate(sizes)] == [
+            rows_of_batches(rows, batches, batch_size, first) for first in range(batches + 1)
+        ]
 
 
 @pytest.mark.parametrize(

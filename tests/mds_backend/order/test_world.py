@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order.world import World, find_world
 
 LAUNCHERS = [

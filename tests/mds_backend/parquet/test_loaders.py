@@ -13,8 +13,8 @@ import tensorflow as tf
 import torch
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.errors import MDStormError, NullValueError, StateMismatchError
 from mdstorm_backend.elastic import ElasticOrder
+from mdstorm_backend.errors import MDStormError, NullValueError, StateMismatchError
 from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.tf.tf_dataset import make_tf_dataset

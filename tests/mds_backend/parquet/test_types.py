@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mdstorm_backend.base.errors import CorruptDatasetError
+from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.parquet.int96 import with_times_repaired
 from mdstorm_backend.read.formats import to_numpy

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
 
-from mdstorm_backend.base.errors import DatasetNotFoundError
 from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.format.batch import Batch, as_arrow
+from mdstorm_backend.errors import DatasetNotFoundError
+from mdstorm_backend.format.values.batch import Batch, as_arrow
 from mdstorm_backend.read.elastic_reader import ElasticReader
 from mdstorm_backend.read.id_window import IdWindow
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
-from mdstorm_backend.base.errors import CorruptDatasetError, UnsafeTypeError
+from mdstorm_backend.errors import CorruptDatasetError, UnsafeTypeError
 from mdstorm_backend.format.schema import Column, Origin
 from mdstorm_backend.read.late import LateDecoder, check_safe
 

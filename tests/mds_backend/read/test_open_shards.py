@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from tests.mds_backend.small_datasets import write_numbers
 
-from mdstorm_backend.base.errors import DatasetNotFoundError
 from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.read.open_shards import OpenShards
 
 

@@ -21,7 +21,7 @@ from tests.mds_backend.read.core_rows import by_core, identity
 from tests.mds_backend.small_datasets import array_of, write_dataset
 from tests.mds_backend.strategies import Data, data, moderate
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.errors import (
     ArgumentTypeError,
     CorruptDatasetError,
     UnsafeTypeError,

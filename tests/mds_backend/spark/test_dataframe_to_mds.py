@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from mdstorm_backend import dataframe_to_mds, open_dataset
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.errors import (
     ArgumentTypeError,
     DatasetExistsError,
     InvalidArgumentError,

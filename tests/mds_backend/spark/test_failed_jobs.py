@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from tests.programs import SESSION, run_program
 
-from mdstorm_backend.base.errors import DatasetNotFoundError, WriteError
 from mdstorm_backend.datasets.dataset import open_dataset
+from mdstorm_backend.errors import DatasetNotFoundError, WriteError
 from mdstorm_backend.spark import materialize as materialize_module
 from mdstorm_backend.spark.materialize import materialize
 

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from tests.mds_backend.spark.columns import MakeFrame
 
-from mdstorm_backend.base.errors import InvalidArgumentError, UnsupportedTypeError, WriteError
 from mdstorm_backend.datasets.dataset import open_dataset
+from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError, WriteError
 from mdstorm_backend.spark.materialize import materialize
 
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from tests.mds_backend.small_datasets import plan
 
-from mdstorm_backend.base.errors import DatasetExistsError, InvalidArgumentError, WriteError
 from mdstorm_backend.datasets.dataset import open_dataset
+from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError, WriteError
 from mdstorm_backend.spark import partition_commit
 from mdstorm_backend.spark.partition_commit import (
     abandon_partitions,

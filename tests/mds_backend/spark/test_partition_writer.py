@@ -14,7 +14,7 @@ import pyspark
 import pytest
 from tests.mds_backend.small_datasets import plan
 
-from mdstorm_backend.base.errors import ArgumentTypeError, EncodingError
+from mdstorm_backend.errors import ArgumentTypeError, EncodingError
 from mdstorm_backend.spark.partition_writer import PartitionJob, write_batches, write_frames
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.shard_format import ShardFormat, ShardReport

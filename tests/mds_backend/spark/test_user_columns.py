@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.mds_backend.small_datasets import array_of, map_of, struct_of
 
-from mdstorm_backend.base.errors import InvalidArgumentError, UnsupportedTypeError
+from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
 from mdstorm_backend.spark.user_columns import plan_columns
 
 VECTOR = {"type": "udt", "pyClass": "pyspark.ml.linalg.VectorUDT", "sqlType": {}}

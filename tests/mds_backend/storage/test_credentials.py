@@ -16,7 +16,9 @@ from tests.servers.databricks import TOKEN, DatabricksServer
 from tests.servers.http import respond
 from tests.servers.s3 import BUCKET, S3Server
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.cache import CacheOptions, read_index, shard_files
+from mdstorm_backend.datasets.dataset import open_dataset
+from mdstorm_backend.errors import (
     CredentialsError,
     DatasetNotFoundError,
     InvalidArgumentError,
@@ -24,8 +26,6 @@ from mdstorm_backend.base.errors import (
     StorageError,
     WriteError,
 )
-from mdstorm_backend.cache import CacheOptions, read_index, shard_files
-from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.commit import mark_directory
 

@@ -9,7 +9,7 @@ import fsspec
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
-from mdstorm_backend.base.errors import InvalidArgumentError, MDStormError, UnsupportedURLError
+from mdstorm_backend.errors import InvalidArgumentError, MDStormError, UnsupportedURLError
 from mdstorm_backend.storage import Location, check_no_secrets, has_scheme, normalize_url
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.mds_backend.small_datasets import plan, to_table
 from tests.mds_backend.storage.conftest import Store
 
-from mdstorm_backend.base.errors import DatasetNotFoundError
+from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.format.index import INDEX_NAME, Index
 from mdstorm_backend.maintenance.head import head
 from mdstorm_backend.maintenance.inspect import inspect

@@ -13,8 +13,8 @@ from tests.mds_backend.storage.conftest import Store
 from tests.servers.http import respond
 from tests.servers.s3 import BUCKET, S3Server
 
-from mdstorm_backend.base.errors import CorruptDatasetError, DatasetNotFoundError, StorageError
 from mdstorm_backend.cache import CacheOptions
+from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError, StorageError
 from mdstorm_backend.parquet import open_parquet
 from mdstorm_backend.storage import Location
 
@@ -86,7 +86,7 @@ def test_what_a_storage_fails_to_deliver(s3: S3Server) -> None:
     s3.fault = lambda method, path: (
         respond("500 Oops") if method == "GET" and path.endswith(".parquet") else None
     )
-    with pytest.raises(StorageError, match=r"k=0/a\.parquet cannot be read, after 1 attempt"):
+    with pytest.raises(StorageError, match=r"k=0/a\.parquet cannot be read after 1 attempt"):
         open_parquet(url, storage_options=broken, cache=cache)
     s3.fault = None
     dataset = open_parquet(url, storage_options=broken, cache=cache)

@@ -12,9 +12,9 @@ from tests.mds_backend.small_datasets import plan
 from tests.mds_backend.storage.conftest import Store
 from tests.servers.s3 import BUCKET, S3Server
 
-from mdstorm_backend.base.errors import DatasetNotFoundError, WriteError
 from mdstorm_backend.cache import CacheOptions, read_index, shard_files
 from mdstorm_backend.datasets.dataset import open_dataset
+from mdstorm_backend.errors import DatasetNotFoundError, WriteError
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.storage import Location
 from mdstorm_backend.storage.filesystems import open_filesystem

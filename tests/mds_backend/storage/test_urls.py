@@ -6,8 +6,8 @@ import pickle
 
 import pytest
 
-from mdstorm_backend.base.errors import InvalidArgumentError, UnsupportedURLError
 from mdstorm_backend.cache import CacheOptions
+from mdstorm_backend.errors import InvalidArgumentError, UnsupportedURLError
 from mdstorm_backend.storage import Location, check_no_secrets, normalize_url
 
 

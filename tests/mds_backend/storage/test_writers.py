@@ -11,7 +11,7 @@ from tests.servers.http import respond
 from tests.servers.s3 import BUCKET, S3Server
 
 from mdstorm_backend import MDSWriter, merge_index, open_dataset
-from mdstorm_backend.base.errors import DatasetExistsError, WriteError
+from mdstorm_backend.errors import DatasetExistsError, WriteError
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import directories
 

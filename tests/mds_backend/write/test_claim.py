@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mdstorm_backend.base.errors import DatasetExistsError, WriteError
+from mdstorm_backend.errors import DatasetExistsError, WriteError
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import claim
 from mdstorm_backend.write.claim import CLAIM_NAME, Claim

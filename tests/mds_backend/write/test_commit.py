@@ -13,14 +13,14 @@ from tests.mds_backend.small_datasets import (
     write_shards,
 )
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.datasets.dataset import open_dataset
+from mdstorm_backend.errors import (
     CredentialsError,
     DatasetNotFoundError,
     MDStormError,
     StorageError,
     WriteError,
 )
-from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import directories

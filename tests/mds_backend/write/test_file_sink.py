@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.errors import (
     CredentialsError,
     DatasetExistsError,
     MDStormError,

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes
 
-from mdstorm_backend.base.errors import EncodingError, EncodingRangeError
+from mdstorm_backend.errors import EncodingError, EncodingRangeError
 from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.encodings.dtypes import DTYPES
 from mdstorm_backend.format.encodings.encoded_column import EncodedColumn

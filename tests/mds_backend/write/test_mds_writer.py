@@ -20,7 +20,7 @@ from tests.mds_backend.shard_decoder import decode_files
 from tests.naming import value_id
 
 from mdstorm_backend import MDSWriter, open_dataset
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.errors import (
     ArgumentTypeError,
     DatasetExistsError,
     EncodingError,

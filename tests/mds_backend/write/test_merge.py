@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from mdstorm_backend import MDSWriter, merge_index, open_dataset
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.errors import (
     CorruptDatasetError,
     DatasetNotFoundError,
     InvalidArgumentError,

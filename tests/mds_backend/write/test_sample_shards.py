@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.mds_backend.shard_decoder import DecodedShard
 
-from mdstorm_backend.base.errors import EncodingError, EncodingTypeError
+from mdstorm_backend.errors import EncodingError, EncodingTypeError
 from mdstorm_backend.write import sample_shards
 from mdstorm_backend.write.sample_shards import SampleShards
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mdstorm_backend.base.errors import InvalidArgumentError, WriteError
+from mdstorm_backend.errors import InvalidArgumentError, WriteError
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.mds_backend.small_datasets import plan, write_shards
 
-from mdstorm_backend.base.errors import WriteError
 from mdstorm_backend.datasets.dataset import open_dataset
+from mdstorm_backend.errors import WriteError
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.commit import abandon, commit, remove_dataset
 

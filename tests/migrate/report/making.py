@@ -9,7 +9,7 @@ from mdstorm_migrate.run.discover import Skipped, discover
 from mdstorm_migrate.run.files import run
 from mdstorm_migrate.run.settings import Settings
 
-#: One edit, one edit to review, one place for a person, one note.
+#: One edit, one edit to review, one place that needs manual review, one note.
 MIXED = """\
 from petastorm import make_reader
 from petastorm.pytorch import BatchDataLoader

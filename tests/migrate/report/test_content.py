@@ -14,7 +14,7 @@ def items_of(file: FileReport) -> list[tuple[str, str, str]]:
     return [(one.found.rule, one.found.cls, one.place) for one in file.items]
 
 
-def test_a_comment_for_a_person_counts_as_the_finding_that_it_is_for(tmp_path: Path) -> None:
+def test_a_todo_comment_counts_as_its_finding(tmp_path: Path) -> None:
     (file,) = report_of_text(tmp_path, MIXED).files
     assert [edit.cls for edit in file.edits].count("manual") == 1
     assert items_of(file) == [

@@ -79,7 +79,7 @@ def test_every_item_says_its_class_and_rule(mixed: str) -> None:
     assert first["data-tags"] == "exact:PM101 manual:PM107"
 
 
-def test_the_checklist_has_what_a_person_must_do(mixed: str) -> None:
+def test_the_checklist_has_what_needs_manual_review(mixed: str) -> None:
     found = checked(mixed)
     todo = [one["data-text"] or "" for one in found.all("li") if "data-text" in one]
     assert [one.partition(":")[0] for one in todo] == ["PM107", "error"]

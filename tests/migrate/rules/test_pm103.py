@@ -77,7 +77,7 @@ def test_what_cannot_be_decided_is_named(text: str, fragment: str) -> None:
         'petastorm = LazyLoader("petastorm", globals(), "x")',
     ],
 )
-def test_what_looks_the_name_up_by_other_means_is_for_a_person(text: str) -> None:
+def test_what_looks_the_name_up_by_other_means_needs_manual_review(text: str) -> None:
     check_noop(text)
     check_finding(text, "PM103", '"petastorm"')
 
@@ -101,7 +101,7 @@ def test_a_module_of_which_something_is_used_that_mdstorm_lacks_stays(text: str)
 
 
 @pytest.mark.parametrize("version", ['minversion="0.11"', '"0.11"'])
-def test_a_version_to_skip_tests_by_is_for_a_person(version: str) -> None:
+def test_a_version_to_skip_tests_by_needs_manual_review(version: str) -> None:
     text = f'pytest.importorskip("petastorm", {version})\n'
     check_noop(text)
     check_finding(text, "PM103", '"petastorm"')

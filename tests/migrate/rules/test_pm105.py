@@ -38,7 +38,7 @@ def test_it_is_to_review_if_the_file_does_more(rest: str) -> None:
     check_rewrite(text, text.replace(KEY, f"md{KEY.removeprefix('peta')}"), unsafe=True)
 
 
-def test_a_constant_in_quotes_is_left_to_a_person() -> None:
+def test_a_constant_in_quotes_needs_manual_review() -> None:
     name = '"SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF"'
     check_finding(f"import petastorm.spark\nspark.conf.set({name}, x)\n", "PM105", name)
 

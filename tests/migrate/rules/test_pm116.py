@@ -30,7 +30,7 @@ def test_imports_of_examples_move(line: str) -> None:
         "from petastorm.spark import (",
     ],
 )
-def test_others_are_left_to_a_person(line: str) -> None:
+def test_others_need_manual_review(line: str) -> None:
     text = documented(f">>> {line}")
     check_noop(text)
     check_finding(text, "PM116", line)

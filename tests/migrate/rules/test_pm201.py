@@ -66,7 +66,7 @@ def test_one_link_of_a_chain_goes() -> None:
         f"{write('a')}make_spark_converter(df)\n{write('b')}make_spark_converter(df)\n",
     ],
 )
-def test_what_cannot_be_followed_is_left_to_a_person(text: str) -> None:
+def test_what_cannot_be_followed_needs_manual_review(text: str) -> None:
     check_rewrite(CONNECT + text, moved(CONNECT + text), unsafe=True, todo=False)
     key = "SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF"
     value = "a" if "b)" in text else "url"

@@ -58,7 +58,7 @@ def test_a_text_file_of_another_name_is_none() -> None:
         migrate("petastorm\n", path="notes.txt")
 
 
-def test_a_fork_is_for_a_person() -> None:
+def test_a_fork_needs_manual_review() -> None:
     text = "petastorm @ git+https://host/fork@main\n"
     check_finding(text, "PM401", "petastorm @ git+https://host/fork@main", "requirements.txt")
 
@@ -86,7 +86,7 @@ def test_it_is_not_said_where_pyspark_is_required() -> None:
         ("./wheels/petastorm-0.9.0.tar.gz", None),
     ],
 )
-def test_a_repository_or_a_file_is_for_a_person(line: str, fragment: str | None) -> None:
+def test_a_repository_or_a_file_needs_manual_review(line: str, fragment: str | None) -> None:
     check_noop(f"{line}\n", "requirements.txt")
     check_finding(f"{line}\n", "PM401", fragment or line, "requirements.txt")
 

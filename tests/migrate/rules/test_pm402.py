@@ -69,7 +69,7 @@ def test_a_setting_of_a_checker_is_mentioned() -> None:
     check_finding(text, "PM402", "petastorm.*", PATH)
 
 
-def test_a_dependency_from_a_repository_is_for_a_person() -> None:
+def test_a_dependency_from_a_repository_needs_manual_review() -> None:
     text = '[tool.poetry.dependencies]\npetastorm = {git = "https://host/fork"}\n'
     check_finding(text, "PM402", "petastorm", PATH)
 

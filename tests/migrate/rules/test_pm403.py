@@ -85,7 +85,7 @@ def test_settings_of_tools_are_mentioned(line: str) -> None:
         ('os.system("pip install petastorm")\n', '"pip install petastorm"'),
     ],
 )
-def test_a_program_that_installs_petastorm_is_for_a_person(text: str, fragment: str) -> None:
+def test_a_program_that_installs_petastorm_needs_manual_review(text: str, fragment: str) -> None:
     check_noop(text)
     check_finding(text, "PM403", fragment)
 

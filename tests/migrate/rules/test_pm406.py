@@ -49,12 +49,12 @@ def test_scripts_are_rewritten_as_well() -> None:
     check_rewrite("pip install petastorm\n", "pip install mdstorm\n", "setup.sh")
 
 
-def test_a_clone_of_the_repository_is_for_a_person() -> None:
+def test_a_clone_of_the_repository_needs_manual_review() -> None:
     url = "https://github.com/uber/petastorm.git"
     check_finding(f"RUN git clone {url}\n", "PM406", url, "Dockerfile")
 
 
-def test_conda_is_for_a_person() -> None:
+def test_conda_needs_manual_review() -> None:
     check_finding("RUN conda install -y petastorm\n", "PM406", "petastorm", "Dockerfile")
 
 
@@ -66,7 +66,7 @@ def test_conda_is_for_a_person() -> None:
         ("petastorm-copy-dataset.py a b", "petastorm-copy-dataset.py"),
     ],
 )
-def test_a_command_that_runs_petastorm_is_for_a_person(command: str, fragment: str) -> None:
+def test_a_command_that_runs_petastorm_needs_manual_review(command: str, fragment: str) -> None:
     check_finding(f"RUN {command}\n", "PM406", fragment, "Dockerfile")
     check_finding(f"a:\n  script:\n    - {command}\n", "PM409", fragment, ".gitlab-ci.yml")
 
@@ -91,7 +91,9 @@ def test_a_command_may_be_a_list_of_strings() -> None:
         ("P := numpy petastorm\nall:\n\tpip install $(P)\n", "petastorm", "Makefile"),
     ],
 )
-def test_a_requirement_in_a_variable_is_for_a_person(text: str, fragment: str, path: str) -> None:
+def test_a_requirement_in_a_variable_needs_manual_review(
+    text: str, fragment: str, path: str
+) -> None:
     check_noop(text, path)
     check_finding(text, "PM406", fragment, path)
 

@@ -1,7 +1,6 @@
-"""Stands for `petastorm` where another process of a program imports it before any of our code runs.
+"""A stand-in for `petastorm` in other processes, which import it before mdstorm.
 
-Only its folder stands on a search path, and Spark sends it to its workers: it is never imported
-as a part of `mdstorm`.
+It is found on a search path, or sent to Spark's workers, and never imported as part of `mdstorm`.
 """
 
 import sys
@@ -14,8 +13,8 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         "this program runs with mdstorm in petastorm's place (mdstorm.install_as_petastorm), but "
-        f"mdstorm cannot be imported by {sys.executable}: {error}. Install it there, too",
+        f"mdstorm cannot be imported by {sys.executable}: {error}. Install it there as well",
         name=error.name,
     ) from error
 
-install_as_petastorm()  # puts the package in the place of this module
+install_as_petastorm()  # replaces this module by the package

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm_backend.base.errors import UnsupportedEncodingError
+from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.format.encodings.encoding import Encoding
 
 __all__ = ["Mixed", "Opaque"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.encodings.arrays import Array
 from mdstorm_backend.format.encodings.binary import Bytes, Pickle
 from mdstorm_backend.format.encodings.encoding import Encoding

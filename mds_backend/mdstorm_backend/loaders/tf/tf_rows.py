@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError
 
 __all__ = ["made_of", "row_type"]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-from mdstorm_backend.base.errors import StateMismatchError
+from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.reading import Batching, Leg, Pass, Reading
 from mdstorm_backend.loaders.runner import Delivered, PassRunner, whole
 from mdstorm_backend.read.block import Block

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import tensorflow as tf
 
-from mdstorm_backend.base.errors import UnsupportedTypeError
+from mdstorm_backend.errors import UnsupportedTypeError
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.loaders.nulls import null_error
 

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
-from mdstorm_backend.base.errors import ArgumentTypeError, InvalidArgumentError, StateMismatchError
 from mdstorm_backend.base.own_context import OwnContext
 from mdstorm_backend.base.pass_threads import PassThreads
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.reading import Batching, Leg
 from mdstorm_backend.loaders.runner import Delivered, PassRunner
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset, overrides

@@ -11,12 +11,12 @@ from typing import Any
 from torch.utils.data import IterableDataset, get_worker_info
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.errors import InvalidArgumentError
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.datasets.joined_dataset import JoinedDataset
 from mdstorm_backend.datasets.sample_access import pick
 from mdstorm_backend.datasets.stream import Stream, StreamDefaults
 from mdstorm_backend.elastic import ElasticOrder
+from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.dataset_arguments import (
     check_read_options,
     find_order,
@@ -28,6 +28,7 @@ from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Leg, Reading, Worker
 from mdstorm_backend.loaders.runner import reading_of
 from mdstorm_backend.loaders.sample_maker import SampleMaker, of_batch
+from mdstorm_backend.loaders.torch.second_split import refuse_second_split
 from mdstorm_backend.loaders.torch.worker_guard import end_with_parent
 from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
 from mdstorm_backend.order.world import World, find_world
@@ -154,6 +155,8 @@ class StreamingDataset(DatasetInfo, IterableDataset[Any]):
         super().__init__()
         #: The process that has sent this copy to one that it was starting, and its world.
         self._sent: tuple[int, World] | None = None
+        #: Samples of the iteration that was begun last, in the elastic order of its last epoch.
+        self._yielded = 0
         self.streams = find_streams(streams, remote, local, stream_name, stream_config)
         self._defaults = StreamDefaults(
             split=split,
@@ -259,30 +262,45 @@ class StreamingDataset(DatasetInfo, IterableDataset[Any]):
         self.reading.next_epoch = epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Say with which epoch the next iteration over samples begins.
+        """Say with which epoch the next iteration begins, over samples or by a loader.
 
-        In the exact order the workers of a plain ``DataLoader`` begin with that of the dataset they
-        were copied from.
+        One that goes on where a state was taken does so still, if that is in this epoch. In the
+        exact order the workers of a plain ``DataLoader`` begin with that of the dataset they were
+        copied from.
         """
         self.reading.next_epoch = epoch
 
-    def state_dict(self, num_samples: int, from_beginning: bool) -> dict[str, Any]:
-        """Return where reading stands, for `load_state_dict`; as in MosaicML Streaming.
+    def state_dict(
+        self, num_samples: int | None = None, from_beginning: bool = True
+    ) -> dict[str, Any]:
+        """Return where reading stands, for `load_state_dict`.
+
+        Without arguments that is where the iteration stands that was begun last, over samples in
+        this process or by a `StreamingDataLoader`. With them, as in MosaicML Streaming, the caller
+        says it.
 
         Parameters
         ----------
-        num_samples : int
-            Samples that all ranks together have had of the epoch.
+        num_samples : int, optional
+            Samples that all ranks together have had of the epoch; in the exact order of the pass,
+            which may be of several epochs.
         from_beginning : bool
-            Whether that is counted from the beginning of the epoch, or from where a loaded state
-            began.
+            Whether that is counted from the beginning, or from where a loaded state began.
 
         Raises
         ------
         StateMismatchError
-            In the exact order: there the state is the loader's.
+            If nobody knows: the samples are read by workers of a plain ``DataLoader``, or a
+            transform may have dropped some.
         """
-        return self.reading.state_dict(num_samples, from_beginning)
+        if num_samples is not None:
+            return self.reading.state_dict(num_samples, from_beginning)
+        if get_worker_info() is not None:
+            raise StateMismatchError(
+                "a worker knows only of its own samples: use a StreamingDataLoader and its "
+                "state_dict(), or num_workers=0"
+            )
+        return self.reading.state_of_samples(self._yielded)
 
     def load_state_dict(self, obj: dict[str, Any]) -> None:
         """Let the next iteration go on where a state was taken, by this class or MosaicML's.
@@ -296,6 +314,8 @@ class StreamingDataset(DatasetInfo, IterableDataset[Any]):
             If it was taken from another dataset or order, or is no state.
         """
         self.reading.load_state_dict(obj)
+        self._yielded = 0
+        self.go_on_with(self.reading)
 
     def __getitem__(self, at: Any) -> Any:
         """Return samples by number: one for an integer, a list for a slice, list or array.
@@ -318,6 +338,7 @@ class StreamingDataset(DatasetInfo, IterableDataset[Any]):
         return SampleMaker(self.options)
 
     def __iter__(self) -> Iterator[Any]:
+        refuse_second_split(self, self._count_ranks)
         info = get_worker_info()
         if info is not None:
             end_with_parent()
@@ -329,13 +350,21 @@ class StreamingDataset(DatasetInfo, IterableDataset[Any]):
             )
         )
         for leg in self.reading.own_legs(self.batch_size, worker):
+            self._yielded = 0
             for block in self.sample_blocks(leg, worker.number):
-                yield from self.samples(block)
+                for sample in self.samples(block):
+                    self._yielded += 1
+                    yield sample
 
     def __getstate__(self) -> dict[str, Any]:
         """Tell the world to a process that is being started, which may be a worker."""
         sent = context.get_spawning_popen() is not None and self.order.follows_world
+        if sent:
+            refuse_second_split(self, self._count_ranks)
         return {**self.__dict__, "_sent": (os.getpid(), find_world()) if sent else None}
+
+    def _count_ranks(self) -> int:
+        return find_world().size if self.order.follows_world else self.order.world_size
 
     def _world_of_parent(self) -> World | None:
         """Return what the process said whose worker this is; a fork knows it by itself."""

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.mds_backend.format.encodings.spread import spread
 
-from mdstorm_backend.base.errors import UnsupportedEncodingError
+from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.format.encodings.decode_arrays import array_decoder, decode_arrays
 from mdstorm_backend.format.encodings.dtypes import ARRAY_CODES, DTYPES
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mdstorm_backend.base.errors import MissingDependencyError
+from mdstorm_backend.errors import MissingDependencyError
 from mdstorm_backend.format.encodings import decode_images
 from mdstorm_backend.format.encodings.decode_images import image_array, open_image, split_images
 

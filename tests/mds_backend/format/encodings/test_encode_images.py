@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mdstorm_backend.base.errors import MissingDependencyError
+from mdstorm_backend.errors import MissingDependencyError
 from mdstorm_backend.format.encodings import parse_encoding
 
 Image = pytest.importorskip("PIL.Image")

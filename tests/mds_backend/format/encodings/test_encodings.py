@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdstorm_backend.base.errors import UnsupportedEncodingError
+from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.format.encodings import general_encoding, parse_encoding
 from mdstorm_backend.format.encodings.arrays import Array
 from mdstorm_backend.format.encodings.dtypes import DTYPES, array_encoding

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.mds_backend.format.encodings.spread import as_bytes, spread
 
-from mdstorm_backend.base.errors import InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.encodings import gather
 from mdstorm_backend.format.encodings.gather import gather_binary, gather_fixed
 

@@ -11,8 +11,8 @@ import pytest
 import tensorflow as tf
 from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset, write_numbers
 
-from mdstorm_backend.base.errors import NullValueError, UnsupportedTypeError
 from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.errors import NullValueError, UnsupportedTypeError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.tf import tf_dataset
 from mdstorm_backend.loaders.tf.tf_dataset import make_tf_dataset
@@ -223,7 +223,7 @@ def test_a_nested_column_is_refused_unless_it_is_left_out(tmp_path: Path) -> Non
 def test_damage_reaches_the_caller(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 20, tasks=2)
     Path(dataset.location.path, dataset.index.shards[1].raw_data.basename).write_bytes(b"damaged")
-    with pytest.raises(tf.errors.OpError, match="holds 7 bytes and the index says"):
+    with pytest.raises(tf.errors.OpError, match="holds 7 bytes, but the index says"):
         list(make(dataset))
 
 

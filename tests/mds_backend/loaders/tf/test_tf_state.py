@@ -11,9 +11,9 @@ import pytest
 import tensorflow as tf
 from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
 
-from mdstorm_backend.base.errors import StateMismatchError
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.elastic import ElasticOrder
+from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.tf.tf_dataset import make_tf_dataset

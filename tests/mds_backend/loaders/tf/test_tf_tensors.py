@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 import tensorflow as tf
 
-from mdstorm_backend.base.errors import NullValueError
+from mdstorm_backend.errors import NullValueError
 from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec
 from mdstorm_backend.loaders.tf.tf_tensors import to_tf
 

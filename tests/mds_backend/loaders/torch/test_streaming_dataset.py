@@ -18,7 +18,7 @@ from mdstorm_backend import (
     StreamingDataLoader,
     StreamingDataset,
 )
-from mdstorm_backend.base.errors import (
+from mdstorm_backend.errors import (
     ArgumentTypeError,
     CorruptDatasetError,
     DatasetNotFoundError,

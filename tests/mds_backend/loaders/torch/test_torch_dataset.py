@@ -11,9 +11,9 @@ from tests.mds_backend.loaders.loaders import column
 from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
 from torch.utils.data import DataLoader
 
-from mdstorm_backend.base.errors import InvalidArgumentError
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.datasets.stream import Stream
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.order.exact import ExactOrder
 

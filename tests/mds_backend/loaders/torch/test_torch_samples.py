@@ -13,9 +13,9 @@ from tests.mds_backend.small_datasets import write_dataset, write_numbers
 from torch.utils.data import default_collate
 
 import mdstorm_backend
-from mdstorm_backend.base.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.datasets.dataset_shards import DatasetShards
+from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.order.exact import ExactOrder

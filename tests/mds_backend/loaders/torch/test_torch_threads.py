@@ -12,8 +12,8 @@ import torch
 from tests.mds_backend.loaders.loaders import torch_loader
 from tests.mds_backend.small_datasets import write_dataset
 
-from mdstorm_backend.base.errors import CorruptDatasetError
 from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.errors import CorruptDatasetError
 
 #: Threads of other tests in this process, whose iterators TensorFlow never lets go of.
 _OTHERS: set[threading.Thread] = set()

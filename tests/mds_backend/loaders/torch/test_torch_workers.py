@@ -19,8 +19,8 @@ from tests.mds_backend.small_datasets import write_numbers
 from torch.utils.data import DataLoader
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
-from mdstorm_backend.base.errors import DatasetNotFoundError, MDStormError
 from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.errors import DatasetNotFoundError, MDStormError
 
 ROWS = 60
 SHUFFLED = {"shuffle": True, "shuffle_seed": 3}

@@ -1,0 +1,97 @@
+"""Open two datasets of any kind to compare them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mdstorm._datasets.petastorm_source import decoded, stored_unischema
+from mdstorm._schema.unischema import Unischema
+from mdstorm_backend.convert import ComparedRows, MDSRows, ParquetRows
+from mdstorm_backend.datasets import Dataset, open_dataset
+from mdstorm_backend.format import INDEX_NAME, Values, as_arrow, plain_type, plain_values
+from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.storage import Location
+
+__all__ = ["open_compared"]
+
+_BATCH_ROWS = 1024
+_ARRAY = pa.struct([("array", pa.string()), ("data", pa.binary())])
+
+
+def open_compared(
+    first: str, second: str, *, storage_options: dict[str, Any] | None = None
+) -> tuple[ComparedRows, ComparedRows]:
+    """Open two datasets: MDS, Parquet, or with a Unischema.
+
+    Where either has a Unischema, the fields of both are compared decoded.
+
+    Raises
+    ------
+    DatasetNotFoundError, CorruptDatasetError
+        If one is not there, or damaged.
+    """
+    left, right = (_opened(url, storage_options) for url in (first, second))
+    schemas = stored_unischema(left), stored_unischema(right)
+    known = schemas[0] or schemas[1]
+    if known is None:
+        return _rows(left), _rows(right)
+    return _DecodedRows(left, schemas[0] or known), _DecodedRows(right, schemas[1] or known)
+
+
+def _opened(url: str, storage_options: dict[str, Any] | None) -> Dataset | ParquetDataset:
+    if Location.of(url, storage_options).exists(INDEX_NAME):
+        return open_dataset(url, storage_options=storage_options)
+    return open_parquet(url, storage_options=storage_options)
+
+
+def _rows(source: Dataset | ParquetDataset) -> ComparedRows:
+    return ParquetRows(source) if isinstance(source, ParquetDataset) else MDSRows(source)
+
+
+class _DecodedRows(ComparedRows):
+    """The fields of a Unischema; arrays are compared by dtype, shape and bytes."""
+
+    def __init__(self, source: Dataset | ParquetDataset, unischema: Unischema) -> None:
+        self._source = decoded(source, unischema)
+        types = {
+            column.name: _ARRAY
+            if unischema.fields[column.name].shape and not column.is_image
+            else plain_type(column.arrow_type)
+            for column in self._source.schema
+        }
+        super().__init__(source.url, types, source.shard_sizes)
+
+    def batches(self, part: int, names: Sequence[str]) -> Iterator[list[pa.Array]]:
+        """Read some fields of a shard or row group."""
+        shard = self._source.shard(part)
+        for start in range(0, shard.num_samples, _BATCH_ROWS):
+            rows = np.arange(start, min(start + _BATCH_ROWS, shard.num_samples))
+            batch = shard.read(rows, names, exact_nulls=True)
+            yield [
+                _as_arrays(batch[name])
+                if self.types[name] == _ARRAY
+                else plain_values(as_arrow(batch[name])).cast(self.types[name])
+                for name in names
+            ]
+
+
+def _as_arrays(values: Values) -> pa.StructArray:
+    """Return arrays as what they are (dtype and shape) and their bytes; None for null."""
+    if isinstance(values, np.ndarray):
+        cells: Iterable[Any] = values
+    else:
+        dtype = np.dtype(values.type.value_type.to_pandas_dtype())
+        cells = (None if cell is None else np.array(cell, dtype) for cell in values.to_pylist())
+    return pa.array([None if cell is None else _described(cell) for cell in cells], _ARRAY)
+
+
+def _described(array: npt.NDArray[Any]) -> dict[str, Any]:
+    array = np.ascontiguousarray(array.view(np.uint8) if array.dtype == np.bool_ else array)
+    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    data = repr(array.tolist()).encode() if array.dtype.hasobject else little.tobytes()
+    return {"array": f"{little.dtype.name} {array.shape}", "data": data}

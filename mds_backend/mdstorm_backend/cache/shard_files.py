@@ -1,0 +1,248 @@
+"""Where shards are read from: a local disk, memory or the shard cache."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from mdstorm_backend.cache.attempts import Sleep, try_again, watched
+from mdstorm_backend.cache.directory import CacheDirectory, default_directory
+from mdstorm_backend.cache.download import check_hash
+from mdstorm_backend.cache.options import CacheOptions
+from mdstorm_backend.cache.records import FileIdentity, Record
+from mdstorm_backend.cache.shard_cache import ShardCache
+from mdstorm_backend.cache.shard_source import ShardSource, check_hash_is_recorded, origin
+from mdstorm_backend.errors import (
+    CorruptDatasetError,
+    CredentialsError,
+    DatasetNotFoundError,
+    StorageError,
+)
+from mdstorm_backend.format.compression import decompress
+from mdstorm_backend.format.index import INDEX_NAME, FileInfo, ShardInfo
+from mdstorm_backend.storage import Buffer, Location
+
+__all__ = ["DirectFiles", "ShardFiles", "shard_files"]
+
+
+class ShardFiles(Protocol):
+    """Where the bytes of shards come from. Safe to share between threads, to pickle and to fork."""
+
+    @property
+    def directory(self) -> str | None:
+        """Directory for copies of shards; None if there are never any."""
+
+    def open(self, info: ShardInfo) -> Buffer:
+        """Return the bytes of a shard, uncompressed; memory-mapped where possible.
+
+        Raises
+        ------
+        DatasetNotFoundError
+            If its file is missing.
+        CorruptDatasetError
+            If it does not hold what the index says.
+        CredentialsError, StorageError
+            If the storage denies access or fails, or the cache directory cannot be used.
+        """
+
+    def discard(self, info: ShardInfo) -> bool:
+        """Forget the copy of a shard whose content turned out to be damaged.
+
+        Returns
+        -------
+        bool
+            Whether `open` downloads it again. If not, there is no copy, or it is not ours to
+            remove.
+        """
+
+
+def shard_files(
+    location: Location,
+    fingerprint: str,
+    options: CacheOptions | None = None,
+    *,
+    shards: Iterable[ShardInfo] = (),
+    sleep: Sleep = time.sleep,
+) -> ShardFiles:
+    """Return the files of a dataset's shards.
+
+    Uncompressed shards on a local disk, and datasets in memory, are read in place. Everything else,
+    including mounts of remote storage, comes through a `ShardCache`, in the directory that
+    `options` names or in one below the default cache directory.
+
+    Parameters
+    ----------
+    location : Location
+        Where the dataset is.
+    fingerprint : str
+        Identity of its content. Each fingerprint, and each time the index was written, has a
+        default directory of its own.
+    options : CacheOptions, optional
+        How to cache.
+    shards : iterable of ShardInfo, optional
+        The shards that will be opened, to report a limit that is too small now.
+    sleep : callable, optional
+        Sleeps between attempts at a download.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If one of `shards` does not fit under the cache's limit.
+    CredentialsError, StorageError
+        If the storage denies access or fails.
+    """
+    options = options or CacheOptions()
+    local = options.directory is None or options.directory == _local_directory(location)
+    if local and (location.is_local_disk or location.url.startswith("memory:")):
+        return DirectFiles(location, fingerprint, options)
+    cache = _cache(location, fingerprint, options, sleep)
+    cache.source.check_limit(shards)
+    return cache
+
+
+def _local_directory(location: Location) -> str | None:
+    return os.path.abspath(location.path) if location.is_local_disk else None
+
+
+def _cache(
+    location: Location, fingerprint: str, options: CacheOptions, sleep: Sleep = time.sleep
+) -> ShardCache:
+    directory = options.directory
+    if directory == _local_directory(location) and not os.access(directory or "", os.W_OK):
+        directory = None  # a dataset on a read-only disk
+    state = _state(location, fingerprint, directory, options, sleep)
+    place = CacheDirectory(directory or default_directory(location.url, state))
+    source = ShardSource(location, state, place, options, sleep)
+    return ShardCache(source, exclusive=directory is None)
+
+
+def _state(
+    location: Location, fingerprint: str, directory: str | None, options: CacheOptions, sleep: Sleep
+) -> str:
+    """Return the fingerprint together with the time at which the index was written.
+
+    A dataset that is rewritten with the same sizes has the same index, unless it has hashes.
+    """
+    try:
+        modified = try_again(
+            lambda: watched(lambda: location.modified(INDEX_NAME), timeout=options.timeout),
+            url=location.file_url(INDEX_NAME),
+            attempts=options.retry,
+            sleep=sleep,
+        )
+    except FileNotFoundError:
+        return fingerprint
+    except (CredentialsError, StorageError):
+        # The storage cannot be reached, or denies access: use what a named directory holds.
+        if directory is None:
+            raise
+        known = CacheDirectory(directory).described().get("fingerprint") or fingerprint
+        if not known.startswith(fingerprint):
+            raise
+        return known
+    return f"{fingerprint} {modified}".rstrip()
+
+
+class DirectFiles:
+    """Shards on a local disk or in memory.
+
+    Compressed ones on a disk are decompressed once, into a cache; those in memory each time.
+
+    Parameters
+    ----------
+    location : Location
+        Where the dataset is.
+    fingerprint : str
+        Identity of its content.
+    options : CacheOptions
+        How to cache what has to be.
+    """
+
+    def __init__(self, location: Location, fingerprint: str, options: CacheOptions) -> None:
+        self._location = location
+        self._fingerprint = fingerprint
+        self._options = options
+        self._checked: set[str] = set()
+        self._cache: ShardCache | None = None
+
+    @property
+    def directory(self) -> str | None:
+        """Directory for decompressed shards, as `ShardFiles` says."""
+        return self._copies().directory if self._location.is_local_disk else None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DirectFiles, (self._location, self._fingerprint, self._options)
+
+    def open(self, info: ShardInfo) -> Buffer:
+        """Return the bytes of a shard, as `ShardFiles` says."""
+        check_hash_is_recorded(info, self._options.validate_hash)
+        packed = info.zip_data
+        try:
+            if packed is None or not self._is_outdated(info):
+                return self._read(info.raw_data)
+        except FileNotFoundError as error:
+            if packed is None:
+                raise self._gone(info.raw_data) from error
+        if not self._location.is_local_disk:
+            return self._decompressed(info, packed)
+        return self._copies().open(info)
+
+    def discard(self, info: ShardInfo) -> bool:
+        """Forget a decompressed copy, as `ShardFiles` says."""
+        if info.zip_data is None or not self._location.is_local_disk:
+            return False
+        return self._copies().discard(info)
+
+    def _copies(self) -> ShardCache:
+        if self._cache is None:
+            self._cache = _cache(self._location, self._fingerprint, self._options)
+        return self._cache
+
+    def _is_outdated(self, info: ShardInfo) -> bool:
+        """Whether a cache decompressed a file that has been replaced since then."""
+        if not self._location.is_local_disk:
+            return False
+        directory, name = CacheDirectory(self._location.path), info.raw_data.basename
+        record = Record.at(directory.record(name))
+        ours = FileIdentity.at(directory.file(name)) == record.files.get(name)
+        return ours and record.is_from_another(origin(self._location, info))
+
+    def _read(self, file: FileInfo) -> Buffer:
+        """Read or map a file, and verify its size each time and its hash once."""
+        content = self._location.read(file.basename)
+        url = self._location.file_url(file.basename)
+        if len(content) != file.bytes:
+            raise CorruptDatasetError(
+                f"{url} holds {len(content)} bytes, but the index says {file.bytes}: the file was "
+                "truncated or replaced. Copy it again, or write the dataset again",
+                url=url,
+            )
+        hash_name = self._options.validate_hash
+        if hash_name is not None and file.basename not in self._checked:
+            check_hash(file, content, hash_name, url)
+            self._checked.add(file.basename)
+        return content
+
+    def _decompressed(self, info: ShardInfo, file: FileInfo) -> Buffer:
+        try:
+            packed = self._read(file)
+        except FileNotFoundError as error:
+            raise self._gone(file) from error
+        try:
+            return decompress(info.compression or "", packed, info.raw_data.bytes)
+        except (OSError, ValueError) as error:
+            url = self._location.file_url(file.basename)
+            raise CorruptDatasetError(
+                f"{url} cannot be decompressed as {info.compression} ({error}). Copy it again, or "
+                "write the dataset again",
+                url=url,
+            ) from error
+
+    def _gone(self, file: FileInfo) -> DatasetNotFoundError:
+        url = self._location.file_url(file.basename)
+        return DatasetNotFoundError(
+            f"shard {url} is gone, but the index lists it. Restore it, or write the dataset again",
+            url=url,
+        )

@@ -1,0 +1,180 @@
+"""Make the files of a shard: download, verify and decompress under temporary names."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mdstorm_backend.cache.attempts import LONGEST_PAUSE, Sleep
+from mdstorm_backend.cache.directory import CacheDirectory
+from mdstorm_backend.cache.download import check_hash, download, mapped
+from mdstorm_backend.cache.locks import FileLock
+from mdstorm_backend.cache.options import CacheOptions
+from mdstorm_backend.cache.records import FileIdentity, Record
+from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError
+from mdstorm_backend.format.compression import decompress
+from mdstorm_backend.format.index import FileInfo, ShardInfo
+from mdstorm_backend.storage import Location
+
+__all__ = ["ShardSource", "check_hash_is_recorded", "origin", "room_for"]
+
+#: Seconds that decompressing a shard may take, and hashing it.
+_WORK = 60.0
+
+
+@dataclass(frozen=True)
+class ShardSource:
+    """Makes the files of the shards of one dataset. Pickles; holds no state.
+
+    Attributes
+    ----------
+    location : Location
+        Where the dataset is.
+    fingerprint : str
+        Its state: files that were downloaded for another one are downloaded again.
+    directory : CacheDirectory
+        Where they go.
+    options : CacheOptions
+        How.
+    sleep : callable
+        Sleeps between attempts.
+    """
+
+    location: Location
+    fingerprint: str
+    directory: CacheDirectory
+    options: CacheOptions
+    sleep: Sleep = time.sleep
+
+    @property
+    def patience(self) -> float:
+        """Seconds that making a shard may take without progress."""
+        retry = self.options.retry
+        pauses = sum(1.5 * min(2.0**attempt, LONGEST_PAUSE) for attempt in range(retry - 1))
+        return retry * self.options.timeout + pauses + _WORK
+
+    def check_limit(self, shards: Iterable[ShardInfo]) -> None:
+        """Raise InvalidArgumentError if one of `shards` needs more than the limit."""
+        limit = self.options.limit
+        largest = max(shards, key=room_for, default=None)
+        if limit is not None and largest is not None and room_for(largest) > limit:
+            raise InvalidArgumentError(
+                f"the shard {largest.raw_data.basename} of {self.location.url} needs "
+                f"{room_for(largest)} bytes in the cache, whose limit is {limit}. Raise the limit "
+                "(cache_limit), or write the dataset with smaller shards"
+            )
+
+    def is_outdated(self, info: ShardInfo, record: Record) -> bool:
+        """Whether files were made for another state of the dataset, or from another file."""
+        return record.dataset != self.fingerprint or record.is_from_another(
+            origin(self.location, info)
+        )
+
+    def make_parts(
+        self, info: ShardInfo, record: Record, lock: FileLock, parts: dict[str, str]
+    ) -> None:
+        """Make the files that are kept for a shard.
+
+        Parameters
+        ----------
+        info : ShardInfo
+            The shard.
+        record : Record
+            Its record.
+        lock : FileLock
+            The lock on that, held.
+        parts : dict of str to str
+            Receives the temporary path of each file, by its name, before the file is made.
+        """
+        if info.zip_data is None or info.compression is None:
+            parts[info.raw_data.basename] = self._download(info.raw_data, lock)
+            return
+        raw = parts[info.raw_data.basename] = self.directory.new_part(lock.path)
+        if self._decompress_present_zip(info, info.zip_data, record, raw):
+            return
+        packed = parts[info.zip_data.basename] = self._download(info.zip_data, lock)
+        self._decompress(info, packed, raw, self.location.file_url(info.zip_data.basename))
+        if not self.options.keep_zip:
+            del parts[info.zip_data.basename]
+            os.unlink(packed)
+
+    def _download(self, file: FileInfo, lock: FileLock) -> str:
+        return download(
+            self.location,
+            file,
+            lambda: self.directory.new_part(lock.path),
+            hash_name=self.options.validate_hash,
+            # Reading a local disk again gives the same bytes.
+            attempts=1 if self.location.is_local_disk else self.options.retry,
+            timeout=self.options.timeout,
+            sleep=self.sleep,
+        )
+
+    def _decompress_present_zip(
+        self, info: ShardInfo, file: FileInfo, record: Record, raw: str
+    ) -> bool:
+        """Decompress a file that is already on a local disk, if there is one."""
+        path = url = self.directory.file(file.basename)
+        in_place = self.location.is_local_disk and not self.options.keep_zip
+        if in_place and FileIdentity.at(path) is None:
+            path = os.path.join(self.location.path, file.basename)
+            url = self.location.file_url(file.basename)
+        identity = FileIdentity.at(path)
+        if identity is None or identity.size != file.bytes:
+            return False
+        ours = record.files.get(file.basename) == identity
+        if ours and self.is_outdated(info, record):
+            return False
+        try:
+            if self.options.validate_hash is not None:
+                check_hash(file, mapped(path), self.options.validate_hash, url)
+            self._decompress(info, path, raw, url)
+        except CorruptDatasetError:
+            if not ours:
+                raise
+            os.unlink(path)
+            return False
+        return True
+
+    def _decompress(self, info: ShardInfo, packed: str, raw: str, url: str) -> None:
+        """Decompress a file in one go, into as many bytes as the index says."""
+        size, data = info.raw_data.bytes, mapped(packed)
+        try:
+            content = decompress(info.compression or "", data, size)
+            if len(content) != size:
+                raise ValueError(f"it gives {len(content)} bytes and the index says {size}")
+        except (OSError, ValueError) as error:
+            raise CorruptDatasetError(
+                f"{url} cannot be decompressed as {info.compression} ({error}). Copy it again, or "
+                "write the dataset again",
+                url=url,
+            ) from error
+        with open(raw, "wb") as target:
+            target.write(content)
+
+
+def room_for(info: ShardInfo) -> int:
+    """Bytes that a shard takes while it is downloaded."""
+    return info.raw_data.bytes + (info.zip_data.bytes if info.zip_data else 0)
+
+
+def origin(location: Location, info: ShardInfo) -> FileIdentity | None:
+    """Identity of the file that a shard is made from; None if it is remote, or gone."""
+    if not location.is_local_disk:
+        return None
+    return FileIdentity.at(os.path.join(location.path, (info.zip_data or info.raw_data).basename))
+
+
+def check_hash_is_recorded(info: ShardInfo, hash_name: str | None) -> None:
+    """Raise InvalidArgumentError unless the index records `hash_name` for a shard's files."""
+    if hash_name is None:
+        return
+    for file in (info.raw_data, info.zip_data):
+        if file is not None and hash_name not in file.hashes:
+            raise InvalidArgumentError(
+                f"validate_hash={hash_name!r} cannot be checked: the index records "
+                f"{sorted(file.hashes) or 'no hashes'} for {file.basename}. Name one of those, or "
+                "write the dataset with hashes=[…]"
+            )

@@ -1,0 +1,107 @@
+"""Records of finished tasks, from which an interrupted conversion resumes.
+
+A record is written beside the shards of its task, after them. It holds their entries for the index.
+Its name begins like theirs and does not end in ``.json``; the commit removes it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from mdstorm_backend.errors import DatasetExistsError
+from mdstorm_backend.storage import Location
+from mdstorm_backend.write.shard_format import ShardReport
+
+__all__ = ["ConversionId", "check_no_other", "find_finished", "note_finished", "other_jobs"]
+
+_NAME = re.compile(r"part-(?P<task>\d{5,})-(?P<job>[0-9a-f]{8})-0\.done")
+_THREADS = 16
+
+
+class ConversionId:
+    """Identifies what a conversion reads and how it writes it: equal ids mean equal results.
+
+    Parameters
+    ----------
+    *parts
+        The parts of the identity, as JSON values.
+
+    Attributes
+    ----------
+    identity : str
+        Hexadecimal digest of the parts.
+    job : str
+        The beginning of the digest, used in file names.
+    """
+
+    def __init__(self, *parts: Any) -> None:
+        text = json.dumps(parts, sort_keys=True)
+        self.identity = hashlib.sha256(text.encode("ascii")).hexdigest()
+        self.job = self.identity[:8]
+
+    def prefix(self, task: int) -> str:
+        """Beginning of the names of the files of a task."""
+        return f"part-{task:05}-{self.job}-0"
+
+
+def note_finished(
+    location: Location, conversion: ConversionId, task: int, reports: Sequence[ShardReport]
+) -> None:
+    """Record that the shards of a task are written."""
+    note = {
+        "identity": conversion.identity,
+        "shards": [report.to_json() for report in reports],
+    }
+    location.write(f"{conversion.prefix(task)}.done", [json.dumps(note).encode("ascii")])
+
+
+def find_finished(location: Location, conversion: ConversionId) -> dict[int, list[ShardReport]]:
+    """Return the reports of the tasks that earlier runs finished, by task number.
+
+    A task is finished if its record is complete and every shard exists with the recorded size.
+    """
+    sizes = dict(location.list_sizes())
+    names = [name for name in sizes if (m := _NAME.fullmatch(name)) and m["job"] == conversion.job]
+
+    def read(name: str) -> list[ShardReport] | None:
+        try:
+            note = json.loads(bytes(location.read(name)))
+            if note["identity"] != conversion.identity:
+                return None
+            reports = [ShardReport.from_json(value) for value in note["shards"]]
+        except (FileNotFoundError, KeyError, TypeError, ValueError):
+            return None
+        files = [report.info.zip_data or report.info.raw_data for report in reports]
+        return reports if all(sizes.get(f.basename) == f.bytes for f in files) else None
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        found = zip(names, pool.map(read, names), strict=True)
+        return {_task_number(name): reports for name, reports in found if reports is not None}
+
+
+def other_jobs(location: Location, conversion: ConversionId) -> list[str]:
+    """Return the jobs of other conversions that were interrupted in the same directory."""
+    matches = filter(None, map(_NAME.fullmatch, location.list_names()))
+    return sorted({match["job"] for match in matches} - {conversion.job})
+
+
+def check_no_other(location: Location, conversion: ConversionId) -> None:
+    """Raise DatasetExistsError if another conversion was interrupted in the same directory."""
+    if other_jobs(location, conversion):
+        raise DatasetExistsError(
+            f"{location.url} holds part of an interrupted conversion of another source, of a "
+            "source that has changed since, or with other options. Run that one again to finish "
+            "it, choose another directory, or start over with resume=False (--no-resume), which "
+            "removes the part"
+        )
+
+
+def _task_number(name: str) -> int:
+    match = _NAME.fullmatch(name)
+    assert match is not None
+    return int(match["task"])

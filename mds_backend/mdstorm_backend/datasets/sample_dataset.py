@@ -1,0 +1,246 @@
+"""The base class of datasets: samples by number, batches, whole tables."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base.optional import require
+from mdstorm_backend.datasets.sample_access import pick
+from mdstorm_backend.errors import ArgumentTypeError
+from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.read.shard import Shard
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+__all__ = ["SampleDataset"]
+
+#: Bytes per batch if there should be as few batches as possible.
+_LARGE_BATCH = 1 << 30
+
+
+class SampleDataset(ABC):
+    """Samples in shards, all with the same columns.
+
+    Attributes
+    ----------
+    fingerprint : str
+        Identity of the content, by which checkpoints and caches recognise their dataset.
+    """
+
+    fingerprint: str
+
+    @property
+    @abstractmethod
+    def url(self) -> str:
+        """URL of the dataset, for messages."""
+
+    @property
+    @abstractmethod
+    def schema(self) -> Schema:
+        """The columns."""
+
+    @property
+    @abstractmethod
+    def shard_sizes(self) -> tuple[int, ...]:
+        """Samples of each shard."""
+
+    @property
+    @abstractmethod
+    def shard_bytes(self) -> tuple[int, ...]:
+        """Bytes of each shard, uncompressed."""
+
+    @property
+    @abstractmethod
+    def is_mapped(self) -> bool:
+        """Whether opening a shard only maps a file."""
+
+    @abstractmethod
+    def shard(self, number: int) -> Shard:
+        """Open a shard."""
+
+    @abstractmethod
+    def find_open(self, number: int) -> Shard | None:
+        """Return a shard if it is open."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Close shards that are kept open; they are reopened when needed."""
+
+    def __len__(self) -> int:
+        return self._bounds[-1]
+
+    @overload
+    def __getitem__(self, at: int) -> dict[str, Any]: ...
+
+    @overload
+    def __getitem__(self, at: Any) -> Any: ...
+
+    def __getitem__(self, at: Any) -> Any:
+        """Return samples by number, see `sample`: one for an integer, a list for a slice or list.
+
+        Raises
+        ------
+        IndexError
+            If the index is out of range.
+        InvalidArgumentError
+            If `at` is something else.
+        """
+        return self.sample(at) if type(at) is int else pick(at, len(self), self.sample)
+
+    def sample(self, i: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
+        """Return one sample.
+
+        Parameters
+        ----------
+        i : int
+            Its number; negative ones count from the end.
+        columns : sequence of str, optional
+            Columns to decode; all by default.
+
+        Returns
+        -------
+        dict
+            What the format's own decoder returns for each column: NumPy scalars and arrays, other
+            Python objects, None for null.
+
+        Raises
+        ------
+        IndexError
+            If the index is out of range.
+        """
+        bounds = self._bounds
+        if not 0 <= i < bounds[-1]:
+            number, row = self.locate(i)
+            i = bounds[number] + row
+        number = bisect_right(bounds, i) - 1
+        return self.shard(number).sample(i - bounds[number], columns)
+
+    def locate(self, i: int) -> tuple[int, int]:
+        """Return the number of the shard that holds sample `i`, and its row there.
+
+        Raises
+        ------
+        IndexError
+            If the index is out of range.
+        """
+        if not -len(self) <= i < len(self):
+            raise IndexError(f"sample {i} of {len(self)} in {self.url}")
+        position = int(i) % len(self)
+        shard = bisect_right(self._bounds, position) - 1
+        return shard, position - self._bounds[shard]
+
+    @cached_property
+    def _bounds(self) -> list[int]:
+        """Number of the first sample of each shard, and of all samples."""
+        return [0, *accumulate(self.shard_sizes)]
+
+    @cached_property
+    def bounds(self) -> npt.NDArray[np.int64]:
+        """Number of the first sample of each shard, and of all samples."""
+        return np.array(self._bounds, np.int64)
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Bytes of all shards, uncompressed."""
+        return sum(self.shard_bytes)
+
+    def select(self, columns: Sequence[str] | None) -> tuple[str, ...]:
+        """Return the names in `columns`, or of all columns for None.
+
+        Raises
+        ------
+        ArgumentTypeError
+            If the dataset has no such column, or one is named twice.
+        UnsupportedEncodingError
+            If this version cannot decode one of them.
+        """
+        if isinstance(columns, str):
+            raise ArgumentTypeError(f"columns={columns!r} is a string: give a list, [{columns!r}]")
+        names = self.schema.names if columns is None else tuple(columns)
+        if len(set(names)) < len(names):
+            raise ArgumentTypeError(f"columns={list(names)} names a column twice: name each once")
+        unknown = [name for name in names if name not in self.schema]
+        if unknown:
+            raise ArgumentTypeError(
+                f"{self.url} has no columns {unknown}: choose among {list(self.schema.names)}"
+            )
+        for name in names:
+            self.schema[name].parsed_encoding.check_decodable(name)
+        return names
+
+    def batches(
+        self,
+        batch_size: int,
+        *,
+        format: Literal["numpy", "arrow", "pandas"] = "numpy",
+        columns: Sequence[str] | None = None,
+        order: ExactOrder | None = None,
+        num_epochs: int | None = 1,
+    ) -> Iterator[Any]:
+        """Iterate over the dataset in batches.
+
+        Parameters
+        ----------
+        batch_size : int
+            Rows per batch. Batches span epochs; only the last one may be shorter.
+        format : {"numpy", "arrow", "pandas"}
+            What a batch is. ``"numpy"``: dict of arrays of shape ``(rows, *shape)``; integer and
+            boolean columns with nulls are float64 with NaN, strings and ragged arrays have dtype
+            object. ``"arrow"``: `pyarrow.RecordBatch`, nulls exactly as written. ``"pandas"``:
+            DataFrame, as NumPy with ``None`` and ``NaT`` for nulls. The caller owns every batch.
+        columns : sequence of str, optional
+            Columns to read, in that order; all by default.
+        order : ExactOrder, optional
+            Order and share of the rows; by default all in stored order.
+        num_epochs : int, optional
+            Passes over the data; None never ends.
+        """
+        from mdstorm_backend.read.batch_reader import BatchReader
+        from mdstorm_backend.read.formats import formatter
+
+        names = self.select(columns)
+        convert = formatter(format, self.schema.select(names))
+        reader = BatchReader(
+            self,
+            order or ExactOrder(),
+            batch_size=batch_size,
+            num_epochs=num_epochs,
+            columns=names,
+            exact_nulls=format == "arrow",
+        )
+        return (convert(batch) for batch in reader)
+
+    def to_table(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read the whole dataset as one Arrow table."""
+        from mdstorm_backend.read.formats import to_table
+
+        schema = self.schema.select(self.select(columns))
+        return to_table(self._large_batches("arrow", columns), schema)
+
+    def to_pandas(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """Read the whole dataset as one pandas DataFrame."""
+        frames = list(self._large_batches("pandas", columns))
+        if not frames:
+            frames = [self.to_table(columns).to_pandas()]
+        whole = require("pandas").concat(frames, ignore_index=True) if frames[1:] else frames[0]
+        frame: pd.DataFrame = whole
+        return frame
+
+    def _large_batches(
+        self, format: Literal["arrow", "pandas"], columns: Sequence[str] | None
+    ) -> Iterator[Any]:
+        """Iterate over the dataset in batches small enough for Arrow's 32-bit offsets."""
+        shards = zip(self.shard_bytes, self.shard_sizes, strict=True)
+        largest = max((-(-nbytes // samples) for nbytes, samples in shards if samples), default=1)
+        return self.batches(max(_LARGE_BATCH // largest, 1), format=format, columns=columns)

@@ -1,0 +1,246 @@
+"""The exceptions that the engine raises.
+
+::
+
+    MDStormError (Exception)
+    ├── DatasetNotFoundError      also FileNotFoundError, RuntimeError
+    ├── CorruptDatasetError       also ValueError
+    ├── UnsafeTypeError           also ValueError
+    ├── UnsupportedEncodingError  also NotImplementedError
+    ├── UnsupportedTypeError      also TypeError
+    ├── UnsupportedURLError       also ValueError
+    ├── InvalidArgumentError      also ValueError
+    ├── ArgumentTypeError         also TypeError
+    ├── NoDataAvailableError      (Exception alone, as Petastorm's)
+    ├── NullValueError            also TypeError, ValueError
+    ├── TransformError            also ValueError
+    ├── StateMismatchError        also ValueError
+    ├── EncodingError             also ValueError
+    │   ├── EncodingTypeError     also TypeError, AttributeError
+    │   └── EncodingRangeError    also OverflowError
+    ├── MissingColumnError        also KeyError
+    ├── WriteError                also RuntimeError
+    │   └── DatasetExistsError    also FileExistsError
+    ├── StorageError              also OSError
+    ├── CredentialsError          also PermissionError
+    └── MissingDependencyError    also ImportError
+
+Each class is also the builtin that code written before mdstorm already catches. Each message says
+what was found, where, and what to do about it. Attributes have defaults because pickle, and the
+worker processes of PyTorch, make an error of its message alone.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ArgumentTypeError",
+    "CorruptDatasetError",
+    "CredentialsError",
+    "DatasetExistsError",
+    "DatasetNotFoundError",
+    "EncodingError",
+    "EncodingRangeError",
+    "EncodingTypeError",
+    "InvalidArgumentError",
+    "MDStormError",
+    "MissingColumnError",
+    "MissingDependencyError",
+    "NoDataAvailableError",
+    "NullValueError",
+    "StateMismatchError",
+    "StorageError",
+    "TransformError",
+    "UnsafeTypeError",
+    "UnsupportedEncodingError",
+    "UnsupportedTypeError",
+    "UnsupportedURLError",
+    "WriteError",
+]
+
+
+class MDStormError(Exception):
+    """Base of every error that mdstorm raises on purpose."""
+
+
+class DatasetNotFoundError(MDStormError, FileNotFoundError, RuntimeError):
+    """There is no dataset at a URL, or one of its shards is gone.
+
+    Attributes
+    ----------
+    url : str
+        Where the dataset was looked for.
+    """
+
+    def __init__(self, message: str, *, url: str = "") -> None:
+        super().__init__(message)
+        self.url = url
+
+
+class CorruptDatasetError(MDStormError, ValueError):
+    """A file of a dataset does not hold what the MDS format or its index says.
+
+    Attributes
+    ----------
+    url : str
+        The file at fault.
+    """
+
+    def __init__(self, message: str, *, url: str = "") -> None:
+        super().__init__(message)
+        self.url = url
+
+
+class UnsafeTypeError(MDStormError, ValueError):
+    """A column holds pickles, and the caller did not allow loading them."""
+
+
+class UnsupportedEncodingError(MDStormError, NotImplementedError):
+    """A column is stored in an encoding that this version cannot decode."""
+
+
+class UnsupportedTypeError(MDStormError, TypeError):
+    """Columns of a DataFrame have types that MDS shards cannot carry.
+
+    Attributes
+    ----------
+    columns : dict of str to str
+        The refused columns, each with the reason.
+    """
+
+    def __init__(self, message: str, *, columns: dict[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.columns = columns or {}
+
+
+class UnsupportedURLError(MDStormError, ValueError):
+    """A URL has a scheme that is unknown, or none where one is needed."""
+
+
+class InvalidArgumentError(MDStormError, ValueError):
+    """An argument has an invalid value."""
+
+
+class ArgumentTypeError(MDStormError, TypeError):
+    """An argument has the wrong type, or is not known at all."""
+
+
+class NoDataAvailableError(MDStormError):
+    """There are fewer rows than ranks, so a rank would have nothing to read."""
+
+
+class NullValueError(MDStormError, TypeError, ValueError):
+    """A null would reach a tensor as an arbitrary value.
+
+    Attributes
+    ----------
+    column : str
+        The column that holds nulls.
+    null_count : int
+        Number of nulls in the rows that were read.
+    """
+
+    def __init__(self, message: str, *, column: str = "", null_count: int = 0) -> None:
+        super().__init__(message)
+        self.column = column
+        self.null_count = null_count
+
+
+class TransformError(MDStormError, ValueError):
+    """A transform returned columns, dtypes or shapes other than the ones it declared."""
+
+
+class StateMismatchError(MDStormError, ValueError):
+    """A checkpoint state belongs to another dataset or to another way of reading it."""
+
+
+class EncodingError(MDStormError, ValueError):
+    """A value does not fit the encoding of its column.
+
+    Attributes
+    ----------
+    column : str
+        The column.
+    encoding : str
+        Its encoding.
+    """
+
+    def __init__(self, message: str, *, column: str = "", encoding: str = "") -> None:
+        super().__init__(message)
+        self.column = column
+        self.encoding = encoding
+
+
+class EncodingTypeError(EncodingError, TypeError, AttributeError):
+    """A value is of a type that the encoding of its column does not take."""
+
+
+class EncodingRangeError(EncodingError, OverflowError):
+    """A number is too large or too small for the encoding of its column."""
+
+
+class MissingColumnError(MDStormError, KeyError):
+    """A sample lacks a column of the dataset.
+
+    Attributes
+    ----------
+    column : str
+        The column.
+    """
+
+    def __init__(self, message: str, *, column: str = "") -> None:
+        super().__init__(message)
+        self.column = column
+
+    def __str__(self) -> str:
+        # KeyError would quote the message.
+        return Exception.__str__(self)
+
+
+class WriteError(MDStormError, RuntimeError):
+    """A dataset could not be written; nothing that looks like one is left behind."""
+
+
+class DatasetExistsError(WriteError, FileExistsError):
+    """Something already exists where a dataset should be written; it is left unchanged."""
+
+
+class StorageError(MDStormError, OSError):
+    """A storage, or the disk of the shard cache, failed even after retries.
+
+    Attributes
+    ----------
+    url : str
+        What was to be read or written.
+    """
+
+    def __init__(self, message: str, *, url: str = "") -> None:
+        super().__init__(message)
+        self.url = url
+
+
+class CredentialsError(MDStormError, PermissionError):
+    """Credentials for a storage are missing, or do not allow the request.
+
+    Attributes
+    ----------
+    url : str
+        What was to be read or written.
+    """
+
+    def __init__(self, message: str, *, url: str = "") -> None:
+        super().__init__(message)
+        self.url = url
+
+
+class MissingDependencyError(MDStormError, ImportError):
+    """An optional library is needed and is not installed.
+
+    Attributes
+    ----------
+    extra : str
+        The pip extra that installs the library; empty if it has none.
+    """
+
+    def __init__(self, message: str, *, extra: str = "") -> None:
+        super().__init__(message)
+        self.extra = extra

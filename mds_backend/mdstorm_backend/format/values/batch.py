@@ -1,0 +1,239 @@
+"""A batch: some rows as whole columns, never as a Python object per row.
+
+A column whose values all have one size is a NumPy array of shape ``(rows, *shape)``: ``bool``, the
+integer and float types, ``datetime64[D]`` for dates and ``datetime64[us]`` for timestamps. Anything
+else, and any column but a floating-point one that holds nulls somewhere in its dataset, is an Arrow
+array. A null in a floating-point column is NaN. Only what a shard holds in forms that Arrow cannot
+put into one array, such as arrays of several dimensions, is a NumPy array of dtype object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mdstorm_backend.errors import InvalidArgumentError, TransformError
+from mdstorm_backend.format.values.arrow_types import is_number
+
+__all__ = [
+    "Batch",
+    "Values",
+    "as_arrow",
+    "common_type",
+    "concat_stored",
+    "concat_values",
+    "copy_values",
+    "num_rows",
+    "slice_batch",
+    "take_values",
+    "too_large",
+]
+
+Values: TypeAlias = npt.NDArray[np.generic] | pa.Array
+Batch = dict[str, Values]
+
+
+def num_rows(batch: Batch) -> int:
+    """Rows of a batch; 0 for a batch without columns."""
+    return len(next(iter(batch.values()))) if batch else 0
+
+
+def slice_batch(batch: Batch, start: int, stop: int) -> Batch:
+    """Rows `start` to `stop` as views: nothing is copied."""
+    return {
+        name: values[start:stop]
+        if isinstance(values, np.ndarray)
+        else values.slice(start, stop - start)
+        for name, values in batch.items()
+    }
+
+
+def copy_values(values: Values, start: int, stop: int) -> Values:
+    """Copy the rows `start` to `stop` of a column."""
+    if isinstance(values, np.ndarray):
+        return values[start:stop].copy()
+    return pa.concat_arrays([values.slice(start, stop - start)])
+
+
+def take_values(values: Values, rows: npt.NDArray[np.integer]) -> Values:
+    """Copy the rows `rows` of a column, in that order."""
+    if isinstance(values, np.ndarray):
+        return np.take(values, rows, axis=0)
+    return values.take(pa.array(rows))
+
+
+def concat_values(parts: Sequence[Values], name: str = "") -> Values:
+    """Join pieces of one column; Arrow if any of them is.
+
+    Pieces of stored shards have one type. What a transform returned may differ from shard to shard:
+    nulls take the type of the others, numbers and decimals the wider one, and arrays of several
+    lengths become lists.
+
+    Parameters
+    ----------
+    parts : sequence of numpy.ndarray or pyarrow.Array
+        The pieces, at least one.
+    name : str
+        The column, for the message.
+
+    Raises
+    ------
+    TransformError
+        If no type holds the values of all pieces.
+    InvalidArgumentError
+        If they are too large for one Arrow array.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    first = parts[0]
+    if isinstance(first, np.ndarray):
+        kind = (first.dtype, first.shape[1:])
+        if all(isinstance(p, np.ndarray) and (p.dtype, p.shape[1:]) == kind for p in parts):
+            return np.concatenate(parts)
+    elif all(not isinstance(p, np.ndarray) and p.type == first.type for p in parts):
+        try:
+            return pa.concat_arrays(parts)
+        except pa.ArrowInvalid as error:
+            raise too_large(f"column {name!r}") from error
+    filled = [part for part in parts if len(part)] or list(parts[:1])
+    try:
+        return _concat_different(filled)
+    except (TypeError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        kinds = list(dict.fromkeys(_type_name(part) for part in filled))
+        raise TransformError(
+            f"column {name!r} is {' in some shards and '.join(kinds)} in others, which have no "
+            "common type: return the same type from every call of the function of the transform, "
+            f"also where all values are null ({error})"
+        ) from error
+
+
+def concat_stored(parts: Sequence[Values], name: str = "") -> Values:
+    """Join pieces of one stored column without changing a value.
+
+    As `concat_values`, but arrays of several dtypes, or of several dimensions in some pieces,
+    become objects.
+    """
+    filled = [part for part in parts if len(part)] or list(parts[:1])
+    types = [None if isinstance(part, np.ndarray) else part.type for part in filled]
+    lists = [type_ is not None and pa.types.is_list(type_) for type_ in types]
+    if not any(lists) or (all(lists) and len(set(types)) == 1):
+        return concat_values(filled, name)
+    rows = [
+        row
+        for part, is_list in zip(filled, lists, strict=True)
+        for row in (_arrays(part) if is_list else part)
+    ]
+    return np.fromiter(rows, object, len(rows))
+
+
+def too_large(what: str) -> InvalidArgumentError:
+    """Return the error for values that do not fit into one Arrow array, whose offsets are int32."""
+    return InvalidArgumentError(
+        f"{what} takes more than 2 GiB in one batch, which one Arrow array cannot hold: use a "
+        "smaller batch_size, or leave it out with columns=[…]"
+    )
+
+
+def _arrays(lists: pa.ListArray) -> list[Any]:
+    """Return the rows of an array of lists of numbers as arrays, each of its own."""
+    flat = np.asarray(lists.values)
+    bounds = np.asarray(lists.offsets).tolist()
+    spans = zip(bounds[:-1], bounds[1:], lists.is_valid().to_pylist(), strict=True)
+    return [flat[start:stop].copy() if valid else None for start, stop, valid in spans]
+
+
+def _concat_different(parts: Sequence[Values]) -> Values:
+    """Join pieces of several types or shapes."""
+    if any(isinstance(part, np.ndarray) and _is_object(part) for part in parts):
+        return _objects(parts)
+    if all(isinstance(part, np.ndarray) and part.dtype.kind in "biuf" for part in parts):
+        shapes = {part.shape[1:] for part in parts}
+        if len(shapes) == 1:
+            return np.concatenate(parts)
+        if any(len(shape) > 1 for shape in shapes):
+            return _objects(parts)
+    arrays = [as_arrow(part) for part in parts]
+    type_ = arrays[0].type
+    for array in arrays[1:]:
+        type_ = common_type(type_, array.type)
+    joined = pa.concat_arrays([_cast(array, type_) for array in arrays])
+    if pa.types.is_timestamp(type_):
+        # Everywhere else an Arrow timestamp counts microseconds; a NumPy one says what it counts.
+        return joined.to_numpy(zero_copy_only=False)
+    if pa.types.is_integer(type_) or pa.types.is_floating(type_):
+        if joined.null_count and pa.types.is_integer(type_):
+            joined = joined.cast(pa.float64(), safe=False)
+        return np.array(joined.to_numpy(zero_copy_only=False))
+    return joined
+
+
+def common_type(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """Return the Arrow type that holds the values of both.
+
+    Raises
+    ------
+    TypeError
+        If there is none.
+    """
+    types = pa.types
+    if one == other or types.is_null(other):
+        return one
+    if types.is_null(one):
+        return other
+    if types.is_list(one) and types.is_list(other):
+        return pa.list_(common_type(one.value_type, other.value_type))
+    if types.is_decimal(one) and types.is_decimal(other):
+        scale = max(one.scale, other.scale)
+        digits = max(one.precision - one.scale, other.precision - other.scale)
+        return _decimal(digits, scale)
+    if is_number(one) and is_number(other):
+        return pa.from_numpy_dtype(np.promote_types(one.to_pandas_dtype(), other.to_pandas_dtype()))
+    if types.is_timestamp(one) and types.is_timestamp(other):
+        return pa.timestamp("ns" if "ns" in (one.unit, other.unit) else "us")
+    raise TypeError(f"{one} and {other}")
+
+
+def _decimal(digits: int, scale: int) -> pa.DataType:
+    if digits + scale > 38:
+        raise TypeError(f"decimals with {digits} digits before and {scale} after the point")
+    return pa.decimal128(digits + scale, scale)
+
+
+def _cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    if array.type == type_:
+        return array
+    element = type_.value_type if pa.types.is_list(type_) else type_
+    # As NumPy promotes: large integers lose digits where others are floating-point numbers.
+    return array.cast(type_, safe=not is_number(element))
+
+
+def _is_object(part: npt.NDArray[np.generic]) -> bool:
+    return part.dtype.kind == "O"
+
+
+def _objects(parts: Sequence[Values]) -> npt.NDArray[np.generic]:
+    rows = [row for p in parts for row in (p if isinstance(p, np.ndarray) else p.to_pylist())]
+    return np.fromiter(rows, object, len(rows))
+
+
+def _type_name(part: Values) -> str:
+    if not isinstance(part, np.ndarray):
+        return str(part.type)
+    return f"{part.dtype}{list(part.shape[1:])}" if part.ndim > 1 else str(part.dtype)
+
+
+def as_arrow(values: Values) -> pa.Array:
+    """The column as an Arrow array; two-dimensional arrays become lists."""
+    if not isinstance(values, np.ndarray):
+        return values
+    if values.ndim == 1:
+        return pa.array(values)
+    rows, length = len(values), int(np.prod(values.shape[1:]))
+    if values.size > np.iinfo(np.int32).max:
+        raise too_large(f"an array of {rows} rows of {length} values")
+    offsets = np.arange(rows + 1, dtype=np.int32) * length
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values.reshape(-1)))

@@ -1,0 +1,46 @@
+"""Refusing that what a dataset has shared out among ranks is shared out among them once more."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from mdstorm_backend.errors import InvalidArgumentError
+
+__all__ = ["refuse_second_split"]
+
+
+def refuse_second_split(dataset: Any, count_ranks: Callable[[], int]) -> None:
+    """Refuse to read a share for a loader of Accelerate, which splits what it reads.
+
+    Its loaders, those of Hugging Face's Trainer among them, say when they are iterated. They give
+    each process a part of the samples, and here each process has but its own, so that all the
+    others' would be lost.
+
+    Parameters
+    ----------
+    dataset : object
+        What is going to be read.
+    count_ranks : callable
+        Returns among how many ranks it has shared out its samples.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If an active loader reads `dataset`, and both split.
+    """
+    state = sys.modules.get("accelerate.state")
+    if state is None or state.PartialState._shared_state.get("num_processes", 1) == 1:
+        return
+    read = getattr(state.GradientState().active_dataloader, "dataset", None)
+    while read is not None and read is not dataset:
+        read = getattr(read, "dataset", None)
+    if read is dataset and (num_ranks := count_ranks()) > 1:
+        raise InvalidArgumentError(
+            "Accelerate, as in accelerator.prepare(loader) or Hugging Face's Trainer, splits the "
+            f"samples among its processes, and this dataset has split them among {num_ranks} ranks "
+            "before, so that rows would be lost. Leave the loader out of prepare, or read all rows "
+            "in each process: cur_shard=0, shard_count=1 with a converter, "
+            "order=ExactOrder(seed=1) with a StreamingDataset"
+        )

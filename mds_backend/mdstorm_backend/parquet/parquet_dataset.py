@@ -1,0 +1,277 @@
+"""`ParquetDataset`: an open Parquet dataset, whose row groups are its shards."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.cache.options import CacheOptions
+from mdstorm_backend.datasets.sample_dataset import SampleDataset
+from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.parquet.column_plan import plan_columns
+from mdstorm_backend.parquet.footers import parsed
+from mdstorm_backend.parquet.hive_partitions import partition_texts
+from mdstorm_backend.parquet.int96 import Int96Unit
+from mdstorm_backend.parquet.parquet_files import ParquetFiles
+from mdstorm_backend.parquet.parquet_shard import ParquetShard
+from mdstorm_backend.parquet.row_groups import ParquetFileInfo, RowGroup
+from mdstorm_backend.parquet.value_bounds import Bounds, value_bounds
+from mdstorm_backend.read.open_shards import OpenShards
+from mdstorm_backend.storage import Location
+
+__all__ = ["Contents", "ParquetDataset"]
+
+#: Bytes of decoded row groups that are kept when they are not in use; at least one is kept. An
+#: order that mixes more row groups than fit decodes them again and again.
+_KEPT_BYTES = 512 << 20
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What was found when a dataset was opened.
+
+    Attributes
+    ----------
+    url : str
+        What was opened.
+    location : Location
+        Directory below which all files are.
+    files : tuple of ParquetFileInfo
+        The files.
+    row_groups : tuple of RowGroup
+        Their row groups in order.
+    schema : Schema
+        The columns.
+    arrow_schema : pyarrow.Schema
+        The columns as stored in files and partitions.
+    partition_columns : tuple of str
+        Columns whose values are in directory names.
+    left_out : mapping of str to pyarrow.DataType
+        Columns of types that cannot be read.
+    fingerprint : str
+        Identity of the content.
+    """
+
+    url: str
+    location: Location
+    files: tuple[ParquetFileInfo, ...]
+    row_groups: tuple[RowGroup, ...]
+    schema: Schema
+    arrow_schema: pa.Schema
+    partition_columns: tuple[str, ...] = ()
+    left_out: Mapping[str, pa.DataType] = field(default_factory=dict)
+    fingerprint: str = ""
+
+
+class ParquetDataset(SampleDataset):
+    """An open Parquet dataset. Safe to share between threads; pickles with its parsed footers.
+
+    Parameters
+    ----------
+    contents : Contents
+        What was found when it was opened.
+    cache : CacheOptions, optional
+        How files that are elsewhere are downloaded to this machine.
+    """
+
+    def __init__(self, contents: Contents, cache: CacheOptions | None = None) -> None:
+        self._contents = contents
+        self.cache = cache
+        self.fingerprint = contents.fingerprint
+        self._files = ParquetFiles(contents.location, contents.files, self.fingerprint, cache)
+        self._opened: OpenShards[ParquetShard] = OpenShards(kept=1, kept_bytes=_KEPT_BYTES)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ParquetDataset, (self._contents, self.cache)
+
+    def __repr__(self) -> str:
+        return (
+            f"ParquetDataset({self.url!r}, {len(self)} samples, {len(self.row_groups)} row groups)"
+        )
+
+    @property
+    def url(self) -> str:
+        """URL of the directory or file; of several, all of them."""
+        return self._contents.url
+
+    @property
+    def location(self) -> Location:
+        """Directory below which all files are."""
+        return self._contents.location
+
+    @property
+    def schema(self) -> Schema:
+        """The columns, partition columns first, as they would be in an MDS dataset."""
+        return self._contents.schema
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns as stored in files and partitions."""
+        return self._contents.arrow_schema
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """Columns whose values are in directory names."""
+        return self._contents.partition_columns
+
+    @property
+    def left_out(self) -> Mapping[str, pa.DataType]:
+        """Columns of the files that cannot be read, because of their types."""
+        return self._contents.left_out
+
+    @property
+    def row_groups(self) -> tuple[RowGroup, ...]:
+        """The row groups in order: those of one file after the other."""
+        return self._contents.row_groups
+
+    @property
+    def file_urls(self) -> list[str]:
+        """URLs of the files in order, also of those that have no rows."""
+        return [self._contents.location.file_url(file.name) for file in self._contents.files]
+
+    @cached_property
+    def common_metadata(self) -> Mapping[bytes, bytes]:
+        """Keys and values of the file ``_common_metadata``, or else of ``_metadata``.
+
+        Empty where there is neither, as for a list of files.
+
+        Raises
+        ------
+        CorruptDatasetError
+            If the file is not a Parquet file.
+        """
+        for name in ("_common_metadata", "_metadata"):
+            try:
+                content = self._contents.location.read(name)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            url = self._contents.location.file_url(name)
+            return parsed(pa.py_buffer(content), url).metadata or {}
+        return {}
+
+    @cached_property
+    def shard_sizes(self) -> tuple[int, ...]:
+        """Rows of each row group."""
+        return tuple(group.num_rows for group in self.row_groups)
+
+    @cached_property
+    def shard_bytes(self) -> tuple[int, ...]:
+        """Bytes of each row group, uncompressed."""
+        return tuple(group.nbytes for group in self.row_groups)
+
+    @property
+    def is_mapped(self) -> bool:
+        """Never: opening a row group means decoding it."""
+        return False
+
+    def value_bounds(self, columns: Sequence[str]) -> list[Bounds]:
+        """Return minimum and maximum values of some columns for each row group.
+
+        Columns whose statistics a footer lacks are missing. The footers of all files that have row
+        groups here are read again.
+
+        Raises
+        ------
+        DatasetNotFoundError, CorruptDatasetError, CredentialsError, StorageError
+            If a footer cannot be read.
+        """
+        options = self.cache or CacheOptions()
+        contents = self._contents
+        return value_bounds(contents.location, contents.files, self.row_groups, columns, options)
+
+    def with_columns(self, columns: Iterable[Column]) -> ParquetDataset:
+        """Return the dataset with some columns described as part of a larger whole.
+
+        Parameters
+        ----------
+        columns : iterable of Column
+            Columns of the same names, which may have nulls or other lengths elsewhere.
+        """
+        schema = self.schema.with_columns(columns)
+        if schema == self.schema:
+            return self
+        return ParquetDataset(replace(self._contents, schema=schema), self.cache)
+
+    def with_text_partitions(self, columns: Collection[str]) -> ParquetDataset:
+        """Return the dataset with some partition columns read as strings.
+
+        By default, values that look like integers are read as integers: ``month=01`` is 1.
+        """
+        arrow = self.arrow_schema
+        chosen = [name for name in columns if not pa.types.is_string(arrow.field(name).type)]
+        if not chosen:
+            return self
+        fields = [f.with_type(pa.string()) if f.name in chosen else f for f in arrow]
+        texts, _ = plan_columns(pa.schema([f for f in fields if f.name in chosen]))
+        retyped = (
+            replace(self.schema[c.name], encoding=c.encoding, spark_type=c.spark_type)
+            for c in texts
+        )
+        contents = replace(
+            self._contents,
+            schema=self.schema.with_columns(retyped),
+            arrow_schema=pa.schema(fields, arrow.metadata),
+            row_groups=tuple(_with_texts(group, chosen) for group in self.row_groups),
+        )
+        return ParquetDataset(contents, self.cache)
+
+    def with_row_groups(self, numbers: Sequence[int]) -> ParquetDataset:
+        """Return a dataset of some of the row groups, in the order of `numbers`."""
+        chosen = [int(number) for number in numbers]
+        if chosen == list(range(len(self.row_groups))):
+            return self
+        text = f"{self.fingerprint} {chosen}"
+        contents = replace(
+            self._contents,
+            row_groups=tuple(self.row_groups[number] for number in chosen),
+            fingerprint=hashlib.sha256(text.encode()).hexdigest()[:16],
+        )
+        return ParquetDataset(contents, self.cache)
+
+    def shard(self, number: int) -> ParquetShard:
+        """Open row group `number`; nothing is read yet.
+
+        It stays open while it is referenced, and so do the most recent ones.
+        """
+        shard = self._opened.at_hand(number)
+        return shard or self._opened.get(number, self._open)
+
+    def find_open(self, number: int) -> ParquetShard | None:
+        """Return row group `number` if it is open."""
+        return self._opened.find(number)
+
+    def release(self) -> None:
+        """Drop decoded row groups; they are decoded again when needed."""
+        self._opened.release()
+
+    def open_file(self, group: RowGroup, *, int96_unit: Int96Unit = "us") -> pq.ParquetFile:
+        """Open the file of a row group, for one thread.
+
+        INT96 timestamps are read in the given unit, and not repaired: see `with_times_repaired`.
+
+        Raises
+        ------
+        DatasetNotFoundError
+            If it is missing.
+        CorruptDatasetError
+            If it is not a Parquet file, or has another size than when the dataset was opened.
+        """
+        return self._files.open(group.path, int96_unit=int96_unit)
+
+    def _open(self, number: int) -> ParquetShard:
+        group = self.row_groups[number]
+        files = self._files
+        return ParquetShard(
+            group, self.schema, lambda unit: files.open(group.path, int96_unit=unit)
+        )
+
+
+def _with_texts(group: RowGroup, columns: Iterable[str]) -> RowGroup:
+    texts = partition_texts(group.path)
+    return replace(group, partition={**group.partition, **{name: texts[name] for name in columns}})

@@ -1,0 +1,195 @@
+"""`ParquetShard`: a row group read as a shard."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from operator import index
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
+from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.format.values.arrow_types import is_number
+from mdstorm_backend.format.values.batch import Batch, Values, copy_values, take_values
+from mdstorm_backend.parquet.arrow_values import delivered, elements_of, plain
+from mdstorm_backend.parquet.int96 import Int96Unit, with_times_repaired
+from mdstorm_backend.parquet.row_groups import RowGroup
+from mdstorm_backend.read.shard import Rows, Shard, contiguous
+
+__all__ = ["ParquetShard"]
+
+
+class ParquetShard(Shard):
+    """One row group, open. Safe to share between threads.
+
+    A column is decoded when it is first read, or by `make_ready`, and kept as long as the shard is.
+
+    Parameters
+    ----------
+    row_group : RowGroup
+        Which one.
+    schema : Schema
+        The columns of the dataset.
+    open_file : callable
+        Opens its file, to read INT96 timestamps in the unit that it is given.
+    """
+
+    def __init__(
+        self,
+        row_group: RowGroup,
+        schema: Schema,
+        open_file: Callable[[Int96Unit], pq.ParquetFile],
+    ) -> None:
+        self.num_samples = row_group.num_rows
+        self.url = row_group.file_url
+        self.schema = schema
+        self._row_group = row_group
+        self._open_file = open_file
+        self._lock = threading.Lock()
+        self._plain: dict[str, pa.Array] = {}
+        self._delivered: dict[tuple[str, bool], Values] = {}
+
+    @property
+    def memory(self) -> int:
+        """Approximate bytes of memory that its decoded values take."""
+        return max(self._row_group.nbytes, 1)
+
+    def make_ready(self, columns: Sequence[str], *, exact_nulls: bool = False) -> None:
+        """Decode some columns ahead of use."""
+        self.decoded(columns, exact_nulls=exact_nulls)
+
+    def decoded(self, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
+        """Return all samples of some columns: not copied, and read-only where they are NumPy.
+
+        Raises
+        ------
+        CorruptDatasetError
+            If the file is damaged.
+        DatasetNotFoundError
+            If it is missing.
+        """
+        with self._lock:
+            missing = [name for name in columns if name not in self._plain]
+            if missing:
+                self._plain.update(self._decode(missing))
+            return {name: self._as_delivered(name, exact_nulls) for name in columns}
+
+    def read(self, rows: Rows, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
+        """Copy the samples `rows` (ascending, without repetition) of some columns.
+
+        Raises
+        ------
+        CorruptDatasetError
+            If the file is damaged.
+        DatasetNotFoundError
+            If it is missing.
+        """
+        decoded = self.decoded(columns, exact_nulls=exact_nulls)
+        return {name: _copied(values, rows) for name, values in decoded.items()}
+
+    def sample(self, row: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
+        """Return one sample: values as rows of `read`, arrays as NumPy arrays, None for null.
+
+        Raises
+        ------
+        IndexError
+            If the index is out of range.
+        ArgumentTypeError
+            If the dataset has no such column.
+        """
+        row = index(row)
+        if not 0 <= row < self.num_samples:
+            raise IndexError(f"sample {row} of {self.num_samples} in {self.url}")
+        names = self.schema.names if columns is None else tuple(columns)
+        unknown = [name for name in names if name not in self.schema]
+        if unknown:
+            raise ArgumentTypeError(
+                f"{self.url} has no columns {unknown}; its dataset has {list(self.schema.names)}"
+            )
+        decoded = self.decoded(names, exact_nulls=True)
+        return {name: _value(self.schema[name], decoded[name], row) for name in names}
+
+    def _as_delivered(self, name: str, exact_nulls: bool) -> Values:
+        key = (name, exact_nulls)
+        if key not in self._delivered:
+            self._delivered[key] = delivered(
+                self.schema[name], self._plain[name], exact_nulls=exact_nulls
+            )
+        return self._delivered[key]
+
+    def _decode(self, columns: Sequence[str]) -> dict[str, pa.Array]:
+        partition = self._row_group.partition
+        found = {
+            name: plain(self.schema[name], _repeated(partition[name], self.num_samples))
+            for name in columns
+            if name in partition
+        }
+        stored = [name for name in columns if name not in partition]
+        if not stored:
+            return found
+        try:
+            file = self._open_file("us")
+            table = file.read_row_group(self._row_group.ordinal, columns=stored, use_threads=False)
+            arrays = {name: _joined(table.column(name)) for name in stored}
+            arrays = with_times_repaired(arrays, file.metadata, self._read_as_ns)
+        except MDStormError:
+            raise
+        except (pa.ArrowException, OSError) as error:
+            raise self._corrupt(f"holds a row group that cannot be read ({error})") from error
+        if table.num_rows != self.num_samples:
+            raise self._corrupt(
+                f"holds {table.num_rows} rows, but its footer said {self.num_samples}"
+            )
+        for name in stored:
+            found[name] = plain(self.schema[name], arrays[name])
+        return found
+
+    def _read_as_ns(self, columns: Sequence[str]) -> pa.Table:
+        return self._open_file("ns").read_row_group(
+            self._row_group.ordinal, columns=list(columns), use_threads=False
+        )
+
+    def _corrupt(self, what: str) -> CorruptDatasetError:
+        return CorruptDatasetError(
+            f"{self.url} {what}. Copy it again, or write the dataset again", url=self.url
+        )
+
+
+def _repeated(value: int | str | None, count: int) -> pa.Array:
+    return (
+        pa.nulls(count)
+        if value is None
+        else pa.array([value]).take(pa.array(np.zeros(count, np.int8)))
+    )
+
+
+def _joined(chunks: pa.ChunkedArray) -> pa.Array:
+    if chunks.num_chunks == 1:
+        return chunks.chunk(0)
+    joined = chunks.combine_chunks()
+    return joined.chunk(0) if isinstance(joined, pa.ChunkedArray) else joined
+
+
+def _copied(values: Values, rows: Rows) -> Values:
+    span = contiguous(rows)
+    return copy_values(values, span.start, span.stop) if span else take_values(values, rows)
+
+
+def _value(column: Column, values: Values, row: int) -> Any:
+    if isinstance(values, np.ndarray):
+        return values[row].copy()
+    value = values[row]
+    if not (column.is_array and value.is_valid) or value.values.null_count:
+        # If nulls have not been counted, columns are Arrow arrays even without nulls.
+        if value.is_valid and not column.has_nulls and _is_number_or_time(value.type):
+            return values.slice(row, 1).to_numpy(zero_copy_only=False)[0]
+        return value.as_py()
+    return elements_of(column, value.values)
+
+
+def _is_number_or_time(type_: pa.DataType) -> bool:
+    return is_number(type_) or bool(pa.types.is_date(type_) or pa.types.is_timestamp(type_))

@@ -1,0 +1,77 @@
+"""Minimum and maximum values of columns in each row group, from the Parquet statistics."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeAlias
+
+import pyarrow.parquet as pq
+
+from mdstorm_backend.cache.options import CacheOptions
+from mdstorm_backend.parquet.footers import read_metadata
+from mdstorm_backend.parquet.row_groups import ParquetFileInfo, RowGroup
+from mdstorm_backend.storage import Location
+
+__all__ = ["Bounds", "value_bounds"]
+
+#: Minimum and maximum values of some columns, without nulls and NaN; times in UTC.
+Bounds: TypeAlias = dict[str, tuple[Any, Any]]
+
+_THREADS = 16
+
+
+def value_bounds(
+    location: Location,
+    files: Sequence[ParquetFileInfo],
+    row_groups: Sequence[RowGroup],
+    columns: Sequence[str],
+    options: CacheOptions,
+) -> list[Bounds]:
+    """Read the bounds of some columns for each of some row groups.
+
+    Parameters
+    ----------
+    location : Location
+        Where the files are.
+    files : sequence of ParquetFileInfo
+        The files, at least those of the row groups.
+    row_groups : sequence of RowGroup
+        The row groups.
+    columns : sequence of str
+        Names of columns; those without statistics are missing from the result.
+    options : CacheOptions
+        Attempts and timeout for remote files.
+    """
+    used = {group.path for group in row_groups}
+    wanted = [file for file in files if file.name in used]
+    with ThreadPoolExecutor(min(_THREADS, len(wanted)) or 1) as pool:
+        read = pool.map(lambda file: _of_file(location, file, columns, options), wanted)
+        found = {file.name: bounds for file, bounds in zip(wanted, read, strict=True)}
+    return [found[group.path][group.ordinal] for group in row_groups]
+
+
+def _of_file(
+    location: Location, file: ParquetFileInfo, columns: Sequence[str], options: CacheOptions
+) -> list[Bounds]:
+    metadata = read_metadata(location, file, options)
+    places = {metadata.schema.column(i).path: i for i in range(metadata.num_columns)}
+    chosen = {name: places[name] for name in columns if name in places}
+    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+    return [_of_group(group, chosen) for group in groups]
+
+
+def _of_group(group: pq.RowGroupMetaData, places: dict[str, int]) -> Bounds:
+    statistics = {name: group.column(place).statistics for name, place in places.items()}
+    return {
+        name: (_in_utc(found.min), _in_utc(found.max))
+        for name, found in statistics.items()
+        if found is not None and found.has_min_max and found.min == found.min  # no NaN
+    }
+
+
+def _in_utc(value: Any) -> Any:
+    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
+        return value.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+    return value

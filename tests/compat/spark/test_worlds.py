@@ -1,0 +1,226 @@
+"""Shares of the rows that come from the launcher, and the warning where there are none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.compat.spark.converters import converter_of
+from tests.compat.spark.ways_to_read import Numbers, in_either_order, with_each
+from tests.programs import run_program
+
+from mdstorm._readers import whole_passes
+from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
+from mdstorm.ngram import NGram
+from mdstorm.reader import make_batch_reader, make_reader
+from mdstorm.spark import SparkDatasetConverter
+
+ROWS = 1_000
+SHUFFLED = {"num_epochs": 1, "shuffle_rows": True}
+AUTO = {"cur_shard": "auto", **SHUFFLED}
+Launch = Callable[[int, int], None]
+
+pytestmark = pytest.mark.filterwarnings("ignore:Currently make_reader")
+
+
+@pytest.fixture
+def thousand(tmp_path: Path) -> SparkDatasetConverter:
+    """The numbers from 0 to 999 in eight shards."""
+    columns = {"number": range(ROWS)}
+    return converter_of(tmp_path / "thousand", columns, {"number": "long"}, tasks=8)
+
+
+@pytest.fixture
+def launch(monkeypatch: pytest.MonkeyPatch) -> Launch:
+    """Make this process one of some that torchrun has started."""
+    monkeypatch.setattr(whole_passes, "_warned", False)
+
+    def set_rank(rank: int, size: int) -> None:
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setenv("WORLD_SIZE", str(size))
+
+    return set_rank
+
+
+class TestAutomaticShares:
+    """`cur_shard="auto"`."""
+
+    @with_each
+    @in_either_order
+    @pytest.mark.parametrize(
+        "shards",
+        [
+            {"cur_shard": "auto"},
+            {"shard_count": "auto"},
+            {"cur_shard": "auto", "shard_count": "auto"},
+        ],
+        ids=lambda shards: "+".join(shards),
+    )
+    def test_two_ranks_read_each_row_once(
+        self,
+        thousand: SparkDatasetConverter,
+        launch: Launch,
+        caplog: pytest.LogCaptureFixture,
+        numbers: Numbers,
+        order: str,
+        shards: dict[str, Any],
+    ) -> None:
+        seen = []
+        for rank in range(2):
+            launch(rank, 2)
+            explicit = numbers(thousand, cur_shard=rank, shard_count=2, order=order, **SHUFFLED)
+            assert numbers(thousand, order=order, **shards, **SHUFFLED) == explicit
+            seen += explicit
+        assert Counter(seen) == Counter(range(ROWS))
+        assert not caplog.records
+
+    @with_each
+    def test_alone_they_are_everything(
+        self, thousand: SparkDatasetConverter, numbers: Numbers
+    ) -> None:
+        assert Counter(numbers(thousand, **AUTO)) == Counter(range(ROWS))
+
+    @in_either_order
+    def test_the_share_is_taken_when_a_pass_begins(
+        self, thousand: SparkDatasetConverter, launch: Launch, order: str
+    ) -> None:
+        url = thousand.cache_dir_url
+        loaders = [thousand.make_torch_dataloader(16, order=order, **AUTO) for _ in range(2)]
+        datasets = [thousand.make_tf_dataset(16, order=order, **AUTO) for _ in range(2)]
+        seen: dict[str, list[int]] = {"torch": [], "tf": [], "batches": [], "rows": []}
+        batches = [make_batch_reader(url, order=order, **AUTO) for _ in range(2)]
+        rows = [make_reader(url, order=order, **AUTO) for _ in range(2)]
+        for rank in range(2):
+            launch(rank, 2)
+            seen["torch"] += [n for batch in loaders[rank] for n in batch["number"].tolist()]
+            seen["tf"] += [n for batch in datasets[rank] for n in batch.number.numpy().tolist()]
+            with batches[rank] as reader:
+                seen["batches"] += [n for batch in reader for n in batch.number.tolist()]
+            with rows[rank] as reader:
+                seen["rows"] += [int(row.number) for row in reader]
+        for name, found in seen.items():
+            assert Counter(found) == Counter(range(ROWS)), name
+
+    @pytest.mark.parametrize("make", ["make_torch_dataloader", "make_tf_dataset"])
+    def test_a_rank_that_is_a_row_short_has_as_many_batches(
+        self, tmp_path: Path, launch: Launch, make: str
+    ) -> None:
+        columns = {"number": range(33)}
+        converter = converter_of(tmp_path / "odd", columns, {"number": "long"}, tasks=2)
+        sizes = []
+        for rank in range(2):
+            batches = getattr(converter, make)(batch_size=16, **AUTO)
+            launch(rank, 2)
+            sizes.append([len(b["number"] if isinstance(b, dict) else b.number) for b in batches])
+        assert sizes == [[15, 1], [16, 1]]
+
+    @pytest.mark.parametrize(
+        ("shards", "text"),
+        [
+            ({"cur_shard": "auto", "shard_count": 2}, "cur_shard='auto' .* shard_count=2 would"),
+            ({"cur_shard": 1, "shard_count": "auto"}, "shard_count='auto' .* cur_shard=1 would"),
+            ({"cur_shard": "Auto"}, "must be ints and both specified"),
+            ({"cur_shard": np.array([1]), "shard_count": 2}, "must be ints and both specified"),
+        ],
+        ids=str,
+    )
+    def test_other_arguments_beside_it_are_refused(
+        self, thousand: SparkDatasetConverter, shards: dict[str, Any], text: str
+    ) -> None:
+        makes = [
+            thousand.make_torch_dataloader,
+            thousand.make_tf_dataset,
+            lambda **given: make_batch_reader(thousand.cache_dir_url, **given),
+            lambda **given: make_reader(thousand.cache_dir_url, **given),
+        ]
+        for make in makes:
+            with pytest.raises(InvalidArgumentError, match=text):
+                make(**shards)
+
+    def test_n_grams_need_integers(self, thousand: SparkDatasetConverter) -> None:
+        ngram = NGram({0: ["number"], 1: ["number"]}, 1, "number")
+        with pytest.raises(UnsupportedArgumentError, match="n-grams do not go with cur_shard"):
+            make_reader(thousand.cache_dir_url, ngram, cur_shard="auto")
+
+
+class TestWarning:
+    """Every process reads all rows: Petastorm's programs mean it, others do not."""
+
+    @with_each
+    @pytest.mark.parametrize(
+        ("shards", "warnings"), [({}, 1), ({"cur_shard": 0, "shard_count": 1}, 0)], ids=str
+    )
+    def test_it_comes_once_in_a_process(
+        self,
+        thousand: SparkDatasetConverter,
+        launch: Launch,
+        caplog: pytest.LogCaptureFixture,
+        numbers: Numbers,
+        shards: dict[str, Any],
+        warnings: int,
+    ) -> None:
+        launch(1, 2)
+        for _ in range(2):
+            assert Counter(numbers(thousand, **shards, **SHUFFLED)) == Counter(range(ROWS))
+        texts = [record.getMessage() for record in caplog.records]
+        assert len(texts) == warnings
+        for text in texts:
+            assert "process 1 of 2, say torchrun's variables RANK and WORLD_SIZE" in text
+            assert 'cur_shard="auto"' in text
+            assert "cur_shard=0, shard_count=1" in text
+
+    def test_a_world_that_comes_later_is_seen(
+        self, thousand: SparkDatasetConverter, launch: Launch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        loader = thousand.make_torch_dataloader(16, **SHUFFLED)
+        assert len(list(loader)) == len(loader)
+        assert not caplog.records
+        launch(0, 2)
+        list(loader)
+        assert len(caplog.records) == 1
+
+    def test_half_of_the_variables_is_no_error(
+        self,
+        thousand: SparkDatasetConverter,
+        launch: Launch,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        monkeypatch.setenv("HOROVOD_RANK", "1")
+        assert len(list(thousand.make_torch_dataloader(ROWS, **SHUFFLED))) == 1
+        assert "HOROVOD_SIZE is not set" in caplog.text
+        with pytest.raises(InvalidArgumentError, match="HOROVOD_SIZE is not set"):
+            list(thousand.make_torch_dataloader(ROWS, **AUTO))
+
+    @pytest.mark.parametrize(
+        ("environment", "launcher"),
+        [
+            ({"HOROVOD_RANK": "1", "HOROVOD_SIZE": "2"}, "Horovod's variables HOROVOD_RANK"),
+            (
+                {"SLURM_PROCID": "1", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2"},
+                "SLURM's variables SLURM_PROCID",
+            ),
+        ],
+    )
+    def test_the_launcher_is_named_without_any_set_up_of_logging(
+        self,
+        thousand: SparkDatasetConverter,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        environment: dict[str, str],
+        launcher: str,
+    ) -> None:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        source = (
+            "import sys\nfrom mdstorm.reader import make_batch_reader\n"
+            "print(sum(len(batch.number) for batch in make_batch_reader(sys.argv[1])))"
+        )
+        done = run_program(source, thousand.cache_dir_url, cwd=tmp_path)
+        assert done.stdout.split() == [str(ROWS)]
+        assert done.stderr.count("Every process reads all rows") == 1
+        assert launcher in done.stderr

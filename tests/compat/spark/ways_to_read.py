@@ -1,0 +1,44 @@
+"""The numbers that loaders, datasets and readers deliver of a converter's dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.compat.spark.converters import with_tf, with_torch
+
+from mdstorm.reader import make_batch_reader, make_reader
+from mdstorm.spark import SparkDatasetConverter
+
+Numbers = Callable[..., list[int]]
+
+
+def of_loader(read: Callable[..., Any]) -> Numbers:
+    def numbers(converter: SparkDatasetConverter, **arguments: Any) -> list[int]:
+        batches = read(converter, batch_size=16, **arguments)
+        return [number for batch in batches for number in batch["number"]]
+
+    return numbers
+
+
+def of_reader(make: Callable[..., Any]) -> Numbers:
+    def numbers(converter: SparkDatasetConverter, **arguments: Any) -> list[int]:
+        with make(converter.cache_dir_url, **arguments) as reader:
+            return [int(number) for item in reader for number in np.atleast_1d(item.number)]
+
+    return numbers
+
+
+with_each = pytest.mark.parametrize(
+    "numbers",
+    [
+        of_loader(with_torch),
+        of_loader(with_tf),
+        of_reader(make_batch_reader),
+        of_reader(make_reader),
+    ],
+    ids=["torch", "tf", "make_batch_reader", "make_reader"],
+)
+in_either_order = pytest.mark.parametrize("order", ["exact", "elastic"])

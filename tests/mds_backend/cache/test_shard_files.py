@@ -1,0 +1,262 @@
+"""Which files are read where they are, and which come through the cache."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import pytest
+from tests.mds_backend.cache.shards import (
+    FINGERPRINT,
+    RemoteFileSystem,
+    cache,
+    contents,
+    damaged,
+    files_in,
+    make_shards,
+    truncated,
+)
+
+from mdstorm_backend.cache import CacheOptions, shard_files
+from mdstorm_backend.cache.directory import cache_root, default_directory
+from mdstorm_backend.errors import (
+    CorruptDatasetError,
+    CredentialsError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    StorageError,
+)
+from mdstorm_backend.format.index import ShardInfo
+from mdstorm_backend.storage import Location
+
+COMPRESSIONS = pytest.mark.parametrize("compression", [None, "zstd"])
+
+
+@pytest.fixture(params=["disk", "memory"])
+def location(request: pytest.FixtureRequest, source: Path) -> Iterator[Location]:
+    yield Location.of(str(source) if request.param == "disk" else "memory://store/numbers")
+    fsspec.filesystem("memory").store.clear()
+
+
+def put(source: Path, location: Location, infos: list[ShardInfo]) -> None:
+    """Bring what `make_shards` wrote to its location."""
+    if not location.is_local_disk:
+        for info in infos:
+            name = (info.zip_data or info.raw_data).basename
+            location.write(name, [(source / name).read_bytes()])
+
+
+@COMPRESSIONS
+def test_files_of_this_machine_are_read(
+    compression: str | None, location: Location, source: Path
+) -> None:
+    infos = make_shards(source, compression=compression)
+    put(source, location, infos)
+    files = shard_files(location, FINGERPRINT, CacheOptions(validate_hash="sha1"))
+    for _ in range(2):
+        assert [bytes(files.open(info)) for info in infos] == contents(infos)
+    again = pickle.loads(pickle.dumps(files))  # noqa: S301 - our own bytes
+    assert bytes(again.open(infos[0])) == contents(infos)[0]
+
+
+def test_only_copies_are_discarded(source: Path) -> None:
+    for compression in (None, "zstd"):
+        directory = source / str(compression)
+        (info,) = make_shards(directory, 1, compression=compression)
+        files = shard_files(Location.of(str(directory)), FINGERPRINT)
+        files.open(info)
+        assert files.discard(info) is bool(compression)
+        assert bytes(files.open(info)) == contents([info])[0]
+
+
+def test_uncompressed_files_on_a_disk_are_mapped_and_not_copied(
+    source: Path, tmp_path: Path
+) -> None:
+    infos = make_shards(source)
+    content = shard_files(Location.of(str(source)), FINGERPRINT).open(infos[0])
+    assert isinstance(content, memoryview)
+    assert not (tmp_path / "default cache").exists()
+    assert files_in(source) == [info.raw_data.basename for info in infos]
+
+
+def test_compressed_files_on_a_disk_are_decompressed_once_and_not_copied(
+    source: Path, tmp_path: Path
+) -> None:
+    (info,) = make_shards(source, 1, compression="zstd")
+    files = shard_files(Location.of(str(source)), FINGERPRINT)
+    assert bytes(files.open(info)) == contents([info])[0]
+    assert files_in(tmp_path / "default cache") == [
+        f"{Path(default_directory(f'file://{source}', FINGERPRINT)).name}/{info.raw_data.basename}"
+    ]
+    assert info.zip_data is not None
+    (source / info.zip_data.basename).unlink()
+    assert bytes(files.open(info)) == contents([info])[0]
+
+
+def test_compressed_files_in_the_named_directory_are_decompressed_beside_them(
+    source: Path, tmp_path: Path
+) -> None:
+    (info,) = make_shards(source, 1, compression="zstd")
+    options = CacheOptions(directory=str(source))
+    assert shard_files(Location.of(str(source)), FINGERPRINT, options).open(info)
+    assert info.zip_data is not None
+    assert files_in(source) == [info.raw_data.basename, info.zip_data.basename]
+    assert not (tmp_path / "default cache").exists()
+
+
+def test_a_disk_is_copied_from_where_another_directory_is_named(source: Path, local: Path) -> None:
+    (info,) = make_shards(source, 1)
+    options = CacheOptions(directory=str(local))
+    shard_files(Location.of(str(source)), FINGERPRINT, options).open(info)
+    assert files_in(local) == [info.raw_data.basename]
+
+
+@pytest.mark.parametrize("keep_zip", [False, True])
+@pytest.mark.parametrize("where", ["default", "beside", "elsewhere"])
+def test_a_file_of_this_machine_that_was_replaced_is_decompressed_again(
+    where: str, keep_zip: bool, source: Path, local: Path
+) -> None:
+    directory = {"default": None, "beside": str(source), "elsewhere": str(local)}[where]
+    (info,) = make_shards(source, 1, compression="zstd", hashes=[], seed=1)
+    options = CacheOptions(directory=directory, keep_zip=keep_zip)
+    files = shard_files(Location.of(str(source)), FINGERPRINT, options)
+    assert bytes(files.open(info)) == contents([info], seed=1)[0]
+    (same,) = make_shards(source / "new", 1, compression="zstd", hashes=[])
+    assert same == info
+    assert info.zip_data is not None
+    (source / "new" / info.zip_data.basename).replace(source / info.zip_data.basename)
+    for reader in (shard_files(Location.of(str(source)), FINGERPRINT), files):
+        assert bytes(reader.open(info)) == contents([info])[0]
+
+
+@COMPRESSIONS
+def test_what_is_missing_or_wrong_on_this_machine_is_named(
+    compression: str | None, location: Location, source: Path
+) -> None:
+    infos = make_shards(source, 3, compression=compression)
+    for info, fault in zip(infos, (truncated, damaged), strict=False):
+        path = str(source / (info.zip_data or info.raw_data).basename)
+        fault(path, path)
+    put(source, location, infos)
+    name = (infos[2].zip_data or infos[2].raw_data).basename
+    location.remove(name)
+    files = shard_files(location, FINGERPRINT, CacheOptions(validate_hash="sha1"))
+    with pytest.raises(CorruptDatasetError, match="bytes, but the index says"):
+        files.open(infos[0])
+    with pytest.raises(CorruptDatasetError, match="has the sha1"):
+        files.open(infos[1])
+    with pytest.raises(DatasetNotFoundError, match=f"{name} is gone"):
+        files.open(infos[2])
+
+
+def test_a_hash_that_is_not_recorded_is_refused_for_files_of_this_machine(
+    location: Location, source: Path
+) -> None:
+    (info,) = make_shards(source, 1, hashes=[])
+    put(source, location, [info])
+    with pytest.raises(InvalidArgumentError, match="records no hashes"):
+        shard_files(location, FINGERPRINT, CacheOptions(validate_hash="sha1")).open(info)
+
+
+def test_a_mount_of_remote_storage_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Location, "modified", lambda location, name: "")
+    for url in ("/dbfs/x", "/Volumes/a/b/c", "/Workspace/x"):
+        files = shard_files(Location.of(url), FINGERPRINT)
+        assert type(files).__name__ == "ShardCache"
+
+
+def test_datasets_and_their_states_have_default_directories_of_their_own() -> None:
+    places = {
+        default_directory(url, fingerprint)
+        for url in ("s3://a/x", "s3://b/x", "s3://b/..")
+        for fingerprint in ("1", "2")
+    }
+    assert len(places) == 6
+    assert {os.path.dirname(place) for place in places} == {cache_root()}
+
+
+def test_the_default_directory_is_this_users_alone(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MDSTORM_CACHE_DIR")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (info,) = make_shards(source, 1)
+    cache(source).open(info)
+    root = tmp_path / f"mdstorm-cache-{os.getuid()}"
+    assert cache_root() == str(root)
+    assert stat.S_IMODE(root.stat().st_mode) == 0o700
+    root.chmod(0o777)
+    with pytest.raises(StorageError, match=r"another user.*MDSTORM_CACHE_DIR"):
+        cache(source, fingerprint="other").open(info)
+
+
+def test_the_environment_names_the_default_directory(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, storage: type[RemoteFileSystem]
+) -> None:
+    monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "elsewhere"))
+    (info,) = make_shards(source, 1)
+    cache(source).open(info)
+    assert len(files_in(tmp_path / "elsewhere")) == 1
+
+
+def test_a_dataset_written_anew_with_the_same_index_is_brought_anew(
+    source: Path, local: Path
+) -> None:
+    for directory in (None, local):
+        (info,) = make_shards(source, 1, hashes=[])
+        index = source / "index.json"
+        index.write_text("the same")
+        os.utime(index, (1, 1))
+        options = {} if directory is None else {"directory": directory}
+        assert bytes(cache(source, **options).open(info)) == contents([info])[0]
+        (same,) = make_shards(source, 1, hashes=[], seed=1)
+        assert same == info
+        os.utime(index, (2, 2))
+        assert bytes(cache(source, **options).open(info)) == contents([info], seed=1)[0]
+
+
+@pytest.mark.parametrize("error", [ConnectionRefusedError, PermissionError])
+def test_a_named_directory_serves_while_the_storage_is_away_or_gives_no_access(
+    error: type[OSError],
+    source: Path,
+    local: Path,
+    storage: type[RemoteFileSystem],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    infos = make_shards(source)
+    (source / "index.json").write_text("an index")
+    files = cache(source, directory=local)
+    for info in infos[:2]:
+        files.open(info)
+
+    def away(*_: object, **__: object) -> None:
+        raise error("it is away")
+
+    for name in ("info", "get_file"):
+        monkeypatch.setattr(storage, name, away)
+    again = cache(source, directory=local)
+    assert [bytes(again.open(info)) for info in infos[:2]] == contents(infos)[:2]
+    with pytest.raises((CredentialsError, StorageError), match="it is away"):
+        again.open(infos[2])
+    with pytest.raises((CredentialsError, StorageError), match="it is away"):
+        cache(source, directory=local, fingerprint="other")
+    with pytest.raises((CredentialsError, StorageError), match="it is away"):
+        cache(source)
+
+
+def test_a_directory_that_another_reader_filled_serves_while_the_storage_is_away(
+    source: Path, local: Path, storage: type[RemoteFileSystem], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    infos = make_shards(local)
+
+    def away(*_: object, **__: object) -> None:
+        raise ConnectionRefusedError("Connection refused")
+
+    monkeypatch.setattr(storage, "info", away)
+    files = cache(source, directory=local)
+    assert [bytes(files.open(info)) for info in infos] == contents(infos)

@@ -1,0 +1,188 @@
+"""States and epochs of the dataset itself, as torch, torchdata and Composer ask for them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.mds_backend.small_datasets import write_numbers
+from torch.utils.data import DataLoader
+
+from mdstorm_backend import StreamingDataLoader, StreamingDataset
+from mdstorm_backend.errors import StateMismatchError
+from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.order.world import World
+
+ROWS = 101
+BATCH = 8
+in_either_order = pytest.mark.parametrize("order", ["elastic", "exact"])
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return write_numbers(tmp_path / "data", ROWS).url
+
+
+def dataset_of(url: str, order: str, world: World | None = None, **options: Any) -> Any:
+    if order == "elastic":
+        return StreamingDataset(local=url, batch_size=BATCH, shuffle=True, **options)
+    world = world or World()
+    exact = ExactOrder(None, shuffle_rows=True, rank=world.rank, world_size=world.size)
+    return StreamingDataset(local=url, order=exact, **options)
+
+
+def loader_of(dataset: StreamingDataset, **options: Any) -> StreamingDataLoader:
+    return StreamingDataLoader(dataset, BATCH, **options)
+
+
+def rows(batches: Iterable[Any]) -> list[int]:
+    return [number for batch in batches for number in batch["number"].tolist()]
+
+
+def samples(dataset: Iterable[Any], count: int | None = None) -> list[int]:
+    return [int(sample["number"]) for sample in islice(dataset, count)]
+
+
+@in_either_order
+@pytest.mark.parametrize("num_epochs", [1, 2])
+@pytest.mark.parametrize("seen", [0, 1, 50, ROWS - 1, ROWS])
+def test_samples_go_on_from_a_state_without_arguments(
+    url: str, order: str, num_epochs: int, seen: int
+) -> None:
+    first, second = (dataset_of(url, order, num_epochs=num_epochs) for _ in range(2))
+    if order == "exact":
+        second.load_state_dict(first.state_dict())  # which has the seed
+    expected = samples(second)
+    iterator = iter(first)
+    begun = samples(iterator, seen)
+    state = json.loads(json.dumps(first.state_dict()))
+    third = dataset_of(url, order, num_epochs=num_epochs)
+    third.load_state_dict(state)
+    if seen < ROWS * num_epochs:
+        assert begun + samples(third) == expected
+        assert samples(iterator) == expected[seen:]
+    assert samples(third) == samples(second) or seen == ROWS * num_epochs
+
+
+@in_either_order
+def test_without_arguments_the_place_of_a_loader_counts(url: str, order: str) -> None:
+    first, second = (dataset_of(url, order) for _ in range(2))
+    loader = loader_of(first)
+    seen = rows(islice(loader, 5))
+    assert first.state_dict() == loader.state_dict()
+    second.load_state_dict(first.state_dict())
+    assert Counter(seen + rows(loader_of(second))) == Counter(range(ROWS))
+
+
+class Stated(StreamingDataset):
+    """Takes a state with each sample, as torchdata does in workers."""
+
+    def __iter__(self) -> Any:
+        for sample in super().__iter__():
+            yield sample["number"], self.state_dict()["sample_in_epoch"]
+
+
+def test_a_worker_has_no_state(url: str) -> None:
+    dataset = Stated(local=url, batch_size=BATCH)
+    counts = [(int(number), count) for number, count in DataLoader(dataset, None)]
+    assert counts == [(n, n + 1) for n in range(ROWS)]
+    with pytest.raises(StateMismatchError, match="a worker knows only of its own"):
+        list(DataLoader(dataset, None, num_workers=1))
+
+
+def test_workers_of_pytorch_leave_the_dataset_without_a_state(url: str) -> None:
+    dataset = dataset_of(url, "elastic")
+    list(DataLoader(dataset, BATCH, num_workers=2))
+    with pytest.raises(StateMismatchError, match="read in worker processes"):
+        dataset.state_dict()
+
+
+@pytest.mark.parametrize("num_epochs", [1, 3, 10, None])
+@pytest.mark.parametrize("batches", [0, 1, 4, 7, 63])
+@pytest.mark.parametrize("batch_size", [BATCH, 50])
+@pytest.mark.parametrize(("num_rows", "of_rank"), [(100, 0), (100, 1), (101, None)])
+def test_composer_saves_and_loads_the_dataset_of_a_loader_in_the_exact_order(
+    tmp_path: Path,
+    num_epochs: int | None,
+    batches: int,
+    batch_size: int,
+    num_rows: int,
+    of_rank: int | None,
+) -> None:
+    # It counts the samples of all ranks, and asks the dataset behind the loader.
+    url = write_numbers(tmp_path / "data", num_rows).url
+    worlds = [World(rank, 2) for rank in range(2)]
+    before = [dataset_of(url, "exact", world, num_epochs=num_epochs) for world in worlds]
+    after = [dataset_of(url, "exact", world, num_epochs=num_epochs) for world in worlds]
+    loaders = [iter(StreamingDataLoader(dataset, batch_size)) for dataset in before]
+    seen = [rows(islice(loader, batches)) for loader in loaders]
+    states = [dataset.state_dict(sum(map(len, seen)), True) for dataset in before]
+    for rank, dataset in enumerate(after):
+        state = states[rank if of_rank is None else of_rank]
+        dataset.load_state_dict(json.loads(json.dumps(state)))
+        rest = rows(islice(loaders[rank], 20))
+        found = rows(islice(StreamingDataLoader(dataset, batch_size), 20))
+        assert found == rest or not rest  # after the last batch the next pass begins
+        assert len(found) > 0
+
+
+def test_samples_that_no_batch_ends_with_are_split_evenly(url: str) -> None:
+    dataset = dataset_of(url, "exact", World(1, 2))
+    rows(loader_of(dataset))
+    assert dataset.state_dict(0, True)["mdstorm"]["finished"]
+    state = dataset.state_dict(20, True)
+    assert (state["epoch"], state["mdstorm"]["row"]) == (0, 10)
+
+
+def test_a_state_that_a_transform_makes_unknown_is_refused(url: str) -> None:
+    class Even:
+        columns = ("number",)
+
+        def __call__(self, batch: Any) -> Any:
+            return {"number": batch["number"][batch["number"] % 2 == 0]}
+
+    dataset = dataset_of(url, "exact", transform=Even())
+    samples(dataset, 5)
+    with pytest.raises(StateMismatchError, match="a transform may drop rows"):
+        dataset.state_dict()
+
+
+@in_either_order
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_set_epoch_chooses_the_next_pass_of_a_loader(
+    url: str, order: str, num_workers: int
+) -> None:
+    dataset = dataset_of(url, order)
+    loader = loader_of(dataset, num_workers=num_workers, persistent_workers=num_workers > 0)
+    with loader:
+        epochs = [rows(loader) for _ in range(3)]
+        for epoch in (1, 1, 0, 2):
+            dataset.set_epoch(epoch)
+            assert rows(loader) == epochs[epoch]
+        dataset.set_epoch(0)
+        assert [rows(loader) for _ in range(3)] == epochs
+
+
+@in_either_order
+@pytest.mark.parametrize("of_dataset", [False, True])
+def test_naming_the_epoch_that_goes_on_changes_nothing(
+    url: str, order: str, of_dataset: bool
+) -> None:
+    dataset = dataset_of(url, order)
+    loader = loader_of(dataset)
+    rows(loader)
+    seen = rows(islice(loader, 5))
+    state = loader.state_dict()
+    again = dataset_of(url, order)
+    loader = loader_of(again)
+    (again if of_dataset else loader).load_state_dict(state)
+    again.set_epoch(1)
+    assert Counter(seen + rows(loader)) == Counter(range(ROWS))
+    (again if of_dataset else loader).load_state_dict(state)
+    again.set_epoch(2)
+    assert len(rows(loader)) == ROWS

@@ -1,0 +1,160 @@
+"""A row group is decoded once while it is open, and only the columns asked for."""
+
+from __future__ import annotations
+
+import gc
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, DatasetNotFoundError
+from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.parquet import ParquetDataset, open_parquet, parquet_dataset
+from mdstorm_backend.read.batch_reader import BatchReader
+from mdstorm_backend.read.elastic_reader import ElasticReader
+from mdstorm_backend.read.row_stream import Position
+
+ROWS, PER_GROUP = 100, 10
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    table = pa.table({"n": range(ROWS), "s": [str(n) for n in range(ROWS)], "x": [0.5] * ROWS})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=PER_GROUP)
+    return tmp_path / "a.parquet"
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, tuple[str, ...]]]:
+    """Row groups and columns, as they are decoded."""
+    calls = []
+    real = pq.ParquetFile.read_row_group
+
+    def read(self: pq.ParquetFile, i: int, columns: Any = None, **options: Any) -> pa.Table:
+        calls.append((i, tuple(columns)))
+        return real(self, i, columns=columns, **options)
+
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", read)
+    return calls
+
+
+def test_a_column_is_decoded_once(path: Path, decoded: list[Any]) -> None:
+    shard = open_parquet(str(path)).shard(3)
+    shard.will_need()
+    assert decoded == []
+    for rows in (np.array([1, 5]), np.arange(4), np.arange(10)):
+        assert shard.read(rows, ["n"])["n"].tolist() == (rows + 30).tolist()  # type: ignore[union-attr]
+    shard.read(np.arange(2), ["n", "s"], exact_nulls=True)
+    assert shard.sample(4) == {"n": 34, "s": "34", "x": 0.5}
+    assert decoded == [(3, ("n",)), (3, ("s",)), (3, ("x",))]
+
+
+def test_what_is_read_is_the_readers_own(path: Path) -> None:
+    shard = open_parquet(str(path)).shard(0)
+    for rows in (np.arange(10), np.array([0, 2])):
+        found = shard.read(rows, ["n"])["n"]
+        found[:] = -1  # type: ignore[index]
+        assert shard.read(np.array([0]), ["n"])["n"].tolist() == [0]  # type: ignore[union-attr]
+
+
+def test_a_shuffled_window_decodes_each_row_group_once(path: Path, decoded: list[Any]) -> None:
+    dataset = open_parquet(str(path))
+    order = ExactOrder(seed=1, shuffle_rows=True, window=ROWS)
+    reader = BatchReader(dataset, order, batch_size=3, columns=["n"], block_rows=6)
+    found = [n for batch in reader for n in batch["n"].tolist()]  # type: ignore[union-attr]
+    assert sorted(found) == list(range(ROWS))
+    assert found != sorted(found)
+    assert sorted(decoded) == [(group, ("n",)) for group in range(ROWS // PER_GROUP)]
+
+
+def test_the_elastic_order_decodes_small_row_groups_once(path: Path, decoded: list[Any]) -> None:
+    ids = np.random.default_rng(0).permutation(ROWS)
+    reader = ElasticReader(open_parquet(str(path)), ids, batch_size=4, columns=["n"])
+    found = [n for block in reader.blocks() for n in block.batch["n"].tolist()]  # type: ignore[union-attr]
+    assert found == ids.tolist()
+    assert sorted(decoded) == [(group, ("n",)) for group in range(ROWS // PER_GROUP)]
+
+
+def test_resuming_decodes_nothing_that_was_delivered(path: Path, decoded: list[Any]) -> None:
+    dataset = open_parquet(str(path))
+    reader = BatchReader(dataset, ExactOrder(), batch_size=5, columns=["n"], workers=0)
+    (*_, last) = reader.blocks(Position(0, 85, 17))
+    assert last.batch["n"].tolist()[-1] == ROWS - 1  # type: ignore[union-attr]
+    assert decoded == [(8, ("n",)), (9, ("n",))]
+
+
+def test_row_groups_that_nobody_uses_are_closed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet_dataset, "_KEPT_BYTES", 1)
+    dataset = open_parquet(str(path))
+    held = dataset.shard(0)
+    for number in range(ROWS // PER_GROUP):
+        dataset.shard(number).make_ready(["n"])
+    gc.collect()
+    opened = [n for n in range(ROWS // PER_GROUP) if dataset.find_open(n) is not None]
+    assert opened == [0, ROWS // PER_GROUP - 1]
+    assert dataset.shard(0) is held
+
+
+def test_threads_share_a_row_group(path: Path, decoded: list[Any]) -> None:
+    dataset = open_parquet(str(path))
+    with ThreadPoolExecutor(8) as pool:
+        found = pool.map(lambda n: dataset.sample(n, ["n"])["n"], list(range(ROWS)) * 3)
+        assert list(found) == list(range(ROWS)) * 3
+    assert len(decoded) == ROWS // PER_GROUP
+
+
+def test_samples_that_are_not_there(path: Path) -> None:
+    dataset = open_parquet(str(path))
+    assert dataset[-1]["n"] == ROWS - 1
+    with pytest.raises(IndexError, match="sample 100 of 100"):
+        dataset[ROWS]
+    with pytest.raises(IndexError, match="sample 10 of 10"):
+        dataset.shard(0).sample(10)
+    with pytest.raises(ArgumentTypeError, match=r"no columns \['y'\]"):
+        dataset.sample(0, ["y"])
+    with pytest.raises(ArgumentTypeError, match=r"no columns \['y'\]"):
+        dataset.select(["y"])
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"PAR1", b"no Parquet at all", b"PAR1\xff\xff\xff\xffPAR1"]
+)
+def test_files_that_are_no_parquet(content: bytes, path: Path) -> None:
+    (path.parent / "b.parquet").write_bytes(content)
+    with pytest.raises(
+        CorruptDatasetError, match=r"b\.parquet is (not a Parquet file|empty)"
+    ) as found:
+        open_parquet(str(path.parent))
+    assert found.value.url == f"file://{path.parent}/b.parquet"
+
+
+def test_a_file_that_was_cut_off(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(CorruptDatasetError, match="was truncated"):
+        open_parquet(str(path))
+
+
+def test_a_file_with_damaged_pages(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[4:400] = b"\xff" * 396
+    path.write_bytes(content)
+    dataset = open_parquet(str(path))
+    with pytest.raises(CorruptDatasetError, match=r"a\.parquet holds a row group that cannot be"):
+        list(dataset.batches(10))
+
+
+def test_a_file_that_changes_or_goes_meanwhile(path: Path) -> None:
+    dataset: ParquetDataset = open_parquet(str(path))
+    path.write_bytes(path.read_bytes() + b" ")
+    with pytest.raises(CorruptDatasetError, match=r"a\.parquet no longer has \d+ bytes, as it did"):
+        dataset[0]
+    path.unlink()
+    with pytest.raises(DatasetNotFoundError, match=r"a\.parquet is gone"):
+        dataset[0]

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import inspect
+import pickle
+from typing import Any
+
+import pytest
+
+from mdstorm_backend import errors
+
+#: What code written before mdstorm already catches.
+BUILTINS: dict[str, tuple[type[BaseException], ...]] = {
+    "DatasetNotFoundError": (FileNotFoundError, RuntimeError),
+    "CorruptDatasetError": (ValueError,),
+    "UnsupportedEncodingError": (NotImplementedError,),
+    "UnsupportedTypeError": (TypeError,),
+    "UnsupportedURLError": (ValueError,),
+    "InvalidArgumentError": (ValueError,),
+    "ArgumentTypeError": (TypeError,),
+    "NoDataAvailableError": (Exception,),
+    "NullValueError": (TypeError, ValueError),
+    "TransformError": (ValueError,),
+    "UnsafeTypeError": (ValueError,),
+    "StateMismatchError": (ValueError,),
+    "EncodingError": (ValueError,),
+    "EncodingTypeError": (ValueError, TypeError, AttributeError),
+    "EncodingRangeError": (ValueError, OverflowError),
+    "MissingColumnError": (KeyError,),
+    "WriteError": (RuntimeError,),
+    "StorageError": (OSError,),
+    "CredentialsError": (PermissionError,),
+    "DatasetExistsError": (RuntimeError, FileExistsError),
+    "MissingDependencyError": (ImportError,),
+}
+ATTRIBUTES: dict[str, dict[str, Any]] = {
+    "DatasetNotFoundError": {"url": "file:///x"},
+    "CorruptDatasetError": {"url": "file:///x"},
+    "UnsupportedTypeError": {"columns": {"a": "why"}},
+    "EncodingError": {"column": "a", "encoding": "int8"},
+    "EncodingTypeError": {"column": "a", "encoding": "int8"},
+    "MissingColumnError": {"column": "a"},
+    "NullValueError": {"column": "a", "null_count": 3},
+    "MissingDependencyError": {"extra": "torch"},
+}
+
+
+def make(name: str) -> Exception:
+    return getattr(errors, name)("what, where, and what to do", **ATTRIBUTES.get(name, {}))  # type: ignore[no-any-return]
+
+
+def test_the_list_of_errors_is_complete_and_sorted() -> None:
+    classes = [
+        name for name, value in vars(errors).items()
+        if inspect.isclass(value) and issubclass(value, Exception)
+    ]  # fmt: skip
+    assert sorted(classes) == sorted(errors.__all__) == sorted([*BUILTINS, "MDStormError"])
+    assert errors.__all__ == sorted(errors.__all__)
+
+
+@pytest.mark.parametrize("name", BUILTINS)
+def test_each_error_is_also_what_callers_already_catch(name: str) -> None:
+    error = make(name)
+    assert isinstance(error, (errors.MDStormError,))
+    for builtin in BUILTINS[name]:
+        assert isinstance(error, builtin)
+    assert str(error) == "what, where, and what to do"
+
+
+@pytest.mark.parametrize("name", ATTRIBUTES)
+def test_what_the_message_says_is_there_as_attributes(name: str) -> None:
+    error = make(name)
+    for attribute, value in ATTRIBUTES[name].items():
+        assert getattr(error, attribute) == value
+
+
+@pytest.mark.parametrize("name", BUILTINS)
+def test_errors_travel_between_processes(name: str) -> None:
+    error = pickle.loads(pickle.dumps(make(name)))  # noqa: S301 - our own bytes
+    assert type(error) is getattr(errors, name)
+    assert str(error) == "what, where, and what to do"
+    for attribute, value in ATTRIBUTES.get(name, {}).items():
+        assert getattr(error, attribute) == value
+
+
+@pytest.mark.parametrize("name", BUILTINS)
+def test_errors_can_be_made_of_their_message_alone(name: str) -> None:
+    """PyTorch raises the error of a worker process again in this way."""
+    assert str(getattr(errors, name)("what")) == "what"
+
+
+@pytest.mark.parametrize("name", [n for n, b in BUILTINS.items() if b == (Exception,)])
+def test_no_data_is_an_exception_of_no_other_kind(name: str) -> None:
+    assert not isinstance(make(name), (ValueError, TypeError, RuntimeError, OSError))
