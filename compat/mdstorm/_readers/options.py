@@ -16,7 +16,7 @@ from mdstorm._readers.whole_passes import warn_of_whole_passes
 from mdstorm._selection.filters import Filters, RowFilter
 from mdstorm._selection.predicate_filter import PredicateFilter
 from mdstorm._selection.pruning import prune_by_filters, prune_by_predicate
-from mdstorm._selection.selected_row_groups import select_row_groups
+from mdstorm._selection.selectors import select_row_groups
 from mdstorm._selection.shard_views import RankShare, SplitShards
 from mdstorm._transforms.pandas_transform import PandasTransform
 from mdstorm._transforms.process_transform import ProcessTransform

@@ -3,31 +3,51 @@
 from __future__ import annotations
 
 import logging
+import os
 from typing import TYPE_CHECKING, Any
 
 from mdstorm._public import public
 from mdstorm._spark.cache_dir import parent_cache_dir
-from mdstorm._spark.codec import mds_compression
 from mdstorm._spark.conversions import find_or_convert
 from mdstorm._spark.converter import SparkDatasetConverter
 from mdstorm._spark.deletion import delete_at_exit, keep_after_exit
-from mdstorm._spark.given_data import databricks_path, open_given
 from mdstorm._spark.identity import identify
 from mdstorm._spark.session import check_driver, directory_name, session_of
 from mdstorm._spark.staging import staging_dir
+from mdstorm.errors import CompressionCodecError, UnsupportedURLError
 from mdstorm_backend.convert import materialize_staged
 from mdstorm_backend.datasets import Dataset, open_dataset
-from mdstorm_backend.format import check_float_dtype, plan_types
-from mdstorm_backend.parquet import ParquetDataset
+from mdstorm_backend.format import INDEX_NAME, check_float_dtype, plan_types
+from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.spark import checked_shard_size, materialize
+from mdstorm_backend.storage import Location
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["DEFAULT_ROW_GROUP_SIZE_BYTES", "make_spark_converter"]
+__all__ = [
+    "DEFAULT_ROW_GROUP_SIZE_BYTES",
+    "databricks_path",
+    "make_spark_converter",
+    "mds_compression",
+    "open_given",
+]
 
 #: 32 MiB, Petastorm's default, here the largest size of a shard.
 DEFAULT_ROW_GROUP_SIZE_BYTES = 32 << 20
+
+#: Petastorm's compression codecs and the ones that MDS has for them.
+_CODECS = {
+    "uncompressed": None,
+    "bzip2": "bz2",
+    "gzip": "gz",
+    "snappy": "snappy",
+    # MDS has no counterpart for these; zstd at its fastest level is of their kind.
+    "lz4": "zstd:1",
+    "deflate": "zstd:1",
+}
+#: What makes a pattern of a path.
+_PATTERN = frozenset("*?[")
 
 _logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
 
@@ -144,3 +164,60 @@ def _converter_of_path(path: str) -> SparkDatasetConverter:
 
 def _converter(url: str, dataset: Dataset | ParquetDataset) -> SparkDatasetConverter:
     return SparkDatasetConverter(url, dataset.file_urls, len(dataset))
+
+
+def mds_compression(codec: str | None) -> str | None:
+    """Return the MDS compression for a value of ``compression_codec``.
+
+    Raises
+    ------
+    CompressionCodecError
+        If it is none of Petastorm's codecs, in any case of letters.
+    """
+    name = str(codec or "uncompressed").lower()
+    if name not in _CODECS:
+        raise CompressionCodecError(
+            f"compression_codec should be None or one of the following values: "
+            f"{', '.join(map(repr, _CODECS))}; found {codec!r}"
+        )
+    compression = _CODECS[name]
+    if name in ("lz4", "deflate"):
+        _logger.info("MDS has no codec %r: shards are compressed with %s", name, compression)
+    return compression
+
+
+def databricks_path(path: str) -> str:
+    """Return the path as Petastorm reads it: on Databricks, DBFS by way of its mount.
+
+    Raises
+    ------
+    UnsupportedURLError
+        If it is not on DBFS, and this is Databricks.
+    """
+    if "DATABRICKS_RUNTIME_VERSION" not in os.environ:
+        return path
+    if path.startswith(("file:/dbfs/", "file:///dbfs/")):
+        return path
+    if path.startswith("dbfs:///") or (path.startswith("dbfs:/") and path[6:7] != "/"):
+        return "file:/dbfs/" + path.removeprefix("dbfs:").lstrip("/")
+    raise UnsupportedURLError(
+        f"On databricks runtime, if `df` is a string, it must be a dbfs fuse path like "
+        f"file:/dbfs/xx or dbfs:/xx, found {path!r}. Read other storages with "
+        "mdstorm.make_batch_reader, or make the converter by "
+        "SparkDatasetConverter(url, file_urls, number_of_rows)"
+    )
+
+
+def open_given(path: str) -> Dataset | ParquetDataset:
+    """Open the MDS dataset or the Parquet files at a path or URL.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there is nothing.
+    CorruptDatasetError
+        If it is neither.
+    """
+    if not _PATTERN.intersection(path) and Location.of(path).exists(INDEX_NAME):
+        return open_dataset(path)
+    return open_parquet(path)

@@ -13,7 +13,7 @@ from tests.compat.selection.parquet_files import column, write
 from tests.mds_backend.small_datasets import array_of, write_dataset
 
 from mdstorm._selection.row_group_index import INDEX_FILE
-from mdstorm._selection.selected_row_groups import select_row_groups
+from mdstorm._selection.selectors import select_row_groups
 from mdstorm.errors import ArgumentTypeError, CorruptDatasetError, InvalidArgumentError
 from mdstorm.etl import RowGroupIndexerBase
 from mdstorm.etl.rowgroup_indexers import FieldNotNullIndexer, SingleFieldIndexer

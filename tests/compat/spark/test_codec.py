@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mdstorm._spark.codec import mds_compression
+from mdstorm._spark.make_converter import mds_compression
 from mdstorm.errors import CompressionCodecError
 from mdstorm.spark import make_spark_converter
 from mdstorm_backend.datasets.dataset import open_dataset

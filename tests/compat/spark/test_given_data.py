@@ -14,7 +14,7 @@ from tests.compat.spark.converters import IN_ORDER, Read, with_either, with_torc
 from tests.mds_backend.convert.parquet_files import write
 from tests.mds_backend.small_datasets import write_numbers
 
-from mdstorm._spark.given_data import databricks_path, open_given
+from mdstorm._spark.make_converter import databricks_path, open_given
 from mdstorm._spark.session import session_of
 from mdstorm.errors import DatasetNotFoundError, InvalidArgumentError, UnsupportedURLError
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
