@@ -52,8 +52,8 @@ class Comparison:
     source_rows, other_rows : int
         Their numbers of rows.
     columns : tuple of ColumnDifference
-        Columns that differ. Empty if the numbers of rows differ, or if each column by itself has
-        the same values.
+        Columns that are missing, have another type, or have other values. The last is not reported
+        if the numbers of rows differ, or if the values of every column only come in other rows.
     examples : tuple of RowDifference
         A few rows that only one of them has, and how they differ.
     """

@@ -228,7 +228,7 @@ def test_files_that_are_not_what_the_schema_says_stay(tmp_path: Path, damage: st
     pq.write_table(table, file)
     content = b"garbage" if damage == "garbage" else file.getvalue().to_pybytes()
     with (
-        pytest.raises(PetastormMetadataGenerationError, match="left as they are"),
+        pytest.raises(PetastormMetadataGenerationError, match="left unchanged"),
         materialize_dataset(None, f"file://{tmp_path}", SCHEMA),
     ):
         (tmp_path / "a.parquet").write_bytes(content)

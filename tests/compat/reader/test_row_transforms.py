@@ -91,7 +91,7 @@ def test_lists_become_arrays_where_a_shape_is_declared(url: str) -> None:
     found = rows(url, lambda row: {"x": [row["id"], 1]}, declared, None, ["x"])
     assert [row.x.tolist() for row in found] == [[0, 1], [1, 1], [2, 1]]
     assert found[0].x.dtype == np.float32
-    with pytest.raises(TransformError, match=r"column 'x' .* a list that is no array"):
+    with pytest.raises(TransformError, match=r"column 'x' .* a list that is not an array"):
         rows(url, lambda row: {"x": [[1], [1, 2]]}, declared, None, ["x"])
 
 

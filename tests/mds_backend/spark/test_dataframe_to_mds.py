@@ -165,7 +165,7 @@ def test_an_empty_frame_is_refused_and_leaves_nothing(spark: Any, target: Path) 
     [
         ({"mds_kwargs": None}, InvalidArgumentError, "`out` and `columns` need to be specified"),
         ({"udf_iterable": list}, InvalidArgumentError, "with udf_iterable nothing else says"),
-        ({"mds_kwargs": {"outt": 1}}, InvalidArgumentError, r"hold \['outt'\]"),
+        ({"mds_kwargs": {"outt": 1}}, InvalidArgumentError, r"argument \['outt'\]"),
         ({"mds_kwargs": {"columns": {"x": "int"}}}, InvalidArgumentError, "'x' is not a column"),
         ({"mds_kwargs": {"columns": {"id": "str"}}}, InvalidArgumentError, "Mismatched types"),
         ({"mds_kwargs": {"columns": {"id": "no"}}}, UnsupportedTypeError, "is unsupported"),

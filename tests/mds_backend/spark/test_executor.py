@@ -96,7 +96,7 @@ def test_columns_are_taken_by_position(target: Path) -> None:
 
 
 def test_outside_of_a_task_it_is_an_error(target: Path) -> None:
-    with pytest.raises(RuntimeError, match="outside of a Spark task"):
+    with pytest.raises(RuntimeError, match="outside a Spark task"):
         list(write_partition(iter([]), **task_arguments(target)))
 
 

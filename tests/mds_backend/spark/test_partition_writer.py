@@ -120,5 +120,5 @@ def test_outside_of_a_task_there_is_no_partition(
     target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pyspark.TaskContext, "get", lambda: None)
-    with pytest.raises(RuntimeError, match="in a Spark task only"):
+    with pytest.raises(RuntimeError, match="only be written in a Spark task"):
         run_batches(job(target), batches_of(1))
