@@ -11,7 +11,7 @@ import pyarrow as pa
 from mdstorm_backend.format.encodings.decode_json import decode_json, decode_json_lists
 from mdstorm_backend.format.encodings.encode_json import json_text
 from mdstorm_backend.format.encodings.encode_numbers import check_no_mask
-from mdstorm_backend.format.encodings.encoding import Encoding
+from mdstorm_backend.format.encodings.encoding import Decode, Encoding, Form
 from mdstorm_backend.format.values.spark_types import spark_type_of
 
 __all__ = ["Json"]
@@ -47,6 +47,10 @@ class Json(Encoding):
     def decode(self, stored: Any) -> Any:
         """Return what the text stands for."""
         return json.loads(stored)
+
+    def decoder(self, form: Form = "object") -> Decode:
+        """Return the function that `decode` calls: values are many."""
+        return json.loads
 
     def to_logical(self, values: pa.Array, type_: pa.DataType) -> pa.Array:
         """Return the values of their Spark type."""

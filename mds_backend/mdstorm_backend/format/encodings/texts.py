@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.format.encodings.dtypes import DTYPES
-from mdstorm_backend.format.encodings.encoding import Decode, DecodeSpan, Encode, Encoding
+from mdstorm_backend.format.encodings.encoding import Decode, DecodeSpan, Encode, Encoding, Form
 from mdstorm_backend.format.values.batch import Values
 
 __all__ = ["DecimalText", "FloatText", "IntegerText", "String", "parse_floats", "parse_integers"]
@@ -96,6 +96,10 @@ class IntegerText(_NumberText):
         """Return a Python integer."""
         return int(stored)
 
+    def decoder(self, form: Form = "object") -> Decode:
+        """Return the function that `decode` calls."""
+        return int
+
     def parse_texts(self, texts: pa.StringArray) -> Values:
         """Return int64, or Python integers where one is larger."""
         return parse_integers(texts)
@@ -128,6 +132,10 @@ class FloatText(_NumberText):
         """Return a Python float."""
         return float(stored)
 
+    def decoder(self, form: Form = "object") -> Decode:
+        """Return the function that `decode` calls."""
+        return float
+
     def parse_texts(self, texts: pa.StringArray) -> Values:
         """Return float64."""
         return parse_floats(texts)
@@ -156,6 +164,10 @@ class DecimalText(_NumberText):
     def decode(self, stored: Any) -> Any:
         """Return a decimal."""
         return Decimal(stored)
+
+    def decoder(self, form: Form = "object") -> Decode:
+        """Return the function that `decode` calls."""
+        return Decimal
 
 
 def parse_integers(texts: pa.StringArray) -> pa.Int64Array | npt.NDArray[np.object_]:
