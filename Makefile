@@ -1,13 +1,13 @@
 # make test        the gate: lint, and the tests on the newest and the lowest supported versions
-# make test-all    the same without leaving out what takes long
+# make test-all    the same, including the slow tests
 # make quick AREA=read   the tests of one area, in under a minute
 # make demo        the first example
-# make benchmark   speed, beside the libraries that mdstorm replaces
+# make benchmark   speed, compared with the libraries that mdstorm replaces
 #
-# Each makes the virtual environments that it needs. Prerequisites: Python 3.11 and Java 17 or
-# newer. Where npm is installed as well, the tests run against Azure's storage too.
+# Each creates the virtual environments that it needs. Prerequisites: Python 3.11 and Java 17 or
+# newer. If npm is installed, the tests also run against Azure's storage.
 
-# The constraints files are pinned for this version.
+# The constraints files are pinned for this Python version.
 PYTHON ?= $(shell command -v python3.11 || echo python3)
 PYTEST_ARGS ?=
 
@@ -22,7 +22,7 @@ with_spark = PYSPARK_PYTHON="$(CURDIR)/$(1)/bin/python" \
 
 with_interop = MDSTORM_INTEROP_PYTHON="$(CURDIR)/$(INTEROP)/bin/python"
 
-# Spark asks for the host's address, which a machine without a network may not know.
+# Spark looks up the host's address, which fails on a machine without a network.
 export SPARK_LOCAL_IP ?= 127.0.0.1
 
 .DEFAULT_GOAL := test
@@ -30,11 +30,11 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 .PHONY: test test-all quick demo benchmark parity lint format test-dev test-connect test-lowest \
 	test-interop java environments clean distclean
 
-# Two at a time: an installation, and most tests, keep one core busy.
+# Two jobs at a time: an installation, or a test run, mostly keeps one core busy.
 side_by_side = $(MAKE) --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
-# Which tests the gate runs: all but those marked `long`, and on the lowest versions those folders
-# in which versions matter most.
+# The tests of the gate: all but those marked `long`. LOWEST_TESTS are the folders to test on the
+# lowest versions.
 GATE := not long
 LOWEST_GATE := $(GATE) and not newest
 LOWEST_TESTS := tests
@@ -46,10 +46,10 @@ test: java
 test-all:
 	+$(MAKE) test GATE= LOWEST_GATE="not newest" LOWEST_TESTS=tests
 
-# Every folder of tests with that name, without Spark.
+# The tests in every folder of that name, without Spark.
 quick: $(DEV)/.complete
-	@test -n "$(AREA)" || { echo "error: say which area: make quick AREA=read" >&2; exit 2; }
-	@test -n "$(areas)" || { echo "error: no folder of tests is called $(AREA)" >&2; exit 2; }
+	@test -n "$(AREA)" || { echo "error: name an area: make quick AREA=read" >&2; exit 2; }
+	@test -n "$(areas)" || { echo "error: there is no folder $(AREA) below tests/" >&2; exit 2; }
 	$(DEV)/bin/python -m pytest -n auto -m "not spark_session and not long" $(areas) $(PYTEST_ARGS)
 
 areas = $(shell find tests -type d -name '$(AREA)')
@@ -57,14 +57,14 @@ areas = $(shell find tests -type d -name '$(AREA)')
 demo: java $(DEV)/.complete
 	$(call with_spark,$(DEV)) $(DEV)/bin/python examples/quickstart.py
 
-# Beside Petastorm and MosaicML Streaming, whose environments it makes.
+# Compares with Petastorm and MosaicML Streaming, whose environments it creates.
 benchmark: java $(DEV)/.complete
 	$(DEV)/bin/python benchmarks/run.py
 	$(DEV)/bin/python benchmarks/run_samples.py
 	$(call with_spark,$(DEV)) $(DEV)/bin/python benchmarks/measure_convert.py
 	$(DEV)/bin/python benchmarks/measure_migrate.py
 
-# One program on Petastorm and on mdstorm: the batches must be equal.
+# One program under Petastorm and under mdstorm: the batches must be equal.
 parity: java $(DEV)/.complete
 	$(DEV)/bin/python benchmarks/parity/compare.py
 
@@ -82,17 +82,17 @@ test-dev: java $(DEV)/.complete $(INTEROP)/.complete $(AZURITE)/.complete
 	$(call with_spark,$(DEV)) $(with_interop) $(DEV)/bin/python -m pytest -m "$(GATE)" \
 		$(PYTEST_ARGS)
 
-# The tests that use a Spark session once more, on Spark Connect: a process has one kind of session.
+# The tests that use a Spark session again, on Spark Connect: a process has one kind of session.
 test-connect: java $(DEV)/.complete
 	$(call with_spark,$(DEV)) MDSTORM_TEST_SESSION=connect $(DEV)/bin/python -m pytest \
 		-m spark_session $(PYTEST_ARGS)
 
-# The same tests on the other end; those that need something newer skip themselves.
+# The same tests on the lowest versions; those that need newer ones skip themselves.
 test-lowest: java $(LOWEST)/.complete $(AZURITE)/.complete
 	$(call with_spark,$(LOWEST)) $(LOWEST)/bin/python -m pytest -m "$(LOWEST_GATE)" $(LOWEST_TESTS) \
 		$(PYTEST_ARGS)
 
-# The part of test-dev that compares with MosaicML Streaming, alone.
+# Only the part of test-dev that compares with MosaicML Streaming.
 test-interop: java $(DEV)/.complete $(INTEROP)/.complete
 	$(call with_spark,$(DEV)) $(with_interop) $(DEV)/bin/python -m pytest tests/interop $(PYTEST_ARGS)
 

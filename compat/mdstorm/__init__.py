@@ -1,7 +1,7 @@
 """Petastorm's API over MDS shards.
 
 `mdstorm` mirrors `petastorm` module for module. Its names are loaded on first use: importing it
-brings in neither pyspark nor a framework.
+imports neither pyspark nor a framework.
 """
 
 from __future__ import annotations

@@ -12,8 +12,7 @@ from urllib.parse import ParseResult, urlparse
 
 from mdstorm._datasets.sources import check_urls
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.storage.filesystems import open_filesystem
-from mdstorm_backend.storage.urls import normalize_url
+from mdstorm_backend.storage import normalize_url, open_filesystem
 
 __all__ = [
     "FilesystemResolver",

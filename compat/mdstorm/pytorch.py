@@ -31,8 +31,8 @@ from mdstorm._torch.rows import (
     shuffled_rows,
 )
 from mdstorm.errors import ArgumentTypeError
-from mdstorm_backend.base.own_context import OwnContext
-from mdstorm_backend.loaders.runner import Convert
+from mdstorm_backend.base import OwnContext
+from mdstorm_backend.loaders import Convert
 
 __all__ = [
     "BatchedDataLoader",

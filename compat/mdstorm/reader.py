@@ -17,7 +17,7 @@ from mdstorm.ngram import NGram
 from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
 from mdstorm.transform import TransformSpec
-from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.base import warn_user
 
 __all__ = [
     "LOCAL_DISK_CACHE",
@@ -199,9 +199,9 @@ def make_batch_reader(
         random or, with `cur_shard` and `shard_count`, is 9176 on all ranks. Pass one to repeat a
         trial, or to permute several readers the same way.
     shuffle_rows : bool
-        Permute the rows of each shard or row group, anew in each epoch.
+        Permute the rows of each shard or row group, differently in each epoch.
     shuffle_row_groups : bool
-        Permute the shards or row groups, anew in each epoch.
+        Permute the shards or row groups, differently in each epoch.
     shuffle_row_drop_partitions : int
         Cut each row group into this many pieces, which are permuted.
     predicate : PredicateBase, optional

@@ -12,7 +12,7 @@ from mdstorm._tensorflow.fields import specs_of_schema
 from mdstorm._tensorflow.values import column_for_tf, date_to_nsec_from_epoch, value_for_tf
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.unischema import Unischema
-from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec
+from mdstorm_backend.loaders.tf import ColumnSpec
 
 __all__ = [
     "RANDOM_SHUFFLING_QUEUE_SIZE",
@@ -68,7 +68,7 @@ def make_petastorm_dataset(reader: Any) -> Any:
 
 
 def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue: int = 0) -> Any:
-    """Return tensors that stand for the next item of a reader, for ``tf.compat.v1.Session.run``.
+    """Return tensors of a reader's next item, for ``tf.compat.v1.Session.run``.
 
     At the end of the reader a run raises ``tf.errors.OutOfRangeError``.
 

@@ -67,7 +67,7 @@ def _decoded(field: UnischemaField, value: Any) -> Any:
 def run_in_subprocess(func: Callable[..., _Result], *args: Any, **kwargs: Any) -> _Result:
     """Call a function in a new process and return its result, or raise its error.
 
-    The function, its arguments and its result are pickled; the process is started anew, not forked.
+    The function, its arguments and its result are pickled; the process is spawned, not forked.
     """
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(func, args, kwargs)

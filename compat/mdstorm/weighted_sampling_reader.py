@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.base.own_context import OwnContext
+from mdstorm_backend.base import OwnContext
 
 __all__ = ["WeightedSamplingReader"]
 

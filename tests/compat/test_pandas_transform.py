@@ -14,8 +14,8 @@ from tests.mds_backend.small_datasets import Fields, plan
 from mdstorm._transforms.pandas_transform import PandasTransform
 from mdstorm.errors import NoMatchingFieldsError, TransformError
 from mdstorm.transform import TransformSpec, edit_field
-from mdstorm_backend.format.batch import Values, concat_values
 from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.format.values.batch import Values, concat_values
 
 NAN = float("nan")
 
@@ -138,7 +138,7 @@ def test_columns_of_one_name_are_an_error() -> None:
 
 @pytest.mark.parametrize("returned", [None, pd.Series([1])], ids=["None", "Series"])
 def test_anything_but_a_frame_is_an_error(returned: Any) -> None:
-    with pytest.raises(TransformError, match="and not a pandas DataFrame"):
+    with pytest.raises(TransformError, match=", not a pandas DataFrame"):
         transform({"id": "long"}, TransformSpec(lambda frame: returned), {"id": np.arange(2)})
 
 

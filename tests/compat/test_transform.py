@@ -110,7 +110,7 @@ def test_edited_fields_may_be_those_of_a_schema() -> None:
 
 @pytest.mark.parametrize("field", ["x", ("x",), ("x", np.int8, None, False), (*X, None)])
 def test_edited_fields_are_whole(field: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="each is a tuple of name, NumPy type"):
+    with pytest.raises(InvalidArgumentError, match="each as a tuple of name, NumPy type"):
         TransformSpec(edit_fields=[field]).columns_of(["a"])
-    with pytest.raises(InvalidArgumentError, match="each is a tuple of name, NumPy type"):
+    with pytest.raises(InvalidArgumentError, match="each as a tuple of name, NumPy type"):
         transform_schema(SCHEMA, TransformSpec(edit_fields=[field]))

@@ -18,7 +18,7 @@ from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.errors import CorruptDatasetError, MDStormError, UnsupportedEncodingError
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.format.spark_types import SparkType
+from mdstorm_backend.format.values.spark_types import SparkType
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.batch_reader import BatchReader
 from mdstorm_backend.read.mds_shard import MDSShard
@@ -120,7 +120,7 @@ def test_the_undamaged_file_is_read(target: Target) -> None:
 
 def test_an_extended_shard_is_reported(tmp_path: Path) -> None:
     target = Target(write_numbers(tmp_path, 10))
-    with pytest.raises(CorruptDatasetError, match="was cut off or replaced") as caught:
+    with pytest.raises(CorruptDatasetError, match="was truncated or replaced") as caught:
         target.read(target.data + b"\0")
     assert isinstance(caught.value, (MDStormError, ValueError))
 

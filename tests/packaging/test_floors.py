@@ -102,3 +102,22 @@ def test_a_ring_of_three_folders_is_found() -> None:
 def test_imports_in_functions_and_for_types_count() -> None:
     program = "def f():\n    import a.b\nif TYPE_CHECKING:\n    from c import d\n"
     assert list(imported(ast.parse(program))) == ["a.b", "c.d"]
+
+
+def rooms(package: str) -> set[str]:
+    """Return the folders of a package, by the names under which they are imported."""
+    return {name for name, path in modules(package).items() if path.name == "__init__.py"}
+
+
+def test_compat_imports_the_engine_by_its_rooms_alone() -> None:
+    public = {*rooms("mdstorm_backend"), "mdstorm_backend.errors"}
+    beyond = {
+        f"{module} imports from {node.module}"
+        for module, path in modules("mdstorm").items()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        and node.module is not None
+        and node.module.startswith("mdstorm_backend.")
+        and node.module not in public
+    }
+    assert not beyond

@@ -11,11 +11,9 @@ import pyarrow as pa
 
 from mdstorm._datasets.petastorm_source import decoded, stored_unischema
 from mdstorm._schema.unischema import Unischema
-from mdstorm_backend.convert.compared_rows import ComparedRows, MDSRows, ParquetRows
-from mdstorm_backend.datasets.dataset import Dataset, open_dataset
-from mdstorm_backend.format.batch import Values, as_arrow
-from mdstorm_backend.format.index import INDEX_NAME
-from mdstorm_backend.format.plain_arrow import plain_type, plain_values
+from mdstorm_backend.convert import ComparedRows, MDSRows, ParquetRows
+from mdstorm_backend.datasets import Dataset, open_dataset
+from mdstorm_backend.format import INDEX_NAME, Values, as_arrow, plain_type, plain_values
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.storage import Location
 

@@ -14,18 +14,13 @@ from mdstorm._datasets.petastorm_source import stored_unischema, with_declared_p
 from mdstorm._schema.schema_json import unischema_to_json
 from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import DatasetExistsError, InvalidArgumentError
-from mdstorm_backend.convert import convert_parquet
-from mdstorm_backend.convert.mds_plan import chosen_fields, plan_parquet
-from mdstorm_backend.convert.task_writer import Recode
-from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.format.index import INDEX_NAME
-from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.format.type_plan import check_float_dtype
+from mdstorm_backend.convert import Recode, chosen_fields, convert_parquet, plan_parquet
+from mdstorm_backend.datasets import Dataset
+from mdstorm_backend.format import INDEX_NAME, Schema, check_float_dtype
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
-from mdstorm_backend.spark.materialize import materialize
-from mdstorm_backend.spark.session import session_conf, spark_url
+from mdstorm_backend.spark import materialize, session_conf, spark_url
 from mdstorm_backend.storage import Location, normalize_url
-from mdstorm_backend.write.commit import MARKER_NAME, remove_dataset
+from mdstorm_backend.write import MARKER_NAME, remove_dataset
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,7 +49,7 @@ def convert(
 ) -> Dataset:
     """Convert Parquet files, or a dataset that Petastorm wrote, to an MDS dataset.
 
-    Values, types and nulls stay as they are, unless `dtype` says otherwise; Hive partitions become
+    Values, types and nulls are kept, unless `dtype` says otherwise; Hive partitions become
     columns. The fields of a Petastorm dataset are stored decoded, images as the files they are, and
     its schema is kept.
 

@@ -18,9 +18,7 @@ import pyarrow as pa
 from mdstorm._datasets.field_decoders import DecodedField, decoded_field
 from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import DecodeFieldError, MissingColumnError
-from mdstorm_backend.format.batch import Values, as_arrow
-from mdstorm_backend.format.encodings.encode_arrays import array_encoder
-from mdstorm_backend.format.schema import Column, Origin, Schema
+from mdstorm_backend.format import Column, Origin, Schema, Values, array_encoder, as_arrow
 from mdstorm_backend.parquet import ParquetDataset
 
 __all__ = ["MDSPlan", "mds_plan"]

@@ -17,7 +17,7 @@ from mdstorm.errors import (
     PetastormMetadataGenerationError,
 )
 from mdstorm_backend.convert import convert_parquet
-from mdstorm_backend.format.index import INDEX_NAME
+from mdstorm_backend.format import INDEX_NAME
 from mdstorm_backend.parquet import open_parquet
 from mdstorm_backend.storage import Location
 
@@ -60,7 +60,7 @@ class WrittenParquet:
         DatasetExistsError
             If the directory held a dataset of MDS, and still does.
         PetastormMetadataGenerationError
-            If they cannot be converted; they stay as they are.
+            If they cannot be converted; they are left unchanged.
         """
         location = self._location
         if location.exists(INDEX_NAME):
@@ -92,7 +92,7 @@ class WrittenParquet:
         except MDStormError as error:
             raise PetastormMetadataGenerationError(
                 f"The Parquet files in {location.url} did not become a dataset: {error}. They are "
-                "left as they are"
+                "left unchanged"
             ) from error
         self._remove(new)
 
@@ -114,7 +114,7 @@ def _is_of_spark(name: str) -> bool:
 
 
 def _state(location: Location, name: str) -> Any:
-    """Return what tells a file from another one of the same name."""
+    """Return a value that identifies one version of a file."""
     try:
         return location.stat(name)["size"], location.modified(name)
     except FileNotFoundError:

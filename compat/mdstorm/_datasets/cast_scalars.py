@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.format.arrow_types import is_number
-from mdstorm_backend.format.batch import Values, as_arrow
+from mdstorm_backend.format import Values, as_arrow, is_number
 
 __all__ = ["cast_scalars"]
 
@@ -17,7 +16,7 @@ __all__ = ["cast_scalars"]
 def cast_scalars(values: Values, type_: pa.DataType) -> Values:
     """Return scalars as `type_`.
 
-    Fractions are cut off where integers are wanted, as NumPy's types do it; strings are parsed.
+    Fractions are truncated when casting to integers, as in NumPy; strings are parsed.
 
     Parameters
     ----------

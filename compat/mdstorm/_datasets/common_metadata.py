@@ -30,7 +30,7 @@ def location_of(dataset: Any) -> Location:
     """
     if isinstance(dataset, ParquetDataset):
         return dataset.location
-    # Not by its class, of which older versions of pyarrow have two.
+    # Not by its class: older versions of pyarrow have two.
     if not hasattr(dataset, "fragments") or not dataset.files:
         raise ArgumentTypeError(
             "expected a ParquetDataset of mdstorm or pyarrow with at least one file, found "

@@ -11,10 +11,8 @@ import pyarrow as pa
 
 from mdstorm._datasets.field_decoders import DecodedField
 from mdstorm.errors import DecodeFieldError, MDStormError
-from mdstorm_backend.format.batch import Batch, Values, as_arrow, take_values
-from mdstorm_backend.format.schema import Column
-from mdstorm_backend.read.formats import scalars_to_numpy
-from mdstorm_backend.read.shard import Rows, Shard
+from mdstorm_backend.format import Batch, Column, Values, as_arrow, take_values
+from mdstorm_backend.read import Rows, Shard, scalars_to_numpy
 
 __all__ = ["DecodedShard"]
 

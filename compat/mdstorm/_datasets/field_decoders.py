@@ -22,12 +22,8 @@ from mdstorm._schema.codecs import (
     ScalarCodec,
 )
 from mdstorm._schema.unischema import UnischemaField
-from mdstorm_backend.format.batch import Values
-from mdstorm_backend.format.encodings.binary import Bytes
-from mdstorm_backend.format.encodings.dtypes import DTYPES
-from mdstorm_backend.format.schema import Column
-from mdstorm_backend.format.spark_types import SparkType
-from mdstorm_backend.read.formats import column_to_numpy, objects
+from mdstorm_backend.format import DTYPES, Bytes, Column, SparkType, Values
+from mdstorm_backend.read import column_to_numpy, objects
 
 __all__ = ["DecodedField", "array_column", "decoded_field"]
 

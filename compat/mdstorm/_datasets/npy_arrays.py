@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.format.batch import Values
-from mdstorm_backend.format.encodings.gather import gather_binary, gather_fixed
-from mdstorm_backend.read.formats import objects
+from mdstorm_backend.format import Values, gather_binary, gather_fixed
+from mdstorm_backend.read import objects
 
 __all__ = ["Shape", "decode_npy"]
 
@@ -102,7 +101,7 @@ class _Files:
         self._starts: _Positions = bounds[:-1][self._valid].astype(np.int64)
         self._sizes: _Positions = ends - self._starts
         self._headers: list[_Header] = []
-        #: Which header each file has, and how many bytes stand before its values.
+        #: The header of each file, and the number of bytes before its values.
         self._codes: _Positions = np.zeros(len(self._starts), np.int64)
         self._skipped: _Positions = self._find_skipped()
         self._parse()
@@ -155,7 +154,7 @@ class _Files:
         return found
 
     def _find_skipped(self) -> _Positions:
-        """Return how many bytes stand before the values of each file."""
+        """Return the number of bytes before the values of each file."""
         data, starts = self._data, self._starts
         if len(starts) == 0:
             return np.zeros(0, np.int64)

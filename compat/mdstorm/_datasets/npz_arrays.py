@@ -11,13 +11,13 @@ import pyarrow as pa
 
 __all__ = ["inflate_npz"]
 
-#: What stands before a member of an archive: flags, method, checksum, and the lengths of its name
+#: The header of a member of an archive: flags, method, checksum, and the lengths of its name
 #: and of what follows the name.
 _HEADER = struct.Struct("<4s2xHH4xI8xHH")
 _SIGNATURE = b"PK\x03\x04"
 _MEMBER = b"arr.npy"
 _DEFLATED = 8
-#: The flag of members whose checksum stands after them.
+#: The flag of members that are followed by their checksum.
 _CHECKSUM_LATER = 1 << 3
 
 

@@ -16,12 +16,10 @@ from mdstorm._pickles.restricted_unpickler import load_unischema
 from mdstorm._schema.schema_json import unischema_from_json, unischema_to_json
 from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import MissingColumnError
-from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.datasets.sample_dataset import SampleDataset
-from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.datasets import Dataset, SampleDataset
+from mdstorm_backend.format import Schema
 from mdstorm_backend.parquet import ParquetDataset
-from mdstorm_backend.read.open_shards import OpenShards
-from mdstorm_backend.read.shard import Shard
+from mdstorm_backend.read import OpenShards, Shard
 
 __all__ = ["DecodedSource", "decoded", "stored_unischema", "with_declared_partitions"]
 
@@ -63,7 +61,7 @@ def decoded(source: Any, unischema: Unischema) -> Any:
     -------
     DecodedSource or Dataset
         A source with one column per field, in the order of the schema. Arrays are decoded, scalars
-        have their NumPy type. Images stay files, which readers decode where pixels are wanted: see
+        have their NumPy type. Images stay encoded until readers need their pixels: see
         `Column.is_late`. It is `source` itself where nothing is left to do.
 
     Raises

@@ -9,13 +9,12 @@ from mdstorm._datasets.petastorm_source import decoded, stored_unischema
 from mdstorm._schema.inferred_schema import infer_unischema
 from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.base.user_warnings import warn_user
-from mdstorm_backend.datasets.dataset import Dataset, open_dataset
-from mdstorm_backend.format.index import INDEX_NAME
+from mdstorm_backend.base import warn_user
+from mdstorm_backend.datasets import Dataset, open_dataset
+from mdstorm_backend.format import INDEX_NAME
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
-from mdstorm_backend.read.source import SampleSource
-from mdstorm_backend.storage import Location
-from mdstorm_backend.storage.urls import has_scheme
+from mdstorm_backend.read import SampleSource
+from mdstorm_backend.storage import Location, has_scheme
 
 __all__ = ["Opened", "check_urls", "open_source", "opened"]
 

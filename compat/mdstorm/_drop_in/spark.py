@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.base import warn_user
 
 __all__ = ["install"]
 

@@ -122,7 +122,7 @@ def class_and_values(node: Any) -> tuple[Global, tuple[Any, ...]]:
     1), or of ``pyspark.serializers._restore`` (namedtuples that were pickled by old Sparks).
     """
     if not isinstance(node, Call) or not isinstance(node.function, Global):
-        raise refused("a value stands where an object is wanted")
+        raise refused("a value in place of an object")
     called, values = renamed(node.function), node.arguments
     if not isinstance(values, tuple):
         raise refused(f"{called} is called with no arguments")

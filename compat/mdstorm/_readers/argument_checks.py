@@ -10,7 +10,7 @@ from mdstorm._selection.predicates import PredicateBase
 from mdstorm._selection.selectors import RowGroupSelectorBase
 from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.base import is_integer
 
 __all__ = [
     "check_integer",

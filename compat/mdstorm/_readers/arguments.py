@@ -25,7 +25,7 @@ from mdstorm._selection.predicates import PredicateBase
 from mdstorm._selection.selectors import RowGroupSelectorBase
 from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
-from mdstorm_backend.read.batch_reader import check_num_epochs
+from mdstorm_backend.read import check_num_epochs
 
 __all__ = ["DEFAULT_WORKERS", "ReaderArguments"]
 

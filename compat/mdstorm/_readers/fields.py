@@ -12,9 +12,9 @@ import pyarrow as pa
 from mdstorm._schema.unischema import Unischema, UnischemaField
 from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm.errors import InvalidArgumentError, NoMatchingFieldsError
-from mdstorm_backend.base.user_warnings import warn_user
-from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.loaders.nulls import MASK_SUFFIX
+from mdstorm_backend.base import warn_user
+from mdstorm_backend.format import Schema
+from mdstorm_backend.loaders import MASK_SUFFIX
 
 __all__ = ["delivered_schema", "field_patterns", "select_fields"]
 

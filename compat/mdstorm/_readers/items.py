@@ -10,10 +10,9 @@ from mdstorm._rows.rows import cells, rows_of
 from mdstorm._schema.unischema import Unischema
 from mdstorm._selection.ngram import NGram
 from mdstorm._selection.ngram_rows import form
-from mdstorm_backend.format.batch import Batch
-from mdstorm_backend.format.schema import Column
-from mdstorm_backend.loaders.runner import NOTHING, Convert, Delivered
-from mdstorm_backend.read.block import Block
+from mdstorm_backend.format import Batch, Column
+from mdstorm_backend.loaders import NOTHING, Convert, Delivered
+from mdstorm_backend.read import Block
 
 __all__ = ["MakeItems", "deliver_items", "items_of"]
 

@@ -9,8 +9,8 @@ from typing import Any
 from mdstorm._readers.cache import CacheBase
 from mdstorm._transforms.function_pickles import function_identity
 from mdstorm._transforms.transform_spec import TransformSpec
-from mdstorm_backend.format.batch import Batch
-from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.format import Batch
+from mdstorm_backend.loaders import ReaderOptions
 
 __all__ = ["KeptShares"]
 

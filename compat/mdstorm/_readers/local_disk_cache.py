@@ -15,7 +15,7 @@ from typing import Any
 from mdstorm._public import public
 from mdstorm._readers.cache import CacheBase
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedArgumentError
-from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.base import is_integer
 
 __all__ = ["LocalDiskCache"]
 

@@ -11,7 +11,7 @@ from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.reader import Reader
 from mdstorm._selection.ngram import NGram
 from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
-from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.base import warn_user
 
 __all__ = ["ngram_and_fields", "normalize_dataset_url_or_urls", "open_reader"]
 

@@ -23,13 +23,10 @@ from mdstorm._transforms.process_transform import ProcessTransform
 from mdstorm._transforms.row_transform import RowTransform
 from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm.errors import UnsupportedArgumentError
-from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.loaders.elastic_share import ElasticShare
-from mdstorm_backend.loaders.nulls import NullPolicy
-from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.read.block import Transform
-from mdstorm_backend.read.source import SampleSource
+from mdstorm_backend.format import Schema
+from mdstorm_backend.loaders import ElasticShare, NullPolicy, ReaderOptions
+from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.read import SampleSource, Transform
 
 __all__ = ["reader_options"]
 

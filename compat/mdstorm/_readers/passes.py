@@ -7,10 +7,9 @@ from typing import Any
 
 from mdstorm._readers.batch_size import rows_of_batch
 from mdstorm._readers.reader import Reader
-from mdstorm_backend.base.pass_threads import PassThreads
-from mdstorm_backend.loaders.reading import Batching
-from mdstorm_backend.loaders.runner import Convert, PassRunner, reading_of
-from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.base import PassThreads
+from mdstorm_backend.loaders import Batching, Convert, PassRunner, reading_of
+from mdstorm_backend.order import ExactOrder
 
 __all__ = ["ReaderPasses", "can_pass_over", "can_restart", "is_at_a_start"]
 

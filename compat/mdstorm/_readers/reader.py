@@ -15,12 +15,16 @@ from mdstorm._readers.options import reader_options
 from mdstorm._readers.sample_order import sample_order, with_window
 from mdstorm._selection.ngram import NGram
 from mdstorm._transforms.process_transform import ProcessTransform
-from mdstorm_backend.base.own_context import OwnContext
-from mdstorm_backend.loaders.item_cursor import ItemCursor
-from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.reading import Batching
-from mdstorm_backend.loaders.runner import Convert, PassRunner, reading_of
-from mdstorm_backend.read.source import SampleSource
+from mdstorm_backend.base import OwnContext
+from mdstorm_backend.loaders import (
+    Batching,
+    Convert,
+    ItemCursor,
+    PassRunner,
+    ReaderOptions,
+    reading_of,
+)
+from mdstorm_backend.read import SampleSource
 
 __all__ = ["Reader"]
 

@@ -6,11 +6,10 @@ import secrets
 from dataclasses import replace
 
 from mdstorm._readers.arguments import ReaderArguments
-from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.base import warn_user
 from mdstorm_backend.elastic import ElasticOrder
-from mdstorm_backend.loaders.elastic_share import ElasticShare
-from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
-from mdstorm_backend.order.world import World
+from mdstorm_backend.loaders import ElasticShare
+from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, World
 
 __all__ = ["sample_order", "with_window"]
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from mdstorm._transforms.declared_fields import DeclaredTransform
-from mdstorm_backend.format.batch import Batch, num_rows
-from mdstorm_backend.read.block import Transform
+from mdstorm_backend.format import Batch, num_rows
+from mdstorm_backend.read import Transform
 
 __all__ = ["ColumnSelection", "Steps"]
 

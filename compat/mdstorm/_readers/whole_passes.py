@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.order.world import find_world
+from mdstorm_backend.order import find_world
 
 __all__ = ["warn_of_whole_passes"]
 

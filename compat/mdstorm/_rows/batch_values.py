@@ -11,11 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.format.batch import Values
-from mdstorm_backend.format.schema import Column
-from mdstorm_backend.loaders.timestamps import beyond_nanoseconds
-from mdstorm_backend.read.formats import objects, scalars_to_numpy
-from mdstorm_backend.read.late import LateDecoder
+from mdstorm_backend.format import Column, Values
+from mdstorm_backend.loaders import beyond_nanoseconds
+from mdstorm_backend.read import LateDecoder, objects, scalars_to_numpy
 
 __all__ = ["batch_array", "element_arrays", "split_rows"]
 
@@ -34,7 +32,7 @@ def batch_array(name: str, values: Values, column: Column | None = None) -> npt.
     name : str
         The column, for messages.
     values : numpy.ndarray or pyarrow.Array
-        Its values as the reading core delivers them; a NumPy array may be returned as it is.
+        Its values as the reading core delivers them; a NumPy array may be returned unchanged.
     column : Column, optional
         The stored column, whose nulls anywhere in the dataset decide the dtype; without it those
         at hand do.

@@ -10,14 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mdstorm._rows.batch_values import element_arrays, split_rows
-from mdstorm_backend.format.batch import Batch, Values
-from mdstorm_backend.format.schema import Column
-from mdstorm_backend.read.formats import scalars_to_numpy
-from mdstorm_backend.read.late import LateDecoder
+from mdstorm_backend.format import Batch, Column, Values
+from mdstorm_backend.read import LateDecoder, scalars_to_numpy
 
 __all__ = ["cells", "rows_of"]
 
-#: Types of strings and binaries, of which Arrow makes objects of Python.
+#: Types of strings and binaries, which Arrow converts to Python objects.
 _SCALAR_TYPES: dict[pa.DataType, type] = {
     pa.string(): np.str_,
     pa.large_string(): np.str_,
@@ -38,7 +36,7 @@ def rows_of(
     row_type : namedtuple type
         What a row is made of.
     column_of : callable
-        Says which stored column stands behind a name; None for one that a transform has made.
+        Returns the stored column of a name; None for columns that a transform made.
     """
     columns = [cells(batch[name], column_of(name)) for name in row_type._fields]
     return map(row_type._make, zip(*columns, strict=True))

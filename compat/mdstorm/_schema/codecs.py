@@ -20,7 +20,7 @@ from mdstorm._schema.codec_checks import check_array, has_length, no_image
 from mdstorm._schema.image_files import encode_image
 from mdstorm._schema.spark_type_names import NamedSparkType, class_name
 from mdstorm.errors import EncodingError, EncodingTypeError, InvalidArgumentError
-from mdstorm_backend.format.encodings.decode_images import image_array
+from mdstorm_backend.format import image_array
 
 if TYPE_CHECKING:
     from mdstorm._schema.unischema import UnischemaField

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.base.optional import require
+from mdstorm_backend.base import require
 
 __all__ = ["encode_image"]
 

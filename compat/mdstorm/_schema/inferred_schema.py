@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from mdstorm._schema.unischema import Unischema, UnischemaField
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.base.user_warnings import warn_user
-from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.base import warn_user
+from mdstorm_backend.format import Column, Schema
 
 __all__ = ["from_arrow", "infer_unischema"]
 

@@ -42,7 +42,7 @@ def _reduce_row(row: Any) -> tuple[Any, ...]:
 
 
 def _made_of_tensors(types: Any, tensors: Sequence[Any]) -> Any:
-    from mdstorm_backend.loaders.tf.tf_rows import made_of
+    from mdstorm_backend.loaders.tf import made_of
 
     return made_of(types, tensors)
 

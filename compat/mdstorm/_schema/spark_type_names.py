@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from mdstorm_backend.base.optional import require
-from mdstorm_backend.format.spark_types import SparkType
+from mdstorm_backend.base import require
+from mdstorm_backend.format import SparkType
 
 __all__ = ["ATOMIC_TYPES", "NamedSparkType", "class_name", "spark_type_json"]
 

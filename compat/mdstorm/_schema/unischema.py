@@ -16,8 +16,7 @@ from mdstorm._public import public
 from mdstorm._schema.row_types import row_type
 from mdstorm._schema.spark_fields import encoded, spark_type
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm_backend.base.optional import require
-from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.base import require, warn_user
 
 __all__ = [
     "Unischema",
@@ -252,7 +251,7 @@ def dict_to_spark_row(unischema: Unischema, row_dict: dict[str, Any]) -> Any:
     unischema : Unischema
         The schema.
     row_dict : dict of str to object
-        A value for every field; nullable ones may be missing. It is left as it is.
+        A value for every field; nullable ones may be missing. It is not modified.
 
     Returns
     -------

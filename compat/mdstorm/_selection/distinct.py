@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mdstorm._rows.rows import cells
-from mdstorm_backend.format.batch import Values
-from mdstorm_backend.format.schema import Column
+from mdstorm_backend.format import Column, Values
 
 __all__ = ["Codes", "distinct_cells"]
 

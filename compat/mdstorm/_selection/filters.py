@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 from mdstorm._selection.filter_terms import COMPARISONS, MEMBERSHIPS, Mask, Term
 from mdstorm._selection.predicate_filter import keep_rows
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.format.batch import Batch, Values, as_arrow
-from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.format import Batch, Column, Schema, Values, as_arrow
 
 __all__ = ["Filters", "RowFilter"]
 
@@ -119,7 +118,7 @@ def _exact(values: Values, column: Column | None) -> pa.Array:
 
 
 def _in_utc(array: pa.Array) -> pa.Array:
-    """Return timestamps without their time zone, which is UTC; anything else as it is."""
+    """Return timestamps without their time zone, which is UTC; anything else unchanged."""
     if pa.types.is_timestamp(array.type) and array.type.tz is not None:
         return array.cast(pa.timestamp(array.type.unit))
     return array

@@ -13,7 +13,7 @@ from mdstorm._public import public
 from mdstorm._schema.unischema import Unischema, UnischemaField, match_unischema_fields
 from mdstorm._selection.ngram_windows import window_starts
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.base import is_integer
 
 __all__ = ["NGram"]
 
@@ -38,7 +38,7 @@ class NGram:
         The largest step between timestamps; microseconds for a field of timestamps. There, it may
         be a `numpy.timedelta64`.
     timestamp_field : UnischemaField or str
-        The field by which rows are sorted, or a regular expression that matches its name alone.
+        The field that rows are sorted by, or a regular expression that matches only its name.
     timestamp_overlap : bool
         Whether a row may be part of several n-grams. Otherwise the first timestamp of each is
         after the last one of that before.
@@ -83,7 +83,7 @@ class NGram:
         return self._timestamp_field
 
     def __eq__(self, other: object) -> bool:
-        """Whether the same fields are wanted at the same offsets; nothing else, as in Petastorm."""
+        """Whether the same fields are requested at the same offsets, as in Petastorm."""
         if not isinstance(other, NGram):
             return NotImplemented
         ours = {offset: set(fields) for offset, fields in self._fields.items()}
@@ -120,11 +120,11 @@ class NGram:
         return list(dict.fromkeys([*given, *match_unischema_fields(unischema, patterns)]))
 
     def get_field_names_at_timestep(self, timestep: int) -> list[str]:
-        """Return the names of the fields that are wanted at an offset; none where it is not."""
+        """Return the names of the fields requested at an offset; none for other offsets."""
         return [_name(field) for field in self._fields.get(timestep, [])]
 
     def get_field_names_at_all_timesteps(self) -> list[_FieldOrPattern]:
-        """Return the fields that are wanted at any offset, each once."""
+        """Return the fields requested at any offset, each once."""
         return list(dict.fromkeys(field for fields in self._fields.values() for field in fields))
 
     def get_schema_at_timestep(self, schema: Unischema, timestep: int) -> Unischema:

@@ -7,8 +7,7 @@ import numpy as np
 from mdstorm._selection.predicate_masks import FieldRows, Mask, predicate_mask
 from mdstorm._selection.predicates import PredicateBase
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.format.batch import Batch, take_values
-from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.format import Batch, Schema, take_values
 
 __all__ = ["PredicateFilter", "keep_rows"]
 

@@ -23,10 +23,9 @@ from mdstorm._selection.predicates import (
     in_set,
 )
 from mdstorm._transforms.pandas_values import is_missing
-from mdstorm_backend.base.optional import require
-from mdstorm_backend.format.batch import Batch, Values, num_rows
-from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.read.formats import arrays_to_pandas, column_for_pandas
+from mdstorm_backend.base import require
+from mdstorm_backend.format import Batch, Schema, Values, num_rows
+from mdstorm_backend.read import arrays_to_pandas, column_for_pandas
 
 __all__ = ["FieldRows", "Mask", "predicate_mask"]
 

@@ -18,7 +18,7 @@ import numpy as np
 from mdstorm._public import public
 from mdstorm._selection.membership import as_searched, is_among
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.base import is_integer
 
 __all__ = [
     "PredicateBase",

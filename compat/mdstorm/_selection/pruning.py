@@ -8,10 +8,9 @@ import pyarrow as pa
 from mdstorm._selection.filter_terms import Mask, Term
 from mdstorm._selection.filters import Filters
 from mdstorm._selection.predicate_filter import PredicateFilter
-from mdstorm_backend.format.batch import Batch
-from mdstorm_backend.parquet import ParquetDataset
-from mdstorm_backend.parquet.value_bounds import Bounds
-from mdstorm_backend.read.source import SampleSource
+from mdstorm_backend.format import Batch
+from mdstorm_backend.parquet import Bounds, ParquetDataset
+from mdstorm_backend.read import SampleSource
 
 __all__ = ["prune_by_filters", "prune_by_predicate"]
 
@@ -22,7 +21,7 @@ def prune_by_filters(source: SampleSource, filters: Filters) -> tuple[SampleSour
     Parameters
     ----------
     source : SampleSource
-        The dataset; those that know nothing of their shards are returned as they are.
+        The dataset; returned unchanged if it knows nothing about its shards.
     filters : Filters
         The conditions.
 

@@ -1,8 +1,8 @@
 """Load and store row group indexes, as JSON beside the shards.
 
-The file's name does not end in ``.json``, so that nobody takes it for part of the dataset, and
-begins with an underscore, so that nobody takes it for a Parquet file. Indexes that Petastorm has
-written into ``_common_metadata`` are read as well.
+The file's name does not end in ``.json``, so that it is not taken for part of the dataset, and
+begins with an underscore, so that it is not taken for a Parquet file. Indexes that Petastorm wrote
+into ``_common_metadata`` are read as well.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from mdstorm._pickles.restricted_unpickler import load_indexes
 from mdstorm._selection.row_group_indexers import FieldNotNullIndexer, SingleFieldIndexer
 from mdstorm.errors import CorruptDatasetError, InvalidArgumentError
-from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.parquet import ParquetDataset
 
 __all__ = ["INDEX_FILE", "ROWGROUPS_INDEX_KEY", "Indexer", "load_row_group_index", "save_indexers"]

@@ -6,9 +6,9 @@ from mdstorm._selection.row_group_index import load_row_group_index
 from mdstorm._selection.selectors import RowGroupSelectorBase
 from mdstorm._selection.shard_views import SomeShards
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.parquet import ParquetDataset
-from mdstorm_backend.read.source import SampleSource
+from mdstorm_backend.read import SampleSource
 
 __all__ = ["select_row_groups"]
 

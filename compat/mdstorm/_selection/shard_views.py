@@ -11,14 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.integers import is_integer
-from mdstorm_backend.datasets.sample_dataset import SampleDataset
-from mdstorm_backend.format.batch import Batch, slice_batch
-from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.read.shard import Rows, Shard
-from mdstorm_backend.read.source import SampleSource
+from mdstorm_backend.base import cached_property, is_integer
+from mdstorm_backend.datasets import SampleDataset
+from mdstorm_backend.format import Batch, Schema, slice_batch
+from mdstorm_backend.order import ExactOrder
+from mdstorm_backend.read import Rows, SampleSource, Shard
 
 __all__ = ["RankShare", "ShardView", "SomeShards", "SplitShards"]
 

@@ -14,8 +14,7 @@ from mdstorm._readers.reader import Reader
 from mdstorm._spark.files import open_files
 from mdstorm._spark.mosaic_loader import is_mosaic_loader, make_mosaic_loader
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.base.optional import require
-from mdstorm_backend.base.own_context import OwnContext
+from mdstorm_backend.base import OwnContext, require
 
 __all__ = ["TFDatasetContextManager", "TorchDatasetContextManager"]
 

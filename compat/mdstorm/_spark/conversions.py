@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mdstorm._public import public
 from mdstorm._spark.identity import Identity
-from mdstorm_backend.format.index import INDEX_NAME
+from mdstorm_backend.format import INDEX_NAME
 from mdstorm_backend.storage import Location
 
 if TYPE_CHECKING:

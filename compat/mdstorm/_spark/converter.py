@@ -13,12 +13,12 @@ from mdstorm._spark.cache_dir import PETASTORM_CONF
 from mdstorm._spark.context_managers import TorchDatasetContextManager
 from mdstorm._spark.conversions import forget
 from mdstorm._spark.deletion import delete_dir
-from mdstorm_backend.base.optional import require
+from mdstorm_backend.base import require
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
+    from mdstorm_backend.loaders.torch import StreamingDataLoader
 
 __all__ = ["SparkDatasetConverter"]
 

@@ -8,9 +8,9 @@ import os
 from collections.abc import Callable
 
 from mdstorm._public import public
-from mdstorm_backend.cache.inventory import clear_cached
+from mdstorm_backend.cache import clear_cached
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.commit import remove_dataset
+from mdstorm_backend.write import remove_dataset
 
 __all__ = ["delete_at_exit", "delete_dir", "keep_after_exit", "register_delete_dir_handler"]
 

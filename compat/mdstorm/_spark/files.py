@@ -12,8 +12,8 @@ from mdstorm.errors import (
     InvalidArgumentError,
     UnsupportedArgumentError,
 )
-from mdstorm_backend.datasets.dataset import Dataset, open_dataset
-from mdstorm_backend.format.compression import EXTENSIONS
+from mdstorm_backend.datasets import Dataset, open_dataset
+from mdstorm_backend.format import EXTENSIONS
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 
 __all__ = ["open_files"]

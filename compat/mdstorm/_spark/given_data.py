@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from mdstorm.errors import UnsupportedURLError
-from mdstorm_backend.datasets.dataset import Dataset, open_dataset
-from mdstorm_backend.format.index import INDEX_NAME
+from mdstorm_backend.datasets import Dataset, open_dataset
+from mdstorm_backend.format import INDEX_NAME
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.storage import Location
 

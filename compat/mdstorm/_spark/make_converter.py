@@ -15,11 +15,11 @@ from mdstorm._spark.given_data import databricks_path, open_given
 from mdstorm._spark.identity import identify
 from mdstorm._spark.session import check_driver, directory_name, session_of
 from mdstorm._spark.staging import staging_dir
-from mdstorm_backend.convert.staging import materialize_staged
-from mdstorm_backend.datasets.dataset import Dataset, open_dataset
-from mdstorm_backend.format.type_plan import check_float_dtype, plan_types
+from mdstorm_backend.convert import materialize_staged
+from mdstorm_backend.datasets import Dataset, open_dataset
+from mdstorm_backend.format import check_float_dtype, plan_types
 from mdstorm_backend.parquet import ParquetDataset
-from mdstorm_backend.spark.materialize import checked_shard_size, materialize
+from mdstorm_backend.spark import checked_shard_size, materialize
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

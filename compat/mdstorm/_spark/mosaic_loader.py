@@ -12,9 +12,9 @@ from typing import Any
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.sample_order import sample_order
 from mdstorm.errors import NullValueError, UnsupportedArgumentError
-from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.loaders.elastic_share import ElasticShare
-from mdstorm_backend.read.source import SampleSource
+from mdstorm_backend.datasets import Dataset
+from mdstorm_backend.loaders import ElasticShare
+from mdstorm_backend.read import SampleSource
 from mdstorm_backend.storage import Location
 
 __all__ = ["is_mosaic_loader", "make_mosaic_loader"]

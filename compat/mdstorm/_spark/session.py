@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from mdstorm.errors import NotADataFrameError, NotOnDriverError
-from mdstorm_backend.base.optional import require
+from mdstorm_backend.base import require
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

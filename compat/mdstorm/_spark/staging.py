@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from mdstorm.errors import InvalidArgumentError, UnsupportedURLError
-from mdstorm_backend.spark.probe import why_not_writable
+from mdstorm_backend.spark import why_not_writable
 from mdstorm_backend.storage import Location, has_scheme, normalize_url
 
 if TYPE_CHECKING:

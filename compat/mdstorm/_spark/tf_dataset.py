@@ -11,9 +11,8 @@ from mdstorm._readers.sample_order import sample_order
 from mdstorm._spark.files import open_files
 from mdstorm._tensorflow.fields import declared_spec
 from mdstorm._transforms.transform_spec import TransformSpec
-from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.tf.tf_dataset import make_tf_dataset, stored_specs
-from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec, spec_of_column
+from mdstorm_backend.loaders import ReaderOptions
+from mdstorm_backend.loaders.tf import ColumnSpec, make_tf_dataset, spec_of_column, stored_specs
 
 __all__ = ["make_dataset"]
 

@@ -9,11 +9,10 @@ from mdstorm._readers.batch_size import rows_of_batch
 from mdstorm._readers.options import reader_options
 from mdstorm._readers.sample_order import sample_order
 from mdstorm._spark.files import open_files
-from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
-from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
-from mdstorm_backend.read.source import SampleSource
+from mdstorm_backend.base import cached_property
+from mdstorm_backend.loaders import ReaderOptions
+from mdstorm_backend.loaders.torch import StreamingDataLoader, StreamingDataset
+from mdstorm_backend.read import SampleSource
 
 __all__ = ["make_loader"]
 

@@ -12,8 +12,7 @@ from mdstorm._readers.passes import can_pass_over
 from mdstorm._schema.unischema import Unischema
 from mdstorm._tensorflow.elements import Elements, NGrams
 from mdstorm._tensorflow.fields import specs_of_schema
-from mdstorm_backend.loaders.tf.tf_dataset import check_nulls_of, without_sharding
-from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec
+from mdstorm_backend.loaders.tf import ColumnSpec, check_nulls_of, without_sharding
 
 __all__ = ["dataset_of_ngrams", "dataset_of_rows", "specs_of_ngram"]
 

@@ -12,10 +12,10 @@ from mdstorm._readers.passes import ReaderPasses, can_pass_over, can_restart, is
 from mdstorm._readers.reader import Reader
 from mdstorm._tensorflow.values import column_for_tf, rows_for_tf, value_for_tf
 from mdstorm.errors import UnequalLengthsError
-from mdstorm_backend.format.batch import Batch, num_rows, slice_batch
-from mdstorm_backend.loaders.runner import NOTHING, Delivered, mark_and_rows
-from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec
-from mdstorm_backend.read.block import Block
+from mdstorm_backend.format import Batch, num_rows, slice_batch
+from mdstorm_backend.loaders import NOTHING, Delivered, mark_and_rows
+from mdstorm_backend.loaders.tf import ColumnSpec
+from mdstorm_backend.read import Block
 
 __all__ = ["Elements", "NGrams"]
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.base.user_warnings import warn_user
-from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec
+from mdstorm_backend.base import warn_user
+from mdstorm_backend.loaders.tf import ColumnSpec
 
 __all__ = ["declared_spec", "specs_of_schema"]
 

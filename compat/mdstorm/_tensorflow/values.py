@@ -13,12 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mdstorm.errors import NullInRowError, UnequalLengthsError
-from mdstorm_backend.format.batch import Values
-from mdstorm_backend.format.schema import Column
-from mdstorm_backend.loaders.nulls import null_error
-from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec
-from mdstorm_backend.loaders.tf.tf_tensors import to_tf
-from mdstorm_backend.read.late import LateDecoder
+from mdstorm_backend.format import Column, Values
+from mdstorm_backend.loaders import null_error
+from mdstorm_backend.loaders.tf import ColumnSpec, to_tf
+from mdstorm_backend.read import LateDecoder
 
 __all__ = ["column_for_tf", "date_to_nsec_from_epoch", "rows_for_tf", "value_for_tf"]
 

@@ -14,18 +14,17 @@ import torch
 from mdstorm._readers.reader import Reader
 from mdstorm._torch.columns import arrays_of, column_to_torch, only_tensor, rows_of_columns
 from mdstorm._torch.rows import null_in_row, row_for_torch
-from mdstorm_backend.format.batch import Batch, Values
-from mdstorm_backend.format.schema import Column
-from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.runner import NOTHING, Convert, Delivered
-from mdstorm_backend.loaders.torch.torch_batches import (
+from mdstorm_backend.format import Batch, Column, Values
+from mdstorm_backend.loaders import NOTHING, Convert, Delivered, ReaderOptions
+from mdstorm_backend.loaders.torch import (
     Collate,
     ConvertColumn,
+    TorchValues,
     check_columns,
     tensor_batches,
+    to_torch,
 )
-from mdstorm_backend.loaders.torch.torch_tensors import TorchValues, to_torch
-from mdstorm_backend.read.block import Block
+from mdstorm_backend.read import Block
 
 __all__ = ["collated", "tensors", "transformed"]
 

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import torch
 
 from mdstorm.errors import UnsupportedTypeError
-from mdstorm_backend.base.user_warnings import warn_user
-from mdstorm_backend.loaders.nulls import null_error
-from mdstorm_backend.loaders.torch.torch_tensors import to_torch
+from mdstorm_backend.base import warn_user
+from mdstorm_backend.loaders import null_error
+from mdstorm_backend.loaders.torch import to_torch
 
 __all__ = [
     "Columns",

@@ -11,9 +11,8 @@ from mdstorm._readers.argument_checks import check_integer
 from mdstorm._readers.batch_size import rows_of_batch
 from mdstorm._readers.passes import ReaderPasses, can_pass_over, can_restart, is_at_a_start
 from mdstorm.errors import StateMismatchError
-from mdstorm_backend.base.own_context import OwnContext
-from mdstorm_backend.base.pass_threads import PassThreads
-from mdstorm_backend.loaders.runner import Convert
+from mdstorm_backend.base import OwnContext, PassThreads
+from mdstorm_backend.loaders import Convert
 
 __all__ = ["LoaderBase", "ReaderLoader"]
 

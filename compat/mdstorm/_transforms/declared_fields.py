@@ -11,10 +11,9 @@ import pyarrow as pa
 
 from mdstorm._transforms.transform_spec import EditedField, TransformSpec
 from mdstorm.errors import NoMatchingFieldsError, TransformError
-from mdstorm_backend.base.user_warnings import warn_user
-from mdstorm_backend.format.batch import Values
-from mdstorm_backend.format.schema import Schema
-from mdstorm_backend.read.formats import objects
+from mdstorm_backend.base import warn_user
+from mdstorm_backend.format import Schema, Values
+from mdstorm_backend.read import objects
 
 __all__ = ["DeclaredTransform", "as_declared", "declared_dtype"]
 

@@ -13,9 +13,8 @@ from mdstorm._transforms.declared_fields import DeclaredTransform, declared_dtyp
 from mdstorm._transforms.pandas_values import Expected, series_to_values
 from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm.errors import TransformError
-from mdstorm_backend.format.batch import Batch, Values
-from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.read.formats import arrays_to_pandas, column_for_pandas, objects
+from mdstorm_backend.format import Batch, Column, Schema, Values
+from mdstorm_backend.read import arrays_to_pandas, column_for_pandas, objects
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,9 +13,8 @@ import pyarrow as pa
 
 from mdstorm._transforms.declared_fields import declared_dtype
 from mdstorm._transforms.transform_spec import EditedField
-from mdstorm_backend.format.batch import Values, as_arrow, common_type
-from mdstorm_backend.format.schema import Column
-from mdstorm_backend.read.formats import objects, scalars_to_numpy
+from mdstorm_backend.format import Column, Values, as_arrow, common_type
+from mdstorm_backend.read import objects, scalars_to_numpy
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,9 +6,9 @@ from typing import Any
 
 from mdstorm._transforms.function_pickles import pickle_function
 from mdstorm._transforms.worker_pool import WorkerPool
-from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.format.batch import Batch
-from mdstorm_backend.read.block import Transform
+from mdstorm_backend.base import cached_property
+from mdstorm_backend.format import Batch
+from mdstorm_backend.read import Transform
 
 __all__ = ["ProcessTransform"]
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 from mdstorm._rows.rows import cells
 from mdstorm._transforms.declared_fields import DeclaredTransform
 from mdstorm.errors import RowTransformError, TransformError
-from mdstorm_backend.format.batch import Batch, Values
-from mdstorm_backend.read.formats import objects
+from mdstorm_backend.format import Batch, Values
+from mdstorm_backend.read import objects
 
 __all__ = ["RowTransform"]
 

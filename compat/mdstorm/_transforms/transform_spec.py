@@ -8,7 +8,7 @@ from typing import Any
 from mdstorm._public import public
 from mdstorm._schema.unischema import Unischema, UnischemaField
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.base import warn_user
 
 __all__ = ["EditedField", "TransformSpec", "edit_field", "transform_schema"]
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from mdstorm_backend.format.index import INDEX_NAME
+from mdstorm_backend.format import INDEX_NAME
 
 __all__ = [
     "columns_option",

@@ -6,8 +6,7 @@ import click
 
 from mdstorm.cli._options import format_option
 from mdstorm.cli._output import counted, human_bytes, write_json, write_table
-from mdstorm_backend.cache.directory import cache_root
-from mdstorm_backend.cache.inventory import CachedDataset, clear_cached, list_cached
+from mdstorm_backend.cache import CachedDataset, cache_root, clear_cached, list_cached
 from mdstorm_backend.storage import normalize_url
 
 __all__ = ["cache"]

@@ -10,8 +10,8 @@ import click
 
 from mdstorm.cli._options import columns_option, dtype_option, format_option, storage_option
 from mdstorm.cli._output import counted, human_bytes, progress, write_json
-from mdstorm_backend.base.optional import require
-from mdstorm_backend.format.size_limit import parse_size
+from mdstorm_backend.base import require
+from mdstorm_backend.format import parse_size
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,7 +8,7 @@ import click
 
 from mdstorm.cli._options import columns_option, dataset_argument, format_option, storage_option
 from mdstorm.cli._output import write_json, write_table
-from mdstorm_backend.maintenance.head import head as head_of_dataset
+from mdstorm_backend.maintenance import head as head_of_dataset
 
 __all__ = ["head"]
 

@@ -9,8 +9,8 @@ import click
 
 from mdstorm.cli._options import dataset_argument, format_option, storage_option
 from mdstorm.cli._output import human_bytes, progress, write_json, write_table
-from mdstorm_backend.maintenance.inspect import ColumnSummary, Inspection
-from mdstorm_backend.maintenance.inspect import inspect as inspect_dataset
+from mdstorm_backend.maintenance import ColumnSummary, Inspection
+from mdstorm_backend.maintenance import inspect as inspect_dataset
 
 __all__ = ["inspect"]
 

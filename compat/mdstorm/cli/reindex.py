@@ -9,7 +9,7 @@ import click
 
 from mdstorm.cli._options import dataset_argument, format_option, storage_option
 from mdstorm.cli._output import counted, progress, write_json
-from mdstorm_backend.maintenance.reindex import reindex as reindex_dataset
+from mdstorm_backend.maintenance import reindex as reindex_dataset
 
 __all__ = ["reindex"]
 

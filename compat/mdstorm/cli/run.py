@@ -54,7 +54,7 @@ def run(target: str, arguments: tuple[str, ...], is_module: bool) -> None:
 def _folder_of_script(path: str) -> str:
     """Folder from which a script imports; a folder or archive is its own."""
     if not os.path.exists(path):
-        raise click.UsageError(f"cannot open {path!r}: there is no such file")
+        raise click.UsageError(f"can't open {path!r}: there is no such file")
     real = os.path.realpath(path)
     return real if os.path.isdir(real) or zipfile.is_zipfile(real) else os.path.dirname(real)
 

@@ -15,7 +15,7 @@ from mdstorm.cli._options import (
     storage_option,
 )
 from mdstorm.cli._output import counted, human_bytes, progress, write_json, write_table
-from mdstorm_backend.maintenance.verify import verify as verify_dataset
+from mdstorm_backend.maintenance import verify as verify_dataset
 
 __all__ = ["verify"]
 

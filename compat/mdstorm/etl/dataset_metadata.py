@@ -28,9 +28,9 @@ from mdstorm.errors import (
     UnsafePickleError,
 )
 from mdstorm.unischema import Unischema
-from mdstorm_backend.base.user_warnings import warn_user
-from mdstorm_backend.datasets.dataset import Dataset, open_dataset
-from mdstorm_backend.format.index import INDEX_NAME
+from mdstorm_backend.base import warn_user
+from mdstorm_backend.datasets import Dataset, open_dataset
+from mdstorm_backend.format import INDEX_NAME
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.storage import Location
 

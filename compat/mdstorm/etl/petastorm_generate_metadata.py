@@ -22,11 +22,11 @@ from mdstorm._schema.schema_json import unischema_to_json
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.etl.dataset_metadata import get_schema
 from mdstorm.unischema import Unischema
-from mdstorm_backend.datasets.dataset import open_dataset
-from mdstorm_backend.format.index import INDEX_NAME
+from mdstorm_backend.datasets import open_dataset
+from mdstorm_backend.format import INDEX_NAME
 from mdstorm_backend.parquet import open_parquet
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write.commit import write_index
+from mdstorm_backend.write import write_index
 
 __all__ = ["generate_petastorm_metadata", "main"]
 

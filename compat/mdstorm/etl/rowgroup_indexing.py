@@ -24,12 +24,10 @@ from mdstorm.etl.rowgroup_indexers import (
     RowGroupIndexerBase,
     SingleFieldIndexer,
 )
-from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.format.batch import Batch, Values
-from mdstorm_backend.format.schema import Column
+from mdstorm_backend.datasets import Dataset
+from mdstorm_backend.format import Batch, Column, Values
 from mdstorm_backend.parquet import ParquetDataset
-from mdstorm_backend.read.parallel import default_workers, map_in_threads
-from mdstorm_backend.read.source import SampleSource
+from mdstorm_backend.read import SampleSource, default_workers, map_in_threads
 
 __all__ = ["ROWGROUPS_INDEX_KEY", "build_rowgroup_index", "get_row_group_indexes"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.ngram import NGram
 from mdstorm.unischema import Unischema
-from mdstorm_backend.base.own_context import OwnContext
+from mdstorm_backend.base import OwnContext
 
 __all__ = ["ReaderMock", "schema_data_generator_example"]
 

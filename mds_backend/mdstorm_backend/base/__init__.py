@@ -1,1 +1,12 @@
-"""Errors, threads and optional libraries: helpers that know nothing of data."""
+"""Threads, optional libraries and checks of arguments: helpers that know nothing of data."""
+
+from __future__ import annotations
+
+from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.base.optional import require
+from mdstorm_backend.base.own_context import OwnContext
+from mdstorm_backend.base.pass_threads import PassThreads
+from mdstorm_backend.base.user_warnings import warn_user
+
+__all__ = ["OwnContext", "PassThreads", "cached_property", "is_integer", "require", "warn_user"]

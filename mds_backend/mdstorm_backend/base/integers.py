@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import TypeGuard
-
-import numpy as np
 
 __all__ = ["is_integer"]
 
 
 def is_integer(value: object) -> TypeGuard[int]:
     """Whether it is an integer of Python or NumPy, and no boolean."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return isinstance(value, (int, Integral)) and not isinstance(value, bool)

@@ -79,8 +79,7 @@ def download(
         return try_again(attempt, url=url, attempts=attempts, sleep=sleep)
     except FileNotFoundError as error:
         raise DatasetNotFoundError(
-            f"shard {url} is listed in the index but missing. Restore it, or write the dataset "
-            "again",
+            f"shard {url} is gone, but the index lists it. Restore it, or write the dataset again",
             url=url,
         ) from error
 
@@ -107,7 +106,7 @@ def _check(file: FileInfo, path: str, hash_name: str | None, url: str) -> None:
     size = os.stat(path).st_size
     if size != file.bytes:
         raise CorruptDatasetError(
-            f"{url} has {size} bytes, but the index says {file.bytes}: it was truncated or "
+            f"{url} holds {size} bytes, but the index says {file.bytes}: it was truncated or "
             "replaced. Copy it again, or write the dataset again",
             url=url,
         )

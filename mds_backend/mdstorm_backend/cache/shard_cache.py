@@ -96,7 +96,7 @@ class ShardCache:
                 if self._exclusive:
                     with suppress(FileNotFoundError):
                         os.unlink(path)
-        except OSError:  # whoever asks has an error already, of the damage
+        except OSError:  # the caller already has an error about the damage
             return False
         return not os.path.exists(path)
 
@@ -260,7 +260,7 @@ class ShardCache:
         size = _size(path)
         if size not in (-1, file.bytes) and not self._is_ours(file, record):
             raise CorruptDatasetError(
-                f"{path} has {size} bytes, but the index says {file.bytes}. The cache leaves it "
+                f"{path} holds {size} bytes, but the index says {file.bytes}. The cache leaves it "
                 "alone because it did not make it: remove the file, or name another directory",
                 url=path,
             )

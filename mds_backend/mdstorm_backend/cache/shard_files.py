@@ -215,7 +215,7 @@ class DirectFiles:
         url = self._location.file_url(file.basename)
         if len(content) != file.bytes:
             raise CorruptDatasetError(
-                f"{url} has {len(content)} bytes, but the index says {file.bytes}: the file was "
+                f"{url} holds {len(content)} bytes, but the index says {file.bytes}: the file was "
                 "truncated or replaced. Copy it again, or write the dataset again",
                 url=url,
             )
@@ -243,7 +243,6 @@ class DirectFiles:
     def _gone(self, file: FileInfo) -> DatasetNotFoundError:
         url = self._location.file_url(file.basename)
         return DatasetNotFoundError(
-            f"shard {url} is listed in the index but missing. Restore it, or write the dataset "
-            "again",
+            f"shard {url} is gone, but the index lists it. Restore it, or write the dataset again",
             url=url,
         )

@@ -1,7 +1,26 @@
 """Converting Parquet to MDS without Spark, and comparing what two datasets hold."""
 
+from __future__ import annotations
+
+from mdstorm_backend.convert.compared_rows import ComparedRows, MDSRows, ParquetRows
 from mdstorm_backend.convert.comparison import ColumnDifference, Comparison, compare
 from mdstorm_backend.convert.differing_rows import RowDifference
+from mdstorm_backend.convert.mds_plan import chosen_fields, plan_parquet
 from mdstorm_backend.convert.parquet_to_mds import convert_parquet
+from mdstorm_backend.convert.staging import materialize_staged
+from mdstorm_backend.convert.task_writer import Recode
 
-__all__ = ["ColumnDifference", "Comparison", "RowDifference", "compare", "convert_parquet"]
+__all__ = [
+    "ColumnDifference",
+    "ComparedRows",
+    "Comparison",
+    "MDSRows",
+    "ParquetRows",
+    "Recode",
+    "RowDifference",
+    "chosen_fields",
+    "compare",
+    "convert_parquet",
+    "materialize_staged",
+    "plan_parquet",
+]

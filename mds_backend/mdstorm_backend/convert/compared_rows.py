@@ -13,7 +13,7 @@ import pyarrow as pa
 from mdstorm_backend.convert.row_batches import RowBatches, rows_of_a_batch
 from mdstorm_backend.convert.task_writer import Recode
 from mdstorm_backend.format.encodings.vectors import holds_vectors, vectors_to_lists
-from mdstorm_backend.format.plain_arrow import plain_type, plain_values
+from mdstorm_backend.format.values.plain_arrow import plain_type, plain_values
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read.formats import to_record_batch
 from mdstorm_backend.read.source import SampleSource

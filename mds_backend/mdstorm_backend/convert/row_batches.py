@@ -9,7 +9,7 @@ from itertools import groupby
 import pyarrow as pa
 
 from mdstorm_backend.errors import CorruptDatasetError, MDStormError
-from mdstorm_backend.format.plain_arrow import plain_type
+from mdstorm_backend.format.values.plain_arrow import plain_type
 from mdstorm_backend.parquet import ParquetDataset, RowGroup
 from mdstorm_backend.parquet.int96 import with_times_repaired
 

@@ -1,1 +1,8 @@
 """Open datasets: a schema, shards, and samples or batches of them."""
+
+from __future__ import annotations
+
+from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.datasets.sample_dataset import SampleDataset
+
+__all__ = ["Dataset", "SampleDataset", "open_dataset"]

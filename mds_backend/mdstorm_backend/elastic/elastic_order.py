@@ -197,7 +197,7 @@ class ElasticOrder:
         initial_physical_nodes: int | None = None,
         num_workers: int = 1,
     ) -> Ids:
-        """Sample ids of all ranks, of which `rank_work` gives one's.
+        """Sample ids of all ranks; `rank_work` returns those of one.
 
         Returns
         -------

@@ -98,7 +98,7 @@ class Epoch:
         )
 
     def origins_generator(self) -> np.random.Generator:
-        """Return the generator that decides of which stream a batch is."""
+        """Return the generator that chooses the stream of each batch."""
         order = self.order
         anew = order.shuffle and order.sampling_method == "balanced"
         return np.random.default_rng(order.shuffle_seed + (self.epoch if anew else 0))

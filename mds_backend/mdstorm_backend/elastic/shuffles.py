@@ -90,8 +90,8 @@ def shuffle(
 
     Notes
     -----
-    ``py1e`` skips canonical nodes without samples, of which there are some if there are fewer
-    samples than nodes; MosaicML Streaming raises an error.
+    With fewer samples than canonical nodes, ``py1e`` skips the nodes without samples; MosaicML
+    Streaming raises an error.
 
     Raises
     ------

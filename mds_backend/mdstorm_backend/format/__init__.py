@@ -1,1 +1,54 @@
 """What the bytes of an MDS dataset mean: no file is opened here."""
+
+from __future__ import annotations
+
+from mdstorm_backend.format.compression import EXTENSIONS
+from mdstorm_backend.format.encodings.binary import Bytes
+from mdstorm_backend.format.encodings.decode_images import image_array
+from mdstorm_backend.format.encodings.dtypes import DTYPES
+from mdstorm_backend.format.encodings.encode_arrays import array_encoder
+from mdstorm_backend.format.encodings.gather import gather_binary, gather_fixed
+from mdstorm_backend.format.index import INDEX_NAME
+from mdstorm_backend.format.schema import Column, Origin, Schema
+from mdstorm_backend.format.size_limit import parse_size
+from mdstorm_backend.format.type_plan import check_float_dtype, plan_types
+from mdstorm_backend.format.values.arrow_types import is_number
+from mdstorm_backend.format.values.batch import (
+    Batch,
+    Values,
+    as_arrow,
+    common_type,
+    num_rows,
+    slice_batch,
+    take_values,
+)
+from mdstorm_backend.format.values.plain_arrow import plain_type, plain_values
+from mdstorm_backend.format.values.spark_types import SparkType
+
+__all__ = [
+    "DTYPES",
+    "EXTENSIONS",
+    "INDEX_NAME",
+    "Batch",
+    "Bytes",
+    "Column",
+    "Origin",
+    "Schema",
+    "SparkType",
+    "Values",
+    "array_encoder",
+    "as_arrow",
+    "check_float_dtype",
+    "common_type",
+    "gather_binary",
+    "gather_fixed",
+    "image_array",
+    "is_number",
+    "num_rows",
+    "parse_size",
+    "plain_type",
+    "plain_values",
+    "plan_types",
+    "slice_batch",
+    "take_values",
+]

@@ -22,7 +22,7 @@ from mdstorm_backend.format.encodings import (
 from mdstorm_backend.format.encodings.dtypes import array_encoding
 from mdstorm_backend.format.encodings.registry import foreign_encodings
 from mdstorm_backend.format.index import ShardInfo
-from mdstorm_backend.format.spark_types import SparkType, arrow_type
+from mdstorm_backend.format.values.spark_types import SparkType, arrow_type
 
 __all__ = ["FORMAT_VERSION", "Column", "Origin", "Schema"]
 

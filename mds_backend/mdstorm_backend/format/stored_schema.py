@@ -13,7 +13,7 @@ from mdstorm_backend.format.encodings.arrays import Array
 from mdstorm_backend.format.index import Index, ShardInfo
 from mdstorm_backend.format.index_checks import check_count, check_object, check_text, shown
 from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.format.spark_types import arrow_type
+from mdstorm_backend.format.values.spark_types import arrow_type
 
 __all__ = ["parse_columns", "schema_of"]
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
 from mdstorm_backend.format.encodings.numbers import stored_dtype
 from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.format.spark_types import SparkType, arrow_type, is_vector, simple_name
+from mdstorm_backend.format.values.spark_types import SparkType, arrow_type, is_vector, simple_name
 
 __all__ = ["check_float_dtype", "plan_types"]
 

@@ -1,1 +1,35 @@
 """Loaders: passes over a dataset, their batches, nulls and states."""
+
+from __future__ import annotations
+
+from mdstorm_backend.loaders.elastic_share import ElasticShare
+from mdstorm_backend.loaders.item_cursor import ItemCursor
+from mdstorm_backend.loaders.nulls import MASK_SUFFIX, NullPolicy, null_error
+from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.reading import Batching
+from mdstorm_backend.loaders.runner import (
+    NOTHING,
+    Convert,
+    Delivered,
+    PassRunner,
+    mark_and_rows,
+    reading_of,
+)
+from mdstorm_backend.loaders.timestamps import beyond_nanoseconds
+
+__all__ = [
+    "MASK_SUFFIX",
+    "NOTHING",
+    "Batching",
+    "Convert",
+    "Delivered",
+    "ElasticShare",
+    "ItemCursor",
+    "NullPolicy",
+    "PassRunner",
+    "ReaderOptions",
+    "beyond_nanoseconds",
+    "mark_and_rows",
+    "null_error",
+    "reading_of",
+]

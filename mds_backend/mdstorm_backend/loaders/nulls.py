@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, NullValueError
-from mdstorm_backend.format.batch import Batch, Values, as_arrow
 from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.format.values.batch import Batch, Values, as_arrow
 from mdstorm_backend.read.formats import column_to_numpy
 
 __all__ = ["MASK_SUFFIX", "NullPolicy", "null_error"]

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.format.batch import Batch
 from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.schema import Column
+from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.read.formats import column_to_numpy
 from mdstorm_backend.read.gather import Gatherer

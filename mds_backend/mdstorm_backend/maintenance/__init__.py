@@ -3,3 +3,12 @@
 Each function takes the URL of a dataset and returns its findings as a dataclass with `to_json`;
 none of them prints anything. The ``mdstorm`` command shows what they return.
 """
+
+from __future__ import annotations
+
+from mdstorm_backend.maintenance.head import head
+from mdstorm_backend.maintenance.inspect import ColumnSummary, Inspection, inspect
+from mdstorm_backend.maintenance.reindex import reindex
+from mdstorm_backend.maintenance.verify import verify
+
+__all__ = ["ColumnSummary", "Inspection", "head", "inspect", "reindex", "verify"]

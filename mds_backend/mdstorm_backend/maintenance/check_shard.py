@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from mdstorm_backend.errors import MDStormError, MissingDependencyError
-from mdstorm_backend.format.batch import as_arrow
 from mdstorm_backend.format.compression import decompress
 from mdstorm_backend.format.hashes import HASH_NAMES, digest
 from mdstorm_backend.format.headers import read_header, shown_json
 from mdstorm_backend.format.index import FileInfo, ShardInfo
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.stored_schema import parse_columns
+from mdstorm_backend.format.values.batch import as_arrow
 from mdstorm_backend.maintenance.report import Problem
 from mdstorm_backend.read.late import object_decoder
 from mdstorm_backend.read.mds_shard import MDSShard

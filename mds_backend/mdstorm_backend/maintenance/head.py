@@ -10,7 +10,7 @@ import numpy as np
 
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.format.batch import as_arrow
+from mdstorm_backend.format.values.batch import as_arrow
 from mdstorm_backend.maintenance.plain_json import plain
 
 __all__ = ["Head", "Stored", "head"]

@@ -12,7 +12,7 @@ import numpy as np
 
 from mdstorm_backend.base.shard_threads import OnProgress
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
-from mdstorm_backend.format.spark_types import simple_name
+from mdstorm_backend.format.values.spark_types import simple_name
 from mdstorm_backend.maintenance.statistics import ColumnStatistics, StatisticsOf
 
 __all__ = ["ColumnSummary", "Inspection", "Spread", "inspect"]

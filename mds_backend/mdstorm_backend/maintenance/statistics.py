@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mdstorm_backend.format.batch import Values, as_arrow
+from mdstorm_backend.format.values.batch import Values, as_arrow
 from mdstorm_backend.maintenance.plain_json import plain
 
 __all__ = ["ColumnStatistics", "StatisticsOf"]

@@ -2,7 +2,7 @@
 
 A pure function of its arguments. Rank r of W reads the rows from ``r·N // W`` to ``(r + 1)·N // W``
 in stored order, whatever the seed. Within that range shards can be permuted, and rows within
-windows of whole shards; both anew in each epoch.
+windows of whole shards; both differently in each epoch.
 """
 
 from __future__ import annotations

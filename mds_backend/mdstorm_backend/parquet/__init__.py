@@ -1,7 +1,10 @@
 """Parquet datasets whose row groups are read as shards."""
 
+from __future__ import annotations
+
 from mdstorm_backend.parquet.opening import open_parquet
 from mdstorm_backend.parquet.parquet_dataset import ParquetDataset
 from mdstorm_backend.parquet.row_groups import RowGroup
+from mdstorm_backend.parquet.value_bounds import Bounds
 
-__all__ = ["ParquetDataset", "RowGroup", "open_parquet"]
+__all__ = ["Bounds", "ParquetDataset", "RowGroup", "open_parquet"]

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mdstorm_backend.base.user_warnings import warn_user
-from mdstorm_backend.format.batch import Values
 from mdstorm_backend.format.encodings.encode_numbers import to_numpy
-from mdstorm_backend.format.plain_arrow import plain_type, plain_values
 from mdstorm_backend.format.schema import Column
+from mdstorm_backend.format.values.batch import Values
+from mdstorm_backend.format.values.plain_arrow import plain_type, plain_values
 from mdstorm_backend.read.logical import to_logical, view_dtype
 
 __all__ = ["delivered", "elements_of", "plain"]
@@ -58,7 +58,7 @@ def delivered(column: Column, values: pa.Array, *, exact_nulls: bool) -> Values:
 
 
 def elements_of(column: Column, elements: pa.Array) -> npt.NDArray[Any]:
-    """Return the elements of arrays, of which none is null, as NumPy has them: a copy."""
+    """Return a copy of the elements of arrays without nulls, as NumPy."""
     dtype, viewed = column.parsed_encoding.dtype, view_dtype(column)
     assert dtype is not None
     stored = to_numpy(elements, dtype)

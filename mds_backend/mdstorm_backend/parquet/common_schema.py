@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from mdstorm_backend.errors import CorruptDatasetError
-from mdstorm_backend.format.plain_arrow import plain_type
+from mdstorm_backend.format.values.plain_arrow import plain_type
 
 __all__ = ["common_schema"]
 

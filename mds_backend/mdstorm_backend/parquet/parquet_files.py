@@ -105,7 +105,7 @@ class ParquetFiles:
             return self._source.open(self._infos[name])
         except DatasetNotFoundError as error:
             raise DatasetNotFoundError(
-                f"{url} is missing, but existed when the dataset was opened. Restore it, or open "
+                f"{url} is gone, but existed when the dataset was opened. Restore it, or open "
                 "the dataset again",
                 url=url,
             ) from error

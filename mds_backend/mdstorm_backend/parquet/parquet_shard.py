@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
-from mdstorm_backend.format.arrow_types import is_number
-from mdstorm_backend.format.batch import Batch, Values, copy_values, take_values
 from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.format.values.arrow_types import is_number
+from mdstorm_backend.format.values.batch import Batch, Values, copy_values, take_values
 from mdstorm_backend.parquet.arrow_values import delivered, elements_of, plain
 from mdstorm_backend.parquet.int96 import Int96Unit, with_times_repaired
 from mdstorm_backend.parquet.row_groups import RowGroup

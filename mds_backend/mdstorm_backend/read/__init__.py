@@ -1,1 +1,36 @@
 """MDS shards to batches."""
+
+from __future__ import annotations
+
+from mdstorm_backend.read.batch_reader import check_num_epochs
+from mdstorm_backend.read.block import Block, Transform
+from mdstorm_backend.read.formats import (
+    arrays_to_pandas,
+    column_for_pandas,
+    column_to_numpy,
+    objects,
+    scalars_to_numpy,
+)
+from mdstorm_backend.read.late import LateDecoder
+from mdstorm_backend.read.open_shards import OpenShards
+from mdstorm_backend.read.parallel import default_workers, map_in_threads
+from mdstorm_backend.read.shard import Rows, Shard
+from mdstorm_backend.read.source import SampleSource
+
+__all__ = [
+    "Block",
+    "LateDecoder",
+    "OpenShards",
+    "Rows",
+    "SampleSource",
+    "Shard",
+    "Transform",
+    "arrays_to_pandas",
+    "check_num_epochs",
+    "column_for_pandas",
+    "column_to_numpy",
+    "default_workers",
+    "map_in_threads",
+    "objects",
+    "scalars_to_numpy",
+]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.base.prefetch import Prefetcher
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.format.batch import Batch, num_rows
+from mdstorm_backend.format.values.batch import Batch, num_rows
 from mdstorm_backend.order.exact import ExactOrder, batch_sizes, ceil_div
 from mdstorm_backend.read.block import Block, Transform
 from mdstorm_backend.read.block_filler import BLOCK_ROWS, BlockFiller, copied_ahead

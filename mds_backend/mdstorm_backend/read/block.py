@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from mdstorm_backend.format.batch import Batch, slice_batch
+from mdstorm_backend.format.values.batch import Batch, slice_batch
 from mdstorm_backend.read.row_stream import Position
 from mdstorm_backend.read.window import Range
 

@@ -7,8 +7,8 @@ from itertools import islice
 from typing import Protocol, TypeVar
 
 from mdstorm_backend.base.prefetch import Prefetcher
-from mdstorm_backend.format.batch import Batch
 from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.gather import Gatherer
 from mdstorm_backend.read.shard import Shard

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from mdstorm_backend.base.optional import require
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
-from mdstorm_backend.format.batch import Batch, Values, as_arrow
 from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.format.values.batch import Batch, Values, as_arrow
 from mdstorm_backend.read.late import LateDecoder
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.format.batch import Batch, take_values
 from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.format.values.batch import Batch, take_values
 from mdstorm_backend.read.gather_decoded import as_array, gather_decoded, joiner
 from mdstorm_backend.read.logical import no_values
 from mdstorm_backend.read.packing import Packing

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.format.batch import (
+from mdstorm_backend.format.values.batch import (
     Batch,
     Values,
     concat_stored,

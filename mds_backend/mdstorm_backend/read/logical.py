@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mdstorm_backend.format.batch import Values, as_arrow
 from mdstorm_backend.format.schema import Column
+from mdstorm_backend.format.values.batch import Values, as_arrow
 
 __all__ = ["no_values", "to_logical", "view_dtype"]
 

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.format.batch import Batch
+from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.read.shard import Shard
 from mdstorm_backend.read.strips import record_view, strips_of
 from mdstorm_backend.read.window import Selection

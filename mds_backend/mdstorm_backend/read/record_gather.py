@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.format.batch import Batch
 from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.read.logical import to_logical, view_dtype
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.shard import Shard

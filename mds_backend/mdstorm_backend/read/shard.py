@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.format.batch import Batch, num_rows, take_values
+from mdstorm_backend.format.values.batch import Batch, num_rows, take_values
 
 __all__ = ["MemoryShard", "Rows", "Shard", "contiguous"]
 

@@ -14,8 +14,8 @@ from mdstorm_backend.format.hashes import check_hashes
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
-from mdstorm_backend.format.spark_types import simple_name
 from mdstorm_backend.format.type_plan import plan_types
+from mdstorm_backend.format.values.spark_types import simple_name
 from mdstorm_backend.spark.arrow_batches import sized_arrow_batches
 from mdstorm_backend.spark.executor import REPORT_SCHEMA, make_task, reports_by_partition
 from mdstorm_backend.spark.progress_line import write_progress

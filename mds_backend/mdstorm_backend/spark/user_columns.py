@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.format.spark_types import arrow_type, simple_name
 from mdstorm_backend.format.type_plan import plan_types
+from mdstorm_backend.format.values.spark_types import arrow_type, simple_name
 from mdstorm_backend.write.arrow_plan import check_columns, fitted_column
 
 __all__ = ["plan_columns"]

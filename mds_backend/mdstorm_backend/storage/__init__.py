@@ -6,6 +6,7 @@ by a local path. `Location` is one directory behind such a URL.
 
 from __future__ import annotations
 
+from mdstorm_backend.storage.filesystems import open_filesystem
 from mdstorm_backend.storage.location import Buffer, Location, modification_of
 from mdstorm_backend.storage.secrets import check_no_secrets
 from mdstorm_backend.storage.urls import has_scheme, normalize_url
@@ -17,4 +18,5 @@ __all__ = [
     "has_scheme",
     "modification_of",
     "normalize_url",
+    "open_filesystem",
 ]

@@ -1,1 +1,7 @@
 """Arrow data to MDS shards."""
+
+from __future__ import annotations
+
+from mdstorm_backend.write.commit import MARKER_NAME, remove_dataset, write_index
+
+__all__ = ["MARKER_NAME", "remove_dataset", "write_index"]

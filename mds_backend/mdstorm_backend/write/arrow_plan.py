@@ -13,14 +13,14 @@ from mdstorm_backend.errors import (
     MissingColumnError,
     UnsupportedTypeError,
 )
-from mdstorm_backend.format.arrow_types import arrow_type_of
 from mdstorm_backend.format.encodings import Encoding, parse_encoding
 from mdstorm_backend.format.encodings.dtypes import DTYPES
 from mdstorm_backend.format.encodings.registry import encoding_names
-from mdstorm_backend.format.plain_arrow import plain_type
 from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.format.spark_types import SparkType, spark_type_of
 from mdstorm_backend.format.type_plan import plan_types
+from mdstorm_backend.format.values.arrow_types import arrow_type_of
+from mdstorm_backend.format.values.plain_arrow import plain_type
+from mdstorm_backend.format.values.spark_types import SparkType, spark_type_of
 
 __all__ = ["check_columns", "fitted_column", "plan_batch"]
 

@@ -129,7 +129,7 @@ def test_an_interrupted_conversion_goes_on_or_starts_anew(
 
 @pytest.mark.parametrize("inside", ["", "mds"])
 def test_the_result_does_not_go_into_the_source(source: Path, inside: str) -> None:
-    with pytest.raises(InvalidArgumentError, match="the directory that is converted"):
+    with pytest.raises(InvalidArgumentError, match="inside, the directory to convert"):
         mdstorm.convert(str(source), str(source / inside))
 
 

@@ -113,7 +113,7 @@ def test_tensors_arrive_as_arrays(url: str) -> None:
     [
         (lambda row: {**row, "q": 1}, [], TypeError, "unexpected keyword argument 'q'"),
         (lambda row: {"id": 1}, [], TypeError, r"without \['name'\]"),
-        (lambda row: None, [], TypeError, "returned NoneType and not a dict"),
+        (lambda row: None, [], TypeError, "returned NoneType, not a dict"),
         (
             lambda row: {**row, "id": np.ones(3)},
             [("id", np.int64, (2,), False)],

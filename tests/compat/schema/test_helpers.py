@@ -89,7 +89,7 @@ def test_random_decimals_have_a_shape() -> None:
 
 
 def test_there_are_no_random_objects() -> None:
-    with pytest.raises(InvalidArgumentError, match="field 'a' is of object"):
+    with pytest.raises(InvalidArgumentError, match="random values for field 'a' of object"):
         generate_datapoint(Unischema("S", [UnischemaField("a", np.object_, ())]))
 
 

@@ -63,7 +63,7 @@ def test_names_that_are_taken_are_fields_all_the_same() -> None:
 
 
 def test_a_schema_is_made_of_fields() -> None:
-    with pytest.raises(ArgumentTypeError, match="got 'id' of type str"):
+    with pytest.raises(ArgumentTypeError, match="found 'id' of type str"):
         Unischema("S", ["id"])  # type: ignore[list-item]
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mdstorm_backend.format.batch import Batch
 from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.read.source import SampleSource
 

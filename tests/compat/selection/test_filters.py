@@ -154,7 +154,7 @@ def test_texts_of_partitions_are_compared_as_texts(tmp_path: Any) -> None:
         ([("id", "=")], r"filters hold \('id', '='\)"),
         ([[("id", "=", 1)], 5], "filters are a list of tuples"),
         ([("id", "~", 1)], "filters hold the operator '~': .* operators are =, =="),
-        ([("z", "=", 1)], "filters name a column 'z' that the dataset has not; it has"),
+        ([("z", "=", 1)], "filters name a column 'z' that the dataset does not have: choose among"),
         ([("pair", "=", 1)], "column 'pair' of type list<.*use a predicate"),
         ([("id", "in", 1)], "compare column 'id' by 'in' with 1: give a list"),
         ([("s", "not in", "ab")], "compare column 's' by 'not in' with 'ab': give a list"),

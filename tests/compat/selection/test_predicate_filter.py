@@ -26,7 +26,7 @@ from mdstorm.predicates import (
     in_reduce,
     in_set,
 )
-from mdstorm_backend.format.batch import num_rows
+from mdstorm_backend.format.values.batch import num_rows
 
 BOTH = pytest.mark.parametrize("batched", [False, True], ids=["rows", "batches"])
 

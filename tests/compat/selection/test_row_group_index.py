@@ -170,7 +170,7 @@ class TestWhatIsNotThere:
     def test_the_file_is_damaged(self, text: str, tmp_path: Path) -> None:
         dataset = write(tmp_path, TABLE)
         (tmp_path / INDEX_FILE).write_text(text, "latin-1")
-        with pytest.raises(CorruptDatasetError, match=f"{INDEX_FILE} is no index of row groups"):
+        with pytest.raises(CorruptDatasetError, match=f"{INDEX_FILE} is not a row group index"):
             get_row_group_indexes(dataset)
 
     def test_something_else_is_no_dataset(self) -> None:
@@ -214,7 +214,7 @@ def test_a_derived_indexer_sees_rows(tmp_path: Path) -> None:
     ("indexers", "error", "message"),
     [
         ([], ValueError, "indexers are empty"),
-        ([5], TypeError, "indexers are of SingleFieldIndexer.*found 5"),
+        ([5], TypeError, "indexers must be of SingleFieldIndexer.*found 5"),
         ([SingleFieldIndexer("i", "zz")], ValueError, r"fields \['zz'\] cannot be indexed"),
         (
             [SingleFieldIndexer("i", "s"), FieldNotNullIndexer("i", "s")],

@@ -164,7 +164,7 @@ def test_other_columns_than_declared_are_an_error(
 def test_a_function_that_returns_nothing_is_an_error(
     abc: SparkDatasetConverter, read: Read
 ) -> None:
-    with pytest.raises(ERRORS, match="returned NoneType and not a pandas DataFrame"):
+    with pytest.raises(ERRORS, match="returned NoneType, not a pandas DataFrame"):
         read(abc, transform_spec=TransformSpec(lambda frame: None), **IN_ORDER)
 
 

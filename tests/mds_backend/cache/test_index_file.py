@@ -53,7 +53,7 @@ def test_reading_is_tried_again(index: Path, storage: type[RemoteFileSystem]) ->
 
 def test_failures_that_stay_are_named(index: Path, storage: type[RemoteFileSystem]) -> None:
     storage.faults += [disconnected] * 2
-    with pytest.raises(StorageError, match=r"index\.json cannot be read, after 2 attempts"):
+    with pytest.raises(StorageError, match=r"index\.json cannot be read after 2 attempts"):
         read(index.parent)
     storage.faults += [refused]
     with pytest.raises(CredentialsError, match="Access Denied"):
@@ -75,7 +75,7 @@ def test_the_copy_serves_while_the_storage_is_away_or_gives_no_access(
     storage.faults += [fault]
     with caplog.at_level(logging.WARNING):
         assert read(index.parent, directory=str(local), retry=1) == index.read_bytes()
-    assert "using the copy of the index" in caplog.text
+    assert "reading the copy of the index" in caplog.text
 
 
 def test_the_copy_of_another_dataset_does_not_serve(

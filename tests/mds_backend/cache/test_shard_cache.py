@@ -259,8 +259,8 @@ def test_a_failed_download_is_tried_again(
 @pytest.mark.parametrize(
     ("fault", "error", "text"),
     [
-        (truncated, CorruptDatasetError, r"bytes and the index says.*\(2 attempts\)"),
-        (damaged, CorruptDatasetError, r"has the sha1 .* and the index says.*\(2 attempts\)"),
+        (truncated, CorruptDatasetError, r"bytes, but the index says.*\(2 attempts\)"),
+        (damaged, CorruptDatasetError, r"has the sha1 .* but the index says.*\(2 attempts\)"),
         (disconnected, StorageError, r"after 2 attempts.*Connection reset.*download_retry"),
         (refused, CredentialsError, "Access Denied"),
         (disk_full, StorageError, "No space left on device.*MDSTORM_CACHE_DIR"),
@@ -334,7 +334,7 @@ def test_a_download_that_hangs_is_given_up(
 
     storage.faults += [hanging] * 2
     with pytest.raises(
-        StorageError, match=r"after 2 attempts \(nothing was received for 0\.05 s\)"
+        StorageError, match=r"after 2 attempts \(no data was received for 0\.05 s\)"
     ):
         cache(source, directory=local, timeout=0.05).open(info)
     release.set()
@@ -400,7 +400,7 @@ def test_names_that_lead_out_of_the_directory_are_refused(
 ) -> None:
     (info,) = make_shards(source, 1)
     bad = replace(info, raw_data=replace(info.raw_data, basename=name))
-    with pytest.raises(CorruptDatasetError, match="outside of the dataset"):
+    with pytest.raises(CorruptDatasetError, match="outside the dataset"):
         cache(source, directory=local).open(bad)
 
 

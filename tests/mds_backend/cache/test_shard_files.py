@@ -145,7 +145,7 @@ def test_what_is_missing_or_wrong_on_this_machine_is_named(
     name = (infos[2].zip_data or infos[2].raw_data).basename
     location.remove(name)
     files = shard_files(location, FINGERPRINT, CacheOptions(validate_hash="sha1"))
-    with pytest.raises(CorruptDatasetError, match="bytes and the index says"):
+    with pytest.raises(CorruptDatasetError, match="bytes, but the index says"):
         files.open(infos[0])
     with pytest.raises(CorruptDatasetError, match="has the sha1"):
         files.open(infos[1])

@@ -136,7 +136,7 @@ def test_another_conversion_is_not_mixed_in(
         source = open_parquet(str(tmp_path / "source"))
     else:
         options |= changed
-    with pytest.raises(DatasetExistsError, match="a part of an interrupted conversion"):
+    with pytest.raises(DatasetExistsError, match="part of an interrupted conversion"):
         convert_parquet(source, str(directory), **options)
     assert names(directory, "") == before
     dataset = convert_parquet(source, str(directory), resume=False, **options)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.mds_backend.convert.parquet_files import every_type
 
 from mdstorm_backend.convert.value_hashes import hash_values
-from mdstorm_backend.format.plain_arrow import plain_values
+from mdstorm_backend.format.values.plain_arrow import plain_values
 
 NESTED = pa.struct(
     [("a", pa.list_(pa.string())), ("b", pa.map_(pa.string(), pa.list_(pa.float64())))]

@@ -9,7 +9,7 @@ from tests.mds_backend.small_datasets import array_of, write_dataset
 
 from mdstorm_backend.datasets.joined_dataset import JoinedDataset
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm_backend.format.batch import as_arrow
+from mdstorm_backend.format.values.batch import as_arrow
 from mdstorm_backend.read.elastic_reader import ElasticReader
 
 

@@ -41,5 +41,5 @@ def test_there_are_no_other_samples(at: Any) -> None:
 
 @pytest.mark.parametrize("at", ["0", 1.0, None, (1, 2)])
 def test_samples_have_numbers(at: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="samples are numbered"):
+    with pytest.raises(InvalidArgumentError, match="samples cannot be indexed by"):
         pick(at, 5, get)

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.format.batch import (
+from mdstorm_backend.format.values.batch import (
     as_arrow,
     concat_values,
     num_rows,

@@ -139,7 +139,7 @@ def test_functions_of_spark_jobs_write_it(spark: Any, tmp_path: Path) -> None:
 
 def test_nulls_stay_nulls(tmp_path: Path) -> None:
     with MDSWriter(columns={"u": "str_uuid"}, out=str(tmp_path)) as writer:
-        writer.write_batch(pa.record_batch({"u": pa.array([TEXTS[0], None])}))
+        writer.write_batch(pa.record_batch([pa.array([TEXTS[0], None])], names=["u"]))
     dataset = open_dataset(str(tmp_path))
     assert [dataset[i]["u"] for i in range(2)] == [UUIDS[0], None]
     assert [list(batch["u"]) for batch in dataset.batches(2)] == [[UUIDS[0], None]]

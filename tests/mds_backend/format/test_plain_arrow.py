@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from mdstorm_backend.format.plain_arrow import plain_type, plain_values
+from mdstorm_backend.format.values.plain_arrow import plain_type, plain_values
 
 CASES: list[tuple[pa.Array, pa.DataType]] = [
     (pa.array(["a", None], pa.large_string()), pa.string()),

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from tests.mds_backend.small_datasets import array_of, map_of, struct_of
 
-from mdstorm_backend.format.spark_types import SparkType, arrow_type, is_vector, simple_name
+from mdstorm_backend.format.values.spark_types import SparkType, arrow_type, is_vector, simple_name
 
 ML_VECTOR = {
     "type": "udt",

@@ -20,7 +20,7 @@ from mdstorm_backend.errors import (
     MDStormError,
     NullValueError,
 )
-from mdstorm_backend.format.spark_types import SparkType
+from mdstorm_backend.format.values.spark_types import SparkType
 
 NAN = float("nan")
 

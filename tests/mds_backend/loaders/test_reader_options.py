@@ -8,7 +8,7 @@ from tests.mds_backend.small_datasets import write_dataset
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import ArgumentTypeError
-from mdstorm_backend.format.batch import Batch
+from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.block_filler import BLOCK_ROWS

@@ -157,7 +157,7 @@ def test_what_looks_odd_is_noted(tmp_path: Path) -> None:
     assert [note.to_json() for note in report.notes] == [
         {
             "file": "copy of a shard.mds",
-            "problem": "was left out: its name is not that of a shard",
+            "problem": "was left out: its name is not a shard's",
         },
         {"file": second.name, "problem": "is missing: later ones are here"},
     ]
@@ -192,14 +192,14 @@ def test_two_compressed_forms_of_a_shard_are_refused(tmp_path: Path) -> None:
     lose_index(tmp_path)
     (file,) = tmp_path.glob("*.zstd")
     file.with_suffix(".gz").write_bytes(b"x")
-    with pytest.raises(WriteError, match="several compressed forms"):
+    with pytest.raises(WriteError, match="several compressed versions"):
         reindex(str(tmp_path))
 
 
 def test_shards_of_two_datasets_are_refused(tmp_path: Path) -> None:
     write_shards(tmp_path, {"a": [1]}, {"a": "long"}, prefix="part-00000-0")
     write_shards(tmp_path, {"a": [1]}, {"a": "integer"}, prefix="part-00001-1")
-    with pytest.raises(CorruptDatasetError, match="describe other columns"):
+    with pytest.raises(CorruptDatasetError, match="describe different columns"):
         reindex(str(tmp_path))
     assert not (tmp_path / "index.json").exists()
 

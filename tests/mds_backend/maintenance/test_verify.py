@@ -287,9 +287,9 @@ def test_counts_that_do_not_match_the_shards_are_problems_of_the_index(tmp_path:
 
     change_index(tmp_path, change)
     assert problems(verify(str(tmp_path))) == [
-        ("index.json", "counts 7 rows, and its shards hold 4"),
-        ("index.json", "counts 5 nulls in column 'n', and its shards hold 1"),
-        ("index.json", "counts 0 null elements in column 'list', and its shards hold 1"),
+        ("index.json", "counts 7 rows, but its shards hold 4"),
+        ("index.json", "counts 5 nulls in column 'n', but its shards hold 1"),
+        ("index.json", "counts 0 null elements in column 'list', but its shards hold 1"),
     ]
 
 

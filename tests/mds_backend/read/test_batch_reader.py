@@ -12,7 +12,7 @@ from tests.mds_backend.small_datasets import array_of, write_dataset, write_numb
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
-from mdstorm_backend.format.batch import Batch
+from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.batch_reader import BatchReader
 from mdstorm_backend.read.row_stream import Position

@@ -15,7 +15,7 @@ from tests.mds_backend.small_datasets import array_of, write_dataset, write_numb
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import DatasetNotFoundError
-from mdstorm_backend.format.batch import Batch, as_arrow
+from mdstorm_backend.format.values.batch import Batch, as_arrow
 from mdstorm_backend.read.elastic_reader import ElasticReader
 from mdstorm_backend.read.id_window import IdWindow
 

@@ -9,7 +9,7 @@ import pytest
 from tests.mds_backend.small_datasets import array_of, write_dataset
 
 from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.format.batch import Batch, as_arrow
+from mdstorm_backend.format.values.batch import Batch, as_arrow
 from mdstorm_backend.read import record_gather
 from mdstorm_backend.read import window as window_module
 from mdstorm_backend.read.gather import Gatherer, gather_columns

@@ -14,8 +14,8 @@ from tests.mds_backend.small_datasets import array_of, write_dataset
 from tests.mds_backend.strategies import Data, data, moderate
 
 from mdstorm_backend.errors import CorruptDatasetError, UnsupportedEncodingError
-from mdstorm_backend.format.batch import as_arrow
 from mdstorm_backend.format.layout import Validity
+from mdstorm_backend.format.values.batch import as_arrow
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.shard import contiguous
 

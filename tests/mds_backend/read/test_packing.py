@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mdstorm_backend.format.batch import Batch
+from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.read import packing
 from mdstorm_backend.read.gather import gather_columns
 from mdstorm_backend.read.packing import Packing

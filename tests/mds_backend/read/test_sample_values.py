@@ -13,7 +13,7 @@ from tests.mds_backend.read.core_rows import by_core, identity
 from tests.mds_backend.small_datasets import array_of, write_dataset
 
 from mdstorm_backend.errors import CorruptDatasetError
-from mdstorm_backend.format.spark_types import SparkType
+from mdstorm_backend.format.values.spark_types import SparkType
 from mdstorm_backend.read.mds_shard import MDSShard
 
 NAN, UTC = float("nan"), timezone.utc

@@ -167,7 +167,7 @@ def test_answers_that_stay_cut_off_are_an_error_and_nothing_stays(
 ) -> None:
     s3.fault = lambda method, path: cut_off(s3.app, 100) if method == "GET" else None
     files = cache(s3, tmp_path / "local", retry=3)
-    with pytest.raises(CorruptDatasetError, match=r"came with 100 bytes.*\(3 attempts\)"):
+    with pytest.raises(CorruptDatasetError, match=r"holds 100 bytes.*\(3 attempts\)"):
         files.open(infos[0])
     assert files_in(tmp_path / "local") == []
     assert parts_in(tmp_path / "local") == []
@@ -195,7 +195,7 @@ def test_a_server_that_does_not_answer_is_given_up(
 
     s3.fault = hang
     files = cache(s3, tmp_path / "local", timeout=0.1)
-    with pytest.raises(StorageError, match=r"after 2 attempts \(nothing was received for 0\.1 s"):
+    with pytest.raises(StorageError, match=r"after 2 attempts \(no data was received for 0\.1 s"):
         files.open(infos[0])
     release.set()
     s3.fault = None

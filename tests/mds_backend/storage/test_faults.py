@@ -50,7 +50,7 @@ def test_refusals_name_where_credentials_were_looked_for(error: Exception) -> No
 def test_a_storage_without_a_hint_is_named_all_the_same() -> None:
     found = raised(PermissionError("who are you"), "sftp://host/x")
     assert isinstance(found, CredentialsError)
-    assert "sftp: asks for other credentials (who are you)" in str(found)
+    assert "sftp: needs other credentials (who are you)" in str(found)
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_what_a_storage_fails_to_deliver(s3: S3Server) -> None:
     s3.fault = lambda method, path: (
         respond("500 Oops") if method == "GET" and path.endswith(".parquet") else None
     )
-    with pytest.raises(StorageError, match=r"k=0/a\.parquet cannot be read, after 1 attempt"):
+    with pytest.raises(StorageError, match=r"k=0/a\.parquet cannot be read after 1 attempt"):
         open_parquet(url, storage_options=broken, cache=cache)
     s3.fault = None
     dataset = open_parquet(url, storage_options=broken, cache=cache)

@@ -13,7 +13,7 @@ from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.encodings.decode_arrays import array_decoder
 from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
 from mdstorm_backend.format.schema import Column
-from mdstorm_backend.format.spark_types import SparkType, arrow_type
+from mdstorm_backend.format.values.spark_types import SparkType, arrow_type
 from mdstorm_backend.write.batch_shards import encode_column
 
 

@@ -16,7 +16,7 @@ from tests.mds_backend.strategies import Data, data, moderate
 
 from mdstorm_backend.format.compression import decompress
 from mdstorm_backend.format.hashes import digests
-from mdstorm_backend.format.spark_types import arrow_type
+from mdstorm_backend.format.values.spark_types import arrow_type
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.shard_format import ShardReport
 from mdstorm_backend.write.shard_writer import ShardWriter

@@ -17,4 +17,4 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-install_as_petastorm()  # puts the package in the place of this module
+install_as_petastorm()  # replaces this module by the package

@@ -10,8 +10,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.errors import UnsupportedEncodingError
-from mdstorm_backend.format.arrow_types import arrow_type_of
-from mdstorm_backend.format.batch import Values
 from mdstorm_backend.format.encodings.decode_arrays import array_decoder, decode_arrays
 from mdstorm_backend.format.encodings.dtypes import DTYPES, array_encoding
 from mdstorm_backend.format.encodings.encode_arrays import array_encoder, encode_arrays
@@ -29,7 +27,9 @@ from mdstorm_backend.format.encodings.encoding import (
 from mdstorm_backend.format.encodings.gather import Positions
 from mdstorm_backend.format.encodings.numbers import is_stored_as
 from mdstorm_backend.format.encodings.vectors import holds_vectors, vectors_to_lists
-from mdstorm_backend.format.plain_arrow import plain_values
+from mdstorm_backend.format.values.arrow_types import arrow_type_of
+from mdstorm_backend.format.values.batch import Values
+from mdstorm_backend.format.values.plain_arrow import plain_values
 
 __all__ = ["Array"]
 

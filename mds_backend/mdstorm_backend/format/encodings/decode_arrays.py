@@ -20,9 +20,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.errors import UnsupportedEncodingError
-from mdstorm_backend.format.arrow_types import arrow_type_of
 from mdstorm_backend.format.encodings.dtypes import ARRAY_CODES, DTYPES
 from mdstorm_backend.format.encodings.gather import Positions, gather_binary, gather_fixed
+from mdstorm_backend.format.values.arrow_types import arrow_type_of
 
 __all__ = ["array_decoder", "decode_arrays"]
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mdstorm_backend.format.arrow_types import arrow_type_of
+from mdstorm_backend.format.values.arrow_types import arrow_type_of
 
 __all__ = ["check_no_mask", "encode_number", "fit_numbers", "to_numpy"]
 

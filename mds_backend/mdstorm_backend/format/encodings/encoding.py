@@ -13,11 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mdstorm_backend.format.arrow_types import is_number
-from mdstorm_backend.format.batch import Values
 from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
 from mdstorm_backend.format.encodings.gather import Positions, gather_binary, gather_fixed
-from mdstorm_backend.format.plain_arrow import plain_values
+from mdstorm_backend.format.values.arrow_types import is_number
+from mdstorm_backend.format.values.batch import Values
+from mdstorm_backend.format.values.plain_arrow import plain_values
 
 __all__ = [
     "Decode",

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.format.batch import too_large
+from mdstorm_backend.format.values.batch import too_large
 
 __all__ = ["Positions", "gather_binary", "gather_fixed"]
 

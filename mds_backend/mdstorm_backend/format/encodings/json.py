@@ -12,7 +12,7 @@ from mdstorm_backend.format.encodings.decode_json import decode_json, decode_jso
 from mdstorm_backend.format.encodings.encode_json import json_text
 from mdstorm_backend.format.encodings.encode_numbers import check_no_mask
 from mdstorm_backend.format.encodings.encoding import Encoding
-from mdstorm_backend.format.spark_types import spark_type_of
+from mdstorm_backend.format.values.spark_types import spark_type_of
 
 __all__ = ["Json"]
 

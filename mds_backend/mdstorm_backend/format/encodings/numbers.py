@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mdstorm_backend.format.arrow_types import arrow_type_of, is_number
 from mdstorm_backend.format.encodings.dtypes import DTYPES, STRUCT_CODES
 from mdstorm_backend.format.encodings.encode_numbers import encode_number, fit_numbers, to_numpy
 from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
 from mdstorm_backend.format.encodings.encoding import Encoding, validity
-from mdstorm_backend.format.plain_arrow import plain_values
+from mdstorm_backend.format.values.arrow_types import arrow_type_of, is_number
+from mdstorm_backend.format.values.plain_arrow import plain_values
 
 __all__ = ["Number", "PythonInteger", "is_stored_as", "stored_dtype"]
 

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.format.batch import Values
 from mdstorm_backend.format.encodings.dtypes import DTYPES
 from mdstorm_backend.format.encodings.encoding import Decode, DecodeSpan, Encode, Encoding
+from mdstorm_backend.format.values.batch import Values
 
 __all__ = ["DecimalText", "FloatText", "IntegerText", "String", "parse_floats", "parse_integers"]
 

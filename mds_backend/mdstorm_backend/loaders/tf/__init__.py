@@ -1,1 +1,24 @@
 """TensorFlow: `tf.data` datasets of namedtuples."""
+
+from __future__ import annotations
+
+from mdstorm_backend.loaders.tf.tf_dataset import (
+    check_nulls_of,
+    make_tf_dataset,
+    stored_specs,
+    without_sharding,
+)
+from mdstorm_backend.loaders.tf.tf_rows import made_of
+from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec, spec_of_column
+from mdstorm_backend.loaders.tf.tf_tensors import to_tf
+
+__all__ = [
+    "ColumnSpec",
+    "check_nulls_of",
+    "made_of",
+    "make_tf_dataset",
+    "spec_of_column",
+    "stored_specs",
+    "to_tf",
+    "without_sharding",
+]

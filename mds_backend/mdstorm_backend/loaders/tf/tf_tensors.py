@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import tensorflow as tf
 
 from mdstorm_backend.errors import TransformError, UnsupportedTypeError
-from mdstorm_backend.format.batch import Values, as_arrow
 from mdstorm_backend.format.schema import Column
+from mdstorm_backend.format.values.batch import Values, as_arrow
 from mdstorm_backend.loaders.nulls import null_error
 from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec
 from mdstorm_backend.loaders.timestamps import nanoseconds

@@ -1,1 +1,24 @@
 """PyTorch: `StreamingDataset`, `StreamingDataLoader` and tensors."""
+
+from __future__ import annotations
+
+from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
+from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
+from mdstorm_backend.loaders.torch.torch_batches import (
+    Collate,
+    ConvertColumn,
+    check_columns,
+    tensor_batches,
+)
+from mdstorm_backend.loaders.torch.torch_tensors import TorchValues, to_torch
+
+__all__ = [
+    "Collate",
+    "ConvertColumn",
+    "StreamingDataLoader",
+    "StreamingDataset",
+    "TorchValues",
+    "check_columns",
+    "tensor_batches",
+    "to_torch",
+]

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import torch
 from torch.utils.data import get_worker_info
 
-from mdstorm_backend.format.batch import Values
 from mdstorm_backend.format.schema import Column
+from mdstorm_backend.format.values.batch import Values
 from mdstorm_backend.loaders.nulls import null_error
 from mdstorm_backend.loaders.timestamps import nanoseconds
 from mdstorm_backend.read.formats import scalars_to_numpy

@@ -17,7 +17,7 @@ from tests.mds_backend.strategies import NESTED_TYPES, moderate, values
 
 from mdstorm_backend.format.encodings.decode_json import decode_json, decode_json_lists, parse_json
 from mdstorm_backend.format.encodings.encode_json import json_text
-from mdstorm_backend.format.spark_types import SparkType, arrow_type
+from mdstorm_backend.format.values.spark_types import SparkType, arrow_type
 
 UTC = timezone.utc
 

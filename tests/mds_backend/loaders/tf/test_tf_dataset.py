@@ -223,7 +223,7 @@ def test_a_nested_column_is_refused_unless_it_is_left_out(tmp_path: Path) -> Non
 def test_damage_reaches_the_caller(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 20, tasks=2)
     Path(dataset.location.path, dataset.index.shards[1].raw_data.basename).write_bytes(b"damaged")
-    with pytest.raises(tf.errors.OpError, match="holds 7 bytes and the index says"):
+    with pytest.raises(tf.errors.OpError, match="holds 7 bytes, but the index says"):
         list(make(dataset))
 
 

@@ -229,7 +229,7 @@ def test_a_batch_size_is_a_positive_integer(numbers: Dataset, batch_size: Any) -
 
 
 def test_unknown_columns_are_named(numbers: Dataset) -> None:
-    with pytest.raises(ArgumentTypeError, match=r"no columns \['x'\]; it has \['number'\]"):
+    with pytest.raises(ArgumentTypeError, match=r"no columns \['x'\]: choose among \['number'\]"):
         next(iter(torch_loader(numbers, columns=["x"])))
 
 
@@ -251,7 +251,7 @@ def test_an_empty_dataset_warns_and_yields_nothing(tmp_path: Path) -> None:
 def test_damage_is_reported_by_its_own_error(tmp_path: Path, num_workers: int) -> None:
     dataset = write_numbers(tmp_path, 30, tasks=3)
     Path(dataset.location.path, dataset.index.shards[1].raw_data.basename).write_bytes(b"damaged")
-    with pytest.raises(CorruptDatasetError, match="holds 7 bytes and the index says"):
+    with pytest.raises(CorruptDatasetError, match="holds 7 bytes, but the index says"):
         list(torch_loader(dataset, num_workers=num_workers))
 
 

@@ -13,7 +13,7 @@ from tests.mds_backend.loaders.loaders import listed, torch_loader
 from tests.mds_backend.small_datasets import array_of, map_of, struct_of, write_dataset
 
 from mdstorm_backend.errors import NullValueError
-from mdstorm_backend.format.spark_types import SparkType
+from mdstorm_backend.format.values.spark_types import SparkType
 from mdstorm_backend.loaders.torch.torch_tensors import split_values, to_torch
 
 UTC = timezone.utc

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.errors import InvalidArgumentError, TransformError
-from mdstorm_backend.format.arrow_types import is_number
+from mdstorm_backend.format.values.arrow_types import is_number
 
 __all__ = [
     "Batch",

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from mdstorm_backend.format.plain_arrow import plain_type
+from mdstorm_backend.format.values.plain_arrow import plain_type
 
 __all__ = ["SparkType", "arrow_type", "is_vector", "simple_name", "spark_type_of"]
 
