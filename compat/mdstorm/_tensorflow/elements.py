@@ -13,7 +13,7 @@ from mdstorm._readers.reader import Reader
 from mdstorm._tensorflow.values import column_for_tf, rows_for_tf, value_for_tf
 from mdstorm.errors import UnequalLengthsError
 from mdstorm_backend.format import Batch, num_rows, slice_batch
-from mdstorm_backend.loaders import NOTHING, Delivered, whole
+from mdstorm_backend.loaders import NOTHING, Delivered, mark_and_rows
 from mdstorm_backend.loaders.tf import ColumnSpec
 from mdstorm_backend.read import Block
 
@@ -59,7 +59,7 @@ class Elements:
 
     def _of_blocks(self, blocks: Iterator[Block]) -> Delivered:
         for block in blocks:
-            mark, rows = whole(block)
+            mark, rows = mark_and_rows(block)
             parts = self._parts(block.batch) if num_rows(block.batch) else iter([NOTHING])
             for part in parts:
                 yield part, mark, rows

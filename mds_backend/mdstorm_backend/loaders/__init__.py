@@ -12,8 +12,8 @@ from mdstorm_backend.loaders.runner import (
     Convert,
     Delivered,
     PassRunner,
+    mark_and_rows,
     reading_of,
-    whole,
 )
 from mdstorm_backend.loaders.timestamps import beyond_nanoseconds
 
@@ -29,7 +29,7 @@ __all__ = [
     "PassRunner",
     "ReaderOptions",
     "beyond_nanoseconds",
+    "mark_and_rows",
     "null_error",
     "reading_of",
-    "whole",
 ]

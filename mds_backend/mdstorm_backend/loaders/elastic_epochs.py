@@ -11,8 +11,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from mdstorm_backend.elastic import ElasticOrder
-from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.shared_record import SharedRecord
+from mdstorm_backend.loaders.state_values import number, state_mapping
 from mdstorm_backend.order.world import World
 
 __all__ = ["ElasticEpochs", "EpochStart", "Joining"]
@@ -179,12 +180,8 @@ def parse_state(state: object, first_epoch: int | None = None) -> EpochStart:
     StateMismatchError
         If it is none.
     """
-    if not isinstance(state, Mapping):
-        raise StateMismatchError(
-            f"a state is the dict that state_dict() returned, found {state!r}. To begin anew, load "
-            "no state"
-        )
-    epoch, samples = _number(state, "epoch", -1), _number(state, "sample_in_epoch", 0)
+    state = state_mapping(state)
+    epoch, samples = number(state, "epoch", -1), number(state, "sample_in_epoch", 0)
     return EpochStart(
         # Taken before the first epoch: that is to be begun.
         max(epoch, 0),
@@ -201,15 +198,5 @@ def _beginning_of(epoch: int) -> dict[str, Any]:
     return {"epoch": epoch, "sample_in_epoch": 0, "first_epoch": None}
 
 
-def _number(state: Mapping[str, Any], key: str, least: int) -> int:
-    value = state.get(key)
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise StateMismatchError(
-            f"the state cannot be continued: {key!r} has to be an integer from {least} on, found "
-            f"{value!r}. Load it as state_dict() returned it, or begin anew"
-        )
-    return value
-
-
 def _optional(state: Mapping[str, Any], key: str, least: int) -> int | None:
-    return None if state.get(key) is None else _number(state, key, least)
+    return None if state.get(key) is None else number(state, key, least)

@@ -16,6 +16,7 @@ from mdstorm_backend.loaders.elastic_epochs import ElasticEpochs, EpochStart, Jo
 from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching, Pass
+from mdstorm_backend.loaders.state_values import check_equal
 from mdstorm_backend.order.exact import ceil_div
 from mdstorm_backend.order.world import World
 from mdstorm_backend.read.window_stream import warn_no_data
@@ -210,16 +211,7 @@ class ElasticWork:
         if state.get("sample_in_epoch"):  # between epochs settings may change
             here |= self._settings()
             there |= dict(ours.get("settings") or {})
-        wrong = [
-            f"{name}: {there.get(name)!r} there, {value!r} here"
-            for name, value in here.items()
-            if there.get(name) != value
-        ]
-        if wrong:
-            raise StateMismatchError(
-                f"the state was taken from another reading of {self.options.dataset.url} or from "
-                f"another dataset ({'; '.join(wrong)}). Make an equal loader over the same dataset"
-            )
+        check_equal(there, here, self.options.dataset.url)
         first_epoch = ours.get("first_epoch")
         # Before the first epoch it is -1, and no pass has begun.
         return first_epoch if isinstance(first_epoch, int) and first_epoch >= 0 else None

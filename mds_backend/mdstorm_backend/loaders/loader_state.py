@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.state_values import check_equal, damaged, flag, number, state_mapping
 from mdstorm_backend.order.exact import ExactOrder, ceil_div
 from mdstorm_backend.read.row_stream import Position
 
@@ -110,11 +111,7 @@ class LoaderState:
         StateMismatchError
             If it belongs to another dataset, or to another way of reading it, or is none at all.
         """
-        if not isinstance(state, Mapping):
-            raise StateMismatchError(
-                f"a state is the dict that state_dict() returned, found {state!r}. To begin anew, "
-                "load no state"
-            )
+        state = state_mapping(state)
         ours = state.get("mdstorm")
         if not isinstance(ours, Mapping) or ours.get("order") != "exact":
             raise StateMismatchError(
@@ -122,10 +119,10 @@ class LoaderState:
                 "which rows this loader has to skip. Load it where it was taken"
             )
         _check_reading(ours, source, reader)
-        seed, epoch = _number(state, "shuffle_seed", 1), _number(state, "epoch")
-        first_epoch, row = _number(ours, "first_epoch"), _number(ours, "row")
-        batches, batch_size = _number(ours, "batches"), _number(ours, "batch_size", 1)
-        started, finished = _flag(ours, "started"), _flag(ours, "finished")
+        seed, epoch = number(state, "shuffle_seed", 1), number(state, "epoch")
+        first_epoch, row = number(ours, "first_epoch"), number(ours, "row")
+        batches, batch_size = number(ours, "batches"), number(ours, "batch_size", 1)
+        started, finished = flag(ours, "started"), flag(ours, "finished")
         _check_position(epoch - first_epoch, row, reader)
         if reader.transform is None:
             # Another rank's share may be one row longer than this one's.
@@ -153,39 +150,14 @@ def _reading(source: ReaderOptions, reader: BatchReader) -> dict[str, Any]:
 def _check_reading(ours: Mapping[str, Any], source: ReaderOptions, reader: BatchReader) -> None:
     here = _reading(source, reader)
     if missing := [key for key in here if key not in ours]:
-        raise _damaged(f"it has no {missing}")
-    wrong = [f"{k}: {ours[k]!r} there, {v!r} here" for k, v in here.items() if ours[k] != v]
-    if wrong:
-        raise StateMismatchError(
-            f"the state was taken from another reading of {source.dataset.url} or from another "
-            f"dataset ({'; '.join(wrong)}). Make an equal loader over the same dataset"
-        )
+        raise damaged(f"it has no {missing}")
+    check_equal(ours, here, source.dataset.url)
 
 
 def _check_position(epochs: int, row: int, reader: BatchReader) -> None:
     """Refuse a place that no loader of this kind comes to."""
     if epochs < 0 or (reader.num_epochs is not None and epochs >= reader.num_epochs):
-        raise _damaged(f"it stands in epoch {epochs} of a pass of {reader.num_epochs}")
+        raise damaged(f"it stands in epoch {epochs} of a pass of {reader.num_epochs}")
     longest = ceil_div(len(reader.dataset), reader.order.world_size)
     if reader.transform is None and row > longest:
-        raise _damaged(f"it stands at row {row} of an epoch of {longest} rows")
-
-
-def _number(state: Mapping[str, Any], key: str, minimum: int = 0) -> int:
-    value = state.get(key)
-    if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
-        raise _damaged(f"{key!r} has to be an integer from {minimum} on, found {value!r}")
-    return value
-
-
-def _flag(state: Mapping[str, Any], key: str) -> bool:
-    value = state.get(key)
-    if not isinstance(value, bool):
-        raise _damaged(f"{key!r} has to be true or false, found {value!r}")
-    return value
-
-
-def _damaged(what: str) -> StateMismatchError:
-    return StateMismatchError(
-        f"the state cannot be continued: {what}. Load it as state_dict() returned it, or begin anew"
-    )
+        raise damaged(f"it stands at row {row} of an epoch of {longest} rows")

@@ -11,17 +11,24 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from itertools import islice
 from typing import Any, TypeAlias
 
-from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.base.pass_threads import PassThreads
-from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.elastic_reading import ElasticReading
 from mdstorm_backend.loaders.exact_reading import ExactReading
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching, Leg, Pass, Reading
+from mdstorm_backend.loaders.state_values import number, state_mapping
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.block import Block
 
-__all__ = ["NOTHING", "Convert", "Deliver", "Delivered", "PassRunner", "reading_of", "whole"]
+__all__ = [
+    "NOTHING",
+    "Convert",
+    "Deliver",
+    "Delivered",
+    "PassRunner",
+    "mark_and_rows",
+    "reading_of",
+]
 
 #: In place of a batch: the pass is advanced, and nothing delivered.
 NOTHING: Any = object()
@@ -43,7 +50,7 @@ def reading_of(options: ReaderOptions) -> Reading:
     return ElasticReading(options)
 
 
-def whole(block: Block) -> tuple[Any, int]:
+def mark_and_rows(block: Block) -> tuple[Any, int]:
     """Return the mark and the number of rows of all batches of a block together."""
     # In the elastic order marks count samples.
     return (block.ends[-1] if block.ends else sum(block.counts)), sum(block.sizes)
@@ -198,11 +205,5 @@ class PassRunner:
 
 
 def _items_of_state(state: object) -> int:
-    ours = state.get("mdstorm") if isinstance(state, Mapping) else None
-    items = ours.get(_ITEMS, 0) if isinstance(ours, Mapping) else 0
-    if not is_integer(items) or items < 0:
-        raise StateMismatchError(
-            f"the state cannot be continued: {_ITEMS!r} has to be an integer from 0 on, found "
-            f"{items!r}. Load it as state_dict() returned it"
-        )
-    return int(items)
+    ours = state_mapping(state).get("mdstorm")
+    return number(ours, _ITEMS) if isinstance(ours, Mapping) and _ITEMS in ours else 0

@@ -22,7 +22,7 @@ from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching, Leg
-from mdstorm_backend.loaders.runner import NOTHING, Delivered, PassRunner, reading_of, whole
+from mdstorm_backend.loaders.runner import NOTHING, Delivered, PassRunner, mark_and_rows, reading_of
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.block import Block
 
@@ -128,7 +128,7 @@ class TestBatches:
     ) -> None:
         def blocks_of(blocks: Iterator[Block]) -> Delivered:
             for block in blocks:
-                yield block, *whole(block)
+                yield block, *mark_and_rows(block)
 
         in_batches, in_blocks = runner_of(numbers, order), runner_of(numbers, order)
         assert len(list(read_by(in_blocks, blocks_of))) < len(list(read_by(in_batches)))

@@ -11,7 +11,7 @@ from typing import Any
 
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.reading import Batching, Leg, Pass, Reading
-from mdstorm_backend.loaders.runner import Delivered, PassRunner, whole
+from mdstorm_backend.loaders.runner import Delivered, PassRunner, mark_and_rows
 from mdstorm_backend.read.block import Block
 
 __all__ = ["TFRun", "TFRuns"]
@@ -134,7 +134,7 @@ class TFRuns:
         def noted(blocks: Iterator[Block]) -> Delivered:
             for block in blocks:
                 run.note(current.copied(), block)
-                yield block, *whole(block)
+                yield block, *mark_and_rows(block)
 
         blocks = leg.blocks(block_rows=block_rows)
         return self._passes.stretch(current, self._passes.converted(blocks, noted))

@@ -1,0 +1,90 @@
+"""The values of a state, as it comes back from a checkpoint: checked one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.errors import StateMismatchError
+
+__all__ = ["check_equal", "damaged", "flag", "number", "state_mapping"]
+
+
+def state_mapping(state: object) -> Mapping[str, Any]:
+    """Return a state.
+
+    Raises
+    ------
+    StateMismatchError
+        If it is none.
+    """
+    if not isinstance(state, Mapping):
+        raise StateMismatchError(
+            f"a state is the dict that state_dict() returned, found {state!r}. To begin anew, load "
+            "no state"
+        )
+    return state
+
+
+def number(state: Mapping[str, Any], key: str, least: int = 0) -> int:
+    """Return an integer of at least `least`.
+
+    Raises
+    ------
+    StateMismatchError
+        If it is none.
+    """
+    value = state.get(key)
+    if not is_integer(value) or value < least:
+        raise damaged(f"{key!r} has to be an integer from {least} on, found {value!r}")
+    return int(value)
+
+
+def flag(state: Mapping[str, Any], key: str) -> bool:
+    """Return a boolean.
+
+    Raises
+    ------
+    StateMismatchError
+        If it is none.
+    """
+    value = state.get(key)
+    if not isinstance(value, bool):
+        raise damaged(f"{key!r} has to be true or false, found {value!r}")
+    return value
+
+
+def check_equal(there: Mapping[str, Any], here: Mapping[str, Any], url: str) -> None:
+    """Refuse a state of another reading.
+
+    Parameters
+    ----------
+    there, here : mapping
+        What has to be equal where the state was taken and where it is loaded; `there` may have
+        more.
+    url : str
+        The dataset.
+
+    Raises
+    ------
+    StateMismatchError
+        If something is not.
+    """
+    wrong = [
+        f"{name}: {there.get(name)!r} there, {value!r} here"
+        for name, value in here.items()
+        if there.get(name) != value
+    ]
+    if wrong:
+        raise StateMismatchError(
+            f"the state was taken from another reading of {url} or from another dataset "
+            f"({'; '.join(wrong)}). Make an equal loader over the same dataset"
+        )
+
+
+def damaged(what: str) -> StateMismatchError:
+    """Return the error for a state that no loader has written."""
+    return StateMismatchError(
+        f"the state cannot be continued: {what}. Load it as state_dict() returned it, or begin anew"
+    )
