@@ -1,1 +1,1 @@
-"""What `mdstorm.reader` and the converter's methods are made of."""
+"""Readers: arguments, options, and the `Reader` itself."""

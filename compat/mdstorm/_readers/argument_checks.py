@@ -1,4 +1,4 @@
-"""Checks of arguments, whichever function they were given to."""
+"""Checks of single arguments."""
 
 from __future__ import annotations
 

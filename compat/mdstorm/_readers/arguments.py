@@ -1,4 +1,4 @@
-"""The arguments of a reader, checked."""
+"""`ReaderArguments`: the checked arguments of a reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The size of a batch, which in Petastorm's API may be that of everything."""
+"""Resolve Petastorm's batch size, where None means all rows."""
 
 from __future__ import annotations
 

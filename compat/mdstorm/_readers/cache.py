@@ -1,4 +1,4 @@
-"""Caches of what readers make: the mirror of ``petastorm.cache``."""
+"""Caches for a reader's results: the mirror of ``petastorm.cache``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which columns are delivered: what ``schema_fields`` chooses, and the schema of that."""
+"""Choose the columns that ``schema_fields`` names, and their schema."""
 
 from __future__ import annotations
 

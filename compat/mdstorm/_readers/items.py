@@ -1,4 +1,4 @@
-"""What a reader makes of one shard's share of the rows: a batch, rows or n-grams."""
+"""Turn a shard's share of rows into batches, rows or n-grams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reader makes of shards, kept in a cache under keys that tell all that it depends on."""
+"""Cache a reader's results under keys that cover everything they depend on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keywords of readers, as editors and type checkers see them, and the refusal of any other."""
+"""The keywords of readers, typed, and the rejection of unknown ones."""
 
 from __future__ import annotations
 

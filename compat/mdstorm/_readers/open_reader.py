@@ -1,4 +1,4 @@
-"""From the arguments of `make_reader` and `make_batch_reader` to a reader."""
+"""Open the reader of `make_reader` and `make_batch_reader`."""
 
 from __future__ import annotations
 

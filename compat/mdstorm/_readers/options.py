@@ -1,4 +1,4 @@
-"""From Petastorm's reader arguments to what the reading core is told."""
+"""Translate Petastorm's reader arguments to the engine's options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Passes of a loader over one of our own readers: whole blocks, as all adapters take them."""
+"""Run passes of a loader over a `Reader`, in whole blocks."""
 
 from __future__ import annotations
 

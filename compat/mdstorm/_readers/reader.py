@@ -1,4 +1,4 @@
-"""`Reader`: rows or batches of a dataset, one after the other."""
+"""`Reader`: iterate over the rows or batches of a dataset."""
 
 from __future__ import annotations
 

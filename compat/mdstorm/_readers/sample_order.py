@@ -1,4 +1,4 @@
-"""The order of rows that the arguments of a reader ask for."""
+"""The order of rows that the arguments ask for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several transforms of a reader as one, and the one that only leaves out columns."""
+"""Chain the transforms of a reader, and select columns without a function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The warning that each of several processes reads all rows, as Petastorm's programs do."""
+"""Warn that each of several processes reads all rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Petastorm's context managers: for loaders of the user's own making, and for use by hand."""
+"""Petastorm's context managers, for ``data_loader_fn`` and for use by hand."""
 
 from __future__ import annotations
 

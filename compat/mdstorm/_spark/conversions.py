@@ -1,4 +1,4 @@
-"""Which DataFrames have been converted, in this process and under names for other processes."""
+"""Remember which DataFrames were converted, in this process and under cache keys."""
 
 from __future__ import annotations
 

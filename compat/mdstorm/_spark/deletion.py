@@ -1,4 +1,4 @@
-"""Removing converted copies: on request and at the end of the process."""
+"""Delete converted copies, on request and at exit."""
 
 from __future__ import annotations
 

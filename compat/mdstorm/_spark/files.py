@@ -1,4 +1,4 @@
-"""The files of a converter."""
+"""Open the files of a converter."""
 
 from __future__ import annotations
 

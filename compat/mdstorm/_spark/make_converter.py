@@ -1,4 +1,4 @@
-"""`make_spark_converter`: a DataFrame is converted, or a copy of it found."""
+"""`make_spark_converter`: convert a DataFrame, or reuse its copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MosaicML Streaming's own loader as ``data_loader_fn``: it gets a genuine dataset of its own."""
+"""Support MosaicML Streaming's own loader as ``data_loader_fn``."""
 
 from __future__ import annotations
 

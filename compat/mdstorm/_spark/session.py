@@ -1,4 +1,4 @@
-"""What a conversion asks of its Spark session."""
+"""Check the Spark session of a conversion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a conversion goes by way of staged Parquet, and where that lies."""
+"""Decide whether a conversion stages Parquet, and where."""
 
 from __future__ import annotations
 

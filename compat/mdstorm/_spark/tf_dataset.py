@@ -1,4 +1,4 @@
-"""The dataset of ``make_tf_dataset``."""
+"""Make the dataset of ``make_tf_dataset``."""
 
 from __future__ import annotations
 

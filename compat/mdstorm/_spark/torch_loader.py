@@ -1,4 +1,4 @@
-"""The loader of ``make_torch_dataloader``."""
+"""Make the loader of ``make_torch_dataloader``."""
 
 from __future__ import annotations
 

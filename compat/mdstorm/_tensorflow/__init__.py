@@ -1,1 +1,1 @@
-"""What the datasets of `mdstorm.tf_utils` are made of."""
+"""Implementation of the datasets in `mdstorm.tf_utils`."""

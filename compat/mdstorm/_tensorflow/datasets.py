@@ -1,4 +1,4 @@
-"""TensorFlow datasets over readers, of which rows are batched without taking them apart."""
+"""TensorFlow datasets over readers, batched without taking rows apart."""
 
 from __future__ import annotations
 

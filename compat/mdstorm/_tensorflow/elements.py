@@ -1,4 +1,4 @@
-"""What a TensorFlow dataset over a reader takes from it, in whole blocks where it is of ours."""
+"""Take the elements of a TensorFlow dataset from a reader, in blocks where possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the fields of a schema arrive in TensorFlow."""
+"""Declare the fields of a schema to TensorFlow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of readers as what TensorFlow takes in."""
+"""Convert a reader's values for TensorFlow."""
 
 from __future__ import annotations
 

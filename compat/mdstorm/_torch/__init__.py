@@ -1,1 +1,1 @@
-"""What the loaders of `mdstorm.pytorch` are made of."""
+"""Implementation of the loaders in `mdstorm.pytorch`."""

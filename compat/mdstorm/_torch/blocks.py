@@ -1,4 +1,4 @@
-"""Batches out of the blocks of our own readers, for the loaders of `mdstorm.pytorch`."""
+"""Make batches from the blocks of a `Reader`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of rows on their way into PyTorch batches: converted, joined, cut and shuffled."""
+"""Convert, join, cut and shuffle the columns of PyTorch batches."""
 
 from __future__ import annotations
 

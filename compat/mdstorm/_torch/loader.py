@@ -1,4 +1,4 @@
-"""What the loaders of `mdstorm.pytorch` have in common: passes over a reader."""
+"""The base class of the loaders in `mdstorm.pytorch`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows on their way into PyTorch batches: promoted, shuffled and collated."""
+"""Promote, shuffle and collate rows for PyTorch batches."""
 
 from __future__ import annotations
 

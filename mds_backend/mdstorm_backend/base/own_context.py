@@ -1,4 +1,4 @@
-"""Objects that a ``with`` statement ends."""
+"""A base class for objects that end with a ``with`` block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ending the threads that work for a generator.
+"""End the threads that work for a generator.
 
 A suspended generator is closed when its last reference goes away. The garbage collector may do so
 in any thread and at any point: in one of the generator's own threads, or while a lock is held that

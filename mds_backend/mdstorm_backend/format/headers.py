@@ -1,4 +1,4 @@
-"""What a shard says of itself."""
+"""Read the header of a shard file."""
 
 from __future__ import annotations
 

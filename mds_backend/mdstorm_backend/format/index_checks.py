@@ -1,4 +1,4 @@
-"""Checks of what an index says: nobody vouches for the file it was read from.
+"""Check the values of an index, which may come from anywhere.
 
 Each function returns the value it was given, with the type that it has then been found to have, or
 raises TypeError or ValueError with a text that names the entry.

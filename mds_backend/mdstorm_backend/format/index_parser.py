@@ -1,4 +1,4 @@
-"""The shards of an index, parsed and checked: each entry, and that no two are one file."""
+"""Parse and check the shards of an index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The byte layout of an MDS shard, for the side that writes and the side that reads.
+"""The byte layout of an MDS shard, for writers and readers.
 
 ::
 

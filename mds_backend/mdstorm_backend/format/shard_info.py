@@ -1,4 +1,4 @@
-"""What an index says of a shard and of its files."""
+"""What an index records about a shard and its files."""
 
 from __future__ import annotations
 

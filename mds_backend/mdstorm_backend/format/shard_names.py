@@ -1,4 +1,4 @@
-"""The names of shard files: which they are, and in which order their samples come."""
+"""Recognise the names of shard files, and sort them in sample order."""
 
 from __future__ import annotations
 

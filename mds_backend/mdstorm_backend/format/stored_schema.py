@@ -1,4 +1,4 @@
-"""The logical schema as it stands in an index or in a header: read, and checked before use."""
+"""Read and check the logical schema in an index or a shard header."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The type plan: which MDS encoding each column of a DataFrame gets, before any job runs."""
+"""The type plan: the MDS encoding of each column, chosen before any job runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arguments of `StreamingDataset`, checked: what to read, in which order and how."""
+"""Check the arguments of `StreamingDataset`."""
 
 from __future__ import annotations
 

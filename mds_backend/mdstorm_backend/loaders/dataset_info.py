@@ -1,4 +1,4 @@
-"""What users of MosaicML Streaming ask of a dataset: counts, offsets and shards."""
+"""Counts, offsets and shards, as MosaicML Streaming's datasets report them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which epoch comes next in the elastic order, where it begins, and the state that says so.
+"""Track the epochs of the elastic order, and their state.
 
 The state has the keys and the meaning of MosaicML Streaming's. The count of epochs is shared with
 worker processes, each of which reads its part of one epoch.

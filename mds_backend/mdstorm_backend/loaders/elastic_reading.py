@@ -1,4 +1,4 @@
-"""Reading in the elastic order: see `mdstorm_backend.elastic`."""
+"""Read a dataset in the elastic order: see `mdstorm_backend.elastic`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An elastic order, and this process's share of it."""
+"""An elastic order with this process's share of it."""
 
 from __future__ import annotations
 

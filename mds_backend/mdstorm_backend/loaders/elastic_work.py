@@ -1,4 +1,4 @@
-"""What is read in the elastic order: the epochs of a pass, their samples, and the state."""
+"""What a pass reads in the elastic order: epochs, sample ids, and the state."""
 
 from __future__ import annotations
 

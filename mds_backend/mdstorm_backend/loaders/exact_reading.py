@@ -1,4 +1,4 @@
-"""Reading in the exact order: see `mdstorm_backend.order.exact`."""
+"""Read a dataset in the exact order: see `mdstorm_backend.order.exact`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One place in the passes of a runner, from which one item after another is taken."""
+"""Take items one by one from the passes of a runner, past errors, Ctrl-C and forks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a loader stands, and the state by which another one continues there."""
+"""The position of a loader in the exact order, and its state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nulls on their way into tensors: filled, masked, or refused by name."""
+"""Handle nulls before they reach tensors: fill, mask, or reject them by name."""
 
 from __future__ import annotations
 

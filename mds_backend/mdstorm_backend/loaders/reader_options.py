@@ -1,4 +1,4 @@
-"""What an adapter needs to know to read: the dataset and how, in plain values that pickle."""
+"""`ReaderOptions`: which dataset to read and how, in values that pickle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What loaders ask of an order, whichever it is: passes, their parts, and states."""
+"""Protocols of an order for loaders: passes, their legs, and states."""
 
 from __future__ import annotations
 

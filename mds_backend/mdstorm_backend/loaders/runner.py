@@ -1,4 +1,4 @@
-"""The loop that runs passes, for PyTorch, for TensorFlow, and for readers of other packages.
+"""Run passes for PyTorch, TensorFlow and readers: the one loop.
 
 An order says what a pass consists of (`Pass`, `Leg`), an adapter what is made of it (`Deliver`).
 Here is what they have in common: epochs, batches that span them, short last batches, the threads

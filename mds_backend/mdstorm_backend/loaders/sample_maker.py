@@ -1,4 +1,4 @@
-"""Single samples of a dataset, as its options say: by number, or out of a block."""
+"""Make single samples, by number or from a block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small record that a process shares with the workers it starts.
+"""A small record shared between a process and the workers it starts.
 
 It is a file without a name: it is inherited, so nothing can collide, and it is gone with the last
 process that has it, however that ends. Other processes that inherit it, such as the ranks that a

@@ -1,4 +1,4 @@
-"""The values of a state, as it comes back from a checkpoint: checked one by one."""
+"""Check the values of a state that comes back from a checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dates and timestamps as nanoseconds, the unit in which Petastorm delivers them."""
+"""Convert dates and timestamps to nanoseconds, as Petastorm delivers them."""
 
 from __future__ import annotations
 

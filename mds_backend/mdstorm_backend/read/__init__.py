@@ -1,4 +1,4 @@
-"""MDS shards to batches."""
+"""Read shards into batches."""
 
 from __future__ import annotations
 

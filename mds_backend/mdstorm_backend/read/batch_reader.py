@@ -1,4 +1,4 @@
-"""From an order to batches: planned, gathered in blocks and prefetched."""
+"""Read the rows of a rank in batches, in the exact order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading the rows of a block."""
+"""Fill blocks with the rows of their shards."""
 
 from __future__ import annotations
 

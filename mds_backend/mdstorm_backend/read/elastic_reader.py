@@ -1,4 +1,4 @@
-"""From the numbers of samples to batches: the reader beside `BatchReader` for the elastic order."""
+"""Read samples by number in batches, for the elastic order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches as NumPy, Arrow and pandas."""
+"""Convert batches to NumPy, Arrow and pandas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gathering the rows of a block out of their shards.
+"""Gather the rows of a block from their shards.
 
 Where all shards share one fixed-size layout their records are gathered whole, see `record_gather`.
 Otherwise the columns are copied out of shards that have them decoded, see `gather_decoded`, or each

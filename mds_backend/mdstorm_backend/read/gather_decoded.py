@@ -1,4 +1,4 @@
-"""Gathering rows of shards whose columns are in memory as they are delivered."""
+"""Gather rows of shards that are decoded in memory."""
 
 from __future__ import annotations
 

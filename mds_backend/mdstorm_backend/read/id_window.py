@@ -1,4 +1,4 @@
-"""A window of samples named by their numbers: in any order, the same one more than once."""
+"""A window of samples given by number, in any order and with repetitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decoding that the reading core leaves to those who need the objects: images, pickles, and texts.
+"""Decode images, pickles and texts, which the reading core delivers as stored.
 
 The core delivers such values as they are stored, so that they can be shuffled and passed on without
 being decoded. Images are decoded in threads: their decoders leave the interpreter's lock alone.

@@ -1,4 +1,4 @@
-"""From stored values to the values a user knows: booleans, dates, decimals, nested types, nulls."""
+"""Convert stored values to logical ones: booleans, dates, decimals, nested types, nulls."""
 
 from __future__ import annotations
 

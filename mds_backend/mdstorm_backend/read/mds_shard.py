@@ -1,4 +1,4 @@
-"""An MDS shard, decoded a column at a time out of its bytes."""
+"""An MDS shard: columns decoded from its bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shards of a dataset that are open."""
+"""Keep the open shards of a dataset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packing: columns in memory as records, for rows that are taken in any order.
+"""Pack columns into records, so that rows can be taken in any order.
 
 To take a row out of many columns is to wait for the memory of each of them; out of records it is to
 wait once. Packing takes as long as taking a few hundred thousand values, so that it is worth it

@@ -1,4 +1,4 @@
-"""Decoding of many values in threads, and of images into one piece of memory."""
+"""Decode many values in threads, and images into one piece of memory."""
 
 from __future__ import annotations
 

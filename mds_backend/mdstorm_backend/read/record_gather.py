@@ -1,4 +1,4 @@
-"""Gathering fixed-size samples as opaque records.
+"""Gather fixed-size samples as opaque records.
 
 Rows are copied whole and split into columns afterwards, as many at a time as stay in the
 processor's cache. What can be known of the columns beforehand is worked out once.

@@ -1,4 +1,4 @@
-"""The rows of many windows as one stream, from which batches are cut."""
+"""Join the rows of many windows into a stream that is cut into batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The value of one column in one sample, in a microsecond or less.
+"""Decode one column of one sample, in about a microsecond.
 
 Without a Spark type a value is what MosaicML Streaming gives: a Python integer for ``int``, NumPy
 scalars, arrays, images that are not decoded yet, what a text or a pickle stands for. With one it is

@@ -1,4 +1,4 @@
-"""Decoding of one sample at a time, in a few microseconds.
+"""Decode single samples, in a few microseconds.
 
 What can be known of a shard beforehand is worked out once: for every column a function from the
 place of a value to the value, and where in a sample that place is.

@@ -1,4 +1,4 @@
-"""What the reading core asks of a shard, and the shard that holds its rows in memory."""
+"""The `Shard` protocol of the reading core, and a shard held in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening shards ahead of use, in the order of use, by threads."""
+"""Open shards ahead of use, in threads and in the order of use."""
 
 from __future__ import annotations
 

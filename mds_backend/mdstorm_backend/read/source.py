@@ -1,4 +1,4 @@
-"""What the readers ask of the data: one dataset, or several as one."""
+"""The protocol of what readers read: one dataset, or several joined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A window: some pieces of shards whose rows are taken in stored order or permuted together."""
+"""A window: parts of shards whose rows are read in stored order or permuted together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The windows of some epochs of one rank, their shards opened ahead of use."""
+"""The windows of a rank's epochs, with shards opened ahead of use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrow data to MDS shards."""
+"""Write Arrow data and samples as MDS shards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the columns of Arrow data are stored: the type plan of `write_batch`."""
+"""Plan how the columns of Arrow data are stored."""
 
 from __future__ import annotations
 

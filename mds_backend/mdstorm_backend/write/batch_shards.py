@@ -1,4 +1,4 @@
-"""Record batches to full shards."""
+"""Collect record batches into full shards."""
 
 from __future__ import annotations
 

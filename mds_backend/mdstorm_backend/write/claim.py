@@ -1,4 +1,4 @@
-"""A directory that one writer has for itself, so that two cannot mix their shards.
+"""Claim a directory for one writer, so that two cannot mix their shards.
 
 The ranks of a training job that all write the same dataset come at the same moment, when looking
 whether a file exists does not tell them apart. A lock does, and it ends with the process that holds

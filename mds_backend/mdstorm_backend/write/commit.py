@@ -1,4 +1,4 @@
-"""The commit: the moment in which a directory of shards becomes a dataset, and its removal.
+"""Commit a dataset by writing its index, or remove it.
 
 A directory is ours if it holds the marker file, and a dataset once it holds an index, which is
 written last. Until then nothing in it counts. Each job names its shards, and notes of what it has

@@ -1,4 +1,4 @@
-"""Directories and files of a dataset that is being written, where storage may fail."""
+"""Create and remove the directories and files of a dataset in any storage."""
 
 from __future__ import annotations
 

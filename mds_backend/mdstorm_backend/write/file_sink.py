@@ -1,4 +1,4 @@
-"""Where a writer's files go: one or two directories, written by a few threads."""
+"""Write the files of a writer in threads, to one or two directories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`MDSWriter`: a dataset from samples one at a time, or from Arrow data."""
+"""`MDSWriter`: write a dataset from samples or from Arrow data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The index over several datasets: what it lists, and what it says beyond the format."""
+"""The index over several datasets: its shards and its logical schema."""
 
 from __future__ import annotations
 

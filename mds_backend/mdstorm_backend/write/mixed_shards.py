@@ -1,4 +1,4 @@
-"""Samples and Arrow data, in any turn, to full shards."""
+"""Collect samples and Arrow data, in any sequence, into full shards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A progress line of files that are being written, on terminals only."""
+"""A progress line for files being written, on terminals only."""
 
 from __future__ import annotations
 

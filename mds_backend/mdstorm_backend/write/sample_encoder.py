@@ -1,4 +1,4 @@
-"""One sample, a mapping from column to value, to the bytes that MDS stores."""
+"""Encode one sample, a mapping from column to value."""
 
 from __future__ import annotations
 

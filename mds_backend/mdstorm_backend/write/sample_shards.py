@@ -1,4 +1,4 @@
-"""Samples, one at a time, to full shards: byte for byte what the format's own writer makes of them.
+"""Collect single samples into full shards, byte for byte as the format's own writer does.
 
 With one exception. Where the first sample alone is larger than a shard, that writer puts an empty
 shard before it; here there is none.

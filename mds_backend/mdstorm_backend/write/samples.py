@@ -1,4 +1,4 @@
-"""Encoded columns put together to samples, without visiting a row.
+"""Join encoded columns into samples without a loop over rows.
 
 Where every column has a fixed size the samples are one packed structured array. Otherwise each run
 of fixed-size columns becomes one binary column, and Arrow joins the columns row by row.

@@ -1,4 +1,4 @@
-"""The samples of the shard that is being written."""
+"""Buffer the samples of the shard being written."""
 
 from __future__ import annotations
 

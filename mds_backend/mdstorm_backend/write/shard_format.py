@@ -1,4 +1,4 @@
-"""What every shard of a writer has in common, and a shard that is full."""
+"""The settings shared by all shards of a writer, and a finished shard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Full shards to named files, and what the index is to say of them."""
+"""Store finished shards as named files, with their entries for the index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Record batches to shard files: one writer per Spark task, or one per process."""
+"""Write record batches as shard files, one writer per task or process."""
 
 from __future__ import annotations
 

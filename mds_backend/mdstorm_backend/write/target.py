@@ -1,4 +1,4 @@
-"""The directory that a dataset is to be written to: what may be there already."""
+"""Check the directory that a dataset is written to, and what is already there."""
 
 from __future__ import annotations
 

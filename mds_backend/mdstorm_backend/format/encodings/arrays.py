@@ -1,4 +1,4 @@
-"""Numeric arrays, of one dtype and shape or of any."""
+"""The encoding of numeric arrays, with or without a fixed dtype and shape."""
 
 from __future__ import annotations
 

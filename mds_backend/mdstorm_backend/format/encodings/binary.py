@@ -1,4 +1,4 @@
-"""Bytes, and objects that only Python can load."""
+"""Encodings of bytes and of pickled Python objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays whose shape, and perhaps dtype, stand before their values.
+"""Decode arrays that are stored with their shape, and possibly their dtype.
 
 ::
 

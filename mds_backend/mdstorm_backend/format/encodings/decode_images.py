@@ -1,4 +1,4 @@
-"""Images out of the bytes that MDS stores for them, as Pillow images or as arrays.
+"""Decode stored images to Pillow images or to arrays.
 
 Pillow opens what is a file; the raw form ``pil`` (width, height and length of the mode as uint32,
 the mode, the pixels) needs it for the images alone. JPEG files are decoded to arrays by simplejpeg

@@ -1,4 +1,4 @@
-"""JSON text back to nested Arrow values: the inverse of `json_text`."""
+"""Parse JSON text into nested Arrow values: the inverse of `encode_json`."""
 
 from __future__ import annotations
 

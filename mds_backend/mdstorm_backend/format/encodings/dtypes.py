@@ -1,4 +1,4 @@
-"""The dtypes that numbers, and the elements of arrays, may have."""
+"""The dtypes of numbers and of array elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numeric arrays to the bytes that are stored: one of any dimensions, or a column of lists.
+"""Encode numeric arrays: a single one, or a column of lists.
 
 A value is ``[code of the dtype][header of the shape][numbers]``; what the encoding fixes is left
 out. The header is a byte ``dimensions << 2 | w``, then the dimensions in ``1 << w`` bytes each. An

@@ -1,4 +1,4 @@
-"""Images of Pillow, and lists of them, to the bytes that are stored."""
+"""Encode Pillow images and lists of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixed-size numbers in their stored form: one value, or a whole column."""
+"""Encode fixed-size numbers: one value, or a whole column."""
 
 from __future__ import annotations
 

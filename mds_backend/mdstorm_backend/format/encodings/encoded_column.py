@@ -1,4 +1,4 @@
-"""Some rows of one column in the form in which they are stored."""
+"""Some rows of one column, as they are stored."""
 
 from __future__ import annotations
 

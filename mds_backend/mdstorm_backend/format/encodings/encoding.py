@@ -1,4 +1,4 @@
-"""What an encoding of the MDS format knows: the base class of all encodings."""
+"""The base class of all encodings: what an encoding knows."""
 
 from __future__ import annotations
 

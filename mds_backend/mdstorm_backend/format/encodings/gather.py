@@ -1,4 +1,4 @@
-"""Decoding of variable-size samples, a column at a time.
+"""Gather values of fixed or varying size out of the bytes of a shard.
 
 A shard is one buffer in which values lie at known places. Fixed-size values are gathered through a
 view that has an element at every byte; variable-size ones by Arrow, which is told that the buffer

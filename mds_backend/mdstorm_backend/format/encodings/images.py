@@ -1,4 +1,4 @@
-"""Images, and lists of them."""
+"""Encodings of images and of lists of images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that are stored as JSON."""
+"""The encoding of values stored as JSON."""
 
 from __future__ import annotations
 

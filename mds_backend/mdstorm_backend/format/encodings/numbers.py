@@ -1,4 +1,4 @@
-"""Numbers of a fixed size: integers and floating-point numbers of 8 to 64 bits."""
+"""Encodings of integers and floating-point numbers of a fixed size."""
 
 from __future__ import annotations
 

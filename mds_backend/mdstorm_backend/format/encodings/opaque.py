@@ -1,4 +1,4 @@
-"""Unknown encodings, and mixtures: readers step over values that they cannot decode."""
+"""Encodings that cannot be decoded: unknown ones, and mixtures in one column."""
 
 from __future__ import annotations
 

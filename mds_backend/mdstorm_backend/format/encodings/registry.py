@@ -1,4 +1,4 @@
-"""Which encodings there are: the class of every name, and the encoding of every text."""
+"""The registry of encodings: from a name to its class, and from a text to its encoding."""
 
 from __future__ import annotations
 

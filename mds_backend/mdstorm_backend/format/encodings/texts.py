@@ -1,4 +1,4 @@
-"""Values that are stored as text: strings, and numbers in decimal digits."""
+"""Encodings of text: strings, and numbers written in decimal digits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark's ``ml`` and ``mllib`` vectors as plain lists.
+"""Convert Spark's ``ml`` and ``mllib`` vectors to plain lists.
 
 Spark hands a vector to Arrow as ``struct<type, size, indices, values>``: type 0 is sparse, with
 `size` elements of which `indices` are given; type 1 is dense.

@@ -1,4 +1,4 @@
-"""What Arrow's types are to NumPy."""
+"""Map Arrow types to NumPy dtypes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrow's many ways to hold the same values, reduced to one each."""
+"""Reduce the Arrow types that hold the same values to one type each."""
 
 from __future__ import annotations
 

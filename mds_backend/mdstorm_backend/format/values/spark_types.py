@@ -1,4 +1,4 @@
-"""Spark SQL types, in the JSON that Spark itself writes, and the Arrow types they stand for.
+"""Spark SQL types, in Spark's own JSON, and the matching Arrow types.
 
 Datasets keep the Spark type of a column in this form, so they can be read without Spark.
 """

@@ -1,4 +1,4 @@
-"""The namedtuple types of TensorFlow's batches and rows, which it makes at once."""
+"""Namedtuple types of TensorFlow's batches and rows, built without a tree walk."""
 
 from __future__ import annotations
 

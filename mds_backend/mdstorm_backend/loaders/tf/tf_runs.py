@@ -1,4 +1,4 @@
-"""How far iterations over a TensorFlow dataset are: what was delivered, not what was read ahead."""
+"""Track what iterations over a TensorFlow dataset have delivered, despite read-ahead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How columns arrive in TensorFlow: their dtypes and shapes, which it wants to know beforehand."""
+"""Declare the dtypes and shapes of columns to TensorFlow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches as what TensorFlow takes in: NumPy arrays of declared dtypes, and ragged tensors."""
+"""Convert batches to NumPy arrays and ragged tensors for TensorFlow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refusing that what a dataset has shared out among ranks is shared out among them once more."""
+"""Reject a second split of samples that a dataset has already split among ranks."""
 
 from __future__ import annotations
 

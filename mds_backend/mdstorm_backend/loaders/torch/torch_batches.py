@@ -1,4 +1,4 @@
-"""The batches of one iteration of a loader, in its own process or in one of its workers."""
+"""Batches of one iteration of a loader, in its process or in a worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches as PyTorch tensors."""
+"""Convert batches to PyTorch tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worker processes of a loader, for one stretch or for many."""
+"""Run the worker processes of a loader."""
 
 from __future__ import annotations
 

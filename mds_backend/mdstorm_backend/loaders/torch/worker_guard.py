@@ -1,4 +1,4 @@
-"""Worker processes that end with their parent, whatever they are doing then.
+"""End worker processes with their parent, even in the middle of work.
 
 PyTorch's own workers look for their parent every few seconds, when they have nothing else to do;
 and those that had not begun when it ended take its successor for it.
