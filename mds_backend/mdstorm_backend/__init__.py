@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
     from mdstorm_backend.order.exact import ExactOrder
     from mdstorm_backend.spark.dataframe_to_mds import dataframe_to_mds
-    from mdstorm_backend.spark.materialize import materialize
+    from mdstorm_backend.spark.materialization import materialize
     from mdstorm_backend.write.mds_writer import MDSWriter
     from mdstorm_backend.write.merge import merge_index
 
@@ -45,7 +45,7 @@ _HOMES = {
     "StreamingDataLoader": "loaders.torch.streaming_data_loader",
     "StreamingDataset": "loaders.torch.streaming_dataset",
     "dataframe_to_mds": "spark.dataframe_to_mds",
-    "materialize": "spark.materialize",
+    "materialize": "spark.materialization",
     "merge_index": "write.merge",
     "open_dataset": "datasets.dataset",
 }

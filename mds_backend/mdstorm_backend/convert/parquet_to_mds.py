@@ -21,7 +21,7 @@ from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.hashes import check_hashes
 from mdstorm_backend.format.schema import FORMAT_VERSION, Schema
 from mdstorm_backend.parquet import ParquetDataset
-from mdstorm_backend.spark.materialize import checked_shard_size
+from mdstorm_backend.spark.materialization import checked_shard_size
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.arrow_plan import check_columns, plan_batch
 from mdstorm_backend.write.shard_format import ShardFormat

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mdstorm_backend.spark.materialize import checked_shard_size, materialize
+from mdstorm_backend.spark.materialization import checked_shard_size, materialize
 from mdstorm_backend.spark.probe import why_not_writable
 from mdstorm_backend.spark.session import session_conf, spark_url
 

@@ -201,4 +201,4 @@ def test_a_conversion_is_remembered_with_its_options(cache_dir: Path, classic_sp
 
 
 def remembered() -> list[CachedDataFrameMeta]:
-    return list(conversions.conversions.values())
+    return list(conversions._conversions.values())

@@ -8,7 +8,7 @@ import pytest
 from tests.mds_backend.small_datasets import array_of, plan, struct_of
 
 from mdstorm_backend.spark.arrow_batches import rows_per_batch, sized_arrow_batches
-from mdstorm_backend.spark.materialize import materialize
+from mdstorm_backend.spark.materialization import materialize
 
 CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
 BINARIES = plan({"x": "binary"})

@@ -10,8 +10,8 @@ from tests.programs import SESSION, run_program
 
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import DatasetNotFoundError, WriteError
-from mdstorm_backend.spark import materialize as materialize_module
-from mdstorm_backend.spark.materialize import materialize
+from mdstorm_backend.spark import materialization
+from mdstorm_backend.spark.materialization import materialize
 
 
 def failing_frame(spark: Any) -> Any:
@@ -60,7 +60,7 @@ def test_a_directory_that_cannot_be_made_is_an_error_before_the_job(
 def test_shards_that_the_driver_cannot_see_are_an_error(
     spark: Any, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_task = materialize_module.make_task
+    make_task = materialization.make_task
 
     def make_task_on_a_disk_of_its_own(job: dict[str, Any]) -> Any:
         write_shards, directory = make_task(job), str(target)
@@ -74,7 +74,7 @@ def test_shards_that_the_driver_cannot_see_are_an_error(
 
         return write_and_lose
 
-    monkeypatch.setattr(materialize_module, "make_task", make_task_on_a_disk_of_its_own)
+    monkeypatch.setattr(materialization, "make_task", make_task_on_a_disk_of_its_own)
     with pytest.raises(WriteError, match="cannot be seen from the driver") as caught:
         materialize(spark.range(0, 10, 1, 1), str(target))
     assert "1 of 1 shards" in str(caught.value)
@@ -87,7 +87,7 @@ RETRY = (
 import sys
 from pathlib import Path
 from pyspark import TaskContext
-from mdstorm_backend.spark import materialize as module
+from mdstorm_backend.spark import materialization as module
 
 make_task = module.make_task
 

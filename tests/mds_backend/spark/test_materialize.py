@@ -9,7 +9,7 @@ from tests.mds_backend.spark.columns import MakeFrame
 
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError, WriteError
-from mdstorm_backend.spark.materialize import materialize
+from mdstorm_backend.spark.materialization import materialize
 
 
 def ids(target: Path) -> list[int]:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from tests.mds_backend.spark.columns import UTC, WALL_CLOCK, MakeFrame, assert_column, case, utc
 
-from mdstorm_backend.spark.materialize import materialize
+from mdstorm_backend.spark.materialization import materialize
 
 NAN = float("nan")
 MIDNIGHT = "TIMESTAMP'2020-01-01 00:00:00'"

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from tests.mds_backend.spark.columns import UTC, WALL_CLOCK, MakeFrame, assert_column, utc
 
-from mdstorm_backend.spark.materialize import materialize
+from mdstorm_backend.spark.materialization import materialize
 
 INF, NAN = float("inf"), float("nan")
 
