@@ -27,21 +27,22 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
-.PHONY: test test-all quick demo benchmark parity lint format test-dev test-connect test-lowest \
-	test-interop java environments clean distclean
+.PHONY: test test-all quick demo benchmark parity lint format test-dev test-compat test-engine \
+	test-connect test-lowest test-interop java environments clean distclean
 
 # Two jobs at a time: an installation, or a test run, mostly keeps one core busy.
 side_by_side = $(MAKE) --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
-# The tests of the gate: all but those marked `long`. LOWEST_TESTS are the folders to test on the
-# lowest versions.
+# What the gate runs: all but what is marked `long`, and on the lowest versions, without what says
+# little of other versions, the folders where versions matter most.
 GATE := not long
 LOWEST_GATE := $(GATE) and not newest
-LOWEST_TESTS := tests
+LOWEST_TESTS := $(addprefix tests/compat/,pytorch reader schema tf spark/test_types.py) \
+	$(addprefix tests/mds_backend/,format loaders/tf parquet read spark write) tests/packaging
 
 test: java
 	+$(side_by_side) environments lint
-	+$(side_by_side) test-dev test-connect test-lowest
+	+$(side_by_side) test-compat test-engine test-connect test-lowest
 
 test-all:
 	+$(MAKE) test GATE= LOWEST_GATE="not newest" LOWEST_TESTS=tests
@@ -78,14 +79,18 @@ format: $(DEV)/.complete
 	$(DEV)/bin/ruff check --fix .
 	$(DEV)/bin/ruff format .
 
-test-dev: java $(DEV)/.complete $(INTEROP)/.complete $(AZURITE)/.complete
+# The tests on the newest versions, in two halves that take about as long.
+test-dev: test-compat test-engine
+test-compat: TESTS := compat conformance end_to_end migrate
+test-engine: TESTS := interop mds_backend packaging
+test-compat test-engine: java $(DEV)/.complete $(INTEROP)/.complete $(AZURITE)/.complete
 	$(call with_spark,$(DEV)) $(with_interop) $(DEV)/bin/python -m pytest -m "$(GATE)" \
-		$(PYTEST_ARGS)
+		$(addprefix tests/,$(TESTS)) $(PYTEST_ARGS)
 
 # The tests that use a Spark session again, on Spark Connect: a process has one kind of session.
 test-connect: java $(DEV)/.complete
 	$(call with_spark,$(DEV)) MDSTORM_TEST_SESSION=connect $(DEV)/bin/python -m pytest \
-		-m spark_session $(PYTEST_ARGS)
+		-m "spark_session$(if $(GATE), and $(GATE))" $(PYTEST_ARGS)
 
 # The same tests on the lowest versions; those that need newer ones skip themselves.
 test-lowest: java $(LOWEST)/.complete $(AZURITE)/.complete

@@ -67,6 +67,7 @@ def number(cell: str) -> float:
     return float(found[0].replace(",", ""))
 
 
+@pytest.mark.long
 @pytest.mark.newest
 def test_distributed_ranks_share_the_rows_and_agree_on_the_model(tmp_path: Path) -> None:
     printed = run(tmp_path, EXAMPLES / "pytorch_distributed.py").stdout
@@ -79,6 +80,7 @@ def test_distributed_ranks_share_the_rows_and_agree_on_the_model(tmp_path: Path)
     assert len({slope for *_, slope in found}) == 1
 
 
+@pytest.mark.long
 @pytest.mark.newest
 def test_legacy_code_runs_as_it_is_and_migrated_with_the_same_outcome(tmp_path: Path) -> None:
     legacy = EXAMPLES / "legacy" / "train_digits.py"

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mdstorm_backend.cache import CacheOptions, read_index, shard_files
 from mdstorm_backend.format.index import INDEX_NAME, Index
 from mdstorm_backend.storage import Location
@@ -33,6 +35,7 @@ def bring_all(dataset: Path, directory: Path) -> list[bytes]:
     return [bytes(files.open(info)) for info in index.shards]
 
 
+@pytest.mark.long
 def test_each_library_uses_what_the_other_brought(
     tmp_path: Path, run_in_mosaic: RunInMosaic
 ) -> None:

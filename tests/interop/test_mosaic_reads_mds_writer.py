@@ -275,6 +275,7 @@ def test_mosaic_reads_compressed_and_merged_shards(read: Any, name: str) -> None
     assert len(read[name]["samples_per_shard"]) > 1
 
 
+@pytest.mark.long
 def test_mosaic_finds_every_hash_right(run_in_mosaic: Any, tmp_path: Path) -> None:
     outs, names = [tmp_path / "raw", tmp_path / "packed"], sorted(HASH_NAMES)
     for out, compression in zip(outs, (None, "zstd"), strict=True):
@@ -283,6 +284,7 @@ def test_mosaic_finds_every_hash_right(run_in_mosaic: Any, tmp_path: Path) -> No
     assert counts == [dict.fromkeys(names, ROWS)] * 2
 
 
+@pytest.mark.long
 def test_mosaic_writes_the_same_bytes_for_any_sizes(run_in_mosaic: Any, tmp_path: Path) -> None:
     chance = random.Random(5)
     settings = []

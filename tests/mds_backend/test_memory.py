@@ -18,7 +18,7 @@ from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.batch_reader import BatchReader
 
-pytestmark = pytest.mark.newest
+pytestmark = [pytest.mark.newest, pytest.mark.long]
 
 FIXED: dict[str, Any] = {"x": array_of("double")}
 VARIABLE: dict[str, Any] = {"x": array_of("double"), "word": "string"}

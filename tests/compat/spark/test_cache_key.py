@@ -46,6 +46,7 @@ def rows(converter: Any) -> list[int]:
     return open_dataset(converter.cache_dir_url).to_table()["x"].to_pylist()  # type: ignore[no-any-return]
 
 
+@pytest.mark.long
 def test_another_process_finds_the_copy(spark: Any, tmp_path: Path, source: Path) -> None:
     cache_dir = tmp_path / "cache"
     done = run_program(IN_ANOTHER_PROCESS, f"file://{cache_dir}", source, cwd=tmp_path)

@@ -48,6 +48,7 @@ print(*[converter.cache_dir_url for converter in kept])
 """
 
 
+@pytest.mark.long
 def test_copies_stay_that_are_to_be_kept_or_found_by_name(tmp_path: Path) -> None:
     done = run_program(CONVERT + KEPT, tmp_path / "cache", cwd=tmp_path)
     expected = {Path(url.removeprefix("file://")) for url in done.stdout.split()}

@@ -75,6 +75,7 @@ def test_writing_restores_the_setting(
     assert spark.conf.get(CONF, None) == before
 
 
+@pytest.mark.long
 def test_large_binaries_of_more_rows_than_an_arrow_batch_holds(spark: Any, tmp_path: Path) -> None:
     """Without smaller batches the first one has 2.5 GB, which Spark 3.5 does not survive."""
     rows, size = 10_500, 250_000

@@ -137,6 +137,7 @@ except Exception as error:
 )
 
 
+@pytest.mark.long
 def test_workers_without_mdstorm_say_how_to_install_it(tmp_path: Path) -> None:
     stand_in = tmp_path / "site"
     stand_in.mkdir()

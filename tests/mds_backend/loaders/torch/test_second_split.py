@@ -95,6 +95,7 @@ def test_all_rows_may_be_split(url: str) -> None:
     assert rows(Prepared(Shard(whole))) == list(range(0, ROWS, 2))
 
 
+@pytest.mark.long
 def test_other_loaders_read_their_share(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     other = Prepared([{"number": 1}] * 8)
     for _ in other:

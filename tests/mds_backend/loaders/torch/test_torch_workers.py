@@ -186,6 +186,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux")
 @pytest.mark.parametrize("kind", ["ours", "persistent", "plain"])
 def test_workers_end_when_their_parent_is_killed(numbers: Dataset, kind: str) -> None:
