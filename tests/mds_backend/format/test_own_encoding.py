@@ -56,6 +56,16 @@ def known() -> Iterator[None]:
 
 
 @pytest.fixture
+def sent_to_workers() -> Iterator[None]:
+    """Send the class itself to Spark's workers, as with one of a notebook: they lack its module."""
+    cloudpickle = pytest.importorskip("pyspark.cloudpickle")
+    module = sys.modules[UUIDText.__module__]
+    cloudpickle.register_pickle_by_value(module)
+    yield
+    cloudpickle.unregister_pickle_by_value(module)
+
+
+@pytest.fixture
 def unknown(known: None) -> Iterator[None]:
     """Let it be known no longer, when the test has written its data."""
     yield
@@ -117,6 +127,7 @@ def test_it_is_written_and_read_everywhere(write: Callable[[Path], None], tmp_pa
     check_read_everywhere(tmp_path / "data")
 
 
+@pytest.mark.usefixtures("sent_to_workers")
 def test_spark_writes_it(spark: Any, tmp_path: Path) -> None:
     frame = spark.createDataFrame(list(zip(range(5), TEXTS, strict=True)), "n long, u string")
     dataframe_to_mds(frame, mds_kwargs={"out": str(tmp_path / "a"), "columns": COLUMNS})
@@ -126,6 +137,7 @@ def test_spark_writes_it(spark: Any, tmp_path: Path) -> None:
     check_read_everywhere(tmp_path / "b")
 
 
+@pytest.mark.usefixtures("sent_to_workers")
 def test_functions_of_spark_jobs_write_it(spark: Any, tmp_path: Path) -> None:
     def samples(frame: Any) -> Iterator[dict[str, Any]]:
         for number in frame["n"]:
