@@ -17,8 +17,6 @@ from mdstorm_backend.format import INDEX_NAME, Values, as_arrow, plain_type, pla
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.storage import Location
 
-__all__ = ["open_compared"]
-
 _BATCH_ROWS = 1024
 _ARRAY = pa.struct([("array", pa.string()), ("data", pa.binary())])
 

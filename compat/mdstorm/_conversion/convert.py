@@ -25,8 +25,6 @@ from mdstorm_backend.write import MARKER_NAME, remove_dataset
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["convert"]
-
 #: Spark would infer dates and fractions from directory names, which are strings here.
 _PARTITIONS_AS_TEXTS = {"spark.sql.sources.partitionColumnTypeInference.enabled": "false"}
 

@@ -21,8 +21,6 @@ from mdstorm.errors import DecodeFieldError, MissingColumnError
 from mdstorm_backend.format import Column, Origin, Schema, Values, array_encoder, as_arrow
 from mdstorm_backend.parquet import ParquetDataset
 
-__all__ = ["MDSPlan", "mds_plan"]
-
 
 @dataclass(frozen=True)
 class MDSPlan:

@@ -21,8 +21,6 @@ from mdstorm_backend.format import INDEX_NAME
 from mdstorm_backend.parquet import open_parquet
 from mdstorm_backend.storage import Location
 
-__all__ = ["WrittenParquet"]
-
 #: What Spark writes beside the data.
 _SPARK_FILES = frozenset({"_SUCCESS", "_common_metadata", "_metadata"})
 

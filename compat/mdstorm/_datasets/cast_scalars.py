@@ -10,8 +10,6 @@ import pyarrow as pa
 
 from mdstorm_backend.format import Values, as_arrow, is_number
 
-__all__ = ["cast_scalars"]
-
 
 def cast_scalars(values: Values, type_: pa.DataType) -> Values:
     """Return scalars as `type_`.

@@ -15,8 +15,6 @@ from mdstorm.errors import ArgumentTypeError
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.storage import Location
 
-__all__ = ["add_metadata", "common_metadata_of", "location_of"]
-
 _ARROW_KEY = b"ARROW:schema"
 
 

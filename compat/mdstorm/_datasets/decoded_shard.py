@@ -14,8 +14,6 @@ from mdstorm.errors import DecodeFieldError, MDStormError
 from mdstorm_backend.format import Batch, Column, Values, as_arrow, take_values
 from mdstorm_backend.read import Rows, Shard, scalars_to_numpy
 
-__all__ = ["DecodedShard"]
-
 
 class DecodedShard(Shard):
     """A shard of a `DecodedSource`.

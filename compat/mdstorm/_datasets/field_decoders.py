@@ -25,8 +25,6 @@ from mdstorm._schema.unischema import UnischemaField
 from mdstorm_backend.format import DTYPES, Bytes, Column, SparkType, Values
 from mdstorm_backend.read import column_to_numpy, objects
 
-__all__ = ["DecodedField", "array_column", "decoded_field"]
-
 #: From values as stored, nulls exact, to what the reading core delivers for the field.
 Decode: TypeAlias = Callable[[Values], Values]
 

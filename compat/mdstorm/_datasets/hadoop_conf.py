@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["parquet_settings"]
-
 _MIB = 1 << 20
 #: Rows after which the size of a row group is looked at first: rows with images are large.
 _FIRST_CHECK = "3"

@@ -2,14 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "COMMON_METADATA",
-    "ROW_GROUPS_INDEX_KEY",
-    "ROW_GROUPS_PER_FILE_KEY",
-    "UNISCHEMA_EXTRA",
-    "UNISCHEMA_KEY",
-]
-
 #: File at the root of a dataset that holds nothing but metadata.
 COMMON_METADATA = "_common_metadata"
 

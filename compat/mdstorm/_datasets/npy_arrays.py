@@ -18,8 +18,6 @@ import pyarrow as pa
 from mdstorm_backend.format import Values, gather_binary, gather_fixed
 from mdstorm_backend.read import objects
 
-__all__ = ["Shape", "decode_npy"]
-
 #: Of an array; None for a dimension of any size.
 Shape = tuple[int | None, ...]
 

@@ -9,8 +9,6 @@ from io import BytesIO
 
 import pyarrow as pa
 
-__all__ = ["inflate_npz"]
-
 #: The header of a member of an archive: flags, method, checksum, and the lengths of its name
 #: and of what follows the name.
 _HEADER = struct.Struct("<4s2xHH4xI8xHH")

@@ -21,8 +21,6 @@ from mdstorm_backend.format import Schema
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import OpenShards, Shard
 
-__all__ = ["DecodedSource", "decoded", "stored_unischema", "with_declared_partitions"]
-
 
 def stored_unischema(source: Any) -> Unischema | None:
     """Return the Unischema that a dataset was written with; None if it has none.

@@ -16,8 +16,6 @@ from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.read import SampleSource
 from mdstorm_backend.storage import Location, has_scheme
 
-__all__ = ["Opened", "check_urls", "open_source", "opened"]
-
 
 class Opened(NamedTuple):
     """An open dataset of any kind.

@@ -13,8 +13,6 @@ from typing import Any
 
 from mdstorm.errors import MissingModuleError
 
-__all__ = ["Petastorm", "install"]
-
 _THEIRS = "petastorm"
 _OURS = "mdstorm"
 

@@ -9,8 +9,6 @@ from pathlib import Path
 from mdstorm._drop_in import finder, spark
 from mdstorm.errors import PetastormImportedError
 
-__all__ = ["install_as_petastorm"]
-
 #: Holds only `petastorm.py`, so that it can be put on the search path of other processes.
 _SHIM_FOLDER = Path(__file__).with_name("shim")
 _SHIM = _SHIM_FOLDER / "petastorm.py"

@@ -13,8 +13,6 @@ from typing import Any
 
 from mdstorm_backend.base import warn_user
 
-__all__ = ["install"]
-
 #: The class that every way of creating a session uses. PySpark 4 moved the first one.
 _ENTRANCES = {
     "pyspark.context": "SparkContext",

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Call", "Global", "Mapping", "Sequence"]
-
 
 @dataclass(frozen=True, slots=True)
 class Global:

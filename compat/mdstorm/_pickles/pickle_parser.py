@@ -18,8 +18,6 @@ from typing import Any
 from mdstorm._pickles.nodes import Call, Global, Mapping, Sequence
 from mdstorm.errors import UnsafePickleError
 
-__all__ = ["read_pickle"]
-
 #: Petastorm's metadata takes kilobytes; an index of millions of values takes megabytes.
 _MAX_BYTES = 1 << 28
 

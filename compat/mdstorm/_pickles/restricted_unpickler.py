@@ -32,8 +32,6 @@ from mdstorm._schema.codecs import (
 )
 from mdstorm._schema.unischema import Unischema, UnischemaField
 
-__all__ = ["StoredIndex", "load_indexes", "load_unischema"]
-
 _UNISCHEMA = Global("petastorm.unischema", "Unischema")
 _FIELD = Global("petastorm.unischema", "UnischemaField")
 _CODECS = "petastorm.codecs"

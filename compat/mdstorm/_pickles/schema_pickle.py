@@ -23,8 +23,6 @@ from mdstorm._schema.spark_type_names import class_name, spark_type_json
 from mdstorm._schema.unischema import Unischema, UnischemaField
 from mdstorm.errors import InvalidArgumentError
 
-__all__ = ["dump_unischema"]
-
 _UNISCHEMA = "petastorm.unischema"
 _CODECS = "petastorm.codecs"
 _SPARK = "pyspark.sql.types"

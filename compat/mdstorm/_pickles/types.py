@@ -13,17 +13,6 @@ from mdstorm._pickles.nodes import Call, Global, Mapping
 from mdstorm._schema.spark_type_names import ATOMIC_TYPES, NamedSparkType
 from mdstorm.errors import UnsafePickleError
 
-__all__ = [
-    "ALLOWED",
-    "attributes",
-    "class_and_values",
-    "numpy_type",
-    "refused",
-    "renamed",
-    "scalar",
-    "spark_type",
-]
-
 #: NumPy's names for types, those among them that NumPy 2 no longer has.
 _NUMPY_TYPES: dict[str, Any] = {
     "bool": np.bool_,

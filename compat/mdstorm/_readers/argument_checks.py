@@ -12,18 +12,6 @@ from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.base import is_integer
 
-__all__ = [
-    "check_integer",
-    "check_mapping",
-    "check_names",
-    "check_one_of",
-    "check_predicate",
-    "check_selector",
-    "check_share",
-    "check_transform",
-    "is_auto",
-]
-
 
 def check_integer(name: str, value: object, *, lowest: int | None = None) -> None:
     """Raise InvalidArgumentError unless `value` is None or an integer of at least `lowest`."""

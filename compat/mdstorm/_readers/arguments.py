@@ -27,8 +27,6 @@ from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
 from mdstorm_backend.read import check_num_epochs
 
-__all__ = ["DEFAULT_WORKERS", "ReaderArguments"]
-
 _ORDERS = ("exact", "elastic")
 _POOLS = ("thread", "process", "dummy")
 #: Petastorm's number of workers in the methods of the converter.

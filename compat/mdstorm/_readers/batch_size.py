@@ -7,8 +7,6 @@ import sys
 from mdstorm._readers.argument_checks import check_integer
 from mdstorm.errors import InvalidArgumentError
 
-__all__ = ["rows_of_batch"]
-
 
 def rows_of_batch(
     batch_size: int | None,

@@ -8,8 +8,6 @@ from typing import Any
 
 from mdstorm._public import public
 
-__all__ = ["CacheBase", "NullCache"]
-
 
 @public("mdstorm.cache")
 class CacheBase(abc.ABC):

@@ -16,8 +16,6 @@ from mdstorm_backend.base import warn_user
 from mdstorm_backend.format import Schema
 from mdstorm_backend.loaders import MASK_SUFFIX
 
-__all__ = ["delivered_schema", "field_patterns", "select_fields"]
-
 
 def select_fields(schema: Schema, fields: Any) -> Schema:
     """Return the columns that ``schema_fields`` asks for, in the order in which they are stored.

@@ -14,8 +14,6 @@ from mdstorm_backend.format import Batch, Column
 from mdstorm_backend.loaders import NOTHING, Convert, Delivered
 from mdstorm_backend.read import Block
 
-__all__ = ["MakeItems", "deliver_items", "items_of"]
-
 ColumnOf: TypeAlias = Callable[[str], Column | None]
 #: Makes the items of a batch.
 MakeItems: TypeAlias = Callable[[Batch], Iterator[Any]]

@@ -12,8 +12,6 @@ from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm_backend.format import Batch
 from mdstorm_backend.loaders import ReaderOptions
 
-__all__ = ["KeptShares"]
-
 
 class KeptShares:
     """Keeps what a reader makes of shards' shares.

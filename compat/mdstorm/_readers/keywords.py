@@ -13,8 +13,6 @@ from mdstorm._selection.selectors import RowGroupSelectorBase
 from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm.errors import ArgumentTypeError
 
-__all__ = ["READER_KEYWORDS", "ReaderKeywords", "check_keywords", "refuses_unknown_keywords"]
-
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 

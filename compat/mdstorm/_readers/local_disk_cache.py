@@ -17,8 +17,6 @@ from mdstorm._readers.cache import CacheBase
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedArgumentError
 from mdstorm_backend.base import is_integer
 
-__all__ = ["LocalDiskCache"]
-
 _SUFFIX = ".mdstorm-cached"
 _MAGIC = b"mdstorm cached value 1\n"
 _CHECKSUM_BYTES = 4

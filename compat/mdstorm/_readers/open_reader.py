@@ -13,8 +13,6 @@ from mdstorm._selection.ngram import NGram
 from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
 from mdstorm_backend.base import warn_user
 
-__all__ = ["ngram_and_fields", "normalize_dataset_url_or_urls", "open_reader"]
-
 
 @public("mdstorm.reader")
 def normalize_dataset_url_or_urls(dataset_url_or_urls: str | list[str]) -> str | list[str]:

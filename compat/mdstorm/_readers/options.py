@@ -28,8 +28,6 @@ from mdstorm_backend.loaders import ElasticShare, NullPolicy, ReaderOptions
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.read import SampleSource, Transform
 
-__all__ = ["reader_options"]
-
 
 def reader_options(
     arguments: ReaderArguments,

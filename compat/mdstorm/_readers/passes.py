@@ -11,8 +11,6 @@ from mdstorm_backend.base import PassThreads
 from mdstorm_backend.loaders import Batching, Convert, PassRunner, reading_of
 from mdstorm_backend.order import ExactOrder
 
-__all__ = ["ReaderPasses", "can_pass_over", "can_restart", "is_at_a_start"]
-
 
 def can_pass_over(reader: Any) -> bool:
     """Whether a reader is of ours, and delivers rows rather than what is made of several rows."""

@@ -26,8 +26,6 @@ from mdstorm_backend.loaders import (
 )
 from mdstorm_backend.read import SampleSource
 
-__all__ = ["Reader"]
-
 
 class Reader(OwnContext):
     """Iterates over a dataset, by `make_reader` in rows and by `make_batch_reader` in batches.

@@ -11,8 +11,6 @@ from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.loaders import ElasticShare
 from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, World
 
-__all__ = ["sample_order", "with_window"]
-
 
 def sample_order(arguments: ReaderArguments) -> ExactOrder | ElasticShare:
     """Return the order, its seed fixed."""

@@ -10,8 +10,6 @@ from mdstorm._transforms.declared_fields import DeclaredTransform
 from mdstorm_backend.format import Batch, num_rows
 from mdstorm_backend.read import Transform
 
-__all__ = ["ColumnSelection", "Steps"]
-
 
 class ColumnSelection(DeclaredTransform):
     """A `TransformSpec` that changes no value: it has no function, and declares nothing."""

@@ -7,8 +7,6 @@ import logging
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.order import find_world
 
-__all__ = ["warn_of_whole_passes"]
-
 _logger = logging.getLogger(__name__)
 _warned = False
 

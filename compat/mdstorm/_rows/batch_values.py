@@ -15,8 +15,6 @@ from mdstorm_backend.format import Column, Values
 from mdstorm_backend.loaders import beyond_nanoseconds
 from mdstorm_backend.read import LateDecoder, objects, scalars_to_numpy
 
-__all__ = ["batch_array", "element_arrays", "split_rows"]
-
 
 def batch_array(name: str, values: Values, column: Column | None = None) -> npt.NDArray[Any]:
     """Return one column of a batch.

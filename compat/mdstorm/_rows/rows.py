@@ -13,8 +13,6 @@ from mdstorm._rows.batch_values import element_arrays, split_rows
 from mdstorm_backend.format import Batch, Column, Values
 from mdstorm_backend.read import LateDecoder, scalars_to_numpy
 
-__all__ = ["cells", "rows_of"]
-
 #: Types of strings and binaries, which Arrow converts to Python objects.
 _SCALAR_TYPES: dict[pa.DataType, type] = {
     pa.string(): np.str_,

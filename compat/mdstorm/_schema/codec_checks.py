@@ -12,8 +12,6 @@ from mdstorm.errors import EncodingError, EncodingTypeError
 if TYPE_CHECKING:
     from mdstorm._schema.unischema import UnischemaField
 
-__all__ = ["check_array", "has_length", "no_image"]
-
 
 def has_length(value: Any) -> bool:
     """Whether it is a list, an array with an axis, bytes, …: anything but a scalar or a string."""

@@ -25,14 +25,6 @@ from mdstorm_backend.format import image_array
 if TYPE_CHECKING:
     from mdstorm._schema.unischema import UnischemaField
 
-__all__ = [
-    "CompressedImageCodec",
-    "CompressedNdarrayCodec",
-    "DataframeColumnCodec",
-    "NdarrayCodec",
-    "ScalarCodec",
-]
-
 #: What a scalar is converted to before Spark sees it; other Spark types take it unchanged.
 _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "BooleanType": bool,

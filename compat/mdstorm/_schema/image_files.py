@@ -16,8 +16,6 @@ import numpy.typing as npt
 
 from mdstorm_backend.base import require
 
-__all__ = ["encode_image"]
-
 #: Formats whose names for Pillow are not theirs in capitals.
 _PILLOW_NAMES = {"jpg": "JPEG", "jpe": "JPEG", "tif": "TIFF", "jp2": "JPEG2000", "dib": "BMP"}
 

@@ -14,8 +14,6 @@ from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import warn_user
 from mdstorm_backend.format import Column, Schema
 
-__all__ = ["from_arrow", "infer_unischema"]
-
 _NAME = "inferred_schema"
 
 _SCALARS: dict[pa.DataType, Any] = {

@@ -9,8 +9,6 @@ from typing import Any
 
 from mdstorm.errors import InvalidArgumentError
 
-__all__ = ["row_type"]
-
 
 @lru_cache(maxsize=512)
 def row_type(name: str, fields: tuple[str, ...]) -> type[tuple[Any, ...]]:

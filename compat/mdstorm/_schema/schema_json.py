@@ -18,8 +18,6 @@ from mdstorm._schema.spark_type_names import NamedSparkType, spark_type_json
 from mdstorm._schema.unischema import Unischema, UnischemaField
 from mdstorm.errors import CorruptDatasetError
 
-__all__ = ["unischema_from_json", "unischema_to_json"]
-
 #: Types of fields that are not NumPy's.
 _PYTHON_TYPES: dict[str, Any] = {
     "Decimal": Decimal,

@@ -12,8 +12,6 @@ from mdstorm.errors import EncodingTypeError, InvalidArgumentError
 if TYPE_CHECKING:
     from mdstorm._schema.unischema import UnischemaField
 
-__all__ = ["encoded", "spark_type"]
-
 #: Spark types of scalars without a codec.
 _SPARK_TYPES: dict[Any, str] = {
     np.int8: "byte",

@@ -9,8 +9,6 @@ from typing import Any
 from mdstorm_backend.base import require
 from mdstorm_backend.format import SparkType
 
-__all__ = ["ATOMIC_TYPES", "NamedSparkType", "class_name", "spark_type_json"]
-
 #: Types without parameters: Spark's name for the class → its JSON.
 ATOMIC_TYPES = {
     "BinaryType": "binary",

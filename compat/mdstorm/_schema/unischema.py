@@ -18,14 +18,6 @@ from mdstorm._schema.spark_fields import encoded, spark_type
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.base import require, warn_user
 
-__all__ = [
-    "Unischema",
-    "UnischemaField",
-    "dict_to_spark_row",
-    "insert_explicit_nulls",
-    "match_unischema_fields",
-]
-
 
 @public("mdstorm.unischema")
 class UnischemaField(NamedTuple):

@@ -12,8 +12,6 @@ import pyarrow.compute as pc
 from mdstorm._rows.rows import cells
 from mdstorm_backend.format import Column, Values
 
-__all__ = ["Codes", "distinct_cells"]
-
 #: Which of the distinct values each row has.
 Codes: TypeAlias = "npt.NDArray[np.integer[Any]] | slice"
 

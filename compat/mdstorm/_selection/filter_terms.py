@@ -16,8 +16,6 @@ import pyarrow.compute as pc
 
 from mdstorm.errors import InvalidArgumentError
 
-__all__ = ["COMPARISONS", "MEMBERSHIPS", "Mask", "Term"]
-
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 COMPARISONS: dict[str, Callable[..., pa.Array]] = {

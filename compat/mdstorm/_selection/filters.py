@@ -17,8 +17,6 @@ from mdstorm._selection.predicate_filter import keep_rows
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.format import Batch, Column, Schema, Values, as_arrow
 
-__all__ = ["Filters", "RowFilter"]
-
 _FORM = (
     "filters are a list of tuples (column, operator, value), all of which must hold, or a list "
     f"of such lists, one of which must; operators are {', '.join([*COMPARISONS, *MEMBERSHIPS])}"

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["as_searched", "is_among"]
-
 
 def as_searched(values: Iterable[Any]) -> set[Any] | list[Any]:
     """Return the values as what is searched fastest."""

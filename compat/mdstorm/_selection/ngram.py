@@ -15,8 +15,6 @@ from mdstorm._selection.ngram_windows import window_starts
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import is_integer
 
-__all__ = ["NGram"]
-
 #: A field, or a regular expression for the names of fields.
 _FieldOrPattern = UnischemaField | str
 

@@ -8,8 +8,6 @@ from typing import Any
 from mdstorm._schema.unischema import Unischema
 from mdstorm._selection.ngram import NGram
 
-__all__ = ["form"]
-
 
 def form(
     ngram: NGram, unischema: Unischema, columns: Mapping[str, Sequence[Any]]

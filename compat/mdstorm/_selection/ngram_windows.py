@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from mdstorm.errors import UnsortedTimestampsError
 
-__all__ = ["window_starts"]
-
 
 def window_starts(
     timestamps: Sequence[Any], length: int, threshold: float, *, overlap: bool, name: str

@@ -9,8 +9,6 @@ from mdstorm._selection.predicates import PredicateBase
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.format import Batch, Schema, take_values
 
-__all__ = ["PredicateFilter", "keep_rows"]
-
 
 class PredicateFilter:
     """A `Transform` that keeps only the rows that a predicate includes.

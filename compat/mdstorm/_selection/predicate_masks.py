@@ -27,8 +27,6 @@ from mdstorm_backend.base import require
 from mdstorm_backend.format import Batch, Schema, Values, num_rows
 from mdstorm_backend.read import arrays_to_pandas, column_for_pandas
 
-__all__ = ["FieldRows", "Mask", "predicate_mask"]
-
 Mask = npt.NDArray[np.bool_]
 
 _BOOLEANS = (bool, np.bool_)

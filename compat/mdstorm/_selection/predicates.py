@@ -20,16 +20,6 @@ from mdstorm._selection.membership import as_searched, is_among
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import is_integer
 
-__all__ = [
-    "PredicateBase",
-    "in_intersection",
-    "in_lambda",
-    "in_negate",
-    "in_pseudorandom_split",
-    "in_reduce",
-    "in_set",
-]
-
 
 @public("mdstorm.predicates")
 class PredicateBase(abc.ABC):

@@ -12,8 +12,6 @@ from mdstorm_backend.format import Batch
 from mdstorm_backend.parquet import Bounds, ParquetDataset
 from mdstorm_backend.read import SampleSource
 
-__all__ = ["prune_by_filters", "prune_by_predicate"]
-
 
 def prune_by_filters(source: SampleSource, filters: Filters) -> tuple[SampleSource, bool]:
     """Leave out the row groups in which no row can match filters.

@@ -22,8 +22,6 @@ from mdstorm.errors import CorruptDatasetError, InvalidArgumentError
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.parquet import ParquetDataset
 
-__all__ = ["INDEX_FILE", "ROWGROUPS_INDEX_KEY", "Indexer", "load_row_group_index", "save_indexers"]
-
 #: Petastorm's key in ``_common_metadata``.
 ROWGROUPS_INDEX_KEY = b"dataset-toolkit.rowgroups_index.v1"
 INDEX_FILE = "_rowgroup_index"

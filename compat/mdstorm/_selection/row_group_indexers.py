@@ -15,8 +15,6 @@ import numpy as np
 from mdstorm._public import public
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
 
-__all__ = ["FieldNotNullIndexer", "RowGroupIndexerBase", "SingleFieldIndexer"]
-
 
 @public("mdstorm.etl.rowgroup_indexers")
 class RowGroupIndexerBase(abc.ABC):

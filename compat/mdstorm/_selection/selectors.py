@@ -18,14 +18,6 @@ from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import SampleSource
 
-__all__ = [
-    "IntersectIndexSelector",
-    "RowGroupSelectorBase",
-    "SingleIndexSelector",
-    "UnionIndexSelector",
-    "select_row_groups",
-]
-
 
 @public("mdstorm.selectors")
 class RowGroupSelectorBase(abc.ABC):

@@ -17,8 +17,6 @@ from mdstorm_backend.format import Batch, Schema, slice_batch
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.read import Rows, SampleSource, Shard
 
-__all__ = ["RankShare", "ShardView", "SomeShards", "SplitShards"]
-
 
 class ShardView(SampleDataset):
     """A `SampleSource` whose shards are pieces of another one's. Pickles if the other does.

@@ -12,8 +12,6 @@ from mdstorm_backend.storage import has_scheme, normalize_url
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["ENVIRONMENT_VARIABLE", "MDSTORM_CONF", "PETASTORM_CONF", "parent_cache_dir"]
-
 PETASTORM_CONF = "petastorm.spark.converter.parentCacheDirUrl"
 MDSTORM_CONF = "mdstorm.spark.converter.parentCacheDirUrl"
 ENVIRONMENT_VARIABLE = "MDSTORM_PARENT_CACHE_DIR_URL"

@@ -16,8 +16,6 @@ from mdstorm._spark.mosaic_loader import is_mosaic_loader, make_mosaic_loader
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import OwnContext, require
 
-__all__ = ["TFDatasetContextManager", "TorchDatasetContextManager"]
-
 
 @public("mdstorm.spark.spark_dataset_converter")
 class TFDatasetContextManager(OwnContext):

@@ -17,8 +17,6 @@ from mdstorm_backend.storage import Location
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["CachedDataFrameMeta", "find_or_convert", "forget"]
-
 
 @public("mdstorm.spark.spark_dataset_converter")
 @dataclass(frozen=True)

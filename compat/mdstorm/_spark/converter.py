@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from mdstorm_backend.loaders.torch import StreamingDataLoader
 
-__all__ = ["SparkDatasetConverter"]
-
 _DEFAULT_BATCH_SIZE = 32
 
 _logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")

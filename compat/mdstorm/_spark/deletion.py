@@ -12,8 +12,6 @@ from mdstorm_backend.cache import clear_cached
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import remove_dataset
 
-__all__ = ["delete_at_exit", "delete_dir", "keep_after_exit", "register_delete_dir_handler"]
-
 #: Copies to remove at the end, each with the process that wrote it.
 _doomed: dict[str, int] = {}
 

@@ -16,8 +16,6 @@ from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.format import EXTENSIONS
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 
-__all__ = ["open_files"]
-
 _SHARD = re.compile(rf".*\.mds(\.({EXTENSIONS}))?")
 
 

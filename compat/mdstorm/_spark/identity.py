@@ -13,8 +13,6 @@ from mdstorm_backend.storage import Location
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["Identity", "identify"]
-
 #: What file systems tell of a file's version, whatever they call it.
 _VERSION_KEYS = ("size", "mtime", "LastModified", "last_modified", "updated", "ETag", "etag")
 _STAT_THREADS = 16

@@ -25,14 +25,6 @@ from mdstorm_backend.storage import Location
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = [
-    "DEFAULT_ROW_GROUP_SIZE_BYTES",
-    "databricks_path",
-    "make_spark_converter",
-    "mds_compression",
-    "open_given",
-]
-
 #: 32 MiB, Petastorm's default, here the largest size of a shard.
 DEFAULT_ROW_GROUP_SIZE_BYTES = 32 << 20
 

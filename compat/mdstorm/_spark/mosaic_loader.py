@@ -17,8 +17,6 @@ from mdstorm_backend.loaders import ElasticShare
 from mdstorm_backend.read import SampleSource
 from mdstorm_backend.storage import Location
 
-__all__ = ["is_mosaic_loader", "make_mosaic_loader"]
-
 _MODULE = "streaming"
 #: Arguments that a genuine dataset obeys, or that have no effect on it. Of all others it knows
 #: nothing but what it does anyway.

@@ -13,8 +13,6 @@ from mdstorm_backend.base import require
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["check_driver", "directory_name", "session_of"]
-
 
 def check_driver() -> None:
     """Raise NotOnDriverError inside a Spark task."""

@@ -13,14 +13,6 @@ from mdstorm_backend.storage import Location, has_scheme, normalize_url
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "DIRECTORY_CONF",
-    "DIRECTORY_VARIABLE",
-    "STAGING_CONF",
-    "STAGING_VARIABLE",
-    "staging_dir",
-]
-
 STAGING_CONF = "mdstorm.spark.converter.staging"
 STAGING_VARIABLE = "MDSTORM_STAGING"
 DIRECTORY_CONF = "mdstorm.spark.converter.stagingDirUrl"

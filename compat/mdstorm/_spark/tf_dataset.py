@@ -14,8 +14,6 @@ from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm_backend.loaders import ReaderOptions
 from mdstorm_backend.loaders.tf import ColumnSpec, make_tf_dataset, spec_of_column, stored_specs
 
-__all__ = ["make_dataset"]
-
 
 def make_dataset(
     url: str,

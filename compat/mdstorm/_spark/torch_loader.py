@@ -14,8 +14,6 @@ from mdstorm_backend.loaders import ReaderOptions
 from mdstorm_backend.loaders.torch import StreamingDataLoader, StreamingDataset
 from mdstorm_backend.read import SampleSource
 
-__all__ = ["make_loader"]
-
 
 class ConvertedDataset(StreamingDataset):
     """The PyTorch dataset behind a converter: read as Petastorm's arguments say."""

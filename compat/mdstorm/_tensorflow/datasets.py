@@ -14,8 +14,6 @@ from mdstorm._tensorflow.elements import Elements, NGrams
 from mdstorm._tensorflow.fields import specs_of_schema
 from mdstorm_backend.loaders.tf import ColumnSpec, check_nulls_of, without_sharding
 
-__all__ = ["dataset_of_ngrams", "dataset_of_rows", "specs_of_ngram"]
-
 
 def dataset_of_rows(reader: Any) -> Any:
     """Return the dataset of a reader's rows, or batches."""

@@ -17,8 +17,6 @@ from mdstorm_backend.loaders import NOTHING, Delivered, mark_and_rows
 from mdstorm_backend.loaders.tf import ColumnSpec
 from mdstorm_backend.read import Block
 
-__all__ = ["Elements", "NGrams"]
-
 #: Bytes of stored rows that are handed over together.
 _BYTES_AT_A_TIME = 4 << 20
 _MOST_ROWS = 1 << 16

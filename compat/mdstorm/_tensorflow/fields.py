@@ -13,8 +13,6 @@ from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import warn_user
 from mdstorm_backend.loaders.tf import ColumnSpec
 
-__all__ = ["declared_spec", "specs_of_schema"]
-
 #: NumPy types that arrive as something else.
 _DTYPES = {
     np.str_: "string",

@@ -18,8 +18,6 @@ from mdstorm_backend.loaders import null_error
 from mdstorm_backend.loaders.tf import ColumnSpec, to_tf
 from mdstorm_backend.read import LateDecoder
 
-__all__ = ["column_for_tf", "date_to_nsec_from_epoch", "rows_for_tf", "value_for_tf"]
-
 _TENSORFLOW = "TensorFlow"
 
 

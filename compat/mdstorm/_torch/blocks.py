@@ -26,8 +26,6 @@ from mdstorm_backend.loaders.torch import (
 )
 from mdstorm_backend.read import Block
 
-__all__ = ["collated", "tensors", "transformed"]
-
 
 def tensors(reader: Reader, options: ReaderOptions) -> Convert:
     """Return what makes tensors of blocks, and lists where PyTorch has none."""

@@ -14,21 +14,6 @@ from mdstorm_backend.base import warn_user
 from mdstorm_backend.loaders import null_error
 from mdstorm_backend.loaders.torch import to_torch
 
-__all__ = [
-    "Columns",
-    "Permutation",
-    "array_for_torch",
-    "arrays_of",
-    "column_to_torch",
-    "cut",
-    "first_rows",
-    "num_rows",
-    "only_tensor",
-    "rows_of_columns",
-    "shuffled",
-    "tensors_of",
-]
-
 #: Some rows: tensors, arrays or lists of one length.
 Columns: TypeAlias = dict[str, Any]
 #: Returns the numbers below its argument in random order.

@@ -14,8 +14,6 @@ from mdstorm.errors import StateMismatchError
 from mdstorm_backend.base import OwnContext, PassThreads
 from mdstorm_backend.loaders import Convert
 
-__all__ = ["LoaderBase", "ReaderLoader"]
-
 _logger = logging.getLogger(__name__)
 
 

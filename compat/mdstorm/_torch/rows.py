@@ -13,15 +13,6 @@ from torch.utils.data import default_collate
 from mdstorm._torch.columns import array_for_torch, column_to_torch
 from mdstorm.errors import NullValueError
 
-__all__ = [
-    "Row",
-    "collate_rows",
-    "decimal_friendly_collate",
-    "null_in_row",
-    "row_for_torch",
-    "shuffled_rows",
-]
-
 #: Column to value, or offset of an n-gram to such a row.
 Row: TypeAlias = dict[Any, Any]
 

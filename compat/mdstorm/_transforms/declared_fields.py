@@ -15,8 +15,6 @@ from mdstorm_backend.base import warn_user
 from mdstorm_backend.format import Schema, Values
 from mdstorm_backend.read import objects
 
-__all__ = ["DeclaredTransform", "as_declared", "declared_dtype"]
-
 _NUMBERS = "biuf"
 
 

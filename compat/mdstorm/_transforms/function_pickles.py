@@ -12,8 +12,6 @@ from typing import Any
 
 from mdstorm.errors import MissingDependencyError
 
-__all__ = ["function_identity", "pickle_function", "unpickle_function"]
-
 
 def pickle_function(function: Any) -> bytes:
     """Pickle a function, or an object that holds functions, by value if needed.

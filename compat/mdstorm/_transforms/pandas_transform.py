@@ -19,8 +19,6 @@ from mdstorm_backend.read import arrays_to_pandas, column_for_pandas, objects
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PandasTransform"]
-
 
 class PandasTransform(DeclaredTransform):
     """The transform of a batch reader: its function takes and returns pandas frames."""

@@ -19,8 +19,6 @@ from mdstorm_backend.read import objects, scalars_to_numpy
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Expected", "is_missing", "series_to_values"]
-
 _NUMBERS = (bool, np.bool_, int, float, np.number)
 _SCALARS = (str, bytes, decimal.Decimal, datetime.date, bool, np.bool_)
 _ARRAYS = (np.ndarray, list, tuple)

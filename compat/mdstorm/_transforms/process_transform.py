@@ -10,8 +10,6 @@ from mdstorm_backend.base import cached_property
 from mdstorm_backend.format import Batch
 from mdstorm_backend.read import Transform
 
-__all__ = ["ProcessTransform"]
-
 
 class ProcessTransform:
     """Calls a transform in worker processes. Safe to share between threads.

@@ -16,8 +16,6 @@ from mdstorm.errors import RowTransformError, TransformError
 from mdstorm_backend.format import Batch, Values
 from mdstorm_backend.read import objects
 
-__all__ = ["RowTransform"]
-
 #: Types of numbers, from which NumPy makes an array without inspecting each one.
 _NUMBERS = {bool, int, float, np.bool_} | {np.dtype(code).type for code in "bhilqBHILQefd"}
 #: Placeholder for a value that NumPy has no type for.

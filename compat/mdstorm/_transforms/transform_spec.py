@@ -10,8 +10,6 @@ from mdstorm._schema.unischema import Unischema, UnischemaField
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import warn_user
 
-__all__ = ["EditedField", "TransformSpec", "edit_field", "transform_schema"]
-
 #: Name, NumPy type, shape (None for a free dimension), nullable.
 EditedField = tuple[str, Any, tuple[int | None, ...], bool]
 

@@ -16,8 +16,6 @@ from mdstorm._transforms.function_pickles import unpickle_function
 from mdstorm._transforms.worker_messages import receive, send
 from mdstorm.errors import WorkerDiedError
 
-__all__ = ["WorkerPool"]
-
 #: Starts a fresh interpreter, so that a program's main module need not be importable again.
 _PROGRAM = (
     "import json, sys; "

@@ -14,8 +14,6 @@ from typing import Any
 from mdstorm._transforms.function_pickles import pickle_function, unpickle_function
 from mdstorm._transforms.worker_messages import receive, send
 
-__all__ = ["main"]
-
 
 def main(file_descriptor: int) -> None:
     """Serve the process at the other end of a socket until it ends.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from numbers import Integral
 from typing import TypeGuard
 
-__all__ = ["is_integer"]
-
 
 def is_integer(value: object) -> TypeGuard[int]:
     """Whether it is an integer of Python or NumPy, and no boolean."""

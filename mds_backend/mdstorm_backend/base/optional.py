@@ -7,8 +7,6 @@ from types import ModuleType
 
 from mdstorm_backend.errors import MissingDependencyError
 
-__all__ = ["require"]
-
 #: Module → what needs it, and the extra that installs it. pandas has none: the extra for Spark
 #: would install pyspark where Databricks has its own.
 _EXTRAS = {

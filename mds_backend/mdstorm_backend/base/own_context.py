@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["OwnContext"]
-
 
 class OwnContext:
     """A context manager that ``with … as`` gets itself, and whose `_leave` is called at the end."""

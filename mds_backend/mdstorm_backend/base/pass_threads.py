@@ -16,8 +16,6 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 from weakref import WeakSet
 
-__all__ = ["PassThreads", "end_pool"]
-
 _Generator = TypeVar("_Generator", bound=Generator[object, None, None])
 
 

@@ -14,8 +14,6 @@ import pyarrow as pa
 
 from mdstorm_backend.base.pass_threads import end_pool
 
-__all__ = ["Prefetcher"]
-
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias, TypeVar
 
-__all__ = ["OnProgress", "each", "num_threads"]
-
 OnProgress: TypeAlias = Callable[[int, int], None]
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")

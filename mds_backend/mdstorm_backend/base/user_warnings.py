@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 import warnings
 
-__all__ = ["warn_user"]
-
 _OURS = frozenset({"mdstorm", "mdstorm_backend", "mdstorm_migrate"})
 
 

@@ -17,8 +17,6 @@ from mdstorm_backend.errors import (
     StorageError,
 )
 
-__all__ = ["LocalDiskError", "try_again", "watched"]
-
 T = TypeVar("T")
 Sleep = Callable[[float], None]
 

@@ -15,8 +15,6 @@ from mdstorm_backend.cache.locks import FileLock, wait_for_lock
 from mdstorm_backend.cache.records import FileIdentity, Record, record_name
 from mdstorm_backend.errors import CorruptDatasetError, StorageError
 
-__all__ = ["NOTES", "CacheDirectory", "cache_root", "default_directory", "default_prefix"]
-
 #: Directory of the cache's own notes, inside the cache directory.
 NOTES = ".mdstorm"
 

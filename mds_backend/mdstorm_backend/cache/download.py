@@ -14,8 +14,6 @@ from mdstorm_backend.format.hashes import digest
 from mdstorm_backend.format.index import FileInfo
 from mdstorm_backend.storage import Buffer, Location
 
-__all__ = ["check_hash", "download", "mapped"]
-
 
 def download(
     location: Location,

@@ -20,8 +20,6 @@ from mdstorm_backend.errors import (
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.storage import Location
 
-__all__ = ["read_index"]
-
 _logger = logging.getLogger(__name__)
 
 

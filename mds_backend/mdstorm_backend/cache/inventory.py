@@ -16,8 +16,6 @@ from mdstorm_backend.cache.space import evict, remove_stale_parts
 from mdstorm_backend.errors import StorageError
 from mdstorm_backend.storage import normalize_url
 
-__all__ = ["CachedDataset", "clear_cached", "clear_former_states", "list_cached"]
-
 _logger = logging.getLogger(__name__)
 
 

@@ -14,8 +14,6 @@ from contextlib import suppress
 from mdstorm_backend.base.own_context import OwnContext
 from mdstorm_backend.errors import StorageError
 
-__all__ = ["FileLock", "share_lock", "try_lock", "wait_for_lock"]
-
 #: Shortest and longest pause, in seconds, between two attempts at a lock that is held.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 

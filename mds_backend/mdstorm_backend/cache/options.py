@@ -10,8 +10,6 @@ from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.hashes import check_hashes
 from mdstorm_backend.storage import normalize_url
 
-__all__ = ["CacheOptions", "parse_bytes"]
-
 _UNITS = {"": 1, "b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40, "pb": 1 << 50}
 _SIZE = re.compile(r"(?P<number>[0-9.]+(e[0-9]+)?)\s*(?P<unit>[a-z]*)")
 

@@ -12,8 +12,6 @@ import os
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-__all__ = ["FileIdentity", "Record", "is_record", "record_name"]
-
 _RECORD_SUFFIX = ".shard"
 _VERSION = 1
 

@@ -24,8 +24,6 @@ from mdstorm_backend.errors import (
 from mdstorm_backend.format.index import FileInfo, ShardInfo
 from mdstorm_backend.storage import Buffer
 
-__all__ = ["ShardCache"]
-
 #: Attempts at a lock whose directory `mdstorm cache clear` may remove in between.
 _LOCK_ATTEMPTS = 5
 

@@ -24,8 +24,6 @@ from mdstorm_backend.format.compression import decompress
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, ShardInfo
 from mdstorm_backend.storage import Buffer, Location
 
-__all__ = ["DirectFiles", "ShardFiles", "shard_files"]
-
 
 class ShardFiles(Protocol):
     """Where the bytes of shards come from. Safe to share between threads, to pickle and to fork."""

@@ -18,8 +18,6 @@ from mdstorm_backend.format.compression import decompress
 from mdstorm_backend.format.index import FileInfo, ShardInfo
 from mdstorm_backend.storage import Location
 
-__all__ = ["ShardSource", "check_hash_is_recorded", "origin", "room_for"]
-
 #: Seconds that decompressing a shard may take, and hashing it.
 _WORK = 60.0
 

@@ -19,8 +19,6 @@ from mdstorm_backend.cache.locks import FileLock, try_lock
 from mdstorm_backend.cache.records import FileIdentity, Record, is_record
 from mdstorm_backend.errors import StorageError
 
-__all__ = ["evict", "remove_files", "remove_stale_parts", "reserve"]
-
 _PAUSE = 0.02
 #: Above this number of records, counting them is slow.
 _MANY = 100

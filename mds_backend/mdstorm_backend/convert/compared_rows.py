@@ -18,8 +18,6 @@ from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read.formats import to_record_batch
 from mdstorm_backend.read.source import SampleSource
 
-__all__ = ["ComparedRows", "MDSRows", "ParquetRows"]
-
 #: Rows whose hashes are computed together, at most.
 _MOST_ROWS = 1 << 14
 

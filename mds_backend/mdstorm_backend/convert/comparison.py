@@ -18,8 +18,6 @@ from mdstorm_backend.format.type_plan import check_float_dtype
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read.source import SampleSource
 
-__all__ = ["ColumnDifference", "Comparison", "compare"]
-
 
 @dataclass(frozen=True)
 class ColumnDifference:

@@ -33,8 +33,6 @@ from mdstorm_backend.write.claim import Claim
 from mdstorm_backend.write.commit import abandon, commit, mark_directory
 from mdstorm_backend.write.shard_format import ShardReport
 
-__all__ = ["Conversion", "OnProgress"]
-
 #: Called with the number of rows converted and the total.
 OnProgress: TypeAlias = Callable[[int, int], None]
 

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-__all__ = ["ConversionTask", "cut_tasks", "tasks_by_file"]
-
 
 @dataclass(frozen=True)
 class ConversionTask:

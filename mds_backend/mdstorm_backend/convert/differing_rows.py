@@ -15,8 +15,6 @@ from mdstorm_backend.convert.compared_rows import ComparedRows
 from mdstorm_backend.convert.row_sums import HashedRows
 from mdstorm_backend.convert.value_hashes import Hashes
 
-__all__ = ["RowDifference", "find_examples"]
-
 _MOST_EXAMPLES = 3
 #: Rows are looked at if they are in the first of the buckets that differ,
 _MOST_BUCKETS = 64

@@ -17,8 +17,6 @@ from mdstorm_backend.errors import DatasetExistsError
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.shard_format import ShardReport
 
-__all__ = ["ConversionId", "check_no_other", "find_finished", "note_finished", "other_jobs"]
-
 _NAME = re.compile(r"part-(?P<task>\d{5,})-(?P<job>[0-9a-f]{8})-0\.done")
 _THREADS = 16
 

@@ -11,8 +11,6 @@ from mdstorm_backend.format.encodings.vectors import holds_vectors
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.write.arrow_plan import plan_batch
 
-__all__ = ["chosen_fields", "plan_parquet", "row_bytes"]
-
 #: Every value has an entry in the shard's table of offsets.
 _OFFSET_BYTES = 4
 

@@ -26,8 +26,6 @@ from mdstorm_backend.storage import Location
 from mdstorm_backend.write.arrow_plan import check_columns, plan_batch
 from mdstorm_backend.write.shard_format import ShardFormat
 
-__all__ = ["convert_parquet"]
-
 #: Increased when the same rows would be converted differently, so that a conversion never resumes
 #: from parts that an earlier version wrote.
 _VERSION = 1

@@ -13,8 +13,6 @@ from mdstorm_backend.format.values.plain_arrow import plain_type
 from mdstorm_backend.parquet import ParquetDataset, RowGroup
 from mdstorm_backend.parquet.int96 import with_times_repaired
 
-__all__ = ["RowBatches", "rows_of_a_batch"]
-
 #: A batch has about this many bytes, and never more rows than these.
 _BATCH_BYTES = 8 << 20
 _MOST_ROWS = 1 << 16

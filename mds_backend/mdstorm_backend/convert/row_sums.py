@@ -17,8 +17,6 @@ import pyarrow as pa
 
 from mdstorm_backend.convert.value_hashes import Hashes, hash_values, mixed
 
-__all__ = ["NUM_BUCKETS", "HashedRows", "RowSums"]
-
 NUM_BUCKETS = 1 << 16
 
 

@@ -24,8 +24,6 @@ from mdstorm_backend.storage import Location
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["materialize_staged"]
-
 _PREFIX = "_mdstorm_staging_"
 
 #: Row groups are read whole, so they are no larger than shards.

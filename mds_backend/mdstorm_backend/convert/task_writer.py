@@ -16,8 +16,6 @@ from mdstorm_backend.write.batch_shards import BatchShards
 from mdstorm_backend.write.directories import retried
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat, ShardReport
 
-__all__ = ["Recode", "TaskWriter"]
-
 #: Converts a record batch of the source to one with the columns of the plan.
 Recode: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 

@@ -14,8 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["Hashes", "hash_values", "mixed"]
-
 #: uint64 ``(2, values)``: two independent hashes of 64 bits.
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 

@@ -18,8 +18,6 @@ from mdstorm_backend.storage import Location
 if TYPE_CHECKING:
     from mdstorm_backend.cache import CacheOptions, ShardFiles
 
-__all__ = ["Dataset", "open_dataset"]
-
 
 def open_dataset(
     url: str,

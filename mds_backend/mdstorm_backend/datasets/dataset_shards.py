@@ -17,8 +17,6 @@ from mdstorm_backend.storage import Buffer, Location
 if TYPE_CHECKING:
     from mdstorm_backend.cache import CacheOptions, ShardFiles
 
-__all__ = ["DatasetShards"]
-
 #: Mapped shards to keep open with a limited cache, which cannot free their space while they are.
 _KEPT_OF_LIMITED_CACHE = 4
 #: Shards of up to this many bytes are read into memory rather than mapped.

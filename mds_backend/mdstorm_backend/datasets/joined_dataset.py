@@ -19,8 +19,6 @@ from mdstorm_backend.format.encodings import general_encoding
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.read.shard import Shard
 
-__all__ = ["JoinedDataset"]
-
 
 class JoinedDataset:
     """Datasets in sequence, with samples and shards numbered consecutively.

@@ -18,8 +18,6 @@ from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.storage import Buffer
 
-__all__ = ["check_nulls", "restored"]
-
 
 def restored(index: Index, first: Buffer, *, url: str) -> Index:
     """Return the index with the columns of a shard's header, if it carries any.

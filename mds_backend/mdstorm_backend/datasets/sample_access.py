@@ -9,8 +9,6 @@ import numpy as np
 
 from mdstorm_backend.errors import InvalidArgumentError
 
-__all__ = ["pick"]
-
 
 def pick(at: Any, size: int, get_item: Callable[[int], Any]) -> Any:
     """Return ``dataset[at]``.

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["SampleDataset"]
-
 #: Bytes per batch if there should be as few batches as possible.
 _LARGE_BATCH = 1 << 30
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from mdstorm_backend.cache import CacheOptions
     from mdstorm_backend.datasets.dataset import Dataset
 
-__all__ = ["Stream", "StreamDefaults"]
-
 
 class StreamDefaults:
     """Defaults that a stream takes from its `StreamingDataset`.

@@ -17,8 +17,6 @@ from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.errors import InvalidArgumentError
 
-__all__ = ["Cells"]
-
 Ids = npt.NDArray[np.int64]
 
 

@@ -25,8 +25,6 @@ from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order.exact import DEFAULT_SEED
 from mdstorm_backend.order.world import World
 
-__all__ = ["SAMPLING_METHODS", "ElasticOrder"]
-
 #: Names of the sampling methods.
 SAMPLING_METHODS = ("balanced", "fixed")
 

@@ -17,8 +17,6 @@ from mdstorm_backend.elastic.shuffles import permutation
 if TYPE_CHECKING:
     from mdstorm_backend.elastic.elastic_order import ElasticOrder
 
-__all__ = ["Epoch", "StreamIds"]
-
 Ids = npt.NDArray[np.int64]
 
 

@@ -11,8 +11,6 @@ import numpy.typing as npt
 
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 
-__all__ = ["CHUNK", "IntArray", "as_integer", "chunks", "index_dtype"]
-
 IntArray: TypeAlias = npt.NDArray[np.integer[Any]]
 
 #: Elements to process at a time: few enough to stay in the processor's cache.

@@ -13,8 +13,6 @@ from mdstorm_backend.elastic.cells import Cells
 from mdstorm_backend.elastic.id_arrays import as_integer
 from mdstorm_backend.errors import InvalidArgumentError
 
-__all__ = ["PARTITION_ALGORITHMS", "Partition", "partition"]
-
 #: Names of the partition algorithms.
 PARTITION_ALGORITHMS = ("relaxed", "orig")
 

@@ -15,8 +15,6 @@ import numpy.typing as npt
 from mdstorm_backend.elastic.id_arrays import CHUNK, IntArray, as_integer, chunks, index_dtype
 from mdstorm_backend.errors import InvalidArgumentError
 
-__all__ = ["Resampling", "ShardSample", "resample", "samples_per_shard"]
-
 
 @dataclass(frozen=True)
 class ShardSample:

@@ -17,8 +17,6 @@ import numpy.typing as npt
 from mdstorm_backend.elastic.id_arrays import IntArray, index_dtype
 from mdstorm_backend.errors import InvalidArgumentError
 
-__all__ = ["SHUFFLE_ALGORITHMS", "block_range", "permutation", "shuffle"]
-
 #: Names of the shuffle algorithms.
 SHUFFLE_ALGORITHMS = ("naive", "py1s", "py2s", "py1br", "py1e")
 

@@ -12,8 +12,6 @@ from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.elastic.id_arrays import as_integer
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 
-__all__ = ["StreamShape", "StreamWeight", "parse_epoch_size", "weigh"]
-
 Weighting = Literal["proportion", "repeat", "choose"]
 _FACTORS = {"k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 

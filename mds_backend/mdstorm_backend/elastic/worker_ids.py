@@ -10,8 +10,6 @@ from mdstorm_backend.elastic.id_arrays import CHUNK, as_integer, chunks
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order.world import World
 
-__all__ = ["work_of_rank"]
-
 
 def work_of_rank(
     plan: Schedule, world: World, batch_size: int, num_workers: int, worker: int | None = None

@@ -14,15 +14,6 @@ from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.storage import Buffer
 
-__all__ = [
-    "EXTENSIONS",
-    "check_compression",
-    "compress",
-    "decompress",
-    "decompress_unsized",
-    "extension",
-]
-
 #: How many bytes one byte of a compressed file can stand for at most. Those of the other names are
 #: decompressed a piece at a time, so that what comes out is what is allocated.
 _LARGEST_RATIO = {"zstd": 1 << 15, "snappy": 64}

@@ -14,8 +14,6 @@ from mdstorm_backend.base.optional import require
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.storage import Buffer
 
-__all__ = ["HASH_NAMES", "check_hashes", "digest", "digests"]
-
 _XXHASH = ("xxh128", "xxh32", "xxh3_128", "xxh3_64", "xxh64")
 _HASHLIB = {name for name in hashlib.algorithms_guaranteed if not name.startswith("shake_")}
 

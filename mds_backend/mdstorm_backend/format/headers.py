@@ -11,8 +11,6 @@ from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.layout import parse_header_text
 from mdstorm_backend.storage import Buffer
 
-__all__ = ["num_samples", "read_header", "shown_json"]
-
 
 def num_samples(data: Buffer, *, url: str) -> int:
     """Samples of an uncompressed shard, by its first word.

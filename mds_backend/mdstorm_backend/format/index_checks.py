@@ -13,18 +13,6 @@ from typing import Any
 from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.format.encodings import parse_encoding
 
-__all__ = [
-    "check_basename",
-    "check_count",
-    "check_depth",
-    "check_object",
-    "check_sizes",
-    "check_text",
-    "check_texts",
-    "fixed_bytes",
-    "shown",
-]
-
 #: NumPy's limit for one element, of which a sample of fixed-size columns is one.
 _MAX_FIXED_BYTES = 2**31 - 1
 #: The longest names that file systems and object stores take, in bytes.

@@ -23,8 +23,6 @@ from mdstorm_backend.format.shard_info import (
     ShardInfo,
 )
 
-__all__ = ["ShardParser", "describe", "parse_shard", "parse_shards"]
-
 _FILE_KEYS = {"basename", "bytes", "hashes"}
 _SHARD_KEYS = {
     "column_encodings",

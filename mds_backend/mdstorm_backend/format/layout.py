@@ -30,16 +30,6 @@ from mdstorm_backend.format.encodings.opaque import Opaque
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.format.index_checks import check_depth, check_object, shown
 
-__all__ = [
-    "ShardLayout",
-    "Validity",
-    "pack_validity",
-    "parse_header",
-    "parse_header_text",
-    "preamble_size",
-    "unpack_validity",
-]
-
 _SIZE_WORD = 4
 
 

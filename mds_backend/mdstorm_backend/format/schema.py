@@ -24,8 +24,6 @@ from mdstorm_backend.format.encodings.registry import foreign_encodings
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.format.values.spark_types import SparkType, arrow_type
 
-__all__ = ["FORMAT_VERSION", "Column", "Origin", "Schema"]
-
 #: Version of the object under the key ``"mdstorm"``.
 FORMAT_VERSION = 1
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["INDEX_NAME", "INDEX_VERSION", "MAX_SHARD_BYTES", "FileInfo", "ShardInfo"]
-
 INDEX_NAME = "index.json"
 #: Version of the format, which stands in the index and again for every shard.
 INDEX_VERSION = 2

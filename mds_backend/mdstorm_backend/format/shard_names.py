@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from mdstorm_backend.errors import WriteError
 from mdstorm_backend.format.compression import EXTENSIONS
 
-__all__ = ["ShardName", "missing_numbers", "order_shards", "parse_shard_name"]
-
 _ENDING = rf"\.mds(?:\.(?P<extension>{EXTENSIONS}))?"
 _NUMBERED = re.compile(rf"shard\.(?P<number>\d{{5,}}){_ENDING}")
 _OF_A_TASK = re.compile(

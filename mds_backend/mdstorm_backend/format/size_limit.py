@@ -7,8 +7,6 @@ import re
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
 
-__all__ = ["parse_size", "parse_size_limit"]
-
 _UNITS = {"b": 1, **{f"{prefix}b": 1 << 10 * (i + 1) for i, prefix in enumerate("kmgtpezy")}}
 _TEXT = re.compile(r"(?P<number>[^a-df-z]+?)\s*(?P<unit>[kmgtpezy]?b)?")
 

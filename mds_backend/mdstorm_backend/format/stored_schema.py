@@ -15,8 +15,6 @@ from mdstorm_backend.format.index_checks import check_count, check_object, check
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.spark_types import arrow_type
 
-__all__ = ["parse_columns", "schema_of"]
-
 
 def schema_of(index: Index, *, url: str) -> Schema:
     """Return the schema of a dataset: the one in its index, or what its shards say.

@@ -12,8 +12,6 @@ from mdstorm_backend.format.encodings.numbers import stored_dtype
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.spark_types import SparkType, arrow_type, is_vector, simple_name
 
-__all__ = ["check_float_dtype", "plan_types"]
-
 _REMEDIES = {
     "void": "it has no values to store; drop it or give it a type with CAST(… AS STRING)",
     "variant": "convert it with to_json(column) or variant_get(column, path, type)",

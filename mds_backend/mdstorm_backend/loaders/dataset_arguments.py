@@ -13,8 +13,6 @@ from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.order.exact import ExactOrder
 
-__all__ = ["check_read_options", "find_order", "find_streams"]
-
 
 def find_streams(
     streams: Sequence[Stream] | None,

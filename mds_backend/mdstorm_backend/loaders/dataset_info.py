@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from mdstorm_backend.datasets.dataset import Dataset
     from mdstorm_backend.read.source import SampleSource
 
-__all__ = ["DatasetInfo"]
-
 Counts = npt.NDArray[np.int64]
 
 

@@ -16,8 +16,6 @@ from mdstorm_backend.loaders.shared_record import SharedRecord
 from mdstorm_backend.loaders.state_values import number, state_mapping
 from mdstorm_backend.order.world import World
 
-__all__ = ["ElasticEpochs", "EpochStart", "Joining"]
-
 
 @dataclass(frozen=True)
 class EpochStart:

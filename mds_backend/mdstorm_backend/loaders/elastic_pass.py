@@ -17,8 +17,6 @@ from mdstorm_backend.order.world import World
 from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.elastic_reader import ElasticReader
 
-__all__ = ["ElasticLeg", "ElasticPass"]
-
 
 class ElasticPass:
     """A pass of a loader in the elastic order: some epochs, one after the other.

@@ -13,8 +13,6 @@ from mdstorm_backend.loaders.reading import Batching, Leg, Worker
 from mdstorm_backend.order.exact import ceil_div
 from mdstorm_backend.order.world import World
 
-__all__ = ["ElasticReading"]
-
 
 class ElasticReading(ElasticWork):
     """How a dataset is read in the elastic order: see `ElasticWork` for its parameters."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 from mdstorm_backend.elastic import ElasticOrder, StreamShape
 from mdstorm_backend.order.world import World
 
-__all__ = ["ElasticShare"]
-
 
 @dataclass(frozen=True)
 class ElasticShare:

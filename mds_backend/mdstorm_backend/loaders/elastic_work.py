@@ -21,8 +21,6 @@ from mdstorm_backend.order.exact import ceil_div
 from mdstorm_backend.order.world import World
 from mdstorm_backend.read.window_stream import warn_no_data
 
-__all__ = ["ElasticWork"]
-
 Ids = npt.NDArray[np.int64]
 
 #: What decides the samples of an epoch and is not in the keys of MosaicML Streaming's states. The

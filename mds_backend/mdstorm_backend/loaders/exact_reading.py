@@ -16,8 +16,6 @@ from mdstorm_backend.read.batch_reader import BatchReader
 from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.row_stream import Position
 
-__all__ = ["ExactReading"]
-
 #: Samples that an iteration without a loader reads at a time.
 _SAMPLES_AT_A_TIME = 1024
 

@@ -9,8 +9,6 @@ from typing import Any
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.runner import Deliver, PassRunner
 
-__all__ = ["ItemCursor"]
-
 
 class ItemCursor:
     """A place in passes that outlives interruptions. It lets one thread in at a time.

@@ -15,8 +15,6 @@ from mdstorm_backend.read.row_stream import Position
 if TYPE_CHECKING:
     from mdstorm_backend.read.batch_reader import BatchReader
 
-__all__ = ["LoaderState"]
-
 
 @dataclass
 class LoaderState:

@@ -18,8 +18,6 @@ from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.batch import Batch, Values, as_arrow
 from mdstorm_backend.read.formats import column_to_numpy
 
-__all__ = ["MASK_SUFFIX", "NullPolicy", "null_error"]
-
 #: A mask column is named after the column it belongs to.
 MASK_SUFFIX = "_is_null"
 

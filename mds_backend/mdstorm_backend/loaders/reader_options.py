@@ -22,8 +22,6 @@ from mdstorm_backend.read.block_filler import BLOCK_ROWS
 from mdstorm_backend.read.elastic_reader import ElasticReader
 from mdstorm_backend.read.source import SampleSource
 
-__all__ = ["ReaderOptions"]
-
 #: Rows of a block that holds images.
 _IMAGES_AT_A_TIME = 64
 #: Bytes of samples whose shards are opened ahead of use.

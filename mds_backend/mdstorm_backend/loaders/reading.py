@@ -10,8 +10,6 @@ from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.order.world import World
 from mdstorm_backend.read.block import Block
 
-__all__ = ["Batching", "Leg", "Pass", "Reading", "Worker"]
-
 
 @dataclass(frozen=True)
 class Batching:

@@ -20,16 +20,6 @@ from mdstorm_backend.loaders.state_values import number, state_mapping
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.block import Block
 
-__all__ = [
-    "NOTHING",
-    "Convert",
-    "Deliver",
-    "Delivered",
-    "PassRunner",
-    "mark_and_rows",
-    "reading_of",
-]
-
 #: In place of a batch: the pass is advanced, and nothing delivered.
 NOTHING: Any = object()
 #: Batches, each with the block's mark for it and its number of rows.

@@ -20,8 +20,6 @@ from mdstorm_backend.read.formats import column_to_numpy
 from mdstorm_backend.read.gather import Gatherer
 from mdstorm_backend.read.window import Range, Source, Window
 
-__all__ = ["SampleMaker", "of_batch"]
-
 
 class SampleMaker:
     """Makes samples: dicts from column to value.

@@ -23,8 +23,6 @@ try:
 except ImportError:  # not on Windows, where workers get copies
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["SharedRecord"]
-
 #: Seconds after which a thread goes on though another one of a forked process held the lock.
 _PATIENCE = 1.0
 

@@ -8,8 +8,6 @@ from typing import Any
 from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.errors import StateMismatchError
 
-__all__ = ["check_equal", "damaged", "flag", "number", "state_mapping"]
-
 
 def state_mapping(state: object) -> Mapping[str, Any]:
     """Return a state.

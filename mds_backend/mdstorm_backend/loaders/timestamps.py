@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from mdstorm_backend.loaders.nulls import null_error
 
-__all__ = ["beyond_nanoseconds", "nanoseconds"]
-
 _NS_PER_US = 1000
 _LARGEST_US = np.iinfo(np.int64).max // _NS_PER_US
 

@@ -19,8 +19,6 @@ from mdstorm_backend.read.late import object_decoder
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.storage import Buffer, Location
 
-__all__ = ["ShardCheck", "check_shard"]
-
 #: Values are decoded from about this many bytes at a time.
 _CHUNK_BYTES = 16 << 20
 #: Keys of a shard's index entry that its header repeats.

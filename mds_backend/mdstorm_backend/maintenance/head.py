@@ -13,8 +13,6 @@ from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.values.batch import as_arrow
 from mdstorm_backend.maintenance.plain_json import plain
 
-__all__ = ["Head", "Stored", "head"]
-
 
 @dataclass(frozen=True)
 class Stored:

@@ -15,8 +15,6 @@ from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.format.values.spark_types import simple_name
 from mdstorm_backend.maintenance.statistics import ColumnStatistics, StatisticsOf
 
-__all__ = ["ColumnSummary", "Inspection", "Spread", "inspect"]
-
 #: Bytes, approximately, to gather statistics from at a time.
 _CHUNK_BYTES = 32 << 20
 

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["plain"]
-
 
 def plain(value: Any) -> Any:
     """Return `value` in a form that `json.dumps` accepts.

@@ -35,8 +35,6 @@ from mdstorm_backend.storage import Buffer, Location
 from mdstorm_backend.write.commit import build_index, write_index
 from mdstorm_backend.write.shard_format import ShardReport
 
-__all__ = ["ReindexReport", "reindex"]
-
 
 @dataclass(frozen=True)
 class ReindexReport:

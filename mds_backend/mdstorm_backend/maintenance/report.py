@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Problem", "VerifyReport"]
-
 
 @dataclass(frozen=True, order=True)
 class Problem:

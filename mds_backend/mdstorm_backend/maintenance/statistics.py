@@ -12,8 +12,6 @@ import pyarrow.compute as pc
 from mdstorm_backend.format.values.batch import Values, as_arrow
 from mdstorm_backend.maintenance.plain_json import plain
 
-__all__ = ["ColumnStatistics", "StatisticsOf"]
-
 #: Distinct lengths are counted up to this number.
 _MOST_LENGTHS = 1000
 

@@ -17,8 +17,6 @@ from mdstorm_backend.maintenance.check_shard import ShardCheck, check_shard
 from mdstorm_backend.maintenance.report import Problem, VerifyReport
 from mdstorm_backend.storage import Location
 
-__all__ = ["verify"]
-
 _SHARD = re.compile(r".*\.mds(\.[a-z0-9]+)?")
 
 

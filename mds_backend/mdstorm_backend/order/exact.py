@@ -18,8 +18,6 @@ from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
 from mdstorm_backend.order.world import World
 
-__all__ = ["DEFAULT_SEED", "ExactOrder", "Piece", "batch_sizes", "ceil_div", "rows_of_batches"]
-
 #: The seed of all ranks if none is given: all must permute by the same one, or a state taken on one
 #: rank would lose and repeat rows on another. MosaicML Streaming has the same default.
 DEFAULT_SEED = 9176

@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 from mdstorm_backend.errors import InvalidArgumentError
 
-__all__ = ["World", "find_world"]
-
 
 class _Pair(NamedTuple):
     """A launcher's variables for rank and world size, and possibly ranks per node."""

@@ -16,8 +16,6 @@ from mdstorm_backend.format.values.batch import Values
 from mdstorm_backend.format.values.plain_arrow import plain_type, plain_values
 from mdstorm_backend.read.logical import to_logical, view_dtype
 
-__all__ = ["delivered", "elements_of", "plain"]
-
 
 def plain(column: Column, values: pa.Array) -> pa.Array:
     """Return the values of a column as an array of its `Column.arrow_type`.

@@ -14,8 +14,6 @@ from mdstorm_backend.parquet.footers import Footer
 from mdstorm_backend.parquet.row_groups import RowGroup
 from mdstorm_backend.write.arrow_plan import plan_batch
 
-__all__ = ["plan_columns", "with_statistics"]
-
 
 def plan_columns(fields: pa.Schema) -> tuple[Schema, dict[str, pa.DataType]]:
     """Return the columns as if the data had been written to MDS, and the unsupported ones.

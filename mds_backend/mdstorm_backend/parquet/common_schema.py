@@ -10,8 +10,6 @@ import pyarrow as pa
 from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.values.plain_arrow import plain_type
 
-__all__ = ["common_schema"]
-
 
 def common_schema(schemas: Sequence[pa.Schema], urls: Sequence[str]) -> pa.Schema:
     """Return the schema of the first file, with columns widened to fit all files.

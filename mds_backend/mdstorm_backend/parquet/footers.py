@@ -15,8 +15,6 @@ from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.parquet.row_groups import ParquetFileInfo
 from mdstorm_backend.storage import Location
 
-__all__ = ["Footer", "parsed", "read_footers", "read_metadata"]
-
 _THREADS = 16
 #: Bytes at the end of a file to read first: nearly all footers are shorter.
 _TAIL = 64 << 10

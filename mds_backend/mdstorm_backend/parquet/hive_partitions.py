@@ -10,8 +10,6 @@ import pyarrow as pa
 from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.parquet.row_groups import PartitionValue
 
-__all__ = ["partition_field", "partition_texts", "partition_values"]
-
 #: The name that Hive and Spark give the directory of rows whose value is null.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 

@@ -11,8 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-__all__ = ["Int96Unit", "with_times_repaired"]
-
 #: The unit to read them in. Microseconds cover the years 1 to 9999, nanoseconds 1677 to 2262; other
 #: times wrap around.
 Int96Unit: TypeAlias = Literal["us", "ns"]

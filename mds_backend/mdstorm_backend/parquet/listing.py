@@ -17,8 +17,6 @@ from mdstorm_backend.errors import (
 from mdstorm_backend.parquet.row_groups import ParquetFileInfo
 from mdstorm_backend.storage import Location, modification_of
 
-__all__ = ["FoundFiles", "find_files"]
-
 _THREADS = 16
 _PATTERN = re.compile(r"[*?\[]")
 #: Files beside the data that never belong to it.

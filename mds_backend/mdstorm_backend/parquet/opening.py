@@ -17,8 +17,6 @@ from mdstorm_backend.parquet.listing import find_files
 from mdstorm_backend.parquet.parquet_dataset import Contents, ParquetDataset
 from mdstorm_backend.parquet.row_groups import ParquetFileInfo, RowGroup
 
-__all__ = ["open_parquet"]
-
 
 def open_parquet(
     urls: str | Sequence[str],

@@ -25,8 +25,6 @@ from mdstorm_backend.parquet.value_bounds import Bounds, value_bounds
 from mdstorm_backend.read.open_shards import OpenShards
 from mdstorm_backend.storage import Location
 
-__all__ = ["Contents", "ParquetDataset"]
-
 #: Bytes of decoded row groups that are kept when they are not in use; at least one is kept. An
 #: order that mixes more row groups than fit decodes them again and again.
 _KEPT_BYTES = 512 << 20

@@ -23,8 +23,6 @@ from mdstorm_backend.storage import Buffer, Location
 if TYPE_CHECKING:
     from mdstorm_backend.cache import CacheOptions, ShardFiles
 
-__all__ = ["ParquetFiles"]
-
 #: Files whose footers stay parsed: row groups of one file are mostly read in sequence.
 _KEPT = 8
 

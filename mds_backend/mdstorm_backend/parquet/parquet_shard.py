@@ -20,8 +20,6 @@ from mdstorm_backend.parquet.int96 import Int96Unit, with_times_repaired
 from mdstorm_backend.parquet.row_groups import RowGroup
 from mdstorm_backend.read.shard import Rows, Shard, contiguous
 
-__all__ = ["ParquetShard"]
-
 
 class ParquetShard(Shard):
     """One row group, open. Safe to share between threads.

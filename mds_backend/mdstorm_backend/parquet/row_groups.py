@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-__all__ = ["ParquetFileInfo", "PartitionValue", "RowGroup"]
-
 #: Value of a Hive partition column in one directory: None for Hive's default partition.
 PartitionValue: TypeAlias = int | str | None
 

@@ -14,8 +14,6 @@ from mdstorm_backend.parquet.footers import read_metadata
 from mdstorm_backend.parquet.row_groups import ParquetFileInfo, RowGroup
 from mdstorm_backend.storage import Location
 
-__all__ = ["Bounds", "value_bounds"]
-
 #: Minimum and maximum values of some columns, without nulls and NaN; times in UTC.
 Bounds: TypeAlias = dict[str, tuple[Any, Any]]
 

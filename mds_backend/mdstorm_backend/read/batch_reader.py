@@ -22,8 +22,6 @@ from mdstorm_backend.read.window_stream import WindowStream, warn_no_data
 if TYPE_CHECKING:
     from mdstorm_backend.read.source import SampleSource
 
-__all__ = ["BatchReader", "Keep", "check_batch_size", "check_num_epochs"]
-
 _BEGINNING = Position()
 
 #: Returns what is kept under a name, or else what a function makes.

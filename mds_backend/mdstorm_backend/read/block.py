@@ -10,8 +10,6 @@ from mdstorm_backend.format.values.batch import Batch, slice_batch
 from mdstorm_backend.read.row_stream import Position
 from mdstorm_backend.read.window import Range
 
-__all__ = ["Block", "Transform"]
-
 
 class Transform(Protocol):
     """A function on batches that may change columns and rows.

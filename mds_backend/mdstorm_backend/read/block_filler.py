@@ -14,8 +14,6 @@ from mdstorm_backend.read.gather import Gatherer
 from mdstorm_backend.read.shard import Shard
 from mdstorm_backend.read.window import Range
 
-__all__ = ["BLOCK_ROWS", "BlockFiller", "copied_ahead"]
-
 #: A block has about so many rows, or bytes if that is less, but at least one batch.
 BLOCK_ROWS = 16384
 _BLOCK_BYTES = 8 << 20

@@ -19,8 +19,6 @@ from mdstorm_backend.read.shards_ahead import OpeningWindow, ShardsAhead
 from mdstorm_backend.read.source import SampleSource
 from mdstorm_backend.read.window import Range
 
-__all__ = ["ElasticReader"]
-
 
 class ElasticReader:
     """Reads given samples of a dataset in batches.

@@ -19,19 +19,6 @@ from mdstorm_backend.read.late import LateDecoder
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "arrays_to_pandas",
-    "column_for_pandas",
-    "column_to_numpy",
-    "formatter",
-    "objects",
-    "scalars_to_numpy",
-    "to_numpy",
-    "to_pandas",
-    "to_record_batch",
-    "to_table",
-]
-
 
 def formatter(name: str, schema: Schema) -> Callable[[Batch], Any]:
     """Return the function that turns a batch of `schema` into the format `name`."""

@@ -21,8 +21,6 @@ from mdstorm_backend.read.packing import Packing
 from mdstorm_backend.read.record_gather import RecordGatherer
 from mdstorm_backend.read.window import Range, Selection
 
-__all__ = ["Gatherer", "gather_columns"]
-
 
 class Gatherer:
     """Copies rows of some windows into one batch. Safe to share between threads.

@@ -19,8 +19,6 @@ from mdstorm_backend.format.values.batch import (
 from mdstorm_backend.read.shard import MemoryShard
 from mdstorm_backend.read.window import Positions, Selection
 
-__all__ = ["as_array", "gather_decoded", "joiner"]
-
 
 def gather_decoded(
     selections: Sequence[Selection], decoded: Sequence[Batch], columns: Sequence[str], total: int

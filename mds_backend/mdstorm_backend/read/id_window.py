@@ -11,8 +11,6 @@ from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.read.shard import Shard
 from mdstorm_backend.read.window import Located, Selection, record_dtype_of, short_type
 
-__all__ = ["IdWindow"]
-
 Ids = npt.NDArray[np.int64]
 
 

@@ -18,8 +18,6 @@ from mdstorm_backend.format.encodings.encoding import Decode, Form
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.read.parallel import decode_pixels, default_workers, map_in_threads
 
-__all__ = ["Form", "LateDecoder", "check_safe", "object_decoder"]
-
 
 def check_safe(column: Column, encoding: Encoding | None = None) -> None:
     """Raise UnsafeTypeError if the values of `column` are pickles and the caller did not allow it.

@@ -12,8 +12,6 @@ import pyarrow.compute as pc
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.batch import Values, as_arrow
 
-__all__ = ["no_values", "to_logical", "view_dtype"]
-
 Mask = npt.NDArray[np.bool_]
 
 

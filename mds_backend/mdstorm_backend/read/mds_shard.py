@@ -25,8 +25,6 @@ from mdstorm_backend.read.samples import SampleDecoder, sample_decoder
 from mdstorm_backend.read.shard import Rows, Shard, contiguous
 from mdstorm_backend.storage import Buffer
 
-__all__ = ["MDSShard"]
-
 
 class MDSShard(Shard):
     """One shard of a dataset.

@@ -12,8 +12,6 @@ from weakref import WeakSet, WeakValueDictionary
 
 from mdstorm_backend.read.shard import Shard
 
-__all__ = ["OpenShards"]
-
 _Shard = TypeVar("_Shard", bound=Shard)
 
 #: Shards in memory that stay open when nobody uses them; more of them as long as they are small.

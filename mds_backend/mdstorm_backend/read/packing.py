@@ -21,8 +21,6 @@ from mdstorm_backend.read.shard import Shard
 from mdstorm_backend.read.strips import record_view, strips_of
 from mdstorm_backend.read.window import Selection
 
-__all__ = ["Packing"]
-
 #: Fewer columns, or larger values, are as fast by themselves.
 _FEWEST_COLUMNS = 4
 _LARGEST_VALUE = 64

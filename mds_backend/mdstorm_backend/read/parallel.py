@@ -10,8 +10,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["decode_pixels", "default_workers", "map_in_threads"]
-
 #: From a stored image, and memory that its pixels may fill, to its pixels.
 DecodePixels: TypeAlias = Callable[[bytes, npt.NDArray[Any] | None], npt.NDArray[Any]]
 

@@ -22,8 +22,6 @@ from mdstorm_backend.read.shard import Shard
 from mdstorm_backend.read.strips import Strip, record_view, strips_of
 from mdstorm_backend.read.window import Located, Positions, Range, Selection
 
-__all__ = ["RecordGatherer"]
-
 #: Bytes of records that are split into columns at a time: every column's pass reads all of them, so
 #: they should not be many more than a second-level cache holds.
 _CHUNK_BYTES = 1 << 20

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from mdstorm_backend.read.window import Range, Window
 
-__all__ = ["Position", "RowStream"]
-
 
 class Position(NamedTuple):
     """Between two batches: where a reader stands.

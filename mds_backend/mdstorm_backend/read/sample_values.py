@@ -28,8 +28,6 @@ from mdstorm_backend.read.logical import view_dtype
 if TYPE_CHECKING:
     from mdstorm_backend.read.mds_shard import MDSShard
 
-__all__ = ["OfRow", "ValueDecoder"]
-
 #: From the row of a value to the value.
 OfRow: TypeAlias = Callable[[int], Any]
 

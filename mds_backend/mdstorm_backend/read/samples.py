@@ -19,8 +19,6 @@ from mdstorm_backend.read.sample_values import ValueDecoder
 if TYPE_CHECKING:
     from mdstorm_backend.read.mds_shard import MDSShard
 
-__all__ = ["SampleDecoder", "sample_decoder"]
-
 SampleDecoder: TypeAlias = Callable[[int], dict[str, Any]]
 
 

@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from mdstorm_backend.format.values.batch import Batch, num_rows, take_values
 
-__all__ = ["MemoryShard", "Rows", "Shard", "contiguous"]
-
 #: Sample numbers within a shard: ascending and without repetition.
 Rows = npt.NDArray[np.int64]
 

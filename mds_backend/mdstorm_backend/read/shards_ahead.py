@@ -12,8 +12,6 @@ from mdstorm_backend.base.pass_threads import end_pool
 from mdstorm_backend.read.id_window import IdWindow
 from mdstorm_backend.read.shard import Shard
 
-__all__ = ["OpeningWindow", "ShardsAhead"]
-
 #: Threads that open shards: most of their time they wait for a disk or a network.
 _THREADS = 8
 #: As long as so many are not open yet no further ones are asked for.

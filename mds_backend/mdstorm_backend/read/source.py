@@ -11,8 +11,6 @@ import numpy.typing as npt
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.read.shard import Shard
 
-__all__ = ["SampleSource"]
-
 
 class SampleSource(Protocol):
     """Samples with numbers from 0, in shards with numbers from 0."""

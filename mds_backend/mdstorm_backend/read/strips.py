@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Strip", "record_view", "strips_of"]
-
 
 @dataclass(frozen=True)
 class Strip:

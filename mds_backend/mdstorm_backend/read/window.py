@@ -13,18 +13,6 @@ from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.read.shard import Shard
 
-__all__ = [
-    "Located",
-    "Positions",
-    "Range",
-    "RowWindow",
-    "Selection",
-    "Source",
-    "Window",
-    "record_dtype_of",
-    "short_type",
-]
-
 #: Up to so many sources, comparing with each is faster than searching and sorting.
 _FEW_SOURCES = 16
 

@@ -17,8 +17,6 @@ from mdstorm_backend.read.window import Source, Window
 if TYPE_CHECKING:
     from mdstorm_backend.read.source import SampleSource
 
-__all__ = ["WindowStream", "warn_no_data"]
-
 _Part = TypeVar("_Part", Piece, Source)
 
 #: Shards that are opened ahead of use: downloaded, decompressed, their pages asked for.

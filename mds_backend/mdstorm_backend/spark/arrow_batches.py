@@ -17,8 +17,6 @@ from mdstorm_backend.format.schema import Schema
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["rows_per_batch", "sized_arrow_batches"]
-
 _CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 #: As many rows as Spark puts into a batch by default.

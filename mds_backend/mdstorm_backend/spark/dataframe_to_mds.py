@@ -38,8 +38,6 @@ from mdstorm_backend.write.target import clear_target, find_targets
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["dataframe_to_mds"]
-
 _KNOWN = (
     *("out", "columns", "compression", "hashes", "size_limit", "keep_local", "progress_bar"),
     *("max_workers", "retry", "exist_ok", "storage_options"),

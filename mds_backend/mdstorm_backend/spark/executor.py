@@ -17,15 +17,6 @@ from mdstorm_backend.storage import Location
 from mdstorm_backend.write.shard_format import ShardReport
 from mdstorm_backend.write.shard_writer import ShardWriter
 
-__all__ = [
-    "REPORT_SCHEMA",
-    "join_small",
-    "make_task",
-    "report_texts",
-    "reports_by_partition",
-    "write_partition",
-]
-
 #: Spark schema of what a task returns: one JSON text per shard.
 REPORT_SCHEMA = "report string"
 

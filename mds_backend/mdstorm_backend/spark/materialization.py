@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-__all__ = ["DEFAULT_SHARD_SIZE", "checked_shard_size", "materialize"]
-
 #: Bytes; the default of the MDS format's own writer.
 DEFAULT_SHARD_SIZE = 1 << 26
 

@@ -19,8 +19,6 @@ from mdstorm_backend.write.commit import build_index, check_seen, shards_of, wri
 from mdstorm_backend.write.directories import make_directory
 from mdstorm_backend.write.merged_parts import Part, merge_parts
 
-__all__ = ["abandon_partitions", "make_directories", "publish_partitions"]
-
 _MAX_THREADS = 8
 
 _logger = logging.getLogger(__name__)

@@ -24,8 +24,6 @@ from mdstorm_backend.write.shard_store import ShardStore
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PartitionJob", "ToSamples", "directory_name", "write_batches", "write_frames"]
-
 Frames: TypeAlias = "Iterator[pd.DataFrame]"
 ToSamples: TypeAlias = Callable[..., Iterable[dict[str, Any]]]
 Batches: TypeAlias = Iterator[pa.RecordBatch]

@@ -16,8 +16,6 @@ from mdstorm_backend.write.directories import unwritable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["why_not_writable", "write_probe"]
-
 _NAME = "probe"
 
 

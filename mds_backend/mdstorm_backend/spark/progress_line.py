@@ -15,8 +15,6 @@ from mdstorm_backend.write.progress import FileProgress
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["write_progress"]
-
 _INTERVAL_SECONDS = 1.0
 
 

@@ -13,8 +13,6 @@ from mdstorm_backend.format.type_plan import plan_types
 from mdstorm_backend.format.values.spark_types import arrow_type, simple_name
 from mdstorm_backend.write.arrow_plan import check_columns, fitted_column
 
-__all__ = ["plan_columns"]
-
 
 def plan_columns(fields: list[dict[str, Any]], columns: Mapping[str, str] | None) -> Schema:
     """Plan how the columns of a DataFrame are stored.

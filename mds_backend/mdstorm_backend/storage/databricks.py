@@ -17,8 +17,6 @@ from fsspec import AbstractFileSystem
 
 from mdstorm_backend.base.optional import require
 
-__all__ = ["DatabricksFileSystem", "client_arguments"]
-
 _CHUNK = 1 << 20
 _VARIABLES = "DATABRICKS_"
 

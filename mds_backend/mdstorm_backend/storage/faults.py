@@ -12,8 +12,6 @@ from mdstorm_backend.errors import CredentialsError, MDStormError, StorageError
 from mdstorm_backend.storage.filesystems import scheme_of
 from mdstorm_backend.storage.secrets import scrub
 
-__all__ = ["storage_faults"]
-
 
 @dataclass(frozen=True)
 class _Lookup:

@@ -12,8 +12,6 @@ from fsspec.implementations.local import LocalFileSystem
 from mdstorm_backend.errors import MissingDependencyError, UnsupportedURLError
 from mdstorm_backend.storage.urls import FUSE_PREFIXES
 
-__all__ = ["is_mounted", "open_filesystem", "scheme_of"]
-
 #: Scheme → the extra that installs its file system.
 _EXTRAS = {
     "s3": "s3",

@@ -9,8 +9,6 @@ from fsspec.implementations.local import LocalFileSystem
 
 from mdstorm_backend.errors import ArgumentTypeError
 
-__all__ = ["as_fsspec", "is_local", "path_in_given", "read_range", "url_in"]
-
 
 def is_local(filesystem: Any) -> bool:
     """Whether a file system is that of this machine: paths in it are local paths."""

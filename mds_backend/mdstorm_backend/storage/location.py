@@ -18,8 +18,6 @@ from mdstorm_backend.storage.given import as_fsspec, is_local, path_in_given, re
 from mdstorm_backend.storage.secrets import check_no_secret_in_url, check_no_secrets
 from mdstorm_backend.storage.urls import FUSE_PREFIXES, normalize_url
 
-__all__ = ["Buffer", "Location", "modification_of"]
-
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 #: The names that file systems give a file's modification time.

@@ -9,8 +9,6 @@ from typing import Any
 
 from mdstorm_backend.errors import InvalidArgumentError
 
-__all__ = ["check_no_secret_in_url", "check_no_secrets", "redact", "scrub"]
-
 _SECRET = re.compile(
     r"key|secret|token|passw|passphrase|credential|connection_string|signature|^sas$",
     re.IGNORECASE,

@@ -6,8 +6,6 @@ import os
 
 from mdstorm_backend.errors import UnsupportedURLError
 
-__all__ = ["FUSE_PREFIXES", "has_scheme", "normalize_url"]
-
 #: Where Databricks mounts remote storage into the local file tree (FUSE).
 FUSE_PREFIXES = ("/dbfs/", "/Volumes/", "/Workspace/")
 

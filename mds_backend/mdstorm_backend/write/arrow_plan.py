@@ -22,8 +22,6 @@ from mdstorm_backend.format.values.arrow_types import arrow_type_of
 from mdstorm_backend.format.values.plain_arrow import plain_type
 from mdstorm_backend.format.values.spark_types import SparkType, spark_type_of
 
-__all__ = ["check_columns", "fitted_column", "plan_batch"]
-
 _FLOAT = re.compile(r"float\d+")
 
 

@@ -13,8 +13,6 @@ from mdstorm_backend.write.samples import Samples, assemble_samples
 from mdstorm_backend.write.shard_buffer import ShardBuffer
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat
 
-__all__ = ["BatchShards"]
-
 #: Samples are assembled from slices of about this many bytes, to bound memory.
 _SLICE_BYTES = 32 << 20
 

@@ -17,8 +17,6 @@ from mdstorm_backend.errors import DatasetExistsError
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.directories import unwritable
 
-__all__ = ["CLAIM_NAME", "Claim", "check_free"]
-
 #: Is there while a writer is at work, which then holds a lock on it, and after one was killed.
 CLAIM_NAME = "_mdstorm_writing"
 

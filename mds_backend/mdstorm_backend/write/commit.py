@@ -24,18 +24,6 @@ from mdstorm_backend.storage import Location
 from mdstorm_backend.write.directories import DEFAULT_RETRY, retried, unwritable
 from mdstorm_backend.write.shard_format import ShardReport
 
-__all__ = [
-    "MARKER_NAME",
-    "abandon",
-    "build_index",
-    "check_seen",
-    "commit",
-    "mark_directory",
-    "remove_dataset",
-    "shards_of",
-    "write_index",
-]
-
 #: Says that mdstorm made the directory. Other readers list files that end in ``.json``.
 MARKER_NAME = "_mdstorm"
 

@@ -12,8 +12,6 @@ from typing import TypeVar
 from mdstorm_backend.errors import MDStormError, StorageError, WriteError
 from mdstorm_backend.storage import Location
 
-__all__ = ["DEFAULT_RETRY", "make_directory", "retried", "unwritable"]
-
 #: How often writing a file is tried again.
 DEFAULT_RETRY = 2
 

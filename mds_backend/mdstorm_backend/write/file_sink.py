@@ -20,8 +20,6 @@ from mdstorm_backend.storage import Buffer, Location
 from mdstorm_backend.write.claim import Claim
 from mdstorm_backend.write.directories import DEFAULT_RETRY, make_directory, retried
 
-__all__ = ["FileSink", "check_counts"]
-
 #: Threads, where the caller does not say: enough to hide the latency of an object store, and few
 #: enough for memory, since each holds a shard.
 _WORKERS = 4

@@ -22,8 +22,6 @@ from mdstorm_backend.write.shard_format import FullShard, ShardFormat
 from mdstorm_backend.write.shard_store import ShardStore
 from mdstorm_backend.write.target import Path, clear_target, find_targets
 
-__all__ = ["MDSWriter"]
-
 
 class MDSWriter:
     """Writes an MDS dataset, with the arguments of MosaicML Streaming's class of that name.

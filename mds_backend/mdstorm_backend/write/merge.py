@@ -21,8 +21,6 @@ from mdstorm_backend.write.directories import make_directory
 from mdstorm_backend.write.merged_parts import Part, merge_parts
 from mdstorm_backend.write.target import Path, Targets, find_targets
 
-__all__ = ["merge_index"]
-
 _MAX_THREADS = 8
 
 

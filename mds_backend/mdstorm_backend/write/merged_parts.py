@@ -14,8 +14,6 @@ from mdstorm_backend.format.index import INDEX_NAME, FileInfo, Index, ShardInfo
 from mdstorm_backend.format.schema import FORMAT_VERSION, Column, Schema
 from mdstorm_backend.format.stored_schema import schema_of
 
-__all__ = ["Part", "merge_parts"]
-
 
 @dataclass(frozen=True)
 class Part:

@@ -14,8 +14,6 @@ from mdstorm_backend.write.batch_shards import BatchShards
 from mdstorm_backend.write.sample_shards import SampleShards
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat
 
-__all__ = ["MixedShards"]
-
 
 class MixedShards:
     """Cuts what is written into shards; each holds samples, or rows of Arrow data.

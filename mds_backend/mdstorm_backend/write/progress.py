@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-__all__ = ["FileProgress"]
-
 
 class FileProgress:
     """Shows files and bytes, if it is `shown` and standard error is a terminal."""

@@ -17,8 +17,6 @@ from mdstorm_backend.errors import (
 )
 from mdstorm_backend.format.encodings import parse_encoding
 
-__all__ = ["SampleEncoder"]
-
 _SHOWN = 80
 
 

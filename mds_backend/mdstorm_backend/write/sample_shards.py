@@ -18,8 +18,6 @@ from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.write.sample_encoder import SampleEncoder
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat
 
-__all__ = ["SampleShards"]
-
 #: Every sample adds a word to the offsets.
 _OFFSET_WORD = 4
 

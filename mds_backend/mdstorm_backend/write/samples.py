@@ -16,8 +16,6 @@ import pyarrow.compute as pc
 
 from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
 
-__all__ = ["Samples", "assemble_samples"]
-
 
 @dataclass(frozen=True)
 class Samples:

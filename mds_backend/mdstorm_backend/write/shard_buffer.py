@@ -15,8 +15,6 @@ from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.write.samples import Samples
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat
 
-__all__ = ["ShardBuffer"]
-
 #: Bytes of the header that a bitmap takes beside its bits, at most.
 _BITMAP_ENTRY = 64
 #: Bytes that base64 makes of one bit.

@@ -14,8 +14,6 @@ from mdstorm_backend.format.index_parser import parse_shard
 from mdstorm_backend.format.shard_info import INDEX_VERSION, MAX_SHARD_BYTES, FileInfo, ShardInfo
 from mdstorm_backend.storage import Buffer
 
-__all__ = ["FullShard", "ShardFormat", "ShardReport"]
-
 
 @dataclass(frozen=True)
 class ShardFormat:

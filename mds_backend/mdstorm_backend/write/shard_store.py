@@ -9,8 +9,6 @@ from mdstorm_backend.storage import Buffer
 from mdstorm_backend.write.file_sink import FileSink
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat, ShardReport
 
-__all__ = ["ShardStore"]
-
 
 class ShardStore:
     """Packs shards and writes them, by the threads of a sink.

@@ -9,8 +9,6 @@ from mdstorm_backend.storage import Location
 from mdstorm_backend.write.batch_shards import BatchShards
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat, ShardReport
 
-__all__ = ["ShardWriter"]
-
 
 class ShardWriter:
     """Writes record batches as shards of at most `shard_size` bytes.

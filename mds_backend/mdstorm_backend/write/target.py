@@ -19,8 +19,6 @@ from mdstorm_backend.format.index import INDEX_NAME, Index
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.claim import CLAIM_NAME, Claim, check_free
 
-__all__ = ["Path", "Targets", "clear_target", "find_targets"]
-
 Path: TypeAlias = str | os.PathLike[str]
 
 _MARKER_NAME = "_mdstorm"

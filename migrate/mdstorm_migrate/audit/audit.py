@@ -16,17 +16,6 @@ from mdstorm_migrate.run.files import FileOutcome, examine_file
 from mdstorm_migrate.run.pool import each
 from mdstorm_migrate.run.settings import Settings
 
-__all__ = [
-    "EFFORTS",
-    "MINUTES",
-    "Audit",
-    "Effort",
-    "FeatureUse",
-    "FileAudit",
-    "audit",
-    "audit_file",
-]
-
 #: What a file needs, by the worst finding in it; the most effort first.
 Effort: TypeAlias = Literal["problem", "manual", "review", "exact", "none"]
 EFFORTS: dict[Effort, str] = {

@@ -24,8 +24,6 @@ from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.python.shadow import shadowed
 from mdstorm_migrate.sources import find_source
 
-__all__ = ["FEATURES", "features_of"]
-
 CONF = "Parent cache directory"
 INTERNALS = "Petastorm's internals"
 OTHER = "Other"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import difflib
 
-__all__ = ["unified_diff"]
-
 
 def unified_diff(before: str, after: str, path: str) -> str:
     """Return a unified diff, with paths as git writes them; empty if the texts are equal."""

@@ -22,17 +22,6 @@ from mdstorm_migrate.base.edits import Edit, EditError, Finding, Lines
 
 _Found = TypeVar("_Found", Edit, Finding)
 
-__all__ = [
-    "DecodedFile",
-    "Document",
-    "Kind",
-    "Placement",
-    "Segment",
-    "Shift",
-    "Source",
-    "SourceError",
-]
-
 #: What rules are written for. ``python``: Python code. ``magic``: one line such as
 #: ``%pip install x`` or ``!pip install x``, with its continuation lines. ``shell``: the body of a
 #: ``%%bash`` cell, or a shell script. ``other``: a cell in another language. The others are kinds

@@ -16,16 +16,6 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-__all__ = [
-    "CLASSES",
-    "Class",
-    "Edit",
-    "EditError",
-    "Finding",
-    "Lines",
-    "apply_edits",
-]
-
 #: ``exact``: the same behaviour, applied by ``-w``. ``review``: behaviour may differ, applied by
 #: ``--unsafe``. ``manual``: needs manual review. ``note``: worth knowing, nothing to do.
 Class: TypeAlias = Literal["exact", "review", "manual", "note"]

@@ -26,8 +26,6 @@ from mdstorm_migrate.report.audit_html import audit_to_html
 from mdstorm_migrate.report.formats import check_reports, deliver
 from mdstorm_migrate.run.settings import Settings
 
-__all__ = ["audit"]
-
 _RENDERERS: dict[str, Callable[[Audit], str]] = {
     "text": audit_to_text,
     "json": audit_to_json,

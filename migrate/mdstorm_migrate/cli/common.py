@@ -12,17 +12,6 @@ import click
 from mdstorm_migrate.cli.config import Config, ConfigError
 from mdstorm_migrate.run.discover import GlobError, Skipped, discover
 
-__all__ = [
-    "CONTEXT",
-    "FAILED",
-    "NOTHING_LEFT",
-    "PENDING",
-    "exit_code",
-    "files_and_reports",
-    "found_files",
-    "jobs_of",
-]
-
 _INTERRUPTED = 130
 NOTHING_LEFT, PENDING, FAILED = 0, 1, 3
 

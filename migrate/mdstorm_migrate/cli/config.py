@@ -14,8 +14,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["Config", "ConfigError", "find_config", "read_config"]
-
 TABLE = "tool.mdstorm.migrate"
 _FILE = "pyproject.toml"
 

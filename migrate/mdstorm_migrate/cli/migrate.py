@@ -29,8 +29,6 @@ from mdstorm_migrate.run.discover import Skipped
 from mdstorm_migrate.run.files import FileOutcome, run
 from mdstorm_migrate.run.settings import Settings
 
-__all__ = ["migrate"]
-
 
 def _list_rules(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
     if value:

@@ -13,8 +13,6 @@ from mdstorm_migrate.packaging.requirement import (
     other_origins,
 )
 
-__all__ = ["report_runs", "report_variables", "rewrite_commands"]
-
 #: A command up to what ends it: a new line that is not continued, or one of the shell's operators.
 #: Comments among the lines of a command, which Dockerfiles may have, do not end it.
 _END = r"(?:[^\n\\;&|#]|\\[ \t]*\r?\n(?:[ \t]*\#[^\n]*\n)*|\\.|&(?!&)|\|(?!\|)|(?<!\s)\#)*"

@@ -9,8 +9,6 @@ from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.requirement import mdstorm_extras, other_origins
 from mdstorm_migrate.packaging.toml_text import TomlKey, toml_keys, toml_strings
 
-__all__ = ["rewrite_dependency", "rewrite_extras"]
-
 _MESSAGE = "require mdstorm; version numbers of Petastorm do not apply to it"
 _STRING = re.compile(r"""[ \t]*(["'])(?P<version>[^"']*)\1""")
 _VERSION = re.compile(r"""\bversion[ \t]*=[ \t]*(["'])(?P<version>[^"']*)\1""")

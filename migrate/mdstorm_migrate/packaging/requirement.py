@@ -13,16 +13,6 @@ from dataclasses import dataclass
 
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 
-__all__ = [
-    "Requirement",
-    "edit_requirement",
-    "find_requirements",
-    "is_generated",
-    "is_requirement",
-    "mdstorm_extras",
-    "other_origins",
-]
-
 _GAP = r"(?:[ \t]|\\\r?\n)*"
 #: With variables of shells and templates: ``petastorm==${VERSION}``, ``petastorm=={{ version }}``.
 _NUMBER = r"(?:[\w.*+!-]|\$\{[^}\n]*\}|\$\w+|\{\{[^}\n]*\}\})+"

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["TomlKey", "TomlString", "toml_keys", "toml_strings"]
-
 _TOKEN = re.compile(
     r"""
     ^[ \t]*\[{1,2} (?P<table>[^\]\n]+) \]{1,2}

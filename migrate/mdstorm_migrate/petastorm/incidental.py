@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from mdstorm_migrate.petastorm.names import HOMES
 
-__all__ = ["incidental_of"]
-
 _INCIDENTAL: dict[str, frozenset[str]] = {
     module: frozenset(names.split())
     for module, names in {

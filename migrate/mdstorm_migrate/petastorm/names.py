@@ -8,26 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = [
-    "CONF_KEY",
-    "CONVERTER",
-    "CONVERTER_METHODS",
-    "HOMES",
-    "NEW_CONF_KEY",
-    "NEW_ROOT",
-    "OLD_ROOT",
-    "PUBLIC",
-    "REMOVED",
-    "RENAMED",
-    "VERSION",
-    "Counterpart",
-    "counterpart",
-    "is_module",
-    "is_petastorm",
-    "missing",
-    "renamed",
-]
-
 OLD_ROOT = "petastorm"
 NEW_ROOT = "mdstorm"
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["ACCEPTED", "PARQUET", "REMOVED_KEYWORDS", "keywords_of"]
-
 _READER = frozenset(
     [
         "cache_extra_settings",

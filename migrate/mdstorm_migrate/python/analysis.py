@@ -16,8 +16,6 @@ from typing import TypeAlias
 
 from mdstorm_migrate.python.scopes import Analysis, Binding, Reference, Scope
 
-__all__ = ["analyse"]
-
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _Comprehension: TypeAlias = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 

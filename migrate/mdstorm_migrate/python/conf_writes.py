@@ -10,8 +10,6 @@ from mdstorm_migrate.petastorm.names import CONF_KEY, NEW_CONF_KEY
 from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule
 
-__all__ = ["CONSTANT", "SETTERS", "ConfWrite", "conf_writes"]
-
 #: The attribute of `SparkDatasetConverter` that holds the key.
 CONSTANT = "PARENT_CACHE_DIR_URL_CONF"
 

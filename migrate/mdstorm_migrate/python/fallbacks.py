@@ -10,8 +10,6 @@ from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
 
-__all__ = ["is_fallback", "is_fallback_import"]
-
 _IMPORTING = frozenset({"__import__", "find_spec", "import_module", "importorskip"})
 
 

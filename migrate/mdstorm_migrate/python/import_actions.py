@@ -32,8 +32,6 @@ from mdstorm_migrate.python.scopes import Binding, Scope
 from mdstorm_migrate.python.shadow import shadowed
 from mdstorm_migrate.python.textual import is_evaluated
 
-__all__ = ["Action", "action_for", "incidental_names", "moved"]
-
 #: ``move``: from mdstorm. ``keep``: from Petastorm. ``both``: a second import beside the first,
 #: since some uses move. ``alias``: from mdstorm, under the old name.
 Action: TypeAlias = Literal["move", "keep", "both", "alias"]

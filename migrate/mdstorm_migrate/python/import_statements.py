@@ -9,8 +9,6 @@ import libcst as cst
 
 from mdstorm_migrate.base.edits import EditError
 
-__all__ = ["SplitImport", "split_from_import"]
-
 
 @dataclass(frozen=True)
 class SplitImport:

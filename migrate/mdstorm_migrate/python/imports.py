@@ -12,8 +12,6 @@ from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding, Scope
 from mdstorm_migrate.python.textual import TextualUse, textual_uses
 
-__all__ = ["ImportedName", "Use", "imported_names"]
-
 
 @dataclass(frozen=True)
 class Use:

@@ -7,8 +7,6 @@ import re
 
 from mdstorm_migrate.python.module import PythonModule
 
-__all__ = ["inner_span", "string_value"]
-
 _LITERAL = re.compile(r"""[rRuU]?(?P<quotes>'''|\"""|'|")(?P<inner>.*)(?P=quotes)""", re.DOTALL)
 
 

@@ -20,8 +20,6 @@ from mdstorm_migrate.python.scopes import Analysis, Binding, Scope
 #: What may follow a statement that is the last one of its line.
 _REST_OF_LINE = re.compile(r"[ \t\f]*(?:#[^\r\n]*)?(?=[\r\n]|\Z)")
 
-__all__ = ["PythonModule", "dotted", "parse_python"]
-
 
 def parse_python(code: str) -> ast.Module:
     """Parse Python code.

@@ -12,8 +12,6 @@ from pathlib import Path, PurePath
 from mdstorm_migrate.base.directories import is_foreign
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 
-__all__ = ["is_imported_from"]
-
 #: What the directory of a project holds.
 _PROJECT = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 

@@ -6,8 +6,6 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-__all__ = ["Analysis", "Binding", "Reference", "Scope"]
-
 
 @dataclass(eq=False)
 class Binding:

@@ -9,8 +9,6 @@ from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
 
-__all__ = ["shadowed"]
-
 
 def shadowed(module: PythonModule, binding: Binding) -> str | None:
     """Return the neighbour of the file that an import may mean; None if there is none.

@@ -11,8 +11,6 @@ from mdstorm_migrate.petastorm.names import OLD_ROOT, missing
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Scope
 
-__all__ = ["TextualUse", "is_annotation", "is_evaluated", "textual_uses"]
-
 _CHAIN = re.compile(rf"(?<![\w.]){OLD_ROOT}\b(?:\.[^\W\d]\w*)*")
 _TYPE_COMMENT = re.compile(rf"#\s*type:(?!\s*ignore\b)[^#\n]*\b{OLD_ROOT}\b")
 

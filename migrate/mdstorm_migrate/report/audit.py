@@ -10,8 +10,6 @@ from mdstorm_migrate.audit.audit import EFFORTS, MINUTES, Audit, FeatureUse, Fil
 from mdstorm_migrate.report.json import write_report
 from mdstorm_migrate.rules import find_rule
 
-__all__ = ["audit_to_json", "audit_to_text", "duration", "estimate_note", "names_of"]
-
 
 def audit_to_text(audit: Audit) -> str:
     """Return tables for a terminal, and the files to review."""

@@ -9,8 +9,6 @@ from mdstorm_migrate.report.audit import duration, estimate_note, names_of
 from mdstorm_migrate.report.page import badge, page, tag, text, tiles
 from mdstorm_migrate.rules import find_rule
 
-__all__ = ["audit_to_html"]
-
 #: Efforts by the names of the colours that the page has for classes.
 _COLOURS = {"none": "note"}
 

@@ -16,8 +16,6 @@ from mdstorm_migrate.run.files import FileOutcome, Totals
 from mdstorm_migrate.run.migration import Problem
 from mdstorm_migrate.run.settings import Settings
 
-__all__ = ["FileReport", "Item", "Level", "Region", "Report", "level", "tool_version"]
-
 _MARK = "\ufeff"
 
 #: How loud a tool that knows three degrees is to speak.

@@ -14,8 +14,6 @@ from mdstorm_migrate.report.json import to_json
 from mdstorm_migrate.report.sarif import to_sarif
 from mdstorm_migrate.report.text import to_text
 
-__all__ = ["FORMATS", "check_reports", "deliver", "find_format", "render"]
-
 _RENDERERS: dict[str, Callable[[Report], str]] = {
     "text": to_text,
     "json": to_json,

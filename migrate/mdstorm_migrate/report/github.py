@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from mdstorm_migrate.report.content import FileReport, Item, Report, level
 from mdstorm_migrate.report.paths import relative_path
 
-__all__ = ["to_github"]
-
 #: What GitHub calls the degrees.
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 

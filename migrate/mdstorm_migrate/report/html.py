@@ -11,8 +11,6 @@ from mdstorm_migrate.report.page import badge, diff_table, page, tag, text, tile
 from mdstorm_migrate.report.side_by_side import hunks
 from mdstorm_migrate.rules import all_rules
 
-__all__ = ["to_html"]
-
 #: With more files than this, all are folded at first.
 _MOST_OPEN = 20
 

@@ -14,8 +14,6 @@ from mdstorm_migrate.report.content import FileReport, Item, Report, tool_versio
 from mdstorm_migrate.rules import all_rules
 from mdstorm_migrate.run.discover import Skipped
 
-__all__ = ["schema", "to_json", "write_json", "write_report"]
-
 #: Counts up when something that is in a report changes its name or its meaning.
 _VERSION = 1
 

@@ -12,8 +12,6 @@ from string import Template
 
 from mdstorm_migrate.report.side_by_side import DiffLine, Hunk, Row
 
-__all__ = ["badge", "diff_table", "page", "tag", "text", "tiles"]
-
 #: What is invisible, or changes the direction of what stands behind it.
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]"

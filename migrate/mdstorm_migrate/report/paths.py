@@ -6,8 +6,6 @@ import os
 from pathlib import Path
 from urllib.parse import quote
 
-__all__ = ["relative_path", "uri"]
-
 
 def relative_path(path: Path) -> str:
     """Return a path from the current directory, with slashes; what is not below it as it is."""

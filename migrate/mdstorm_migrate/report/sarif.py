@@ -11,8 +11,6 @@ from mdstorm_migrate.report.json import write_json
 from mdstorm_migrate.report.paths import uri
 from mdstorm_migrate.rules import Rule, all_rules
 
-__all__ = ["to_sarif"]
-
 #: Paths are relative to this; who reads the report knows where that is.
 _BASE = "SRCROOT"
 

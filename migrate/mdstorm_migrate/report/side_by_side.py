@@ -11,8 +11,6 @@ from typing import TypeAlias
 
 from mdstorm_migrate.base.edits import Edit, Lines, apply_edits
 
-__all__ = ["DiffLine", "Hunk", "Row", "hunks"]
-
 #: Pieces of a line, and whether each has changed.
 Pieces: TypeAlias = tuple[tuple[str, bool], ...]
 

@@ -18,8 +18,6 @@ from mdstorm_migrate.run.discover import Skipped
 from mdstorm_migrate.run.files import FileOutcome, Totals
 from mdstorm_migrate.run.settings import Settings
 
-__all__ = ["Printer", "to_text"]
-
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 

@@ -14,8 +14,6 @@ from mdstorm_migrate.base.document import Document, Kind
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.python.module import PythonModule
 
-__all__ = ["Suppressions", "todo_edits"]
-
 _SUPPRESSING = "mdstorm:"
 _COMMENT = re.compile(
     r"#\s*mdstorm:\s*ignore(?P<file>-file)?(?:\[(?P<codes>[A-Za-z0-9,\s]*)\])?(?![\w-])"

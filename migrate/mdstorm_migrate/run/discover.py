@@ -15,8 +15,6 @@ from mdstorm_migrate.base.directories import is_foreign
 from mdstorm_migrate.run.ignored import IgnoreRules, rules_of
 from mdstorm_migrate.sources import find_source
 
-__all__ = ["GlobError", "Skipped", "discover"]
-
 _GENERATED = re.compile(r".*_pb2(_grpc)?\.pyi?")
 
 

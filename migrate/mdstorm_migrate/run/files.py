@@ -16,8 +16,6 @@ from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.run.write import WriteError, write_file
 from mdstorm_migrate.sources import find_source
 
-__all__ = ["LARGEST", "FileOutcome", "Totals", "examine_file", "migrate_file", "run"]
-
 #: Larger files are not read, in bytes.
 LARGEST = 64 << 20
 #: Findings that mean that an import of Petastorm stays, by rule and class.

@@ -12,9 +12,6 @@ from pathlib import Path, PurePosixPath
 from pathspec import GitIgnoreSpec
 from pathspec.pattern import Pattern
 
-__all__ = ["IgnoreRules", "rules_of"]
-
-
 #: Variables with which git names its repository to a hook, which may not be the one asked about.
 _OF_HOOKS = frozenset({"GIT_DIR", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_WORK_TREE"})
 

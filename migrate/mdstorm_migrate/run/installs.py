@@ -12,8 +12,6 @@ from mdstorm_migrate.base.edits import Edit
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.python.module import parse_python
 
-__all__ = ["installs", "keep_installs"]
-
 #: Rules whose edits install mdstorm.
 _RULES = frozenset({"PM406", "PM407"})
 _MESSAGE = "require it beside Petastorm, which code of this notebook still imports"

@@ -15,8 +15,6 @@ from mdstorm_migrate.run.comments import Suppressions, todo_edits
 from mdstorm_migrate.run.installs import installs, keep_installs
 from mdstorm_migrate.run.settings import Settings
 
-__all__ = ["Outcome", "Problem", "mentions_petastorm", "migrate_bytes"]
-
 _WORD = OLD_ROOT.encode()
 
 

@@ -11,8 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-__all__ = ["each"]
-
 _Result = TypeVar("_Result")
 
 #: Files a process gets at once: enough that handing them over costs little.

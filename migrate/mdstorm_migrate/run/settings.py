@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from mdstorm_migrate.base.edits import Class
 
-__all__ = ["Settings"]
-
 
 @dataclass(frozen=True)
 class Settings:

@@ -8,8 +8,6 @@ import stat
 import tempfile
 from pathlib import Path
 
-__all__ = ["WriteError", "write_file"]
-
 
 class WriteError(OSError):
     """A file that was not written. The message is the reason."""

@@ -15,8 +15,6 @@ from mdstorm_migrate.base.document import (
 )
 from mdstorm_migrate.sources.magics import HEAD, Magic, is_indented, language_of, mask
 
-__all__ = ["Cell", "SubPlacement", "documents_of"]
-
 
 @dataclass(frozen=True)
 class SubPlacement:

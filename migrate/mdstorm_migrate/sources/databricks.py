@@ -13,8 +13,6 @@ from mdstorm_migrate.sources.cells import Cell, documents_of
 from mdstorm_migrate.sources.decoding import decode_python
 from mdstorm_migrate.sources.python import DATABRICKS_HEADER
 
-__all__ = ["SOURCE", "DatabricksSource"]
-
 _COMMAND = re.compile(r"^# COMMAND -+[ \t]*\r?\n?", re.MULTILINE)
 _MAGIC_LINE = re.compile(r"^# MAGIC ?(?P<text>[^\r\n]*(?:\r?\n)?)", re.MULTILINE)
 

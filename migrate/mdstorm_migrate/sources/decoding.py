@@ -8,8 +8,6 @@ import tokenize
 
 from mdstorm_migrate.base.document import SourceError
 
-__all__ = ["decode", "decode_python"]
-
 
 def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, bytes]:
     """Return a text, and the byte order mark before it.

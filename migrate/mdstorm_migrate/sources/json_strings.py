@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
-__all__ = ["JsonStrings", "Path", "strings_of"]
-
 #: Keys and positions from the outermost value on, such as ``("cells", 3, "source", 0)``.
 Path: TypeAlias = tuple[str | int, ...]
 

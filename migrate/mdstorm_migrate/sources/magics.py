@@ -13,8 +13,6 @@ from typing import Literal, TypeAlias
 from mdstorm_migrate.base.document import SourceError
 from mdstorm_migrate.python.module import parse_python
 
-__all__ = ["Language", "Magic", "Masked", "language_of", "mask"]
-
 Language: TypeAlias = Literal["python", "shell", "other"]
 
 #: Cell magics below which Python goes on.

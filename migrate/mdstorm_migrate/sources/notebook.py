@@ -14,8 +14,6 @@ from mdstorm_migrate.sources.cells import Cell, documents_of
 from mdstorm_migrate.sources.decoding import decode
 from mdstorm_migrate.sources.json_strings import JsonStrings, Path, strings_of
 
-__all__ = ["SOURCE", "NotebookSource"]
-
 #: What kernels call Python; those of sparkmagic call it ``pyspark``.
 _PYTHON = re.compile("i?python|pyspark|torchspark|tensorflowonspark")
 

@@ -12,8 +12,6 @@ from pathlib import PurePath
 from mdstorm_migrate.base.document import DecodedFile, Document, Kind, Segment, SourceError
 from mdstorm_migrate.sources.decoding import decode
 
-__all__ = ["PlainSource", "kind_of"]
-
 #: Kinds by name, the first that fits; names in lower case.
 _KINDS: dict[Kind, re.Pattern[str]] = {
     "lock": re.compile(r".*\.lock|conda-lock\.ya?ml"),

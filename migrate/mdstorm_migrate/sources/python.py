@@ -7,8 +7,6 @@ from pathlib import PurePath
 from mdstorm_migrate.base.document import DecodedFile, Document, Segment
 from mdstorm_migrate.sources.decoding import decode_python
 
-__all__ = ["DATABRICKS_HEADER", "SOURCE", "PythonSource"]
-
 #: The first line of a notebook that Databricks has exported as Python source.
 DATABRICKS_HEADER = b"# Databricks notebook source"
 

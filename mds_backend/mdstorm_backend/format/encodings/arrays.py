@@ -31,8 +31,6 @@ from mdstorm_backend.format.values.arrow_types import arrow_type_of
 from mdstorm_backend.format.values.batch import Values
 from mdstorm_backend.format.values.plain_arrow import plain_values
 
-__all__ = ["Array"]
-
 #: Offsets in a shard have 32 bits, and NumPy's dtypes no more than 31.
 _LARGEST_VALUE = np.iinfo(np.int32).max
 

@@ -9,8 +9,6 @@ import pyarrow as pa
 
 from mdstorm_backend.format.encodings.encoding import Decode, DecodeSpan, Encoding
 
-__all__ = ["Bytes", "Pickle"]
-
 
 class Bytes(Encoding):
     """The encoding ``bytes``: values that are stored as they are."""

@@ -24,8 +24,6 @@ from mdstorm_backend.format.encodings.dtypes import ARRAY_CODES, DTYPES
 from mdstorm_backend.format.encodings.gather import Positions, gather_binary, gather_fixed
 from mdstorm_backend.format.values.arrow_types import arrow_type_of
 
-__all__ = ["array_decoder", "decode_arrays"]
-
 #: So many dimensions an array of NumPy may have; 32 before NumPy 2.
 _MAX_DIMENSIONS = getattr(np, "MAXDIMS", 64)
 _WIDTHS = [np.dtype(name).newbyteorder("<") for name in ("u1", "u2", "u4", "u8")]

@@ -23,8 +23,6 @@ from mdstorm_backend.base.optional import require
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["image_array", "open_image", "split_images"]
-
 #: Bits of a pixel in the modes whose raw bytes say all.
 _BITS = {
     "1": 1,

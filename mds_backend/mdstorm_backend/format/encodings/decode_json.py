@@ -12,8 +12,6 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["decode_json", "decode_json_lists", "parse_json"]
-
 _Restore: TypeAlias = Callable[[Any], Any] | None
 
 

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ARRAY_CODES", "DTYPES", "DTYPE_CODES", "STRUCT_CODES", "array_encoding"]
-
 #: dtype → the byte that stands before the values of an array that states its own, and what
 #: `struct` calls a number.
 _CODES = {

@@ -24,8 +24,6 @@ from mdstorm_backend.format.encodings.encode_numbers import check_no_mask, to_nu
 from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
 from mdstorm_backend.format.encodings.encoding import Encoding
 
-__all__ = ["array_encoder", "encode_arrays"]
-
 #: The byte has six bits for the number of dimensions.
 _MAX_DIMENSIONS = 63
 #: Lengths of one byte.

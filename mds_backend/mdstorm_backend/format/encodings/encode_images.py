@@ -11,15 +11,6 @@ import numpy as np
 
 from mdstorm_backend.base.optional import require
 
-__all__ = [
-    "checked_image",
-    "checked_jpeg_files",
-    "encode_jpeg",
-    "encode_pil",
-    "encode_png",
-    "join_images",
-]
-
 
 def checked_image(value: Any) -> Any:
     """Return an image of Pillow, of which it is known now that it is one.

@@ -13,8 +13,6 @@ import pyarrow.compute as pc
 
 from mdstorm_backend.format.values.arrow_types import arrow_type_of
 
-__all__ = ["check_no_mask", "encode_number", "fit_numbers", "to_numpy"]
-
 
 def encode_number(dtype: np.dtype[np.generic], value: Any) -> bytes:
     """Encode anything that stands for one number: a number, numeric text, an array of one element.

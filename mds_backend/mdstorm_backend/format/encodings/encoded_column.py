@@ -9,8 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["EncodedColumn"]
-
 
 @dataclass(frozen=True)
 class EncodedColumn:

@@ -19,17 +19,6 @@ from mdstorm_backend.format.values.arrow_types import is_number
 from mdstorm_backend.format.values.batch import Values
 from mdstorm_backend.format.values.plain_arrow import plain_values
 
-__all__ = [
-    "Decode",
-    "DecodeSpan",
-    "Encode",
-    "Encoding",
-    "Form",
-    "passing_bytes",
-    "stored_bytes",
-    "validity",
-]
-
 #: From a value to its bytes, and from what is stored to the value.
 Encode: TypeAlias = Callable[[Any], bytes]
 Decode: TypeAlias = Callable[..., Any]

@@ -13,8 +13,6 @@ import pyarrow as pa
 
 from mdstorm_backend.format.values.batch import too_large
 
-__all__ = ["Positions", "gather_binary", "gather_fixed"]
-
 Positions = npt.NDArray[np.int64]
 _INT32_MAX = np.iinfo(np.int32).max
 

@@ -19,8 +19,6 @@ from mdstorm_backend.format.encodings.encode_images import (
 )
 from mdstorm_backend.format.encodings.encoding import Decode, Encoding, Form
 
-__all__ = ["IMAGE_ENCODINGS"]
-
 
 class _Image(Encoding):
     """One image, which Pillow opens."""

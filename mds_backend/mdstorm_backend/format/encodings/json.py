@@ -14,8 +14,6 @@ from mdstorm_backend.format.encodings.encode_numbers import check_no_mask
 from mdstorm_backend.format.encodings.encoding import Decode, Encoding, Form
 from mdstorm_backend.format.values.spark_types import spark_type_of
 
-__all__ = ["Json"]
-
 
 class Json(Encoding):
     """The encoding ``json``: nested values, of a Spark type or any that JSON has."""

@@ -15,8 +15,6 @@ from mdstorm_backend.format.encodings.encoding import Encoding, validity
 from mdstorm_backend.format.values.arrow_types import arrow_type_of, is_number
 from mdstorm_backend.format.values.plain_arrow import plain_values
 
-__all__ = ["Number", "PythonInteger", "is_stored_as", "stored_dtype"]
-
 
 class Number(Encoding):
     """A number, stored as the dtype that is its name, such as ``float32``."""

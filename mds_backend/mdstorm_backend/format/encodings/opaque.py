@@ -11,8 +11,6 @@ import numpy as np
 from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.format.encodings.encoding import Encoding
 
-__all__ = ["Mixed", "Opaque"]
-
 
 class Opaque(Encoding):
     """An encoding of a later version, or of somebody else's."""

@@ -15,15 +15,6 @@ from mdstorm_backend.format.encodings.numbers import Number, PythonInteger
 from mdstorm_backend.format.encodings.opaque import Mixed, Opaque
 from mdstorm_backend.format.encodings.texts import DecimalText, FloatText, IntegerText, String
 
-__all__ = [
-    "encoding_names",
-    "foreign_encodings",
-    "general_encoding",
-    "parse_encoding",
-    "register",
-    "unregister",
-]
-
 _BUILT_IN: tuple[type[Encoding], ...] = (
     Number,
     PythonInteger,

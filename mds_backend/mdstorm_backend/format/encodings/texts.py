@@ -14,8 +14,6 @@ from mdstorm_backend.format.encodings.dtypes import DTYPES
 from mdstorm_backend.format.encodings.encoding import Decode, DecodeSpan, Encode, Encoding, Form
 from mdstorm_backend.format.values.batch import Values
 
-__all__ = ["DecimalText", "FloatText", "IntegerText", "String", "parse_floats", "parse_integers"]
-
 
 class String(Encoding):
     """The encoding ``str``: a text in UTF-8."""

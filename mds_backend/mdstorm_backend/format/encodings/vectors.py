@@ -10,8 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["holds_vectors", "vectors_to_lists"]
-
 
 def holds_vectors(type_: pa.DataType) -> bool:
     """Whether an Arrow type is the one in which Spark hands over vectors."""

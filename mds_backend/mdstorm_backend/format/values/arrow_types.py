@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["arrow_type_of", "is_number"]
-
 
 def arrow_type_of(dtype: np.dtype[Any]) -> pa.DataType:
     """Return the Arrow type of a NumPy dtype, in whatever byte order."""

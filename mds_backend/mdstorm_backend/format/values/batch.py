@@ -19,20 +19,6 @@ import pyarrow as pa
 from mdstorm_backend.errors import InvalidArgumentError, TransformError
 from mdstorm_backend.format.values.arrow_types import is_number
 
-__all__ = [
-    "Batch",
-    "Values",
-    "as_arrow",
-    "common_type",
-    "concat_stored",
-    "concat_values",
-    "copy_values",
-    "num_rows",
-    "slice_batch",
-    "take_values",
-    "too_large",
-]
-
 Values: TypeAlias = npt.NDArray[np.generic] | pa.Array
 Batch = dict[str, Values]
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-__all__ = ["plain_type", "plain_values"]
-
 
 def plain_type(type_: pa.DataType) -> pa.DataType:
     """Return the type without dictionaries, extensions, views and 64-bit offsets, at any depth.

@@ -12,8 +12,6 @@ import pyarrow as pa
 
 from mdstorm_backend.format.values.plain_arrow import plain_type
 
-__all__ = ["SparkType", "arrow_type", "is_vector", "simple_name", "spark_type_of"]
-
 #: ``"long"``, ``"decimal(10,2)"``, ``{"type": "array", "elementType": …}``, …
 SparkType: TypeAlias = str | dict[str, Any]
 

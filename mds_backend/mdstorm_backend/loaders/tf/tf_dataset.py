@@ -24,8 +24,6 @@ from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec, check_nulls, spec_of
 from mdstorm_backend.loaders.tf.tf_tensors import to_tf
 from mdstorm_backend.read.batch_reader import check_batch_size
 
-__all__ = ["check_nulls_of", "make_tf_dataset", "stored_specs", "without_sharding"]
-
 _BLOCK_ROWS = 1 << 16
 
 

@@ -11,8 +11,6 @@ import tensorflow as tf
 
 from mdstorm_backend.errors import InvalidArgumentError
 
-__all__ = ["made_of", "row_type"]
-
 
 @lru_cache(maxsize=256)
 def row_type(type_name: str, names: tuple[str, ...]) -> Any:

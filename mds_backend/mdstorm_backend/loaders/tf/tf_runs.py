@@ -14,8 +14,6 @@ from mdstorm_backend.loaders.reading import Batching, Leg, Pass, Reading
 from mdstorm_backend.loaders.runner import Delivered, PassRunner, mark_and_rows
 from mdstorm_backend.read.block import Block
 
-__all__ = ["TFRun", "TFRuns"]
-
 #: Blocks whose places are remembered behind what was read last, where nobody counts batches.
 _BLOCKS_KEPT = 1024
 

@@ -12,8 +12,6 @@ from mdstorm_backend.errors import UnsupportedTypeError
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.loaders.nulls import null_error
 
-__all__ = ["ColumnSpec", "check_nulls", "spec_of_column"]
-
 
 @dataclass(frozen=True)
 class ColumnSpec:

@@ -19,8 +19,6 @@ from mdstorm_backend.loaders.timestamps import nanoseconds
 from mdstorm_backend.read.formats import scalars_to_numpy
 from mdstorm_backend.read.late import LateDecoder
 
-__all__ = ["to_tf"]
-
 
 def to_tf(values: Values, spec: ColumnSpec) -> Any:
     """Return one column of a batch as `spec` says.

@@ -8,8 +8,6 @@ from typing import Any
 
 from mdstorm_backend.errors import InvalidArgumentError
 
-__all__ = ["refuse_second_split"]
-
 
 def refuse_second_split(dataset: Any, count_ranks: Callable[[], int]) -> None:
     """Refuse to read a share for a loader of Accelerate, which splits what it reads.

@@ -23,8 +23,6 @@ from mdstorm_backend.loaders.torch.torch_batches import (
 from mdstorm_backend.loaders.torch.torch_workers import PersistentWorkers, from_processes
 from mdstorm_backend.read.batch_reader import check_batch_size
 
-__all__ = ["StreamingDataLoader"]
-
 #: Arguments of ``DataLoader`` that say which samples come when.
 _SAMPLERS = ("shuffle", "sampler", "batch_sampler")
 

@@ -36,8 +36,6 @@ from mdstorm_backend.read.batch_reader import check_batch_size, check_num_epochs
 from mdstorm_backend.read.block import Block, Transform
 from mdstorm_backend.read.source import SampleSource
 
-__all__ = ["StreamingDataset", "overrides"]
-
 
 class StreamingDataset(DatasetInfo, IterableDataset[Any]):
     """Samples of MDS datasets, for `StreamingDataLoader` or for a plain ``DataLoader``.

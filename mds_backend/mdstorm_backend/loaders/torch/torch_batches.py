@@ -26,15 +26,6 @@ from mdstorm_backend.loaders.torch.torch_tensors import (
 from mdstorm_backend.loaders.torch.worker_guard import end_with_parent
 from mdstorm_backend.read.block import Block
 
-__all__ = [
-    "Collate",
-    "ConvertColumn",
-    "DeliveredBatches",
-    "check_columns",
-    "pinned",
-    "tensor_batches",
-]
-
 Collate: TypeAlias = Callable[[list[Any]], Any]
 #: Makes a tensor or a list of a column of a block; its place in the schema, if any, and its name.
 ConvertColumn: TypeAlias = Callable[[Values, Column | None, str], TorchValues]

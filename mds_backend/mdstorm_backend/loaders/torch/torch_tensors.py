@@ -18,8 +18,6 @@ from mdstorm_backend.loaders.timestamps import nanoseconds
 from mdstorm_backend.read.formats import scalars_to_numpy
 from mdstorm_backend.read.late import LateDecoder
 
-__all__ = ["TorchValues", "check_nulls", "split_values", "to_torch"]
-
 #: A column of a batch: a tensor, or a list where PyTorch has no type for it.
 TorchValues: TypeAlias = torch.Tensor | list[Any]
 

@@ -14,8 +14,6 @@ from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.loaders.torch.torch_batches import Collate, DeliveredBatches
 from mdstorm_backend.loaders.torch.worker_guard import end_with_parent
 
-__all__ = ["PersistentWorkers", "from_processes"]
-
 
 def from_processes(batches: IterableDataset[Any], options: Mapping[str, Any]) -> Delivered:
     """Hand on what worker processes make of `batches`; they end with this generator.

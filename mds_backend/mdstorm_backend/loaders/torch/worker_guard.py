@@ -11,8 +11,6 @@ import os
 import threading
 from multiprocessing.connection import wait
 
-__all__ = ["end_with_parent"]
-
 #: Process that is guarded; a fork of it is another one.
 _guarded: list[int] = []
 
