@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from mdstorm._rows.batch_values import batch_array
 from mdstorm._rows.rows import cells, rows_of
 from mdstorm._schema.unischema import Unischema
 from mdstorm._selection.ngram import NGram
-from mdstorm._selection.ngram_rows import form
 from mdstorm_backend.format import Batch, Column
 from mdstorm_backend.loaders import NOTHING, Convert, Delivered
 from mdstorm_backend.read import Block
@@ -44,7 +43,7 @@ def items_of(
     def ngrams(batch: Batch) -> Iterator[Any]:
         assert ngram is not None
         columns = {name: cells(batch[name], column_of(name)) for name in schema.fields}
-        return form(ngram, schema, columns)
+        return ngrams_of(ngram, schema, columns)
 
     def rows(batch: Batch) -> Iterator[Any]:
         return rows_of(batch, row_type, column_of)
@@ -66,3 +65,42 @@ def deliver_items(make_items: MakeItems, *, batched: bool) -> Convert:
                 yield next(items, NOTHING) if batched else items, mark, size
 
     return convert
+
+
+def ngrams_of(
+    ngram: NGram, unischema: Unischema, columns: Mapping[str, Sequence[Any]]
+) -> Iterator[dict[int, Any]]:
+    """Make the n-grams of the rows of one shard.
+
+    Parameters
+    ----------
+    ngram : NGram
+        The n-grams to make; its regular expressions have been resolved.
+    unischema : Unischema
+        The schema of the reader.
+    columns : mapping of str to sequence
+        The values of each wanted field and of the timestamp field, row by row in stored order.
+
+    Yields
+    ------
+    dict of int to namedtuple
+        From offset to the fields requested there.
+
+    Raises
+    ------
+    UnsortedTimestampsError
+        If timestamps do not ascend.
+    """
+    starts = ngram._starts(columns[ngram._timestamp_name])
+    rows = []
+    for place, offset in enumerate(ngram._offsets):
+        schema = ngram.get_schema_at_timestep(unischema, offset)
+        make = schema._get_namedtuple()._make  # type: ignore[attr-defined]
+        chosen = [_at(columns[name], starts, place) for name in schema.fields]
+        rows.append(map(make, zip(*chosen, strict=True)) if chosen else [make(())] * len(starts))
+    for row in zip(*rows, strict=True):
+        yield dict(zip(ngram._offsets, row, strict=True))
+
+
+def _at(values: Sequence[Any], starts: list[int], place: int) -> list[Any]:
+    return [values[start + place] for start in starts]

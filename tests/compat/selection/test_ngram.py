@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdstorm._selection.ngram_rows import form
+from mdstorm._readers.items import ngrams_of
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.ngram import NGram
 from mdstorm.unischema import Unischema, UnischemaField
@@ -35,7 +35,7 @@ def columns_at(timestamps: Any) -> dict[str, list[Any]]:
 def stamps(ngram: NGram, timestamps: Any) -> list[list[Any]]:
     """Timestamps of the n-grams, formed in both ways."""
     found = ngram.form_ngram(rows_at(timestamps), SCHEMA)
-    formed = list(form(ngram, SCHEMA, columns_at(timestamps)))
+    formed = list(ngrams_of(ngram, SCHEMA, columns_at(timestamps)))
     assert formed == [ngram.make_namedtuple(SCHEMA, item) for item in found]
     return [[row["ts"] for row in item.values()] for item in found]
 
@@ -70,7 +70,7 @@ def test_equal_timestamps() -> None:
 
 def test_a_row_has_the_fields_of_its_offset_in_the_order_of_the_schema() -> None:
     ngram = NGram({-1: [SCHEMA.va, SCHEMA.z], 1: [SCHEMA.ts]}, 5, SCHEMA.ts)
-    (item,) = form(ngram, SCHEMA, columns_at([0, 1, 2]))
+    (item,) = ngrams_of(ngram, SCHEMA, columns_at([0, 1, 2]))
     assert {offset: row._asdict() for offset, row in item.items()} == {
         -1: {"z": 0, "va": 0},
         0: {},
@@ -104,7 +104,7 @@ def test_rows_must_be_sorted(times: Any) -> None:
     with pytest.raises(NotImplementedError, match=message):
         pairs(1).form_ngram(rows_at(times), SCHEMA)
     with pytest.raises(NotImplementedError, match=r"comes after.*Sort the rows"):
-        list(form(pairs(1), SCHEMA, columns_at(times)))
+        list(ngrams_of(pairs(1), SCHEMA, columns_at(times)))
 
 
 def test_timestamps_cannot_be_null() -> None:
