@@ -13,8 +13,12 @@ import threading
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _Generator = TypeVar("_Generator", bound=Generator[object, None, None])
 
@@ -92,3 +96,21 @@ class PassThreads:
         """Wait for the threads of closed passes."""
         while self._pools:
             self._pools.pop().shutdown()
+
+
+class PoolContext:
+    """A context manager whose pool of threads, if it has one, ends with the ``with`` block."""
+
+    _pool: ThreadPoolExecutor | None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._pool:
+            end_pool(self._pool, kind)

@@ -7,18 +7,17 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
-from types import TracebackType
 from typing import TypeVar
 
 import pyarrow as pa
 
-from mdstorm_backend.base.pass_threads import end_pool
+from mdstorm_backend.base.pass_threads import PoolContext
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
 
-class Prefetcher:
+class Prefetcher(PoolContext):
     """A pool of threads that stays at most `depth` results ahead of its consumer.
 
     The threads end with the ``with`` block; see `mdstorm_backend.base.pass_threads`.
@@ -38,18 +37,6 @@ class Prefetcher:
         self._pool = (
             ThreadPoolExecutor(workers, thread_name_prefix="mdstorm-prefetch") if workers else None
         )
-
-    def __enter__(self) -> Prefetcher:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._pool:
-            end_pool(self._pool, kind)
 
     def map(
         self, function: Callable[[_In], _Out], items: Iterable[_In], *, depth: int | None = None

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
 from weakref import WeakValueDictionary
 
-from mdstorm_backend.base.pass_threads import end_pool
+from mdstorm_backend.base.pass_threads import PoolContext
 from mdstorm_backend.read.id_window import IdWindow
 from mdstorm_backend.read.shard import Shard
 
@@ -44,7 +43,7 @@ class OpeningWindow:
         return self._window
 
 
-class ShardsAhead:
+class ShardsAhead(PoolContext):
     """Opens the shards of windows before they are used.
 
     Parameters
@@ -77,18 +76,6 @@ class ShardsAhead:
         self._pool = (
             ThreadPoolExecutor(_THREADS, thread_name_prefix="mdstorm-open") if threads else None
         )
-
-    def __enter__(self) -> ShardsAhead:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._pool:
-            end_pool(self._pool, kind)
 
     def __call__(self, windows: Iterable[IdWindow]) -> Iterator[OpeningWindow]:
         """Yield the windows in their order, the shards of those that follow under way."""
