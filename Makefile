@@ -14,6 +14,7 @@ PYTEST_ARGS ?=
 DEV := .venv
 LOWEST := .venv-lowest
 INTEROP := .venv-interop
+TRAINERS := .venv-trainers
 AZURITE := .azurite
 
 # Spark's driver and workers must run the same Python. $(1): environment.
@@ -28,7 +29,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
 .PHONY: test test-all quick demo benchmark parity lint format test-dev test-compat test-engine \
-	test-connect test-lowest test-interop java environments clean distclean
+	test-connect test-lowest test-interop test-trainers java environments clean distclean
 
 # Two jobs at a time: an installation, or a test run, mostly keeps one core busy.
 side_by_side = $(MAKE) --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
@@ -42,10 +43,10 @@ LOWEST_TESTS := $(addprefix tests/compat/,pytorch reader schema tf spark/test_ty
 
 test: java
 	+$(side_by_side) environments lint
-	+$(side_by_side) test-compat test-engine test-connect test-lowest
+	+$(side_by_side) test-compat test-engine test-connect test-trainers test-lowest
 
 test-all:
-	+$(MAKE) test GATE= LOWEST_GATE="not newest" LOWEST_TESTS=tests
+	+$(MAKE) test GATE= LOWEST_GATE="not newest" LOWEST_TESTS="tests --ignore=tests/trainers"
 
 # The tests in every folder of that name, without Spark.
 quick: $(DEV)/.complete
@@ -97,6 +98,11 @@ test-lowest: java $(LOWEST)/.complete $(AZURITE)/.complete
 	$(call with_spark,$(LOWEST)) $(LOWEST)/bin/python -m pytest -m "$(LOWEST_GATE)" $(LOWEST_TESTS) \
 		$(PYTEST_ARGS)
 
+# The tests in the frameworks that people train with, which count rows.
+test-trainers: java $(TRAINERS)/.complete
+	$(call with_spark,$(TRAINERS)) $(TRAINERS)/bin/python -m pytest -m "$(GATE)" tests/trainers \
+		$(PYTEST_ARGS)
+
 # Only the part of test-dev that compares with MosaicML Streaming.
 test-interop: java $(DEV)/.complete $(INTEROP)/.complete
 	$(call with_spark,$(DEV)) $(with_interop) $(DEV)/bin/python -m pytest tests/interop $(PYTEST_ARGS)
@@ -104,7 +110,8 @@ test-interop: java $(DEV)/.complete $(INTEROP)/.complete
 java:
 	@scripts/check_java.sh
 
-environments: $(DEV)/.complete $(LOWEST)/.complete $(INTEROP)/.complete $(AZURITE)/.complete
+environments: $(DEV)/.complete $(LOWEST)/.complete $(INTEROP)/.complete $(AZURITE)/.complete \
+	$(TRAINERS)/.complete
 
 # $(1): name of the constraints file
 define install
@@ -124,6 +131,10 @@ $(INTEROP)/.complete: tests/interop/make_environment.sh constraints/interop.txt
 	PYTHON=$(PYTHON) tests/interop/make_environment.sh $(@D)
 	touch $@
 
+$(TRAINERS)/.complete: tests/trainers/make_environment.sh constraints/trainers.txt $(DEV)/.complete
+	PYTHON=$(PYTHON) tests/trainers/make_environment.sh $(@D) $(DEV)
+	touch $@
+
 $(AZURITE)/.complete: $(addprefix tests/servers/azurite/,install.sh package.json package-lock.json)
 	tests/servers/azurite/install.sh $(@D)
 	touch $@
@@ -135,4 +146,4 @@ clean:
 		-o -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf $(DEV) $(LOWEST) $(INTEROP) $(AZURITE)
+	rm -rf $(DEV) $(LOWEST) $(INTEROP) $(TRAINERS) $(AZURITE)

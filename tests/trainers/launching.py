@@ -1,0 +1,130 @@
+"""Run a program of `programs` in one process or several, and collect the rows that it was given."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+_TIMEOUT_SECONDS = 240
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """What the ranks of a run were given.
+
+    Attributes
+    ----------
+    batches : list of list of list of int
+        The row numbers of each batch of each rank.
+    """
+
+    batches: list[list[list[int]]]
+
+    @property
+    def rows(self) -> Counter[int]:
+        """How often each row was delivered, over all ranks."""
+        return Counter(row for rank in self.batches for batch in rank for row in batch)
+
+    @property
+    def steps(self) -> list[int]:
+        """Number of batches of each rank."""
+        return [len(rank) for rank in self.batches]
+
+
+def each_once(rows: int) -> Counter[int]:
+    """What `Delivered.rows` is if nothing was lost and nothing doubled."""
+    return Counter(range(rows))
+
+
+class Run:
+    """A program that came to its end.
+
+    Attributes
+    ----------
+    output : str
+        What all ranks have printed.
+    """
+
+    def __init__(self, records: Path, output: str) -> None:
+        self._records = records
+        self.output = output
+
+    def delivered(self, part: str = "rows") -> Delivered:
+        """Return what was recorded as `part`, by rank."""
+        files = self._records.glob(f"{part}-*.jsonl")
+        by_rank = sorted(files, key=lambda file: int(file.stem.rpartition("-")[2]))
+        lines = [file.read_text().splitlines() for file in by_rank]
+        return Delivered([[json.loads(line) for line in rank] for rank in lines])
+
+
+def launch(
+    program: str,
+    *args: object,
+    at: Path,
+    processes: int = 1,
+    launcher: Sequence[str] | None = None,
+    fails: bool = False,
+    **environment: str,
+) -> Run:
+    """Run a program in a directory for its records, which may have those of an earlier run.
+
+    Parameters
+    ----------
+    program : str
+        Its file name in `programs`.
+    *args
+        Its arguments.
+    at : Path
+        Directory of the records; made if it is not there.
+    processes : int
+        Ranks. With more than one it is torchrun that starts them, unless `launcher` says otherwise.
+    launcher : sequence of str, optional
+        What comes before the program on the command line; ``[sys.executable]`` for a program that
+        starts its ranks itself.
+    fails : bool
+        Whether it has to fail.
+    **environment
+        Further variables.
+    """
+    at.mkdir(exist_ok=True, parents=True)
+    if launcher is None:
+        launcher = _torchrun(processes) if processes > 1 else [sys.executable]
+    done = subprocess.run(
+        [*launcher, str(PROGRAMS / program), *map(str, args)],
+        cwd=at,
+        env={**os.environ, **_QUIET, "MDSTORM_TEST_RECORDS": str(at), **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=_TIMEOUT_SECONDS,
+    )
+    assert (done.returncode != 0) is fails, done.stdout
+    return Run(at, done.stdout)
+
+
+#: One thread for each rank, no GPU, no messages home, and no look at a network that is not there.
+_QUIET = {
+    "OMP_NUM_THREADS": "1",
+    "CUDA_VISIBLE_DEVICES": "",
+    "TF_CPP_MIN_LOG_LEVEL": "2",
+    "HF_HUB_OFFLINE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "MASTER_ADDR": "127.0.0.1",
+    "GLOO_SOCKET_IFNAME": "lo",
+}
+
+
+def _torchrun(processes: int) -> list[str]:
+    # A port that is free when the first rank asks for it.
+    rendezvous = ["--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0"]
+    count = f"--nproc-per-node={processes}"
+    return [sys.executable, "-m", "torch.distributed.run", *rendezvous, "--nnodes=1", count]

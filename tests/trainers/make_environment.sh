@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Makes the virtual environment of the tests with trainers: the development environment, and on top of it the
+# frameworks of constraints/trainers.txt.
+#
+#   tests/trainers/make_environment.sh TARGET_VENV_DIR DEVELOPMENT_VENV_DIR
+#
+# PYTHON names the interpreter (3.11).
+set -euo pipefail
+
+if [[ $# -ne 2 ]]; then
+    echo "usage: $0 TARGET_VENV_DIR DEVELOPMENT_VENV_DIR" >&2
+    exit 2
+fi
+
+target=$1
+development=$(cd "$2" && pwd)
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+site='import sysconfig; print(sysconfig.get_path("purelib"))'
+
+rm -rf "$target"
+"${PYTHON:-python3.11}" -m venv "$target"
+
+# What is installed there counts as installed here.
+echo "import site; site.addsitedir('$("$development/bin/python" -c "$site")')" \
+    > "$("$target/bin/python" -c "$site")/development.pth"
+
+# The list is complete. Composer pins older versions of torch and others, which is why nothing is resolved.
+"$target/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps \
+    --requirement "$root/constraints/trainers.txt"

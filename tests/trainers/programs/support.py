@@ -1,0 +1,30 @@
+"""What the programs share: a converter without Spark, and a record of the rows a rank was given."""
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from mdstorm.spark import SparkDatasetConverter
+from mdstorm_backend import open_dataset
+
+
+def converter_of(url: str) -> SparkDatasetConverter:
+    """Return the converter that a program has unpickled, for example, where there is no Spark."""
+    dataset = open_dataset(url)
+    return SparkDatasetConverter(dataset.url, dataset.file_urls, len(dataset))
+
+
+def record(batch: Iterable[int], part: str = "rows") -> None:
+    """Note the row numbers of a batch; `part` names what is counted by itself, as an epoch."""
+    directory = Path(os.environ["MDSTORM_TEST_RECORDS"])
+    with (directory / f"{part}-{_rank()}.jsonl").open("a") as file:
+        file.write(json.dumps([int(number) for number in batch]) + "\n")
+
+
+def _rank() -> int:
+    import torch.distributed as dist
+
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_rank()
+    return int(os.environ.get("RANK", "0"))
