@@ -56,6 +56,10 @@ class ElasticPass:
         self._reading.last = following
         return following
 
+    def num_batches(self) -> int:
+        """Batches of a whole pass."""
+        return self._reading.num_batches(self._batching)
+
     def legs(self) -> Iterator[Leg]:
         """Yield the epochs."""
         here = self._shared

@@ -10,7 +10,6 @@ from mdstorm_backend.loaders.elastic_epochs import EpochStart, Joining
 from mdstorm_backend.loaders.elastic_pass import ElasticLeg, ElasticPass
 from mdstorm_backend.loaders.elastic_work import ElasticWork
 from mdstorm_backend.loaders.reading import Batching, Leg, Worker
-from mdstorm_backend.order.exact import ceil_div
 from mdstorm_backend.order.world import World
 
 
@@ -21,15 +20,6 @@ class ElasticReading(ElasticWork):
     def has_one_leg(self) -> bool:
         """Whether a pass is one epoch, which no batch spans."""
         return self.options.num_epochs == 1
-
-    def num_batches(self, batching: Batching) -> int:
-        """Batches of a whole pass, as MosaicML Streaming counts them: there may be more."""
-        if self.options.num_epochs is None:
-            raise TypeError("the number of batches is not known: num_epochs=None never ends")
-        rows, size = self.rows_per_epoch, batching.batch_size
-        return self.options.num_epochs * (
-            rows // size if batching.drop_last else ceil_div(rows, size)
-        )
 
     def is_uniform(self, batching: Batching) -> bool:
         """Whether all batches of an epoch but its last are full."""

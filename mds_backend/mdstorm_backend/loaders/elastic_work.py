@@ -17,7 +17,7 @@ from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching, Pass
 from mdstorm_backend.loaders.state_values import check_equal
-from mdstorm_backend.order.exact import ceil_div
+from mdstorm_backend.order.shares import ceil_div
 from mdstorm_backend.order.world import World
 from mdstorm_backend.read.window_stream import warn_no_data
 
@@ -102,6 +102,15 @@ class ElasticWork:
     def rows_per_epoch(self) -> int:
         """Samples of this rank in one epoch, as MosaicML Streaming counts them."""
         return ceil_div(self.epoch_size, self.ranks)
+
+    def num_batches(self, batching: Batching) -> int:
+        """Batches of a whole pass, as MosaicML Streaming counts them: there may be more."""
+        if self.options.num_epochs is None:
+            raise TypeError("the number of batches is not known: num_epochs=None never ends")
+        rows, size = self.rows_per_epoch, batching.batch_size
+        return self.options.num_epochs * (
+            rows // size if batching.drop_last else ceil_div(rows, size)
+        )
 
     def epochs_of_pass(
         self, batching: Batching, joining: Joining | None = None

@@ -7,10 +7,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders.loader_state import LoaderState
+from mdstorm_backend.loaders.loader_state import (
+    LoaderState,
+    counts_batches,
+    only_own_state,
+    reader_of,
+    with_history,
+)
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching, Leg, Worker
-from mdstorm_backend.order.exact import ExactOrder, ceil_div, rows_of_batches
+from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.order.shares import Place, ceil_div
 from mdstorm_backend.order.world import World
 from mdstorm_backend.read.batch_reader import BatchReader
 from mdstorm_backend.read.block import Block
@@ -70,7 +77,7 @@ class ExactReading:
 
     def reader(self, batching: Batching) -> BatchReader:
         """Return a reader of all batches of this rank, to ask for numbers."""
-        return _reader(self.options.here(), batching)
+        return reader_of(self.options.here(), batching)
 
     def num_batches(self, batching: Batching) -> int:
         """Batches of a whole pass."""
@@ -86,12 +93,12 @@ class ExactReading:
         own = ceil_div(self.rows_per_epoch * options.num_epochs, batching.batch_size)
         return own == self.num_batches(batching)
 
-    def first_pass(self, batching: Batching) -> ExactPass:
+    def first_pass(self, batching: Batching, world: World | None = None) -> ExactPass:
         """Return the pass of a loader that has not begun any."""
         if self.resumes is None:
             return ExactPass(self, batching, LoaderState.before(self.next_epoch))
-        here = self.options.here()
-        progress = LoaderState.from_dict(self.resumes, here, _reader(here, batching))[1]
+        here = self.options.here(world)
+        progress = LoaderState.from_dict(self.resumes, here, batching)[1]
         return ExactPass(self, batching, progress, here)
 
     def note(self, begun: ExactPass, *, is_own: bool = False) -> None:
@@ -101,10 +108,13 @@ class ExactReading:
     def resumed(self, state: object, batching: Batching) -> tuple[ExactReading, ExactPass]:
         """Return how to read, and the pass to go on with, from where a state was taken."""
         here = self.options.here()
-        share, progress = LoaderState.from_dict(state, here, _reader(here, batching))
-        order = replace(self.options.exact_order, seed=share.seed)
-        reading = ExactReading(replace(self.options, order=order), self.next_epoch)
-        return reading, ExactPass(reading, batching, progress, replace(here, order=share))
+        order, progress = LoaderState.from_dict(state, here, batching)
+        reading = ExactReading(self._seeded(order), self.next_epoch)
+        return reading, ExactPass(reading, batching, progress, replace(here, order=order))
+
+    def _seeded(self, order: ExactOrder) -> ReaderOptions:
+        """Return the options with the seed of a state."""
+        return replace(self.options, order=replace(self.options.exact_order, seed=order.seed))
 
     @property
     def epoch_size(self) -> int:
@@ -119,7 +129,7 @@ class ExactReading:
     def own_legs(self, batch_size: int | None, worker: Worker) -> Iterator[Leg]:
         """Begin an iteration over samples."""
         batching = Batching(batch_size or _SAMPLES_AT_A_TIME, num_workers=worker.count)
-        current = self.first_pass(batching).following(worker.world)
+        current = self.first_pass(batching, worker.world).following(worker.world)
         self.note(current, is_own=True)
         self._next_epoch = current.first_epoch
         self.skip_pass()
@@ -147,19 +157,11 @@ class ExactReading:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Let the next iteration go on where a state was taken."""
-        here = self.options.here()
-        order, progress = LoaderState.from_dict(state, here, _reader(here, Batching(1)))
-        seeded = replace(self.options.exact_order, seed=order.seed)
-        self.options = replace(self.options, order=seeded)
+        order, progress = LoaderState.from_dict(state, self.options.here(), Batching(1))
+        self.options = self._seeded(order)
         self.resumes, self._last = state, None
         self._next_epoch = progress.position.epoch
         self.times_set += 1
-
-
-def _reader(options: ReaderOptions, batching: Batching) -> BatchReader:
-    return options.reader(
-        batching.batch_size, drop_last=batching.drop_last, by_shard=batching.by_shard
-    )
 
 
 class ExactPass:
@@ -175,6 +177,8 @@ class ExactPass:
         Where it stands.
     here : ReaderOptions, optional
         With the share of the rows of which that tells; None before the pass begins.
+    is_begun : bool
+        Whether that share stays to its end; otherwise it is this process's when the pass begins.
     """
 
     def __init__(
@@ -183,11 +187,14 @@ class ExactPass:
         batching: Batching,
         progress: LoaderState,
         here: ReaderOptions | None = None,
+        *,
+        is_begun: bool = False,
     ) -> None:
         self._reading = reading
         self._here = here
         self._batching = batching
         self._progress = progress
+        self._is_begun = is_begun
         self._is_endless = reading.options.num_epochs is None
         self._times_set = reading.times_set
         #: Where this iteration begins.
@@ -201,25 +208,53 @@ class ExactPass:
 
     def following(self, world: World | None = None) -> ExactPass:
         """Return what the next iteration goes through: where the dataset was told to, if it was."""
-        reading, progress = self._reading, replace(self._progress)
+        reading, progress = self._reading, self._progress
         if self._times_set != reading.times_set and not (
             reading.resumes is None
             and progress.resumes
             and progress.position.epoch == reading.next_epoch
         ):
-            return reading.first_pass(self._batching).following(world)
+            return reading.first_pass(self._batching, world).following(world)
         here = reading.options.begin(world)
-        if progress.resumes and self._here is not None:
-            _check_same_share(self._here.exact_order, here.exact_order)
+        progress = replace(self._progress_in(here))
         progress.begin()
-        following = ExactPass(reading, self._batching, progress, here)
+        here = with_history(here, progress.history)
+        following = ExactPass(reading, self._batching, progress, here, is_begun=True)
         reading.note(following)
         return following
 
+    def _progress_in(self, here: ReaderOptions) -> LoaderState:
+        """Return where the pass goes on in the share of `here`."""
+        progress, before = self._progress, self._here
+        if not progress.resumes or before is None:
+            return progress
+        old, new = before.exact_order, here.exact_order
+        if (old.rank, old.world_size) == (new.rank, new.world_size):
+            return progress
+        if not counts_batches(here, self._batching):
+            raise only_own_state((old.rank, old.world_size), new, here, self._batching)
+        history = progress.whole_history(before, self._batching)
+        return progress.in_share(history, here, self._batching)
+
+    def _present(self) -> tuple[ReaderOptions, LoaderState]:
+        """Return how it is read and where it stands: in the world as it is now, until it begins."""
+        if self._is_begun and self._here is not None:
+            return self._here, self._progress
+        here = self._reading.options.here()
+        progress = self._progress_in(here)
+        return with_history(here, progress.history), progress
+
+    def num_batches(self) -> int:
+        """Batches of a whole pass, or of the rest of one that was begun in another world."""
+        here, progress = self._present()
+        if progress.finished or progress.history is None:
+            return self._reading.num_batches(self._batching)
+        return len(reader_of(here, self._batching))
+
     def legs(self) -> Iterator[Leg]:
         """Yield the one stretch that there is: batches span epochs."""
-        progress = self._progress
-        yield ExactLeg(self._shared, self._batching, progress.position, progress.first_epoch)
+        here, progress = self._present()
+        yield ExactLeg(here, self._batching, progress.position, progress.first_epoch)
 
     def advance(self, mark: Position, size: int) -> None:
         """Note that a batch was delivered."""
@@ -235,88 +270,71 @@ class ExactPass:
 
     def copied(self) -> ExactPass:
         """Return a copy that stands at the same place."""
-        other = ExactPass(self._reading, self._batching, replace(self._progress), self._here)
-        other.rows = self.rows
+        progress = replace(self._progress)
+        other = ExactPass(
+            self._reading, self._batching, progress, self._here, is_begun=self._is_begun
+        )
+        other._start, other.rows = self._start, self.rows
         return other
 
     def to_continue(self) -> ExactPass:
         """Return the pass for a copy of the loader, which goes on from here."""
-        progress = self._progress
+        progress, here = self._progress, None
         if progress.started:
-            progress = progress.to_continue(_reader(self._shared, self._batching))
-        here = self._here if progress.resumes else None
+            here, progress = self._present()
+            progress = progress.to_continue(here, self._batching)
         return ExactPass(self._reading, self._batching, replace(progress), here)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of a checkpoint."""
-        here = self._shared
-        return self._progress.to_dict(here, _reader(here, self._batching))
+        here, progress = self._present()
+        return progress.to_dict(here, self._batching)
 
     def state_after(self, num_samples: int, from_beginning: bool) -> dict[str, Any]:
         """Return the state after so many samples over the whole world.
 
-        They count from the beginning of the pass, or of this iteration. Where this rank has just
-        delivered its part of them, its own place counts, which also knows of short batches.
+        They count from the beginning of the pass, or of this iteration. Where all ranks have just
+        delivered so many, the place of this one counts, which also knows of short batches.
         """
-        world_size = self._shared.exact_order.world_size
-        before = self._rows_before() if from_beginning else 0
-        is_here = abs(num_samples - (before + self.rows) * world_size) < world_size
-        if not self._start.batches:
-            is_here = num_samples == self._samples_of_all()
-        if is_here or (self._progress.finished and not num_samples):
+        here, progress = self._present()
+        at_start = self._delivered_by_all(self._start)
+        since_start = num_samples - (at_start if from_beginning else 0)
+        is_here = since_start == self._delivered_by_all(progress.position) - at_start
+        if is_here or (progress.finished and not num_samples):
             return self.state_dict()
-        return self.state_after_rows(num_samples // world_size - before)
+        return self.state_after_rows(since_start // here.exact_order.world_size)
 
-    def _samples_of_all(self) -> int:
-        """Samples that all ranks have delivered when they have had as many batches as this one."""
-        options, order = self._shared, self._shared.exact_order
-        batches, size = self._progress.position.batches, self._batching.batch_size
-        if options.num_epochs is None:
-            return batches * size * order.world_size
-        num_batches = len(_reader(options, self._batching))
-        shares = [
-            replace(order, rank=rank).rows(len(options.dataset)) for rank in range(order.world_size)
-        ]
-        rows = [(last - first) * options.num_epochs for first, last in shares]
-        return sum(rows_of_batches(total, num_batches, size, batches) for total in rows)
+    def _delivered_by_all(self, position: Position) -> int:
+        """Samples of the pass that all ranks have had when each has had as many batches."""
+        here, _ = self._present()
+        self._check_countable(here)
+        reader = reader_of(here, self._batching)
+        remaining = reader.remaining(self.first_epoch)
+        begun = sum(remaining.num_rows - epoch.rows for epoch in remaining.begun)
+        before = (remaining.first_epoch - self.first_epoch) * remaining.num_rows + begun
+        return before + sum(remaining.delivered(reader.segment(position.batches)))
 
     def state_after_rows(self, rows: int) -> dict[str, Any]:
         """Return the state after so many rows of this rank since this iteration began."""
-        here = self._shared
-        reader = _reader(here, self._batching)
-        rows = max(rows + self._rows_before(), 0)
-        if here.num_epochs is not None:
-            rows = min(rows, here.num_epochs * reader.rows_per_epoch)
-        epochs, row = divmod(rows, max(reader.rows_per_epoch, 1))
-        if epochs == here.num_epochs:
-            epochs, row = epochs - 1, reader.rows_per_epoch
-        place = Position(self.first_epoch + epochs, row, reader.batches_before(rows))
-        return replace(self._progress, position=place, started=rows > 0).to_dict(here, reader)
+        here, progress = self._present()
+        self._check_countable(here)
+        order, by_row = here.exact_order, Batching(1)
+        reader = reader_of(here, by_row)
+        share = reader.remaining(self.first_epoch).rows_of(order.rank, order.world_size)
+        rows = max(rows + share.before(Place(*self._start[:2])), 0)
+        batches = rows
+        if share.total is not None and rows >= share.total:
+            rows, batches = share.total, len(reader)
+        place = Position(*share.place(rows), batches)
+        started = progress.started and (rows > 0 or progress.history is not None)
+        return replace(progress, position=place, started=started).to_dict(here, by_row)
 
-    def _rows_before(self) -> int:
-        """Rows of this rank that were delivered of the pass before this iteration."""
-        if self._shared.transform is not None:
+    def _check_countable(self, here: ReaderOptions) -> None:
+        if here.transform is not None:
             raise StateMismatchError(
                 "a transform may drop rows, so that samples do not tell how far the dataset is: "
                 "take the state from a StreamingDataLoader over it, loader.state_dict()"
             )
-        start, per_epoch = self._start, _reader(self._shared, self._batching).rows_per_epoch
-        return (start.epoch - self.first_epoch) * per_epoch + start.row
-
-    @property
-    def _shared(self) -> ReaderOptions:
-        """How it is read: with the share of this pass, or before it the one that it would have."""
-        return self._here or self._reading.options.here()
-
-
-def _check_same_share(before: ExactOrder, now: ExactOrder) -> None:
-    """Refuse to go on in the middle of other rows."""
-    if (before.rank, before.world_size) != (now.rank, now.world_size):
-        raise StateMismatchError(
-            f"the place where the pass is to go on was counted by rank {before.rank} of "
-            f"{before.world_size}, and this process is rank {now.rank} of {now.world_size}: load "
-            "the state in the process that reads, once its process group is made"
-        )
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,40 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.errors import StateMismatchError
+from mdstorm_backend.loaders.history_state import history_dict, read_history
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.state_values import check_equal, damaged, flag, number, state_mapping
-from mdstorm_backend.order.exact import ExactOrder, ceil_div
+from mdstorm_backend.loaders.reading import Batching
+from mdstorm_backend.loaders.state_values import (
+    VERSION,
+    check_equal,
+    check_version,
+    damaged,
+    flag,
+    number,
+    state_mapping,
+)
+from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.order.history import History
+from mdstorm_backend.order.shares import ceil_div
 from mdstorm_backend.read.row_stream import Position
 
 if TYPE_CHECKING:
     from mdstorm_backend.read.batch_reader import BatchReader
+
+
+def reader_of(options: ReaderOptions, batching: Batching) -> BatchReader:
+    """Return a reader of all batches of this rank."""
+    return options.reader(
+        batching.batch_size, drop_last=batching.drop_last, by_shard=batching.by_shard
+    )
+
+
+def with_history(options: ReaderOptions, history: History | None) -> ReaderOptions:
+    """Return the options for a pass with such a history."""
+    order = options.exact_order
+    if order.history is history:
+        return options
+    return replace(options, order=replace(order, history=history))
 
 
 @dataclass
@@ -26,11 +53,13 @@ class LoaderState:
         Epoch with which the current pass began. Epochs are counted over all passes, so that each
         one has permutations of its own.
     position : Position
-        What the current pass has delivered.
+        What the current pass has delivered; in its present world, if that is not the first one.
     resumes : bool
         Whether the next iteration continues the current pass rather than begin one.
     started, finished : bool
         Whether a pass was begun, and whether it came to its end.
+    history : History or None
+        What the current pass has delivered in other worlds, or with other batch sizes.
     """
 
     first_epoch: int = 0
@@ -38,6 +67,7 @@ class LoaderState:
     resumes: bool = False
     started: bool = False
     finished: bool = False
+    history: History | None = None
 
     @classmethod
     def before(cls, epoch: int) -> LoaderState:
@@ -48,7 +78,7 @@ class LoaderState:
         """Begin an iteration and return where it starts."""
         if self.started and not self.resumes:
             self.first_epoch = self.position.epoch + 1
-            self.position = Position(epoch=self.first_epoch)
+            self.position, self.history = Position(epoch=self.first_epoch), None
         self.resumes, self.started, self.finished = False, True, False
         return self.position
 
@@ -59,48 +89,97 @@ class LoaderState:
             self.position = self.position._replace(epoch=last)
             self.finished = True
 
-    def to_continue(self, reader: BatchReader) -> LoaderState:
+    def to_continue(self, options: ReaderOptions, batching: Batching) -> LoaderState:
         """Return the state of a loader that goes on from here: within the pass, or after its end.
 
         A pass whose last batch was delivered is at its end, though nobody has asked for more yet.
         """
         result = replace(self)
+        reader = reader_of(with_history(options, self.history), batching)
         if self.started and reader.is_over(self.position, self.first_epoch):
             result.finish(reader.num_epochs)
         result.resumes = result.started and not result.finished
         return result
 
-    def to_dict(self, source: ReaderOptions, reader: BatchReader) -> dict[str, Any]:
+    def whole_history(self, options: ReaderOptions, batching: Batching) -> History:
+        """Return what the pass has delivered from its beginning on."""
+        num_epochs = options.num_epochs
+        stop_epoch = None if num_epochs is None else self.first_epoch + num_epochs
+        before = self.history or History(self.first_epoch, stop_epoch)
+        reader = reader_of(with_history(options, self.history), batching)
+        return before.with_segment(reader.segment(self.position.batches), len(options.dataset))
+
+    def in_share(self, history: History, options: ReaderOptions, batching: Batching) -> LoaderState:
+        """Return the same progress for the share of `options`, whosever it was.
+
+        Parameters
+        ----------
+        history : History
+            What was delivered, from the beginning of the pass on.
+        options : ReaderOptions
+            How to go on reading.
+        batching : Batching
+            How batches are made from now on.
+
+        Raises
+        ------
+        NoDataAvailableError
+            If too few rows are left for this world.
+        """
+        order, num_rows = options.exact_order, len(options.dataset)
+        here = reader_of(with_history(options, None), batching).segment(0)
+        last, before = history.segments[-1], history.without_last()
+        if last.is_like(here):
+            place = before.remaining(num_rows).places(last)[order.rank]
+            position = Position(place.epoch, place.row, last.batches)
+        else:
+            before = history if last.batches else before
+            position = Position(before.remaining(num_rows).first_epoch)
+        kept = before if before.segments or before.rows_left else None
+        return replace(self, history=kept, position=position).to_continue(options, batching)
+
+    def to_dict(self, options: ReaderOptions, batching: Batching) -> dict[str, Any]:
         """Return the state of a checkpoint."""
-        order, state = source.exact_order, self.to_continue(reader)
+        order, state = options.exact_order, self.to_continue(options, batching)
+        counts = counts_batches(options, batching)
+        history = state.whole_history(options, batching) if counts else None
+        epoch, row = state.position[:2]
         return {
-            "epoch": state.position.epoch,
-            "sample_in_epoch": state.position.row * order.world_size,
+            "epoch": epoch,
+            "sample_in_epoch": (
+                row * order.world_size
+                if history is None
+                else history.delivered_of(epoch, len(options.dataset))
+            ),
             "num_canonical_nodes": order.world_size,
             "shuffle_seed": order.seed,
             "initial_physical_nodes": order.world_size,
             "mdstorm": {
+                "version": VERSION,
                 "order": "exact",
-                "row": state.position.row,
+                "row": row,
                 "batches": state.position.batches,
-                "batch_size": reader.batch_size,
+                "batch_size": batching.batch_size,
                 "first_epoch": state.first_epoch,
                 "started": state.started,
                 "finished": state.finished,
-                **_reading(source, reader),
+                "rank": order.rank,
+                "world_size": order.world_size,
+                "history": history_dict(history),
+                **_reading(options),
             },
         }
 
     @classmethod
     def from_dict(
-        cls, state: object, source: ReaderOptions, reader: BatchReader
+        cls, state: object, options: ReaderOptions, batching: Batching
     ) -> tuple[ExactOrder, LoaderState]:
         """Read what `to_dict` wrote.
 
         Returns
         -------
         order : ExactOrder
-            The order of `source` with the seed of the state.
+            The order of `options` with the seed of the state, and its history.
         loader_state : LoaderState
             Where to continue.
 
@@ -108,6 +187,8 @@ class LoaderState:
         ------
         StateMismatchError
             If it belongs to another dataset, or to another way of reading it, or is none at all.
+        NoDataAvailableError
+            If too few rows are left for this world.
         """
         state = state_mapping(state)
         ours = state.get("mdstorm")
@@ -116,46 +197,95 @@ class LoaderState:
                 "the state was not taken from a loader with the order 'exact', so it does not say "
                 "which rows this loader has to skip. Load it where it was taken"
             )
-        _check_reading(ours, source, reader)
+        check_version(ours)
+        _check_reading(ours, options)
         seed, epoch = number(state, "shuffle_seed", 1), number(state, "epoch")
-        first_epoch, row = number(ours, "first_epoch"), number(ours, "row")
-        batches, batch_size = number(ours, "batches"), number(ours, "batch_size", 1)
-        started, finished = flag(ours, "started"), flag(ours, "finished")
-        _check_position(epoch - first_epoch, row, reader)
-        if reader.transform is None:
-            # Another rank's share may be one row longer than this one's.
-            row = min(row, reader.rows_per_epoch)
-        if batch_size != reader.batch_size:
-            rows = (epoch - first_epoch) * reader.rows_per_epoch + row
-            batches = reader.batches_before(rows)
-        result = cls(first_epoch, Position(epoch, row, batches), False, started, finished)
-        return replace(source.exact_order, seed=seed), result.to_continue(reader)
+        position = Position(epoch, number(ours, "row"), number(ours, "batches"))
+        result = cls(
+            number(ours, "first_epoch"),
+            position,
+            started=flag(ours, "started"),
+            finished=flag(ours, "finished"),
+        )
+        number(ours, "batch_size", 1)
+        number(ours, "world_size", 1)
+        result._check_position(options)
+        if result.started and not result.finished:
+            result = result._going_on(state, ours, options, batching)
+        order = replace(options.exact_order, seed=seed, history=result.history)
+        return order, result
+
+    def _check_position(self, options: ReaderOptions) -> None:
+        """Refuse a place that no loader of this kind comes to."""
+        epochs, num_epochs = self.position.epoch - self.first_epoch, options.num_epochs
+        if epochs < 0 or (num_epochs is not None and epochs >= num_epochs):
+            raise damaged(f"it stands in epoch {epochs} of a pass of {num_epochs}")
+        num_rows = len(options.dataset)
+        if options.transform is None and self.position.row > num_rows:
+            raise damaged(f"it stands at row {self.position.row} of an epoch of {num_rows} rows")
+
+    def _going_on(
+        self,
+        state: Mapping[str, Any],
+        ours: Mapping[str, Any],
+        options: ReaderOptions,
+        batching: Batching,
+    ) -> LoaderState:
+        """Return the same in this process's share of the rows."""
+        if not counts_batches(options, batching):
+            return self._of_rank(ours, options, batching)
+        return self.in_share(read_history(state, ours, options), options, batching)
+
+    def _of_rank(
+        self, ours: Mapping[str, Any], options: ReaderOptions, batching: Batching
+    ) -> LoaderState:
+        """Go on where only the rank itself knows which rows it has had."""
+        order = options.exact_order
+        there = ours.get("rank", order.rank), ours.get("world_size")
+        if there != (order.rank, order.world_size):
+            raise only_own_state(there, order, options, batching)
+        result = replace(self)
+        if number(ours, "batch_size", 1) != batching.batch_size:
+            rows = self.position.row  # of the epoch: how many were in the others, nobody knows
+            result.position = self.position._replace(batches=ceil_div(rows, batching.batch_size))
+        return result.to_continue(options, batching)
 
 
-def _reading(source: ReaderOptions, reader: BatchReader) -> dict[str, Any]:
+def counts_batches(options: ReaderOptions, batching: Batching) -> bool:
+    """Whether the number of batches says which rows a rank has had."""
+    return options.transform is None and not batching.by_shard
+
+
+def only_own_state(
+    there: tuple[Any, Any], order: ExactOrder, options: ReaderOptions, batching: Batching
+) -> StateMismatchError:
+    """Return the error for a state of another rank where only that one knows what it has read."""
+    reason = (
+        "a transform or predicate may drop rows"
+        if options.transform is not None
+        else "batches are row groups, of which ranks have different numbers"
+    )
+    return StateMismatchError(
+        f"the state was taken by rank {there[0]} of {there[1]}, and this is rank {order.rank} of "
+        f"{order.world_size}. Since {reason}, a state says nothing of other ranks: save the state "
+        "of each rank, and load it on the same rank of as many"
+    )
+
+
+def _reading(options: ReaderOptions) -> dict[str, Any]:
     """What has to be the same where a state is taken and where it is loaded."""
-    order = source.exact_order
+    order = options.exact_order
     return {
-        "world_size": order.world_size,
         "shuffle": [order.shuffle_shards, order.shuffle_rows, order.window],
-        "dataset": source.dataset.fingerprint,
-        "columns": list(reader.schema.names),
-        "transform": reader.transform is not None,
-        "num_epochs": reader.num_epochs,
+        "dataset": options.dataset.fingerprint,
+        "columns": list(options.schema.names),
+        "transform": options.transform is not None,
+        "num_epochs": options.num_epochs,
     }
 
 
-def _check_reading(ours: Mapping[str, Any], source: ReaderOptions, reader: BatchReader) -> None:
-    here = _reading(source, reader)
+def _check_reading(ours: Mapping[str, Any], options: ReaderOptions) -> None:
+    here = _reading(options)
     if missing := [key for key in here if key not in ours]:
         raise damaged(f"it has no {missing}")
-    check_equal(ours, here, source.dataset.url)
-
-
-def _check_position(epochs: int, row: int, reader: BatchReader) -> None:
-    """Refuse a place that no loader of this kind comes to."""
-    if epochs < 0 or (reader.num_epochs is not None and epochs >= reader.num_epochs):
-        raise damaged(f"it stands in epoch {epochs} of a pass of {reader.num_epochs}")
-    longest = ceil_div(len(reader.dataset), reader.order.world_size)
-    if reader.transform is None and row > longest:
-        raise damaged(f"it stands at row {row} of an epoch of {longest} rows")
+    check_equal(ours, here, options.dataset.url)

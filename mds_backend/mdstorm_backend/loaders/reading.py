@@ -86,6 +86,16 @@ class Pass(Protocol):
         """Return what the next iteration goes through: the rest of this pass, or the next one."""
         ...
 
+    def num_batches(self) -> int:
+        """Batches of a whole pass, or of the rest of one that was begun in another world.
+
+        Raises
+        ------
+        TypeError
+            If nobody knows.
+        """
+        ...
+
     def legs(self) -> Iterator[Leg]:
         """Yield what is to be read, one after the other."""
         ...

@@ -8,6 +8,25 @@ from typing import Any
 from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.errors import StateMismatchError
 
+#: Of the states that are written. The first version had no such key.
+VERSION = 2
+
+
+def check_version(ours: Mapping[str, Any]) -> None:
+    """Refuse a state of a later version, whose keys may mean something else.
+
+    Raises
+    ------
+    StateMismatchError
+        If it is of one.
+    """
+    version = ours.get("version", 1)
+    if not is_integer(version) or version > VERSION:
+        raise StateMismatchError(
+            f"the state was written by a newer version of mdstorm: its version is {version!r}, and "
+            f"this one reads up to {VERSION}. Install the mdstorm that has written it"
+        )
+
 
 def state_mapping(state: object) -> Mapping[str, Any]:
     """Return a state.

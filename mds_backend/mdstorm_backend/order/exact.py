@@ -8,7 +8,7 @@ windows of whole shards; both differently in each epoch.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,6 +16,8 @@ import numpy.typing as npt
 
 from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
+from mdstorm_backend.order.history import History, Stretch
+from mdstorm_backend.order.shares import share
 from mdstorm_backend.order.world import World
 
 #: The seed of all ranks if none is given: all must permute by the same one, or a state taken on one
@@ -53,6 +55,9 @@ class ExactOrder:
         Which share of the rows is read.
     follows_world : bool
         Whether the share is determined only when a pass begins: see `share_of`.
+    history : History or None
+        What was delivered of the pass before, in other worlds or with other batch sizes; None for a
+        pass from its beginning.
     """
 
     seed: int | None = None
@@ -62,6 +67,7 @@ class ExactOrder:
     rank: int = 0
     world_size: int = 1
     follows_world: bool = False
+    history: History | None = None
 
     def __post_init__(self) -> None:
         if self.seed is not None and not (is_integer(self.seed) and self.seed >= 0):
@@ -116,10 +122,36 @@ class ExactOrder:
                 f"requested shards: there are {num_rows} rows for {self.world_size} ranks. Use "
                 "fewer ranks or more data"
             )
-        return (
-            self.rank * num_rows // self.world_size,
-            (self.rank + 1) * num_rows // self.world_size,
-        )
+        rows = share(num_rows, self.rank, self.world_size)
+        return rows.start, rows.stop
+
+    def rows_in(self, num_rows: int, epoch: int) -> int:
+        """Return how many rows this rank has in an epoch, or in what is left of it."""
+        if self.history is not None:
+            remaining = self.history.remaining(num_rows)
+            return remaining.rows_of(self.rank, self.world_size).of_epoch(epoch)
+        first, last = self.rows(num_rows)
+        return last - first
+
+    def parts(self, num_rows: int, epoch: int) -> list[tuple[ExactOrder, range]]:
+        """Return the parts of whole orders of which this one consists in an epoch.
+
+        That is one, unless the epoch was begun in another world.
+
+        Returns
+        -------
+        list of (ExactOrder, range)
+            An order without a history, and which of its rows are to be read, counted from 0.
+        """
+        if self.history is None:
+            first, last = self.rows(num_rows)
+            return [(self, range(last - first))]
+        remaining = self.history.remaining(num_rows)
+        stretches = remaining.stretches(epoch, self.rank, self.world_size)
+        return [(self._of(stretch), range(stretch.start, stretch.stop)) for stretch in stretches]
+
+    def _of(self, stretch: Stretch) -> ExactOrder:
+        return replace(self, rank=stretch.rank, world_size=stretch.world_size, history=None)
 
     def pieces(self, shard_sizes: Sequence[int], epoch: int) -> list[Piece]:
         """Return this rank's share of each shard, in the order of `epoch`."""
@@ -143,25 +175,3 @@ class ExactOrder:
     def _generator(self, *stream: int) -> np.random.Generator:
         assert self.seed, "resolved() has not been called"
         return np.random.default_rng([self.seed, *stream])
-
-
-def ceil_div(dividend: int, divisor: int) -> int:
-    """Divide integers, rounding up."""
-    return (dividend + divisor - 1) // divisor
-
-
-def batch_sizes(rows: int, batches: int, batch_size: int) -> Iterator[int]:
-    """Cut `rows` into exactly `batches` batches of at most `batch_size` rows.
-
-    All are full except at the end, where a rank with fewer rows splits the rest so that it has as
-    many batches as the others; with nothing left to split, batches are empty.
-    """
-    for left in range(batches, 0, -1):
-        size = min(batch_size, max(rows - (left - 1), 1), rows)
-        rows -= size
-        yield size
-
-
-def rows_of_batches(rows: int, batches: int, batch_size: int, first: int) -> int:
-    """Rows of the `first` batches that `batch_sizes` cuts."""
-    return min(first * batch_size, max(rows - (batches - first), min(first, rows)))

@@ -10,7 +10,9 @@ from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.base.prefetch import Prefetcher
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.values.batch import Batch, num_rows
-from mdstorm_backend.order.exact import ExactOrder, batch_sizes, ceil_div
+from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.order.history import Remaining, Segment
+from mdstorm_backend.order.shares import Place, batch_sizes
 from mdstorm_backend.read.block import Block, Transform
 from mdstorm_backend.read.block_filler import BLOCK_ROWS, BlockFiller, copied_ahead
 from mdstorm_backend.read.gather import gather_columns
@@ -113,20 +115,33 @@ class BatchReader:
         self.rows_per_epoch = last - first
 
     def __len__(self) -> int:
-        """Batches of a whole pass, the same number on every rank.
+        """Batches of a whole pass, or of what its order leaves of one; the same on every rank.
 
         Raises
         ------
         TypeError
             If epochs are infinite, or a transform may drop rows.
         """
-        return self._batches_after(0)
+        if self.transform is not None:
+            raise TypeError("the number of batches is not known: a transform may drop rows")
+        if self.num_epochs is None:
+            raise TypeError("the number of batches is not known: num_epochs=None never ends")
+        return self.remaining(0).num_batches(self.segment(0))
 
-    def batches_before(self, rows: int) -> int:
-        """Batches that count as delivered where each rank has delivered `rows` in another size."""
-        if self.transform is not None or self.num_epochs is None:
-            return ceil_div(rows, self.batch_size)
-        return len(self) - self._batches_after(rows)
+    def remaining(self, first_epoch: int) -> Remaining:
+        """Return what there was to read when the order began.
+
+        Without a history that is a whole pass that begins with `first_epoch`.
+        """
+        num_rows, history = len(self.dataset), self.order.history
+        if history is not None:
+            return history.remaining(num_rows)
+        stop_epoch = None if self.num_epochs is None else first_epoch + self.num_epochs
+        return Remaining(num_rows, first_epoch, stop_epoch)
+
+    def segment(self, batches: int) -> Segment:
+        """Return the part of a pass that this reader has read after so many batches."""
+        return Segment(self.order.world_size, self.batch_size, batches, self._drop_last)
 
     def is_over(self, position: Position, first_epoch: int) -> bool:
         """Whether a pass that began with `first_epoch` has delivered its last batch, surely."""
@@ -136,18 +151,6 @@ class BatchReader:
             last = first_epoch + self.num_epochs - 1
             return position.epoch == last and position.row >= self.rows_per_epoch
         return position.batches >= len(self)
-
-    def _batches_after(self, rows: int) -> int:
-        """Batches that follow the first `rows` rows of a pass, the same number on every rank."""
-        if self.transform is not None:
-            raise TypeError("the number of batches is not known: a transform may drop rows")
-        if self.num_epochs is None:
-            raise TypeError("the number of batches is not known: num_epochs=None never ends")
-        if self._drop_last:
-            shortest = len(self.dataset) // self.order.world_size
-            return max(shortest * self.num_epochs - rows, 0) // self.batch_size
-        longest = ceil_div(len(self.dataset), self.order.world_size)
-        return ceil_div(longest * self.num_epochs - rows, self.batch_size)
 
     def __iter__(self) -> Iterator[Batch]:
         for block in self.blocks():
@@ -240,19 +243,21 @@ class BatchReader:
             return repeat(self.batch_size)
         if self._drop_last:
             return repeat(self.batch_size, len(self) - start.batches)
-        done = (start.epoch - first_epoch) * self.rows_per_epoch + start.row
-        rows = self.rows_per_epoch * self.num_epochs - done
-        return batch_sizes(rows, len(self) - start.batches, self.batch_size)
+        rows = self.remaining(first_epoch).rows_of(self.order.rank, self.order.world_size)
+        left = (rows.total or 0) - rows.before(Place(start.epoch, start.row))
+        return batch_sizes(left, len(self) - start.batches, self.batch_size)
 
 
-def _whole_windows(windows: Iterator[tuple[int, int, Window]], start: Position) -> Iterator[Block]:
+def _whole_windows(
+    windows: Iterator[tuple[int, int, int, Window]], start: Position
+) -> Iterator[Block]:
     """Make a block of each window, with one batch."""
     position = start
-    for epoch, first_row, window in windows:
+    for epoch, first_row, stop_row, window in windows:
         before = position.row if epoch == position.epoch else 0
-        rows = len(window) - first_row
+        rows = stop_row - first_row
         position = Position(epoch, before + rows, position.batches + 1)
-        yield Block([rows], [position], ranges=[Range(window, first_row, len(window))])
+        yield Block([rows], [position], ranges=[Range(window, first_row, stop_row)])
 
 
 def check_batch_size(batch_size: object) -> None:

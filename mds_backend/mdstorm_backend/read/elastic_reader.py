@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from mdstorm_backend.base.prefetch import Prefetcher
 from mdstorm_backend.format.values.batch import Batch, num_rows
-from mdstorm_backend.order.exact import ceil_div
+from mdstorm_backend.order.shares import ceil_div
 from mdstorm_backend.read.batch_reader import check_batch_size
 from mdstorm_backend.read.block import Block, Transform
 from mdstorm_backend.read.block_filler import BLOCK_ROWS, BlockFiller, copied_ahead

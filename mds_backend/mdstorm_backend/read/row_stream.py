@@ -29,16 +29,16 @@ class RowStream:
 
     Parameters
     ----------
-    windows : iterator of (int, int, Window)
-        Epoch, first row to use, and window.
+    windows : iterator of (int, int, int, Window)
+        Epoch, the first row to use and the one after the last, and the window.
     start : Position
         Where the first of them stands.
     """
 
-    def __init__(self, windows: Iterator[tuple[int, int, Window]], start: Position) -> None:
+    def __init__(self, windows: Iterator[tuple[int, int, int, Window]], start: Position) -> None:
         self._windows = windows
         self._window: Window | None = None
-        self._next_row = 0
+        self._next_row = self._stop = 0
         self.position = start
 
     def take(self, size: int, ranges: list[Range]) -> int:
@@ -53,7 +53,7 @@ class RowStream:
         while taken < size and self._advance():
             assert self._window is not None
             start = self._next_row
-            stop = min(start + size - taken, len(self._window))
+            stop = min(start + size - taken, self._stop)
             last = ranges[-1] if ranges else None
             if last is not None and last.window is self._window and last.stop == start:
                 ranges[-1] = Range(self._window, last.start, stop)
@@ -69,12 +69,12 @@ class RowStream:
 
     def _advance(self) -> bool:
         """Move to a window with rows left; False at the end of the stream."""
-        while self._window is None or self._next_row == len(self._window):
+        while self._window is None or self._next_row == self._stop:
             following = next(self._windows, None)
             if following is None:
                 self._window = None
                 return False
-            epoch, self._next_row, self._window = following
+            epoch, self._next_row, self._stop, self._window = following
             if epoch != self.position.epoch:
                 self.position = Position(epoch, 0, self.position.batches)
         return True

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import accumulate, count
+from itertools import accumulate, count, islice
 from typing import TYPE_CHECKING, TypeVar
 
 from mdstorm_backend.base.prefetch import Prefetcher
@@ -55,7 +55,7 @@ class WindowStream:
 
     def windows(
         self, start: Position, stop_epoch: int | None, prefetcher: Prefetcher
-    ) -> Iterator[tuple[int, int, Window]]:
+    ) -> Iterator[tuple[int, int, int, Window]]:
         """Yield windows from `start` on.
 
         Parameters
@@ -72,48 +72,53 @@ class WindowStream:
         ------
         epoch : int
             The epoch that the window belongs to.
-        first_row : int
-            The first row of the window to use.
+        first_row, stop_row : int
+            Which rows of the window to use.
         window : Window
             The rows.
         """
         skip = start.row
         for epoch in count(start.epoch) if stop_epoch is None else range(start.epoch, stop_epoch):
-            pieces = self._order.pieces(self._dataset.shard_sizes, epoch)
-            first = rows = 0
             if self._transformed is None:
-                first, rows, pieces = self._beyond(pieces, skip)
-                skip -= rows
-            sources = self._sources(pieces, prefetcher)
-            for number, group in enumerate(_groups(sources, self._order.window), first):
-                size = _num_rows(group)
-                rows += size
-                if size <= skip:
-                    skip -= size
-                    continue
-                yield epoch, skip, Window(group, self._order.permutation(size, epoch, number))
-                skip = 0
-            if rows == 0:
-                warn_no_data(self._dataset.url, transformed=self._transformed is not None)
+                yield from self._stored(epoch, skip, prefetcher)
+            elif not (yield from self._of_transform(epoch, skip, prefetcher)):
+                warn_no_data(self._dataset.url, transformed=True)
                 return
+            skip = 0
 
-    def _beyond(self, pieces: list[Piece], rows: int) -> tuple[int, int, list[Piece]]:
-        """Leave out the windows that lie within the first `rows` rows.
+    def _stored(
+        self, epoch: int, skip: int, prefetcher: Prefetcher
+    ) -> Iterator[tuple[int, int, int, Window]]:
+        """Yield the windows of an epoch, without its first `skip` rows."""
+        num_rows = len(self._dataset)
+        if skip and skip == self._order.rows_in(num_rows, epoch):
+            return
+        for order, rows in self._order.parts(num_rows, epoch):
+            chosen = rows[skip:]
+            skip -= len(rows) - len(chosen)
+            pieces = order.pieces(self._dataset.shard_sizes, epoch)
+            groups = list(_within(_groups(pieces, order.window), chosen))
+            used = [piece for _, group, _ in groups for piece in group]
+            sources = self._sources(used, prefetcher)
+            for number, group, use in groups:
+                permutation = order.permutation(_num_rows(group), epoch, number)
+                window = Window(list(islice(sources, len(group))), permutation)
+                yield epoch, use.start, use.stop, window
 
-        Returns
-        -------
-        windows, rows : int
-            How many these are, and their rows.
-        pieces : list of Piece
-            What the other windows consist of.
-        """
-        windows = passed = used = 0
-        for group in _groups(pieces, self._order.window):
+    def _of_transform(
+        self, epoch: int, skip: int, prefetcher: Prefetcher
+    ) -> Generator[tuple[int, int, int, Window], None, int]:
+        """Yield the windows of an epoch, and return how many rows a transform makes of it."""
+        pieces = self._order.pieces(self._dataset.shard_sizes, epoch)
+        sources, rows = self._sources(pieces, prefetcher), 0
+        for number, group in enumerate(_groups(sources, self._order.window)):
             size = _num_rows(group)
-            if passed + size > rows:
-                break
-            windows, passed, used = windows + 1, passed + size, used + len(group)
-        return windows, passed, pieces[used:]
+            rows += size
+            if size > skip:
+                permutation = self._order.permutation(size, epoch, number)
+                yield epoch, skip, size, Window(group, permutation)
+            skip = max(skip - size, 0)
+        return rows
 
     def _sources(self, pieces: list[Piece], prefetcher: Prefetcher) -> Iterator[Source]:
         if self._transformed is None:
@@ -148,6 +153,17 @@ def _groups(parts: Iterable[_Part], window: int) -> Iterator[list[_Part]]:
             group, rows = [], 0
     if group:
         yield group
+
+
+def _within(groups: Iterable[list[Piece]], rows: range) -> Iterator[tuple[int, list[Piece], range]]:
+    """Choose the windows that have any of `rows`: their number, what is in them, their rows."""
+    first = 0
+    for number, group in enumerate(groups):
+        size = _num_rows(group)
+        start, stop = max(rows.start - first, 0), min(rows.stop - first, size)
+        if start < stop:
+            yield number, group, range(start, stop)
+        first += size
 
 
 def _num_rows(parts: Sequence[Piece | Source]) -> int:

@@ -200,7 +200,6 @@ def test_a_state_is_made_of_plain_values_and_has_the_keys_of_streaming(
 @pytest.mark.parametrize(
     ("shuffle", "word"),
     [
-        ({"seed": 1, "window": 12, "world_size": 2}, "world_size"),
         ({"seed": 1, "window": 13}, "shuffle"),
         ({"seed": 1, "window": 12, "shuffle_rows": True}, "shuffle"),
         ({"seed": 1, "window": 12, "shuffle_shards": True}, "shuffle"),

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -11,14 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
-from mdstorm_backend.order.exact import (
-    DEFAULT_SEED,
-    ExactOrder,
-    Piece,
-    batch_sizes,
-    ceil_div,
-    rows_of_batches,
-)
+from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder, Piece
 
 shard_sizes = st.lists(st.integers(0, 20), max_size=8)
 orders = st.builds(
@@ -146,42 +138,6 @@ def test_fewer_rows_than_ranks_are_no_data() -> None:
 
 def test_no_rows_at_all_are_no_error() -> None:
     assert ExactOrder(rank=2, world_size=3).rows(0) == (0, 0)
-
-
-@given(st.integers(1, 300), st.integers(1, 8), st.integers(1, 40), st.integers(1, 3))
-def test_all_ranks_have_the_same_number_of_batches(
-    num_rows: int, world_size: int, batch_size: int, epochs: int
-) -> None:
-    if num_rows < world_size:
-        return
-    batches = ceil_div(ceil_div(num_rows, world_size) * epochs, batch_size)
-    for rank in range(world_size):
-        start, stop = ExactOrder(rank=rank, world_size=world_size).rows(num_rows)
-        sizes = list(batch_sizes((stop - start) * epochs, batches, batch_size))
-        assert len(sizes) == batches
-        assert sum(sizes) == (stop - start) * epochs
-        assert max(sizes) <= batch_size
-        assert sizes == sorted(sizes, reverse=True)
-        rows = (stop - start) * epochs
-        assert [0, *accumulate(sizes)] == [
-            rows_of_batches(rows, batches, batch_size, first) for first in range(batches + 1)
-        ]
-
-
-@pytest.mark.parametrize(
-    ("rows", "batches", "expected"),
-    [
-        (10, 4, [3, 3, 3, 1]),
-        (9, 3, [3, 3, 3]),
-        (9, 4, [3, 3, 2, 1]),
-        (1, 2, [1, 0]),
-        (0, 0, []),
-    ],
-)
-def test_a_rank_that_is_short_of_rows_splits_what_it_has_left(
-    rows: int, batches: int, expected: list[int]
-) -> None:
-    assert list(batch_sizes(rows, batches, 3)) == expected
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, "1", True])

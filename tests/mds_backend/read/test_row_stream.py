@@ -14,13 +14,16 @@ from mdstorm_backend.read.window import Range, Source, Window
 Epochs = list[list[int]]
 
 
-def windows(epochs: Epochs, skip: int = 0, first: int = 0) -> Iterator[tuple[int, int, Window]]:
+def windows(
+    epochs: Epochs, skip: int = 0, first: int = 0
+) -> Iterator[tuple[int, int, int, Window]]:
     for epoch, sizes in enumerate(epochs[first:], first):
         for size in sizes:
             if size <= skip:
                 skip -= size
                 continue
-            yield epoch, skip, Window([Source(MemoryShard({"n": np.arange(size)}), 0, size)], None)
+            window = Window([Source(MemoryShard({"n": np.arange(size)}), 0, size)], None)
+            yield epoch, skip, size, window
             skip = 0
 
 
@@ -63,6 +66,14 @@ def test_a_batch_without_rows_counts_as_a_batch() -> None:
     assert stream.take(0, ranges) == 0
     assert ranges == []
     assert stream.position == Position(0, 0, 1)
+
+
+def test_a_window_may_be_used_in_part() -> None:
+    window = Window([Source(MemoryShard({"n": np.arange(9)}), 0, 9)], None)
+    stream = RowStream(iter([(0, 2, 5, window), (0, 7, 8, window)]), Position())
+    ranges: list[Range] = []
+    assert stream.take(9, ranges) == 4
+    assert [(range_.start, range_.stop) for range_ in ranges] == [(2, 5), (7, 8)]
 
 
 @settings(deadline=None)

@@ -136,7 +136,7 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
         return 0 if self._runner is None else self._runner.rows
 
     def __len__(self) -> int:
-        """Batches of a whole pass.
+        """Batches of a whole pass; of one that goes on in another world, those that were left.
 
         Raises
         ------
@@ -146,7 +146,7 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
         """
         if self._is_opaque:
             raise TypeError("the number of batches is not known: the dataset overrides __iter__")
-        return self._source.reading.num_batches(self._batching)
+        return self._passes.place.num_batches()
 
     def __iter__(self) -> Any:
         batches = self._opaque_batches() if self._is_opaque else self._batches()

@@ -1,0 +1,250 @@
+"""What is left of a pass that goes on in another world, or with another batch size.
+
+A state says how many batches each rank has had, and not which rows: those follow from the world and
+the batch size, and from what was left when that world began. What is left of an epoch is split anew
+among the ranks of the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple
+
+from mdstorm_backend.errors import NoDataAvailableError, StateMismatchError
+from mdstorm_backend.order.shares import PassRows, Place, ceil_div, rows_of_batches, share
+
+
+class Segment(NamedTuple):
+    """A part of a pass in which the world and the batch size stayed as they were.
+
+    Attributes
+    ----------
+    world_size, batch_size : int
+        Ranks, and rows of a batch.
+    batches : int
+        Batches that each rank has had.
+    drop_last : bool
+        Whether all of them were full.
+    """
+
+    world_size: int
+    batch_size: int
+    batches: int
+    drop_last: bool = False
+
+    def is_like(self, other: Segment) -> bool:
+        """Whether batches were made in the same way."""
+        return self._replace(batches=0) == other._replace(batches=0)
+
+
+class Stretch(NamedTuple):
+    """Some rows that come one after the other when `rank` of `world_size` reads a whole epoch."""
+
+    rank: int
+    world_size: int
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What is left of an epoch; `stretches` is None where all of it was delivered afterwards."""
+
+    rows: int
+    stretches: tuple[Stretch, ...] | None
+
+
+@dataclass(frozen=True)
+class Remaining:
+    """What is left of a pass when a segment begins.
+
+    Attributes
+    ----------
+    num_rows : int
+        Rows of the dataset.
+    first_epoch : int
+        The first epoch of which rows are left.
+    stop_epoch : int or None
+        The epoch after the last one; None if epochs never end.
+    begun : tuple of Begun
+        The first epochs, as far as rows of them were delivered to any rank.
+    """
+
+    num_rows: int
+    first_epoch: int
+    stop_epoch: int | None
+    begun: tuple[Begun, ...] = ()
+
+    def rows_of(self, rank: int, world_size: int) -> PassRows:
+        """Return how many rows a rank has in each epoch."""
+        return PassRows(
+            self.first_epoch,
+            self.stop_epoch,
+            tuple(len(share(epoch.rows, rank, world_size)) for epoch in self.begun),
+            len(share(self.num_rows, rank, world_size)),
+        )
+
+    def num_batches(self, segment: Segment) -> int:
+        """Batches until the end of the pass, the same number on every rank.
+
+        Raises
+        ------
+        NoDataAvailableError
+            If there are rows for some ranks but not for all.
+        """
+        totals = self._totals(segment.world_size)
+        if max(totals) > 0 == min(totals):
+            raise NoDataAvailableError(
+                f"{sum(totals)} rows are left of the pass, and there are {segment.world_size} "
+                "ranks: go on with at most as many ranks as rows, or begin the next epoch on all "
+                "of them, without this state"
+            )
+        if segment.drop_last:
+            return min(totals) // segment.batch_size
+        return ceil_div(max(totals), segment.batch_size)
+
+    def _totals(self, world_size: int) -> list[int]:
+        """Rows of each rank, or where nothing was begun, of one with the most and the fewest."""
+        ranks: Iterable[int] = range(world_size) if self.begun else (0, world_size - 1)
+        # The first rank has the fewest rows and the last one the most.
+        return [self.rows_of(rank, world_size).total or 0 for rank in ranks]
+
+    def delivered(self, segment: Segment) -> list[int]:
+        """Return how many rows each rank has had in a segment."""
+        ranks = [self.rows_of(rank, segment.world_size) for rank in range(segment.world_size)]
+        if self.stop_epoch is None or segment.drop_last:
+            return [segment.batches * segment.batch_size] * len(ranks)
+        num_batches = self.num_batches(segment)
+        return [
+            rows_of_batches(rows.total or 0, num_batches, segment.batch_size, segment.batches)
+            for rows in ranks
+        ]
+
+    def places(self, segment: Segment) -> list[Place]:
+        """Return where each rank stands at the end of a segment."""
+        return [
+            self.rows_of(rank, segment.world_size).place(rows)
+            for rank, rows in enumerate(self.delivered(segment))
+        ]
+
+    def stretches(self, epoch: int, rank: int, world_size: int) -> list[Stretch]:
+        """Return which rows a rank reads in an epoch, and in which order.
+
+        Raises
+        ------
+        StateMismatchError
+            If nobody knows, since the history says that they were delivered.
+        """
+        number = epoch - self.first_epoch
+        if number >= len(self.begun):
+            return [Stretch(rank, world_size, 0, len(share(self.num_rows, rank, world_size)))]
+        left = self.begun[number]
+        if left.stretches is None:
+            raise StateMismatchError(
+                f"the state cannot be continued: it does not say which rows of epoch {epoch} are "
+                "left. Load it as state_dict() returned it, or begin anew"
+            )
+        return list(_cut(left.stretches, share(left.rows, rank, world_size)))
+
+    def after(self, segment: Segment) -> Remaining:
+        """Return what is left after a segment."""
+        places = self.places(segment)
+        first_epoch = min(place.epoch for place in places)
+        last_epoch = max(place.epoch for place in places)
+        epochs = [self._left(epoch, places) for epoch in range(first_epoch, last_epoch + 1)]
+        over = next((n for n, epoch in enumerate(epochs) if epoch.rows), len(epochs))
+        first_epoch += over
+        return Remaining(self.num_rows, first_epoch, self.stop_epoch, tuple(epochs[over:]))
+
+    def _left(self, epoch: int, places: list[Place]) -> Begun:
+        left: list[Stretch] = []
+        for rank, place in enumerate(places):
+            rows = self.rows_of(rank, len(places)).of_epoch(epoch)
+            done = place.row if place.epoch == epoch else rows * (place.epoch > epoch)
+            if done < rows:
+                left += _cut(self.stretches(epoch, rank, len(places)), range(done, rows))
+        return Begun(sum(stretch.stop - stretch.start for stretch in left), tuple(left))
+
+    def is_past(self, segment: Segment) -> bool:
+        """Whether all rows of the epochs that were begun before are delivered in a segment."""
+        first_whole = self.first_epoch + len(self.begun)
+        return all(
+            place.epoch >= first_whole or self._ends(place, rank, segment.world_size)
+            for rank, place in enumerate(self.places(segment))
+        )
+
+    def _ends(self, place: Place, rank: int, world_size: int) -> bool:
+        rows = self.rows_of(rank, world_size)
+        return rows.before(place) == sum(rows.begun)
+
+
+def _cut(stretches: Iterable[Stretch], rows: range) -> Iterator[Stretch]:
+    """Choose rows among those of stretches, which are numbered one after the other."""
+    first = 0
+    for stretch in stretches:
+        size = stretch.stop - stretch.start
+        start, stop = max(rows.start - first, 0), min(rows.stop - first, size)
+        if start < stop:
+            yield stretch._replace(start=stretch.start + start, stop=stretch.start + stop)
+        first += size
+
+
+@dataclass(frozen=True)
+class History:
+    """The segments of a pass.
+
+    Attributes
+    ----------
+    first_epoch : int
+        The first epoch of the first segment.
+    stop_epoch : int or None
+        The epoch after the last one of the pass; None if epochs never end.
+    segments : tuple of Segment
+        One after the other.
+    rows_left : tuple of int
+        Rows that were left of the first epochs when the first segment began, if they were begun
+        before. All of them were delivered in that segment.
+    """
+
+    first_epoch: int
+    stop_epoch: int | None
+    segments: tuple[Segment, ...] = ()
+    rows_left: tuple[int, ...] = ()
+
+    def remaining(self, num_rows: int) -> Remaining:
+        """Return what is left of the pass over so many rows."""
+        return _remaining(self, num_rows)
+
+    def delivered_of(self, epoch: int, num_rows: int) -> int:
+        """Return how many rows of an epoch all ranks together have had."""
+        remaining = self.remaining(num_rows)
+        number = epoch - remaining.first_epoch
+        if number < 0:
+            return num_rows
+        return num_rows - remaining.begun[number].rows if number < len(remaining.begun) else 0
+
+    def with_segment(self, segment: Segment, num_rows: int) -> History:
+        """Return the history with one more segment, without what no longer matters.
+
+        Once all epochs are over that were begun before this segment, nobody has to know by whom.
+        """
+        before = self.remaining(num_rows)
+        if self.segments and before.is_past(segment):
+            sizes = tuple(epoch.rows for epoch in before.begun)
+            return History(before.first_epoch, self.stop_epoch, (segment,), sizes)
+        return replace(self, segments=(*self.segments, segment))
+
+    def without_last(self) -> History:
+        """Return the history before its last segment."""
+        return replace(self, segments=self.segments[:-1])
+
+
+@lru_cache(maxsize=64)
+def _remaining(history: History, num_rows: int) -> Remaining:
+    begun = tuple(Begun(rows, None) for rows in history.rows_left)
+    remaining = Remaining(num_rows, history.first_epoch, history.stop_epoch, begun)
+    for segment in history.segments:
+        remaining = remaining.after(segment)
+    return remaining

@@ -1,0 +1,89 @@
+"""Split rows among ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+
+def share(num_rows: int, rank: int, world_size: int) -> range:
+    """Return which of `num_rows` consecutive rows belong to a rank; sizes differ by one at most."""
+    return range(rank * num_rows // world_size, (rank + 1) * num_rows // world_size)
+
+
+def ceil_div(dividend: int, divisor: int) -> int:
+    """Divide integers, rounding up."""
+    return (dividend + divisor - 1) // divisor
+
+
+def batch_sizes(rows: int, batches: int, batch_size: int) -> Iterator[int]:
+    """Cut `rows` into exactly `batches` batches of at most `batch_size` rows.
+
+    All are full except at the end, where a rank with fewer rows splits the rest so that it has as
+    many batches as the others; with nothing left to split, batches are empty.
+    """
+    for left in range(batches, 0, -1):
+        size = min(batch_size, max(rows - (left - 1), 1), rows)
+        rows -= size
+        yield size
+
+
+def rows_of_batches(rows: int, batches: int, batch_size: int, first: int) -> int:
+    """Rows of the `first` batches that `batch_sizes` cuts."""
+    return min(first * batch_size, max(rows - (batches - first), min(first, rows)))
+
+
+class Place(NamedTuple):
+    """So many rows of an epoch were delivered, and all rows of the epochs before it."""
+
+    epoch: int
+    row: int
+
+
+class PassRows(NamedTuple):
+    """How many rows a rank has in each epoch of a pass.
+
+    Attributes
+    ----------
+    first_epoch : int
+        The epoch that comes first.
+    stop_epoch : int or None
+        The epoch after the last one; None if epochs never end.
+    begun : tuple of int
+        Rows of the first epochs, of which other rows were delivered before.
+    per_epoch : int
+        Rows of each epoch after those.
+    """
+
+    first_epoch: int
+    stop_epoch: int | None
+    begun: tuple[int, ...]
+    per_epoch: int
+
+    @property
+    def total(self) -> int | None:
+        """Rows of all epochs; None if they never end."""
+        if self.stop_epoch is None:
+            return None
+        return self.before(Place(self.stop_epoch, 0))
+
+    def of_epoch(self, epoch: int) -> int:
+        """Rows of an epoch."""
+        number = epoch - self.first_epoch
+        return self.begun[number] if number < len(self.begun) else self.per_epoch
+
+    def before(self, place: Place) -> int:
+        """Rows that were delivered when the rank stands at a place."""
+        epochs = place.epoch - self.first_epoch
+        whole_epochs = max(epochs - len(self.begun), 0)
+        return sum(self.begun[:epochs]) + whole_epochs * self.per_epoch + place.row
+
+    def place(self, rows: int) -> Place:
+        """Return where the rank stands after so many rows: at an end rather than a beginning."""
+        epoch = self.first_epoch
+        for of_epoch in self.begun:
+            if rows <= of_epoch:
+                return Place(epoch, rows)
+            epoch, rows = epoch + 1, rows - of_epoch
+        whole_epochs = max(rows - 1, 0) // max(self.per_epoch, 1)
+        return Place(epoch + whole_epochs, rows - whole_epochs * self.per_epoch)

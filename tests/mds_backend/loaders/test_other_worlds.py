@@ -1,0 +1,282 @@
+"""A pass in the exact order goes on in another world, and every row still comes once."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from itertools import islice
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.mds_backend.loaders.loaders import torch_loader
+from tests.mds_backend.small_datasets import write_numbers
+
+from mdstorm_backend import StreamingDataLoader
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.errors import NoDataAvailableError, StateMismatchError
+
+ROWS = 61
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """Sixty-one numbers in nine shards."""
+    return write_numbers(tmp_path_factory.mktemp("numbers"), ROWS, tasks=9)
+
+
+shuffles = st.fixed_dictionaries(
+    {
+        "seed": st.integers(1, 3),
+        "shuffle_shards": st.booleans(),
+        "shuffle_rows": st.booleans(),
+        "window": st.sampled_from([0, 15]),
+    }
+)
+worlds = st.tuples(st.integers(1, 16), st.integers(1, 70), st.integers(0, 30))
+few_worlds = st.tuples(st.integers(1, 4), st.integers(1, 70), st.integers(0, 30))
+
+
+class Ranks:
+    """All ranks of a world, each with a loader of its own."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        world_size: int,
+        batch_size: int,
+        state: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        shuffle = options.pop("shuffle", {"seed": 1, "window": 15})
+        self.loaders: list[StreamingDataLoader] = []
+        for rank in range(world_size):
+            share = {**shuffle, "rank": rank, "world_size": world_size}
+            loader = torch_loader(
+                dataset, shuffle=share, batch_size=batch_size, workers=0, prefetch=0, **options
+            )
+            if state is not None:
+                loader.load_state_dict(json.loads(json.dumps(state)))
+            self.loaders.append(loader)
+
+    @property
+    def num_batches(self) -> int:
+        """The length, which is the same on all ranks."""
+        (length,) = {len(loader) for loader in self.loaders}
+        return length
+
+    def take(self, batches: int | None) -> list[int]:
+        """The rows of the next batches of all ranks; None for all batches."""
+        found: list[list[list[int]]] = []
+        for loader in self.loaders:
+            iterator = iter(loader)
+            found.append([b["number"].tolist() for b in islice(iterator, batches)])
+            iterator.close()
+        assert len({len(rank) for rank in found}) == 1  # or a rank would wait for the others
+        return [row for rank in found for batch in rank for row in batch]
+
+
+@settings(deadline=None, max_examples=150)
+@given(shuffles, st.lists(worlds, min_size=1, max_size=4), st.integers(1, 3), st.data())
+def test_every_row_comes_once_an_epoch_over_any_chain_of_worlds(
+    numbers: Dataset,
+    shuffle: dict[str, Any],
+    chain: list[tuple[int, int, int]],
+    epochs: int,
+    data: st.DataObject,
+) -> None:
+    options = {"shuffle": shuffle, "num_epochs": epochs}
+    seen: list[int] = []
+    state = None
+    for world_size, batch_size, batches in chain:
+        try:
+            ranks = Ranks(numbers, world_size, batch_size, state, **options)
+        except NoDataAvailableError:
+            assert ROWS * epochs - len(seen) < world_size * epochs
+            continue
+        seen += ranks.take(batches)
+        assert max(Counter(seen).values(), default=0) <= epochs
+        state = data.draw(st.sampled_from(ranks.loaders)).state_dict()
+        if len(seen) == ROWS * epochs:
+            break
+    else:
+        last = Ranks(numbers, 1, 7, state, **options)
+        left = ROWS * epochs - len(seen)
+        if state is None or state["mdstorm"]["world_size"] > 1:
+            assert last.num_batches == -(-left // 7)
+        seen += last.take(None)
+    assert Counter(seen) == Counter(dict.fromkeys(range(ROWS), epochs))
+
+
+@settings(deadline=None, max_examples=12)
+@given(shuffles, st.lists(few_worlds, min_size=2, max_size=4), st.data())
+def test_endless_epochs_go_on_in_another_world(
+    numbers: Dataset,
+    shuffle: dict[str, Any],
+    chain: list[tuple[int, int, int]],
+    data: st.DataObject,
+) -> None:
+    options = {"shuffle": shuffle, "num_epochs": None}
+    seen: Counter[int] = Counter()
+    state, epochs = None, 0
+    for world_size, batch_size, batches in chain:
+        ranks = Ranks(numbers, world_size, batch_size, state, **options)
+        seen.update(ranks.take(batches))
+        states = [loader.state_dict() for loader in ranks.loaders]
+        epochs = max([epochs, *(state["epoch"] + 1 for state in states)])
+        state = data.draw(st.sampled_from(states))
+    # One rank ends what is begun, each epoch before the next one.
+    last = Ranks(numbers, 1, 1, state, **options)
+    seen.update(last.take(ROWS * epochs - seen.total()))
+    assert seen == Counter(dict.fromkeys(range(ROWS), epochs))
+
+
+def test_all_ranks_go_on_from_the_state_of_any_of_them(numbers: Dataset) -> None:
+    # Batches span epochs, and ranks have 15 or 16 rows: near the end of one, some are in the next.
+    for batches in range(1, 13):
+        before = Ranks(numbers, 4, 4, num_epochs=3)
+        seen = before.take(batches)
+        for state in [loader.state_dict() for loader in before.loaders]:
+            rest = Ranks(numbers, 4, 4, state, num_epochs=3).take(None)
+            expected = [row for row in range(ROWS) for _ in range(3)]
+            assert batches == 12 or sorted(seen + rest) == expected
+
+
+def test_states_of_all_ranks_name_the_same_history(numbers: Dataset) -> None:
+    ranks = Ranks(numbers, 4, 4, num_epochs=2)
+    ranks.take(5)
+    histories = [loader.state_dict()["mdstorm"]["history"] for loader in ranks.loaders]
+    segment = {"world_size": 4, "batch_size": 4, "batches": 5, "drop_last": False}
+    assert histories == [{"epoch": 0, "rows_left": [], "segments": [segment]}] * 4
+
+
+def test_the_history_is_dropped_when_its_epoch_is_over(numbers: Dataset) -> None:
+    first = Ranks(numbers, 4, 4, num_epochs=None)
+    first.take(2)
+    second = Ranks(numbers, 2, 5, first.loaders[0].state_dict(), num_epochs=None)
+    lengths = []
+    for _ in range(6):
+        second.take(1)
+        state = second.loaders[1].state_dict()
+        lengths.append(len(state["mdstorm"]["history"]["segments"]))
+        second = Ranks(numbers, 2, 5, state, num_epochs=None)
+    # Twenty-nine rows were left of the epoch, which two ranks with batches of 5 end with the third.
+    assert lengths == [2, 2, 1, 1, 1, 1]
+    assert state["mdstorm"]["history"]["rows_left"] == [29]
+
+
+def test_the_length_is_that_of_the_rest_until_it_is_over(numbers: Dataset) -> None:
+    first = Ranks(numbers, 4, 4)
+    first.take(2)
+    second = Ranks(numbers, 2, 5, first.loaders[0].state_dict())
+    assert second.num_batches == 3
+    assert len(second.take(None)) == ROWS - 2 * 4 * 4
+    assert second.num_batches == 7
+    assert sorted(second.take(None)) == list(range(ROWS))
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_full_batches_alone_go_on_in_another_world(numbers: Dataset, drop_last: bool) -> None:
+    first = Ranks(numbers, 4, 4, drop_last=True)
+    seen = first.take(2)
+    second = Ranks(numbers, 3, 4, first.loaders[2].state_dict(), drop_last=drop_last)
+    rest = second.take(None)
+    assert max(Counter(seen + rest).values()) == 1
+    assert len(rest) == (24 if drop_last else 29)
+
+
+def test_fewer_rows_than_ranks_are_left(numbers: Dataset) -> None:
+    first = Ranks(numbers, 1, 20)
+    first.take(2)
+    state = first.loaders[0].state_dict()
+    second = Ranks(numbers, 1, 19, state)
+    second.take(1)
+    state = second.loaders[0].state_dict()
+    with pytest.raises(NoDataAvailableError, match=r"2 rows are left .* are 3 ranks") as e:
+        Ranks(numbers, 3, 4, state)
+    assert "as many ranks as rows, or begin the next epoch" in str(e.value)
+    assert len(Ranks(numbers, 2, 4, state).take(None)) == 2
+
+
+class Odd:
+    """Leaves out even numbers."""
+
+    columns = ("number",)
+
+    def __call__(self, batch: Any) -> Any:
+        return {"number": batch["number"][batch["number"] % 2 == 1]}
+
+
+def test_with_a_transform_only_the_rank_itself_goes_on(numbers: Dataset) -> None:
+    before = Ranks(numbers, 2, 4, transform=Odd())
+    seen = before.take(3)
+    states = [loader.state_dict() for loader in before.loaders]
+    for world_size, state in ((2, states[1]), (1, states[0])):
+        with pytest.raises(
+            StateMismatchError, match="may drop rows, a state says nothing of other"
+        ):
+            Ranks(numbers, world_size, 4, state, transform=Odd())
+    for loader, state in zip(before.loaders, states, strict=True):
+        loader.load_state_dict(state)
+    assert sorted(seen + before.take(None)) == list(range(1, ROWS, 2))
+
+
+def test_a_state_of_the_first_version_goes_on_in_its_own_world(numbers: Dataset) -> None:
+    before = Ranks(numbers, 2, 4, num_epochs=2)
+    seen = before.take(9)
+    states = [loader.state_dict() for loader in before.loaders]
+    for state in states:
+        for key in ("version", "rank", "history"):
+            del state["mdstorm"][key]
+    for batch_size in (4, 7):
+        after = Ranks(numbers, 2, batch_size, states[0], num_epochs=2)
+        assert sorted(seen + after.take(None)) == [row for row in range(ROWS) for _ in range(2)]
+    with pytest.raises(StateMismatchError, match="world_size: 2 there, 3 here"):
+        Ranks(numbers, 3, 4, states[0], num_epochs=2)
+
+
+def test_a_state_of_a_newer_version_is_refused(numbers: Dataset) -> None:
+    state = Ranks(numbers, 1, 4).loaders[0].state_dict()
+    state["mdstorm"]["version"] += 1
+    with pytest.raises(StateMismatchError, match="newer version of mdstorm"):
+        Ranks(numbers, 1, 4, state)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("batches",), 4),
+        (("row",), 13),
+        (("rank",), 2),
+        (("history",), []),
+        (("history", "epoch"), -1),
+        (("history", "rows_left"), [5]),
+        (("history", "rows_left"), "none"),
+        (("history", "segments"), []),
+        (("history", "segments"), [7]),
+        (("history", "segments", 0, "batches"), 1),
+        (("history", "segments", 0, "batches"), 1 << 60),
+        (("history", "segments", 0, "world_size"), 1 << 60),
+        (("history", "segments", 0, "world_size"), 0),
+        (("history", "segments", 0, "drop_last"), 1),
+        (("history", "segments", 1, "batch_size"), 5),
+    ],
+)
+def test_a_state_that_was_edited_is_refused_and_nothing_changed(
+    numbers: Dataset, path: tuple[Any, ...], value: Any
+) -> None:
+    first = Ranks(numbers, 4, 4)
+    first.take(2)
+    second = Ranks(numbers, 2, 4, first.loaders[0].state_dict())
+    second.take(2)
+    state = second.loaders[0].state_dict()
+    changed: Any = state["mdstorm"]
+    for key in path[:-1]:
+        changed = changed[key]
+    changed[path[-1]] = value
+    third = Ranks(numbers, 2, 4)
+    for loader in third.loaders:
+        with pytest.raises(StateMismatchError):
+            loader.load_state_dict(state)
+    assert sorted(third.take(None)) == list(range(ROWS))
