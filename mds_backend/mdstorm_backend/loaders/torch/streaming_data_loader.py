@@ -13,7 +13,8 @@ from mdstorm_backend.base.pass_threads import PassThreads
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.reading import Batching, Leg
 from mdstorm_backend.loaders.runner import Delivered, PassRunner
-from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset, overrides
+from mdstorm_backend.loaders.torch.dataset_samples import overrides
+from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.loaders.torch.torch_batches import (
     Collate,
     DeliveredBatches,
