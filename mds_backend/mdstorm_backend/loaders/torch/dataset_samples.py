@@ -117,7 +117,9 @@ class DatasetSamples(DatasetStates):
     @property
     def _makes_samples(self) -> bool:
         """Whether samples are made one by one, rather than cut out of whole columns."""
-        return overrides(type(self)) or (self.options.transform is None and self._sample.decodes)
+        if overrides(type(self)):
+            return True
+        return self.options.transform is None and self._sample.decodes and not self._sample.is_row
 
 
 def overrides(class_: type) -> bool:
