@@ -12,8 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.datasets.joined_dataset import JoinedDataset
 from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.format.encodings.dtypes import DTYPES
 from mdstorm_backend.format.schema import Column
+from mdstorm_backend.format.values.arrow_types import is_number
 from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.read.formats import column_to_numpy
@@ -41,6 +45,18 @@ class SampleMaker:
         if self._options.fill_nulls or self._options.null_masks:
             return False
         return not any(column.has_nulls for column in self._dataset.schema)
+
+    @cached_property
+    def is_row(self) -> bool:
+        """Whether samples are the rows of whole columns, which are cut faster: all are numbers."""
+        dataset = self._dataset
+        parts = dataset.parts if isinstance(dataset, JoinedDataset) else [dataset]
+        return self.decodes and all(
+            isinstance(part, Dataset)
+            and part.schema.names == dataset.schema.names
+            and all(_is_number(column, part) for column in part.schema)
+            for part in parts
+        )
 
     def __call__(self, number: int) -> dict[str, Any]:
         """Return one sample by its number in stored order."""
@@ -74,6 +90,17 @@ class SampleMaker:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SampleMaker, (self._options,)
+
+
+def _is_number(column: Column, dataset: Dataset) -> bool:
+    """Whether all values are NumPy scalars of one type, by themselves as in a whole column."""
+    encoding = column.parsed_encoding
+    if encoding.kind not in DTYPES or not is_number(column.arrow_type):
+        return False
+    if column.spark_type is not None:
+        return True
+    # Those of a single sample have the type of their shard.
+    return len({shard.column_encodings for shard in dataset.index.shards}) == 1
 
 
 def _of_null_column(column: Column) -> Callable[[Any], Any] | None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.mds_backend.small_datasets import array_of, write_dataset
 
-from mdstorm_backend import StreamingDataset
+from mdstorm_backend import MDSWriter, StreamingDataset, merge_index
+from mdstorm_backend.loaders.sample_maker import SampleMaker
 
 COLUMNS: dict[str, tuple[Any, list[Any]]] = {
     "bool": ("boolean", [True, None, False]),
@@ -54,3 +56,32 @@ def test_simple_columns_with_nulls_need_no_block(
     monkeypatch.setattr("mdstorm_backend.loaders.sample_maker.Gatherer", None)
     assert dataset[1]["text"] is None
     assert np.isnan(dataset[1]["long"])
+
+
+@pytest.mark.parametrize("stated", [True, False])
+def test_numbers_are_cut_out_of_whole_columns_and_stay_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stated: bool
+) -> None:
+    types = ["boolean", "byte", "short", "integer", "long", "float", "double"]
+    columns = {type_: [True] * 3 if type_ == "boolean" else [0, 1, 2] for type_ in reversed(types)}
+    if stated:
+        write_dataset(tmp_path / "data", columns, {type_: type_ for type_ in columns})
+    else:
+        kinds = {"b": "uint8", "a": "int16", "d": "float16", "c": "uint64"}
+        with MDSWriter(out=str(tmp_path / "data"), columns=kinds) as writer:
+            for n in range(3):
+                writer.write({name: np.dtype(kind).type(n) for name, kind in kinds.items()})
+    dataset = StreamingDataset(local=str(tmp_path / "data"))
+    by_number = [shown(dataset[i]) for i in range(3)]
+    monkeypatch.setattr(SampleMaker, "__call__", None)
+    assert [shown(sample) for sample in dataset] == by_number
+
+
+def test_shards_of_several_types_keep_theirs(tmp_path: Path) -> None:
+    for part, kind in enumerate(["int16", "int64"]):
+        with MDSWriter(out=str(tmp_path / str(part)), columns={"n": kind}) as writer:
+            writer.write({"n": np.dtype(kind).type(part)})
+    merge_index(str(tmp_path))
+    dataset = StreamingDataset(local=str(tmp_path))
+    assert [shown(s) for s in dataset] == [shown(dataset[i]) for i in range(2)]
+    assert [type(sample["n"]) for sample in dataset] == [np.int16, np.int64]

@@ -10,21 +10,25 @@ from torch.utils.data import DataLoader
 
 from mdstorm_backend.base.own_context import OwnContext
 from mdstorm_backend.base.pass_threads import PassThreads
-from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, StateMismatchError
+from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.reading import Batching, Leg
 from mdstorm_backend.loaders.runner import Delivered, PassRunner
-from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset, overrides
+from mdstorm_backend.loaders.torch.dataset_samples import overrides
+from mdstorm_backend.loaders.torch.loader_arguments import check_arguments
+from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.loaders.torch.torch_batches import (
-    Collate,
+    BatchMap,
     DeliveredBatches,
+    Making,
+    MappedCollate,
     check_columns,
     pinned,
 )
-from mdstorm_backend.loaders.torch.torch_workers import PersistentWorkers, from_processes
-from mdstorm_backend.read.batch_reader import check_batch_size
-
-#: Arguments of ``DataLoader`` that say which samples come when.
-_SAMPLERS = ("shuffle", "sampler", "batch_sampler")
+from mdstorm_backend.loaders.torch.torch_workers import (
+    PersistentWorkers,
+    check_can_be_sent,
+    from_processes,
+)
 
 
 class StreamingDataLoader(OwnContext, DataLoader[Any]):
@@ -58,6 +62,11 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
         Rows of a batch.
     num_workers : int
         Processes that read; 0, the default, reads in threads and is usually faster.
+    batch_map : callable, optional
+        Makes whatever the model takes of a batch, a dict from column to tensor or list: ``lambda
+        batch: (batch["x"], batch["y"])``. Nothing else changes: neither ``len`` nor the state. It
+        is called in the worker processes, where there are any; one that they are sent, because
+        they are not forked, has to pickle. The batch is the function's own.
     **options
         Any argument of ``DataLoader``, but those for another order: samplers, ``shuffle=True``,
         ``in_order=False``. The order of the dataset is what a state counts by.
@@ -65,10 +74,10 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
     Raises
     ------
     ArgumentTypeError
-        If `dataset` is no `StreamingDataset`.
+        If `dataset` is no `StreamingDataset`, or `batch_map` no function.
     InvalidArgumentError
         If `batch_size` is not a positive integer, or samples or batches are to come in another
-        order than the dataset's.
+        order than the dataset's, or both `batch_map` and ``collate_fn`` are given.
     """
 
     def __init__(
@@ -77,24 +86,11 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
         batch_size: int = 1,
         *,
         num_workers: int = 0,
+        batch_map: BatchMap | None = None,
         **options: Any,
     ) -> None:
-        if not isinstance(dataset, StreamingDataset):
-            raise ArgumentTypeError(
-                f"a StreamingDataLoader reads a StreamingDataset of mdstorm_backend, found "
-                f"{type(dataset).__name__}: use torch.utils.data.DataLoader for other datasets"
-            )
-        check_batch_size(batch_size)
-        if given := [n for n in _SAMPLERS if options.get(n) not in (None, False)]:
-            raise InvalidArgumentError(
-                f"{', '.join(given)}: the samples come in the order of the dataset. Shuffle with "
-                "StreamingDataset(…, shuffle=True), choose with its streams, and give batch_size"
-            )
-        if not options.get("in_order", True):
-            raise InvalidArgumentError(
-                "in_order=False would let batches come in any order, so that no state could say "
-                "which of them were delivered: leave it out"
-            )
+        check_arguments(dataset, batch_size, batch_map, options)
+        self.batch_map = batch_map
         self._collates = options.get("collate_fn") is not None or overrides(type(dataset))
         #: Whether the samples are whatever the dataset's own iterator makes.
         self._is_opaque = type(dataset).__iter__ is not StreamingDataset.__iter__
@@ -103,6 +99,8 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
         self._runner: PassRunner | None = None
         self._workers: PersistentWorkers | None = None
         self._threads = PassThreads()
+        if self._is_opaque and batch_map is not None:
+            options = {**options, "collate_fn": MappedCollate(batch_map)}
         # PyTorch refuses the integers of NumPy.
         super().__init__(
             dataset, batch_size=int(batch_size), num_workers=int(num_workers), **options
@@ -149,6 +147,8 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
         return self._passes.place.num_batches()
 
     def __iter__(self) -> Any:
+        if self.num_workers and self.batch_map is not None:
+            check_can_be_sent(self.batch_map, self._options)
         batches = self._opaque_batches() if self._is_opaque else self._batches()
         return self._threads.follow(batches)
 
@@ -220,20 +220,21 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
         yield from self._passes.run(self._pinned if pins else self._delivered)
 
     def _pinned(self, leg: Leg) -> Delivered:
+        is_dict = not self._collates and self.batch_map is None
         for batch, mark, size in self._delivered(leg):
-            yield pinned(batch, collated=self._collates), mark, size
+            yield pinned(batch, is_dict=is_dict), mark, size
 
     def _delivered(self, leg: Leg) -> Delivered:
         if self.num_workers and self.persistent_workers:
             return self._from_persistent_workers(leg)
-        batches = DeliveredBatches(self._source, self._own_collate, leg)
+        batches = DeliveredBatches(self._source, self._making, leg)
         if self.num_workers:
             return from_processes(batches, self._process_options)
         return self._passes.converted(batches.blocks(), batches.converted)
 
     @property
-    def _own_collate(self) -> Collate | None:
-        return self.collate_fn if self._collates else None
+    def _making(self) -> Making:
+        return Making(self.collate_fn if self._collates else None, self.batch_map)
 
     @property
     def _process_options(self) -> dict[str, Any]:
@@ -244,7 +245,7 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
         if workers is None or workers.reading is not self._source.reading or workers.is_busy:
             self._end_workers()
             workers = self._workers = PersistentWorkers(
-                self._source, self._own_collate, self._batching, self._process_options
+                self._source, self._making, self._batching, self._process_options
             )
         try:
             yield from workers.deliver(leg)

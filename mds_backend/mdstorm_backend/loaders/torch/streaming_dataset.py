@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from multiprocessing import context, parent_process
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torch.utils.data import IterableDataset, get_worker_info
+from torch.utils.data import IterableDataset
 
-from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.datasets.dataset import Dataset
-from mdstorm_backend.datasets.joined_dataset import JoinedDataset
-from mdstorm_backend.datasets.sample_access import pick
 from mdstorm_backend.datasets.stream import Stream, StreamDefaults
 from mdstorm_backend.elastic import ElasticOrder
-from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.dataset_arguments import (
     check_read_options,
     find_order,
     find_streams,
 )
-from mdstorm_backend.loaders.dataset_info import DatasetInfo
 from mdstorm_backend.loaders.elastic_share import ElasticShare
-from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.reading import Leg, Reading, Worker
-from mdstorm_backend.loaders.runner import reading_of
-from mdstorm_backend.loaders.sample_maker import SampleMaker, of_batch
-from mdstorm_backend.loaders.torch.second_split import refuse_second_split
-from mdstorm_backend.loaders.torch.worker_guard import end_with_parent
+from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples
 from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
-from mdstorm_backend.order.world import World, find_world
 from mdstorm_backend.read.batch_reader import check_batch_size, check_num_epochs
-from mdstorm_backend.read.block import Block, Transform
-from mdstorm_backend.read.source import SampleSource
+from mdstorm_backend.read.block import Transform
 
 
-class StreamingDataset(DatasetInfo, IterableDataset[Any]):
+class StreamingDataset(DatasetSamples, IterableDataset[Any]):
     """Samples of MDS datasets, for `StreamingDataLoader` or for a plain ``DataLoader``.
 
     The arguments up to `stream_config` are those of MosaicML Streaming, and so are the samples of
@@ -151,10 +135,6 @@ class StreamingDataset(DatasetInfo, IterableDataset[Any]):
         storage_options: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        #: The process that has sent this copy to one that it was starting, and its world.
-        self._sent: tuple[int, World] | None = None
-        #: Samples of the iteration that was begun last, in the elastic order of its last epoch.
-        self._yielded = 0
         self.streams = find_streams(streams, remote, local, stream_name, stream_config)
         self._defaults = StreamDefaults(
             split=split,
@@ -201,215 +181,3 @@ class StreamingDataset(DatasetInfo, IterableDataset[Any]):
         }
         if order is None:
             _ = self.reading  # copies in worker processes are to count the same epochs
-
-    @cached_property
-    def parts(self) -> list[Dataset]:
-        """The dataset of each stream, opened on first use."""
-        return [stream.open(self._defaults) for stream in self.streams]
-
-    @cached_property
-    def dataset(self) -> SampleSource:
-        """The data, opened on first use."""
-        return self.parts[0] if len(self.parts) == 1 else JoinedDataset(self.parts)
-
-    @cached_property
-    def options(self) -> ReaderOptions:
-        """How it is read."""
-        if isinstance(self.order, ElasticShare) and not self.order.streams:
-            self.order = self._weighed(self.order)
-        return ReaderOptions(self.dataset, self.order, **self._read_options)
-
-    def _weighed(self, share: ElasticShare) -> ElasticShare:
-        """Work out what each stream has of an epoch."""
-        shapes = tuple(s.shape(d) for s, d in zip(self.streams, self.parts, strict=True))
-        weights = share.order.weights(shapes)
-        for stream, weight in zip(self.streams, weights, strict=True):
-            stream.derive(weight)
-        return replace(share, streams=shapes)
-
-    @cached_property
-    def reading(self) -> Reading:
-        """How its order is read."""
-        return reading_of(self.options)
-
-    def go_on_with(self, reading: Reading) -> None:
-        """Read as `reading` does from now on: in the order of a state."""
-        self.reading, self.options, self.order = reading, reading.options, reading.options.order
-
-    def __len__(self) -> int:
-        """Samples of this rank in one epoch."""
-        return self.reading.rows_per_epoch
-
-    @property
-    def length(self) -> int:
-        """The same as ``len``."""
-        return len(self)
-
-    @property
-    def epoch_size(self) -> int:
-        """Samples of an epoch over all ranks."""
-        return self.reading.epoch_size
-
-    @property
-    def next_epoch(self) -> int:
-        """Number of the epoch that is begun next."""
-        return self.reading.next_epoch
-
-    @next_epoch.setter
-    def next_epoch(self, epoch: int) -> None:
-        self.reading.next_epoch = epoch
-
-    def set_epoch(self, epoch: int) -> None:
-        """Say with which epoch the next iteration begins, over samples or by a loader.
-
-        One that goes on where a state was taken does so still, if that is in this epoch. In the
-        exact order the workers of a plain ``DataLoader`` begin with that of the dataset they were
-        copied from.
-        """
-        self.reading.next_epoch = epoch
-
-    def state_dict(
-        self, num_samples: int | None = None, from_beginning: bool = True
-    ) -> dict[str, Any]:
-        """Return where reading stands, for `load_state_dict`.
-
-        Without arguments that is where the iteration stands that was begun last, over samples in
-        this process or by a `StreamingDataLoader`. With them, as in MosaicML Streaming, the caller
-        says it.
-
-        Parameters
-        ----------
-        num_samples : int, optional
-            Samples that all ranks together have had of the epoch; in the exact order of the pass,
-            which may be of several epochs.
-        from_beginning : bool
-            Whether that is counted from the beginning, or from where a loaded state began.
-
-        Raises
-        ------
-        StateMismatchError
-            If nobody knows: the samples are read by workers of a plain ``DataLoader``, or a
-            transform may have dropped some.
-        """
-        if num_samples is not None:
-            return self.reading.state_dict(num_samples, from_beginning)
-        if get_worker_info() is not None:
-            raise StateMismatchError(
-                "a worker knows only of its own samples: use a StreamingDataLoader and its "
-                "state_dict(), or num_workers=0"
-            )
-        return self.reading.state_of_samples(self._yielded)
-
-    def load_state_dict(self, obj: dict[str, Any]) -> None:
-        """Let the next iteration go on where a state was taken, by this class or MosaicML's.
-
-        After the last sample of an epoch that is the next one. The state's seed and canonical nodes
-        go before the arguments'.
-
-        Raises
-        ------
-        StateMismatchError
-            If it was taken from another dataset or order, or is no state.
-        """
-        self.reading.load_state_dict(obj)
-        self._yielded = 0
-        self.go_on_with(self.reading)
-
-    def __getitem__(self, at: Any) -> Any:
-        """Return samples by number: one for an integer, a list for a slice, list or array.
-
-        Only the transform is not called: it works on many samples at a time.
-
-        Raises
-        ------
-        IndexError
-            If there is no such sample.
-        """
-        return pick(at, len(self.dataset), self.get_item)
-
-    def get_item(self, sample_id: int, retry: int = 7) -> Any:
-        """Return one sample by its number in stored order, with the values that iterating gives."""
-        return self._sample(sample_id)
-
-    @cached_property
-    def _sample(self) -> SampleMaker:
-        return SampleMaker(self.options)
-
-    def __iter__(self) -> Iterator[Any]:
-        refuse_second_split(self, self._count_ranks)
-        info = get_worker_info()
-        if info is not None:
-            end_with_parent()
-        worker = (
-            Worker()
-            if info is None
-            else Worker(
-                info.id, info.num_workers, group=info.seed - info.id, world=self._world_of_parent()
-            )
-        )
-        for leg in self.reading.own_legs(self.batch_size, worker):
-            self._yielded = 0
-            for block in self.sample_blocks(leg, worker.number):
-                for sample in self.samples(block):
-                    self._yielded += 1
-                    yield sample
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Tell the world to a process that is being started, which may be a worker."""
-        sent = context.get_spawning_popen() is not None and self.order.follows_world
-        if sent:
-            refuse_second_split(self, self._count_ranks)
-        return {**self.__dict__, "_sent": (os.getpid(), find_world()) if sent else None}
-
-    def _count_ranks(self) -> int:
-        return find_world().size if self.order.follows_world else self.order.world_size
-
-    def _world_of_parent(self) -> World | None:
-        """Return what the process said whose worker this is; a fork knows it by itself."""
-        parent = parent_process()
-        if self._sent is None or parent is None or parent.pid != self._sent[0]:
-            return None
-        return self._sent[1]
-
-    def sample_blocks(
-        self, leg: Leg, part: int = 0, *, block_rows: int | None = None
-    ) -> Iterator[Block]:
-        """Yield the blocks of a part of `leg`, for `samples`.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If the samples come from a method of a subclass and there is a transform, whose rows
-            have no numbers.
-        """
-        if not self._makes_samples:
-            return leg.blocks(part, block_rows=block_rows)
-        if self.options.transform is not None:
-            raise InvalidArgumentError(
-                f"{type(self).__name__} overrides __getitem__ and has a transform, which would not "
-                "be called: transform each sample in __getitem__, or do not override it"
-            )
-        return leg.planned(part, block_rows=block_rows)
-
-    def samples(self, block: Block) -> Iterator[Any]:
-        """Yield the samples of a block one by one, made by ``__getitem__`` where it is overridden.
-
-        Hold the block meanwhile: that keeps its shards open.
-        """
-        if self._makes_samples:
-            yield from map(self.__getitem__, block.numbers())
-            return
-        yield from of_batch(block.batch, self.options)
-
-    @property
-    def _makes_samples(self) -> bool:
-        """Whether samples are made one by one, rather than cut out of whole columns."""
-        return overrides(type(self)) or (self.options.transform is None and self._sample.decodes)
-
-
-def overrides(class_: type) -> bool:
-    """Whether a subclass makes samples of its own, which whole batches would pass by."""
-    return any(
-        getattr(class_, method) is not getattr(StreamingDataset, method)
-        for method in ("__getitem__", "get_item")
-    )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -27,8 +29,26 @@ from mdstorm_backend.loaders.torch.worker_guard import end_with_parent
 from mdstorm_backend.read.block import Block
 
 Collate: TypeAlias = Callable[[list[Any]], Any]
+#: Makes what a model takes of a batch.
+BatchMap: TypeAlias = Callable[[Any], Any]
 #: Makes a tensor or a list of a column of a block; its place in the schema, if any, and its name.
 ConvertColumn: TypeAlias = Callable[[Values, Column | None, str], TorchValues]
+
+
+@dataclass(frozen=True)
+class Making:
+    """How batches are made of what is read.
+
+    Attributes
+    ----------
+    collate : callable or None
+        Makes a batch of the list of its samples; None for whole columns as tensors.
+    batch_map : callable or None
+        What each batch goes through.
+    """
+
+    collate: Collate | None = None
+    batch_map: BatchMap | None = None
 
 
 class DeliveredBatches(IterableDataset[Any]):
@@ -38,16 +58,16 @@ class DeliveredBatches(IterableDataset[Any]):
     ----------
     source : StreamingDataset
         What to read.
-    collate : callable or None
-        Makes a batch of the list of its samples; None for whole columns as tensors.
+    making : Making
+        How batches are made of it.
     leg : Leg
         The stretch to read.
     """
 
-    def __init__(self, source: StreamingDataset, collate: Collate | None, leg: Leg) -> None:
+    def __init__(self, source: StreamingDataset, making: Making, leg: Leg) -> None:
         super().__init__()
         self._source = source
-        self._collate = collate
+        self._making = making
         self._leg = leg
 
     def __iter__(self) -> Delivered:
@@ -60,15 +80,19 @@ class DeliveredBatches(IterableDataset[Any]):
 
     def blocks(self, part: int = 0, block_rows: int | None = None) -> Iterator[Block]:
         """Read a part of the stretch, or lay it out where samples are made one by one."""
-        if self._collate is None:
+        if self._making.collate is None:
             return self._leg.blocks(part, block_rows=block_rows)
         return self._source.sample_blocks(self._leg, part, block_rows=block_rows)
 
     def converted(self, blocks: Iterator[Block]) -> Delivered:
         """Make batches of them."""
-        if self._collate is None:
-            return tensor_batches(self._source.options, blocks)
-        return _collated(self._source, blocks, self._collate)
+        making = self._making
+        batches = (
+            tensor_batches(self._source.options, blocks)
+            if making.collate is None
+            else _collated(self._source, blocks, making.collate)
+        )
+        return batches if making.batch_map is None else _mapped(batches, making.batch_map)
 
 
 def check_columns(options: ReaderOptions) -> None:
@@ -112,6 +136,12 @@ def _collated(source: StreamingDataset, blocks: Iterator[Block], collate: Collat
                 yield collate(list(islice(samples, size))), mark, size
 
 
+def _mapped(batches: Delivered, batch_map: BatchMap) -> Delivered:
+    with closing(batches):
+        for batch, mark, size in batches:
+            yield batch_map(batch), mark, size
+
+
 def _without_rows(batch: Any) -> Any:
     """Return what `default_collate` would have made of no samples like those of `batch`."""
     if isinstance(batch, torch.Tensor):
@@ -123,9 +153,20 @@ def _without_rows(batch: Any) -> Any:
     return []
 
 
-def pinned(batch: Any, *, collated: bool) -> Any:
-    """Copy the tensors of a batch into pinned memory."""
-    if collated:
+@dataclass(frozen=True)
+class MappedCollate:
+    """PyTorch's own ``collate_fn``, and what a batch goes through afterwards."""
+
+    batch_map: BatchMap
+
+    def __call__(self, samples: list[Any]) -> Any:
+        """Return the batch of some samples."""
+        return self.batch_map(default_collate(samples))
+
+
+def pinned(batch: Any, *, is_dict: bool) -> Any:
+    """Copy the tensors of a batch, or of a dict from column to tensor, into pinned memory."""
+    if not is_dict:
         return pin_memory(batch)  # type: ignore[no-untyped-call]
     return {name: _pinned(values) for name, values in batch.items()}
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Mapping
+from multiprocessing.reduction import ForkingPickler
+from pickle import PicklingError
 from typing import Any
 
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
+from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.loaders.reading import Batching, Leg
 from mdstorm_backend.loaders.runner import Delivered
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
-from mdstorm_backend.loaders.torch.torch_batches import Collate, DeliveredBatches
+from mdstorm_backend.loaders.torch.torch_batches import BatchMap, DeliveredBatches, Making
 from mdstorm_backend.loaders.torch.worker_guard import end_with_parent
 
 
@@ -44,6 +47,37 @@ def _same(batch: Any) -> Any:
     return batch
 
 
+def context_of(options: Mapping[str, Any]) -> Any:
+    """Return how worker processes are started: a context of `multiprocessing`."""
+    context = options.get("multiprocessing_context")
+    if context is None or isinstance(context, str):
+        return multiprocessing.get_context(context)
+    return context
+
+
+def check_can_be_sent(batch_map: BatchMap, options: Mapping[str, Any]) -> None:
+    """Refuse a function that a worker process would need and cannot be sent.
+
+    A process that is forked has it already.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If it does not pickle.
+    """
+    method = context_of(options).get_start_method()
+    if method == "fork":
+        return
+    try:
+        ForkingPickler.dumps(batch_map)
+    except (PicklingError, AttributeError, TypeError) as error:
+        raise ArgumentTypeError(
+            f"batch_map={batch_map!r} cannot be sent to worker processes, whose start method is "
+            f"{method!r} ({error}): define the function at the top level of a module, which "
+            'lambdas are not; or give multiprocessing_context="fork", or num_workers=0'
+        ) from error
+
+
 class PersistentWorkers:
     """Worker processes that stay for the stretches that follow.
 
@@ -53,8 +87,8 @@ class PersistentWorkers:
     ----------
     source : StreamingDataset
         What to read.
-    collate : callable or None
-        See `DeliveredBatches`.
+    making : Making
+        How batches are made of it.
     batching : Batching
         How batches are made.
     options : mapping
@@ -64,18 +98,16 @@ class PersistentWorkers:
     def __init__(
         self,
         source: StreamingDataset,
-        collate: Collate | None,
+        making: Making,
         batching: Batching,
         options: Mapping[str, Any],
     ) -> None:
         #: What the workers have copies of.
         self.reading = source.reading
         self.is_busy = False
-        context = options.get("multiprocessing_context")
-        if context is None or isinstance(context, str):
-            context = multiprocessing.get_context(context)
+        context = context_of(options)
         self._queues = [context.SimpleQueue() for _ in range(batching.num_workers)]
-        batches = _Stretches(source, collate, batching, self._queues)
+        batches = _Stretches(source, making, batching, self._queues)
         self._loader = _loader(batches, options)
 
     def deliver(self, leg: Leg) -> Delivered:
@@ -101,13 +133,13 @@ class _Stretches(IterableDataset[Any]):
     def __init__(
         self,
         source: StreamingDataset,
-        collate: Collate | None,
+        making: Making,
         batching: Batching,
         queues: list[Any],
     ) -> None:
         super().__init__()
         self._source = source
-        self._collate = collate
+        self._making = making
         self._batching = batching
         self._queues = queues
 
@@ -117,4 +149,4 @@ class _Stretches(IterableDataset[Any]):
         end_with_parent()
         token = self._queues[worker.id].get()
         leg = self._source.reading.leg(token, self._batching)
-        return iter(DeliveredBatches(self._source, self._collate, leg))
+        return iter(DeliveredBatches(self._source, self._making, leg))
