@@ -17,11 +17,6 @@ from mdstorm_backend.order.world import World
 class ElasticReading(ElasticWork):
     """How a dataset is read in the elastic order: see `ElasticWork` for its parameters."""
 
-    @property
-    def has_one_leg(self) -> bool:
-        """Whether a pass is one epoch, which no batch spans."""
-        return self.options.num_epochs == 1
-
     def num_batches(self, batching: Batching) -> int:
         """Batches of a whole pass, as MosaicML Streaming counts them: there may be more."""
         if self.options.num_epochs is None:
@@ -31,9 +26,9 @@ class ElasticReading(ElasticWork):
             rows // size if batching.drop_last else ceil_div(rows, size)
         )
 
-    def is_uniform(self, batching: Batching) -> bool:
-        """Whether all batches of an epoch but its last are full."""
-        return self.options.transform is None
+    def most_batches(self, batching: Batching) -> int:
+        """Refuse to say: it depends on the canonical nodes, which a state may bring with it."""
+        raise TypeError("the number of batches is not known: a state may change it")
 
     def first_pass(self, batching: Batching) -> ElasticPass:
         """Return the pass of a loader that has not begun any."""
