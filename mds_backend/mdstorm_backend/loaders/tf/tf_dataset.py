@@ -18,6 +18,7 @@ from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching
 from mdstorm_backend.loaders.runner import reading_of
 from mdstorm_backend.loaders.tf.tf_cardinality import with_cardinality
+from mdstorm_backend.loaders.tf.tf_cluster import num_workers, without_sharding
 from mdstorm_backend.loaders.tf.tf_rows import row_type
 from mdstorm_backend.loaders.tf.tf_runs import TFRun, TFRuns
 from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec, check_nulls, spec_of_column
@@ -78,17 +79,23 @@ def make_tf_dataset(
         columns = list((specs or stored_specs)(options))
         names = tuple(spec.name for spec in columns)
         made = _namedtuples(type_name, names) if element is None else element
-        dataset = with_cardinality(_batches(runs, columns, batch_size, made), runs.claim())
+        is_share = options.order.is_share
+        # A strategy splits the batches of a share among all its workers, and reads the parts here.
+        claim = runs.claim(num_workers() if is_share else 1)
+        dataset = with_cardinality(_batches(runs, columns, batch_size, made), claim)
         dataset = dataset.prefetch(tf.data.AUTOTUNE if prefetch is None else prefetch)
-        return without_sharding(dataset) if options.order.is_share else dataset
+        return without_sharding(dataset) if is_share else dataset
 
     return _context_class()(build, opened)
 
 
-def stored_specs(options: ReaderOptions) -> list[ColumnSpec]:
-    """Return how the columns arrive without a transform; nulls without a value are refused."""
+def stored_specs(options: ReaderOptions, names: Sequence[str] | None = None) -> list[ColumnSpec]:
+    """Return how columns arrive without a transform, by default all of them.
+
+    Nulls without a value are refused.
+    """
     specs = []
-    for name in options.delivered:
+    for name in options.delivered if names is None else names:
         column = options.column(name)
         if column is None:
             specs.append(ColumnSpec(name, "bool"))
@@ -102,13 +109,6 @@ def check_nulls_of(options: ReaderOptions) -> None:
     """Refuse stored columns with nulls that have no value in TensorFlow."""
     for column in options.null_checked:
         check_nulls(column, options.nulls.remaining(column))
-
-
-def without_sharding(dataset: Any) -> Any:
-    """Return a dataset that ``tf.distribute`` does not shard again."""
-    settings = tf.data.Options()
-    settings.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    return dataset.with_options(settings)
 
 
 def _namedtuples(type_name: str, names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], Any]:

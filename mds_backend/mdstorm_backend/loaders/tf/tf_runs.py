@@ -104,10 +104,10 @@ class TFRuns:
         """How it is read: a state that was loaded may have changed it."""
         return self._passes.reading
 
-    def claim(self) -> int | None:
+    def claim(self, parts: int = 1) -> int | None:
         """Return how many batches a whole iteration has: `INFINITE`, or None where nobody knows.
 
-        No iteration will have more than this.
+        No iteration will have more. With `parts` each of them counts for so many.
         """
         reading = self.reading
         if reading.options.num_epochs is None:
@@ -115,8 +115,8 @@ class TFRuns:
         try:
             self._claimed = reading.most_batches(self._passes.batching)
         except TypeError:
-            self._claimed = None
-        return self._claimed
+            return None
+        return self._claimed * parts
 
     def _check_claim(self) -> None:
         """Refuse a share that is larger than the one that the dataset was made for."""
