@@ -96,7 +96,8 @@ def refuses_unknown_keywords(
     It has those of its signature and, if that ends with ``**``, the `ReaderKeywords`.
     """
     parameters = list(signature(function).parameters.values())
-    known = [p.name for p in parameters if p.kind is Parameter.POSITIONAL_OR_KEYWORD]
+    kinds = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    known = [p.name for p in parameters if p.kind in kinds]
     if parameters[-1].kind is Parameter.VAR_KEYWORD:
         known += READER_KEYWORDS
 

@@ -12,11 +12,21 @@ from mdstorm_backend.loaders import ElasticShare
 from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, World
 
 
-def sample_order(arguments: ReaderArguments) -> ExactOrder | ElasticShare:
-    """Return the order, its seed fixed."""
+def sample_order(
+    arguments: ReaderArguments, *, is_shared: bool = False
+) -> ExactOrder | ElasticShare:
+    """Return the order, its seed fixed.
+
+    Parameters
+    ----------
+    arguments : ReaderArguments
+        What the user gave.
+    is_shared : bool
+        Whether others read in the same order without shard arguments.
+    """
     if arguments.shard_seed is not None:
         warn_user("shard_seed was deprecated: use seed")
-    seed = _seed(arguments)
+    seed = _seed(arguments, is_shared or arguments.is_share)
     shuffle_shards, shuffle_rows = bool(arguments.shuffle_row_groups), bool(arguments.shuffle_rows)
     window = max(int(arguments.shuffling_queue_capacity or 0), 0)
     world, follows_world = World(), arguments.is_auto
@@ -41,14 +51,14 @@ def sample_order(arguments: ReaderArguments) -> ExactOrder | ElasticShare:
     return ElasticShare(order, world, states_batch_size=False, follows_world=follows_world)
 
 
-def _seed(arguments: ReaderArguments) -> int | None:
+def _seed(arguments: ReaderArguments, is_shared: bool) -> int | None:
     """Return the seed that is given, or that of all shares; None for neither."""
     given = (arguments.seed, arguments.shard_seed)
     # 0 is no seed in Petastorm, whose order the exact one is.
     seeds = [int(seed) for seed in given if seed or (arguments.is_elastic and seed is not None)]
     if seeds:
         return seeds[0]
-    return DEFAULT_SEED if arguments.is_share else None
+    return DEFAULT_SEED if is_shared else None
 
 
 def with_window(order: ExactOrder | ElasticShare, window: int) -> ExactOrder | ElasticShare:

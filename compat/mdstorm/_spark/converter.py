@@ -13,6 +13,7 @@ from mdstorm._spark.cache_dir import PETASTORM_CONF
 from mdstorm._spark.context_managers import TorchDatasetContextManager
 from mdstorm._spark.conversions import forget
 from mdstorm._spark.deletion import delete_dir
+from mdstorm._spark.model_inputs import ColumnNames, ModelInputs
 from mdstorm_backend.base import require
 
 if TYPE_CHECKING:
@@ -63,6 +64,10 @@ class SparkDatasetConverter:
         num_epochs: int | None = None,
         workers_count: int | None = None,
         shuffling_queue_capacity: int | None = None,
+        *,
+        features: ColumnNames | None = None,
+        labels: ColumnNames | None = None,
+        sample_weights: ColumnNames | None = None,
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
     ) -> Any:
         """Make a TensorFlow dataset of batches.
@@ -79,6 +84,11 @@ class SparkDatasetConverter:
             Threads that read, 4 by default and at most one per processor.
         shuffling_queue_capacity : int, optional
             Rows are shuffled within windows of so many rows or, if that is more, one shard.
+        features, labels, sample_weights : str or list of str, optional
+            Columns that a model takes. Batches are then ``x``, ``(x, y)`` or ``(x, y,
+            sample_weight)``, as Keras takes them: a tensor for a name, a dict of tensors for a
+            list. With `labels` and no `features`, all other columns are features. Columns that
+            are not named are not read.
         **petastorm_reader_kwargs
             ``cur_shard``, ``shard_count``, ``schema_fields``, ``transform_spec``, ``seed``,
             ``shuffle_rows``, ``shuffle_row_groups``, ``reader_pool_type``; and beyond Petastorm
@@ -94,16 +104,21 @@ class SparkDatasetConverter:
         Returns
         -------
         tf.compat.v1.data.Dataset
-            Yields namedtuples with one tensor per column, in eager and in graph mode. It can be
-            used as it is or in a ``with`` statement.
+            Yields namedtuples with one tensor per column, or what `features` and the others name,
+            in eager and in graph mode. It can be used as it is or in a ``with`` statement. Its
+            cardinality is the number of batches, -1 without an end, and unknown where a function
+            may drop rows and for several epochs of the order ``"elastic"``.
 
         Raises
         ------
         ArgumentTypeError
             If a keyword is unknown.
+        InvalidArgumentError
+            If `features`, `labels` or `sample_weights` name a column that is not there.
         NullValueError
             If a column holds nulls for which TensorFlow has no value.
         """
+        inputs = ModelInputs(features, labels, sample_weights)
         arguments = ReaderArguments(
             num_epochs=num_epochs,
             workers_count=workers_count,
@@ -119,6 +134,7 @@ class SparkDatasetConverter:
             arguments,
             batch_size or _DEFAULT_BATCH_SIZE,
             prefetch,
+            inputs,
         )
 
     @refuses_unknown_keywords

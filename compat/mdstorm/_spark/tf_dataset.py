@@ -9,10 +9,19 @@ from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.options import reader_options
 from mdstorm._readers.sample_order import sample_order
 from mdstorm._spark.files import open_files
+from mdstorm._spark.model_inputs import ModelInputs
 from mdstorm._tensorflow.fields import declared_spec
 from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm_backend.loaders import ReaderOptions
-from mdstorm_backend.loaders.tf import ColumnSpec, make_tf_dataset, spec_of_column, stored_specs
+from mdstorm_backend.loaders.tf import (
+    ColumnSpec,
+    in_cluster,
+    make_tf_dataset,
+    spec_of_column,
+    stored_specs,
+)
+
+_NAMEDTUPLES = ModelInputs()
 
 
 def make_dataset(
@@ -21,15 +30,20 @@ def make_dataset(
     arguments: ReaderArguments,
     batch_size: int,
     prefetch: int | None,
+    inputs: ModelInputs = _NAMEDTUPLES,
 ) -> Any:
-    """Make the dataset of namedtuples, for eager and for graph mode."""
-    order, spec = sample_order(arguments), arguments.transform_spec
+    """Make the dataset, for eager and for graph mode; of namedtuples unless inputs are named."""
+    order, spec = sample_order(arguments, is_shared=in_cluster()), arguments.transform_spec
 
     def options() -> ReaderOptions:
-        return reader_options(arguments, open_files(url, file_urls, arguments), order)
+        dataset = open_files(url, file_urls, arguments)
+        return inputs.narrowed(reader_options(arguments, dataset, order))
 
     def specs(options: ReaderOptions) -> Sequence[ColumnSpec]:
-        return stored_specs(options) if spec is None else _transformed_specs(options, spec)
+        names = inputs.columns(options.delivered)
+        if spec is None:
+            return stored_specs(options, names)
+        return _transformed_specs(options, spec, names)
 
     return make_tf_dataset(
         options,
@@ -37,10 +51,13 @@ def make_dataset(
         prefetch=prefetch,
         specs=specs,
         type_name="inferred_schema_view" if spec is None else "inferred_schema_transformed_view",
+        element=inputs if inputs else None,
     )
 
 
-def _transformed_specs(options: ReaderOptions, spec: TransformSpec) -> list[ColumnSpec]:
+def _transformed_specs(
+    options: ReaderOptions, spec: TransformSpec, names: Sequence[str]
+) -> list[ColumnSpec]:
     edited = spec.edited()
     return [
         declared_spec(name, *edited[name][1:3])
@@ -48,5 +65,5 @@ def _transformed_specs(options: ReaderOptions, spec: TransformSpec) -> list[Colu
         else spec_of_column(options.schema[name])
         if name in options.schema
         else ColumnSpec(name, "bool")
-        for name in options.delivered
+        for name in names
     ]

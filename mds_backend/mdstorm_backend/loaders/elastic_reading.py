@@ -16,14 +16,9 @@ from mdstorm_backend.order.world import World
 class ElasticReading(ElasticWork):
     """How a dataset is read in the elastic order: see `ElasticWork` for its parameters."""
 
-    @property
-    def has_one_leg(self) -> bool:
-        """Whether a pass is one epoch, which no batch spans."""
-        return self.options.num_epochs == 1
-
-    def is_uniform(self, batching: Batching) -> bool:
-        """Whether all batches of an epoch but its last are full."""
-        return self.options.transform is None
+    def most_batches(self, batching: Batching) -> int:
+        """Refuse to say: it depends on the canonical nodes, which a state may bring with it."""
+        raise TypeError("the number of batches is not known: a state may change it")
 
     def first_pass(self, batching: Batching) -> ElasticPass:
         """Return the pass of a loader that has not begun any."""

@@ -17,7 +17,7 @@ from mdstorm_backend.loaders.loader_state import (
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching, Leg, Worker
 from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.order.shares import Place, ceil_div
+from mdstorm_backend.order.shares import Place
 from mdstorm_backend.order.world import World
 from mdstorm_backend.read.batch_reader import BatchReader
 from mdstorm_backend.read.block import Block
@@ -70,11 +70,6 @@ class ExactReading:
         first, last = self.options.here().exact_order.rows(len(self.options.dataset))
         return last - first
 
-    @property
-    def has_one_leg(self) -> bool:
-        """Always: batches span epochs."""
-        return True
-
     def reader(self, batching: Batching) -> BatchReader:
         """Return a reader of all batches of this rank, to ask for numbers."""
         return reader_of(self.options.here(), batching)
@@ -83,15 +78,9 @@ class ExactReading:
         """Batches of a whole pass."""
         return len(self.reader(batching))
 
-    def is_uniform(self, batching: Batching) -> bool:
-        """Whether all batches but the last are full: a rank that is short of rows splits one."""
-        options = self.options
-        if options.num_epochs is None or options.transform is not None:
-            return options.transform is None
-        if options.order.follows_world:  # and nobody knows yet what the share will be
-            return False
-        own = ceil_div(self.rows_per_epoch * options.num_epochs, batching.batch_size)
-        return own == self.num_batches(batching)
+    def most_batches(self, batching: Batching) -> int:
+        """Batches of a whole pass."""
+        return len(self.reader(batching))
 
     def first_pass(self, batching: Batching, world: World | None = None) -> ExactPass:
         """Return the pass of a loader that has not begun any."""

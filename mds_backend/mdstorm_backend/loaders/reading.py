@@ -148,11 +148,6 @@ class Reading(Protocol):
         """Samples of this rank in one epoch."""
         ...
 
-    @property
-    def has_one_leg(self) -> bool:
-        """Whether no pass has a second stretch: batches span epochs, or there is one epoch."""
-        ...
-
     def num_batches(self, batching: Batching) -> int:
         """Batches of a whole pass.
 
@@ -163,8 +158,14 @@ class Reading(Protocol):
         """
         ...
 
-    def is_uniform(self, batching: Batching) -> bool:
-        """Whether each leg is cut into full batches alone, but for the last one."""
+    def most_batches(self, batching: Batching) -> int:
+        """Batches of a whole pass, which no pass has more of.
+
+        Raises
+        ------
+        TypeError
+            If nobody knows.
+        """
         ...
 
     def first_pass(self, batching: Batching) -> Pass:

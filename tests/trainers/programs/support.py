@@ -27,4 +27,6 @@ def _rank() -> int:
 
     if dist.is_available() and dist.is_initialized():
         return dist.get_rank()
+    if "TF_CONFIG" in os.environ:
+        return int(json.loads(os.environ["TF_CONFIG"])["task"]["index"])
     return int(os.environ.get("RANK", "0"))

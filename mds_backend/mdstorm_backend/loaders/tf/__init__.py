@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from mdstorm_backend.loaders.tf.tf_cluster import in_cluster, without_sharding
 from mdstorm_backend.loaders.tf.tf_dataset import (
     check_nulls_of,
     make_tf_dataset,
     stored_specs,
-    without_sharding,
 )
 from mdstorm_backend.loaders.tf.tf_rows import made_of
 from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec, spec_of_column
@@ -15,6 +15,7 @@ from mdstorm_backend.loaders.tf.tf_tensors import to_tf
 __all__ = [
     "ColumnSpec",
     "check_nulls_of",
+    "in_cluster",
     "made_of",
     "make_tf_dataset",
     "spec_of_column",

@@ -1,28 +1,30 @@
-"""An MDS dataset as a `tf.data.Dataset` of namedtuples.
+"""An MDS dataset as a `tf.data.Dataset` of namedtuples, or of what a model takes.
 
 Rows travel from the generator in large blocks and are cut into batches by TensorFlow, since every
-element that a generator yields has a price of its own. Ragged columns, and the last batches of a
-rank that is short of rows, are yielded as batches.
+element that a generator yields has a price of its own. Ragged columns are yielded as batches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache, partial
-from itertools import chain
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import tensorflow as tf
 
 from mdstorm_backend.base.own_context import OwnContext
+from mdstorm_backend.format.values.batch import Batch, slice_batch
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.reading import Batching, Reading
+from mdstorm_backend.loaders.reading import Batching
 from mdstorm_backend.loaders.runner import reading_of
+from mdstorm_backend.loaders.tf.tf_cardinality import with_cardinality
+from mdstorm_backend.loaders.tf.tf_cluster import num_workers, without_sharding
 from mdstorm_backend.loaders.tf.tf_rows import row_type
 from mdstorm_backend.loaders.tf.tf_runs import TFRun, TFRuns
 from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec, check_nulls, spec_of_column
 from mdstorm_backend.loaders.tf.tf_tensors import to_tf
 from mdstorm_backend.read.batch_reader import check_batch_size
+from mdstorm_backend.read.block import Block
 
 _BLOCK_ROWS = 1 << 16
 
@@ -34,6 +36,7 @@ def make_tf_dataset(
     prefetch: int | None = None,
     specs: Callable[[ReaderOptions], Sequence[ColumnSpec]] | None = None,
     type_name: str = "Batch",
+    element: Callable[[Mapping[str, Any]], Any] | None = None,
 ) -> Any:
     """Make a dataset of batches.
 
@@ -49,6 +52,9 @@ def make_tf_dataset(
         Says how the columns arrive; by default as they are stored. Needed with a transform.
     type_name : str
         Name of the namedtuple type.
+    element : callable, optional
+        Makes the structure of a batch, such as ``(x, y)``, of its columns by name; by default it is
+        a namedtuple.
 
     Returns
     -------
@@ -71,17 +77,25 @@ def make_tf_dataset(
         runs = opened()
         options = runs.reading.options
         columns = list((specs or stored_specs)(options))
-        dataset = _batches(runs, columns, batch_size, type_name)
+        names = tuple(spec.name for spec in columns)
+        made = _namedtuples(type_name, names) if element is None else element
+        is_share = options.order.is_share
+        # A strategy splits the batches of a share among all its workers, and reads the parts here.
+        claim = runs.claim(num_workers() if is_share else 1)
+        dataset = with_cardinality(_batches(runs, columns, batch_size, made), claim)
         dataset = dataset.prefetch(tf.data.AUTOTUNE if prefetch is None else prefetch)
-        return without_sharding(dataset) if options.order.is_share else dataset
+        return without_sharding(dataset) if is_share else dataset
 
     return _context_class()(build, opened)
 
 
-def stored_specs(options: ReaderOptions) -> list[ColumnSpec]:
-    """Return how the columns arrive without a transform; nulls without a value are refused."""
+def stored_specs(options: ReaderOptions, names: Sequence[str] | None = None) -> list[ColumnSpec]:
+    """Return how columns arrive without a transform, by default all of them.
+
+    Nulls without a value are refused.
+    """
     specs = []
-    for name in options.delivered:
+    for name in options.delivered if names is None else names:
         column = options.column(name)
         if column is None:
             specs.append(ColumnSpec(name, "bool"))
@@ -97,44 +111,59 @@ def check_nulls_of(options: ReaderOptions) -> None:
         check_nulls(column, options.nulls.remaining(column))
 
 
-def without_sharding(dataset: Any) -> Any:
-    """Return a dataset that ``tf.distribute`` does not shard again."""
-    settings = tf.data.Options()
-    settings.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    return dataset.with_options(settings)
+def _namedtuples(type_name: str, names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], Any]:
+    row = row_type(type_name, names)
+    return lambda columns: row(*columns.values())
 
 
-def _batches(runs: TFRuns, specs: list[ColumnSpec], batch_size: int, type_name: str) -> Any:
-    row = row_type(type_name, tuple(spec.name for spec in specs))
-    cut_here = _must_cut_here(runs.reading, specs, batch_size)
+def _batches(
+    runs: TFRuns,
+    specs: list[ColumnSpec],
+    batch_size: int,
+    element: Callable[[Mapping[str, Any]], Any],
+) -> Any:
+    cut_here = _must_cut_here(specs, batch_size)
 
-    def read(leg: int) -> Iterator[Any]:
-        for block in runs.blocks(int(leg), None if cut_here else _BLOCK_ROWS):
-            for batch in block.batches() if cut_here else [block.batch]:
-                yield row(*(to_tf(batch[spec.name], spec) for spec in specs))
+    def read() -> Iterator[Any]:
+        for leg in runs.legs():
+            for block in runs.blocks(leg, None if cut_here else _BLOCK_ROWS):
+                for part in block.batches() if cut_here else _parts(block, batch_size):
+                    yield element({spec.name: to_tf(part[spec.name], spec) for spec in specs})
 
-    def read_all() -> Iterator[Any]:
-        return chain.from_iterable(map(read, runs.legs()))
+    def cut(*part: Any) -> Any:
+        # A tuple such as (x, y) comes as several arguments.
+        whole = tf.data.Dataset.from_tensors(part if len(part) > 1 else part[0])
+        rows = tf.shape(tf.nest.flatten(part)[0])[0]
+        # A rank that has run out of rows has empty batches, of which nothing can be cut.
+        empty = whole.take(tf.cast(rows == 0, tf.int64))
+        return whole.rebatch(batch_size).concatenate(empty)
 
-    def batches(rows: Callable[..., Iterator[Any]], *leg: Any) -> Any:
-        signature = row(*(spec.signature for spec in specs))
-        dataset = tf.data.Dataset.from_generator(rows, output_signature=signature, args=leg)
-        return dataset if cut_here else dataset.rebatch(batch_size)
-
-    if runs.reading.has_one_leg:
-        return batches(read_all)
-    legs = tf.data.Dataset.from_generator(
-        runs.legs, output_signature=tf.TensorSpec((), tf.int64, "leg")
-    )
-    return legs.flat_map(partial(batches, read))
+    signature = element({spec.name: spec.signature for spec in specs})
+    dataset = tf.data.Dataset.from_generator(read, output_signature=signature)
+    return dataset if cut_here else dataset.flat_map(cut)
 
 
-def _must_cut_here(reading: Reading, specs: list[ColumnSpec], batch_size: int) -> bool:
+def _must_cut_here(specs: list[ColumnSpec], batch_size: int) -> bool:
     """Whether batches cannot be left to TensorFlow, or gain nothing by it."""
     # Arrays of a free length have one length in a batch, but not in a block.
-    if any(spec.ragged or None in spec.shape for spec in specs) or batch_size >= _BLOCK_ROWS // 2:
-        return True
-    return not reading.is_uniform(Batching(batch_size))
+    return (
+        any(spec.ragged or None in spec.shape for spec in specs) or batch_size >= _BLOCK_ROWS // 2
+    )
+
+
+def _parts(block: Block, batch_size: int) -> Iterator[Batch]:
+    """Split a block so that each part cuts into full batches and one that may be short."""
+    start = stop = 0
+    for size in block.sizes:
+        if not size and start < stop:  # nothing can be cut of an empty batch: it comes alone
+            yield slice_batch(block.batch, start, stop)
+            start = stop
+        stop += size
+        if size < batch_size:
+            yield slice_batch(block.batch, start, stop)
+            start = stop
+    if start < stop:
+        yield slice_batch(block.batch, start, stop)
 
 
 @lru_cache(maxsize=1)

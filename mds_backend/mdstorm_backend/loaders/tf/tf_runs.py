@@ -12,6 +12,7 @@ from typing import Any
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.reading import Batching, Leg, Pass, Reading
 from mdstorm_backend.loaders.runner import Delivered, PassRunner, mark_and_rows
+from mdstorm_backend.loaders.tf.tf_cardinality import INFINITE
 from mdstorm_backend.read.block import Block
 
 #: Blocks whose places are remembered behind what was read last, where nobody counts batches.
@@ -93,6 +94,8 @@ class TFRuns:
         self._run: TFRun | None = None
         self._announced: deque[weakref.ref[TFRun]] = deque()
         self._legs: dict[int, tuple[TFRun, Pass, Leg]] = {}
+        #: What was said to TensorFlow: the most batches of any iteration.
+        self._claimed: int | None = None
         self._numbers = count()
         self._lock = threading.Lock()
 
@@ -100,6 +103,32 @@ class TFRuns:
     def reading(self) -> Reading:
         """How it is read: a state that was loaded may have changed it."""
         return self._passes.reading
+
+    def claim(self, parts: int = 1) -> int | None:
+        """Return how many batches a whole iteration has: `INFINITE`, or None where nobody knows.
+
+        No iteration will have more. With `parts` each of them counts for so many.
+        """
+        reading = self.reading
+        if reading.options.num_epochs is None:
+            return INFINITE
+        try:
+            self._claimed = reading.most_batches(self._passes.batching)
+        except TypeError:
+            return None
+        return self._claimed * parts
+
+    def _check_claim(self) -> None:
+        """Refuse a share that is larger than the one that the dataset was made for."""
+        if self._claimed is None or not self.reading.options.order.follows_world:
+            return
+        found = self.reading.most_batches(self._passes.batching)
+        if found > self._claimed:
+            raise StateMismatchError(
+                f"this dataset was made in a larger world: then the share of this process had "
+                f"{self._claimed} batches, and now it has {found}. Make the dataset in the world "
+                "that reads it"
+            )
 
     def announce(self) -> TFRun:
         """Return the run of an iteration whose batches are going to be counted."""
@@ -113,6 +142,7 @@ class TFRuns:
         with self._lock:
             run = self._next_run()
             current = self._passes.begin()
+        self._check_claim()
         for leg in current.legs():
             number = next(self._numbers)
             self._legs[number] = run, current, leg

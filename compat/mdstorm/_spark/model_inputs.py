@@ -1,0 +1,152 @@
+"""What a model takes, by column: ``features``, ``labels`` and ``sample_weights``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any, TypeAlias
+
+from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.loaders import MASK_SUFFIX, ReaderOptions
+
+#: A column, for its tensor, or columns, for a dict of theirs.
+ColumnNames: TypeAlias = str | Sequence[str]
+
+
+@dataclass(frozen=True)
+class ModelInputs:
+    """Makes ``x``, ``(x, y)`` or ``(x, y, sample_weight)`` of a batch.
+
+    It pickles, and may be the ``batch_map`` of a loader.
+
+    Attributes
+    ----------
+    features, labels, sample_weights : str, sequence of str or None
+        Names of columns. A name stands for the column's tensor, several for a dict of tensors.
+        Without `features`, all columns but the others are features.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If one is neither a name nor a sequence of names; also TypeError.
+    InvalidArgumentError
+        If one is an empty sequence or has a name twice, or there are weights and no labels.
+    """
+
+    features: ColumnNames | None = None
+    labels: ColumnNames | None = None
+    sample_weights: ColumnNames | None = None
+
+    def __post_init__(self) -> None:
+        for argument, names in self._given.items():
+            _check(argument, names)
+            if not isinstance(names, str):
+                object.__setattr__(self, argument, tuple(names))
+        if self.sample_weights is not None and self.labels is None:
+            raise InvalidArgumentError(
+                f"sample_weights={self.sample_weights!r} weigh the losses of labels, and no labels "
+                "are given: name their column as well, labels=…"
+            )
+
+    def __bool__(self) -> bool:
+        """Whether any is given."""
+        return bool(self._given)
+
+    def __call__(self, batch: Mapping[str, Any]) -> Any:
+        """Return what the model takes: the batch's own values, in the order ``x, y, weights``.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If a column is not there; also ValueError.
+        """
+        if not self:
+            return batch
+        self.columns(batch)
+        features = self.features if self.features is not None else self._others(batch)
+        parts = [features, self.labels, self.sample_weights]
+        taken = tuple(_values(batch, names) for names in parts if names is not None)
+        return taken[0] if len(taken) == 1 else taken
+
+    def columns(self, delivered: Collection[str]) -> list[str]:
+        """Return which of some columns are used, all of them if none is named.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If one that is used is not among them, or none is left for the features.
+        """
+        for argument, names in self._given.items():
+            if unknown := [name for name in _listed(names) if name not in delivered]:
+                raise _unknown(argument, unknown, delivered)
+        if self.features is None:
+            if self and not self._others(delivered):
+                raise InvalidArgumentError(
+                    f"no column is left for the features: all of {list(delivered)} are labels or "
+                    "sample_weights. Name features=…, or read more columns"
+                )
+            return list(delivered)
+        used = {name for names in self._given.values() for name in _listed(names)}
+        return [name for name in delivered if name in used]
+
+    def narrowed(self, options: ReaderOptions) -> ReaderOptions:
+        """Return how to read the columns that are used, and no others.
+
+        Where a transform looks at rows all of them are read: it may need any.
+        """
+        used = self.columns(options.delivered)
+        if options.transform is not None or len(used) == len(options.delivered):
+            return options
+        masks = [name for name in options.null_masks if name + MASK_SUFFIX in used]
+        read = tuple(name for name in options.schema.names if name in {*used, *masks})
+        fill = {name: value for name, value in (options.fill_nulls or {}).items() if name in read}
+        return replace(options, columns=read, fill_nulls=fill, null_masks=tuple(masks))
+
+    @property
+    def _given(self) -> dict[str, ColumnNames]:
+        parts = {
+            "features": self.features,
+            "labels": self.labels,
+            "sample_weights": self.sample_weights,
+        }
+        return {argument: names for argument, names in parts.items() if names is not None}
+
+    def _others(self, delivered: Collection[str]) -> list[str]:
+        """The columns that are neither labels nor weights."""
+        named = {name for names in self._given.values() for name in _listed(names)}
+        return [name for name in delivered if name not in named]
+
+
+def _listed(names: ColumnNames) -> Sequence[str]:
+    return [names] if isinstance(names, str) else names
+
+
+def _values(batch: Mapping[str, Any], names: ColumnNames) -> Any:
+    return batch[names] if isinstance(names, str) else {name: batch[name] for name in names}
+
+
+def _check(argument: str, names: object) -> None:
+    if isinstance(names, str):
+        return
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise ArgumentTypeError(
+            f"{argument} must be the name of a column or a list of names, found {names!r}"
+        )
+    if not names or len(set(names)) < len(names):
+        raise InvalidArgumentError(
+            f"{argument}={list(names)!r} has to name columns, each of them once"
+        )
+
+
+def _unknown(argument: str, unknown: list[str], delivered: Collection[str]) -> InvalidArgumentError:
+    close = get_close_matches(unknown[0], delivered, n=1)
+    remedy = (
+        f"did you mean {close[0]!r}?"
+        if close
+        else "name some of those; nested columns are among them if schema_fields names them"
+    )
+    return InvalidArgumentError(
+        f"{argument} names {', '.join(map(repr, unknown))}, but batches have the columns "
+        f"{list(delivered)}: {remedy}"
+    )

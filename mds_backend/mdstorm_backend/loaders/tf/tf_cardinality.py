@@ -1,0 +1,34 @@
+"""Tell TensorFlow, and so Keras, how many batches a dataset has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+#: Of a dataset that never ends.
+INFINITE = int(tf.data.INFINITE_CARDINALITY)
+
+
+def with_cardinality(dataset: Any, batches: int | None) -> Any:
+    """Return a dataset of the same elements that says how many there are.
+
+    Unlike `tf.data.experimental.assert_cardinality` it may have fewer: an iteration that goes on in
+    the middle ends earlier, and so does one that is left.
+
+    Parameters
+    ----------
+    dataset : tf.data.Dataset
+        What says that it does not know.
+    batches : int or None
+        The most elements of any iteration, or `INFINITE`; None if that is not known.
+    """
+    if batches is None:
+        return dataset
+    # A choice between datasets is taken for infinite as soon as one of them is. It is always the
+    # first one that is chosen, and the choice ends with it.
+    first = tf.data.Dataset.from_tensors(tf.constant(0, tf.int64)).repeat()
+    endless = tf.data.Dataset.choose_from_datasets(
+        [dataset, dataset.repeat()], first, stop_on_empty_dataset=True
+    )
+    return endless if batches == INFINITE else endless.take(batches)

@@ -1,0 +1,60 @@
+"""Keras and loops under a strategy of TensorFlow's; arguments: URL STRATEGY."""
+
+import sys
+import warnings
+
+import tensorflow as tf
+from support import converter_of, record
+
+url, name = sys.argv[1:]
+if name == "MirroredStrategy":
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+else:
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+
+from keras_support import Recorder, Steps, make_model  # noqa: E402 - no op before the strategy
+
+warnings.filterwarnings("error", message="Your input ran out of data")
+converter = converter_of(url)
+
+
+def make(**arguments):
+    return converter.make_tf_dataset(
+        batch_size=100,
+        num_epochs=1,
+        shuffling_queue_capacity=500,
+        features=["number", "x"],
+        labels="label",
+        **arguments,
+    )
+
+
+def run(part, batches):
+    """Go over the batches of a distributed dataset."""
+
+    @tf.function
+    def step(batch):
+        def note(numbers):
+            tf.numpy_function(lambda found: record(found, part), [numbers], [])
+
+        strategy.run(note, [batch[0]["number"]])
+
+    for batch in batches:
+        step(batch)
+
+
+shares = {"auto": {"cur_shard": "auto"}, "sharded by TensorFlow": {}}
+for share, arguments in shares.items():
+    with strategy.scope():
+        model = make_model()
+    Recorder.part = f"fit {share}"
+    dataset = make(**arguments)
+    model.fit(dataset, epochs=2, verbose=0, callbacks=[Steps()])
+    Recorder.part = f"evaluate {share}"
+    model.evaluate(make(**arguments), verbose=0)
+    part = f"distribute {share}"
+    run(part, strategy.experimental_distribute_dataset(make(**arguments)))
+
+run("from function", strategy.distribute_datasets_from_function(lambda _: make(cur_shard="auto")))
