@@ -309,7 +309,7 @@ class ExactPass:
         self._check_countable(here)
         order, by_row = here.exact_order, Batching(1)
         reader = reader_of(here, by_row)
-        share = reader.remaining(self.first_epoch).rows_of(order.rank, order.world_size)
+        share = reader.remaining(self.first_epoch).rows_of(order.rank, order.split)
         rows = max(rows + share.before(Place(*self._start[:2])), 0)
         batches = rows
         if share.total is not None and rows >= share.total:

@@ -85,6 +85,7 @@ def _segments(there: Mapping[str, Any], num_rows: int) -> tuple[Segment, ...]:
             number(segment, "batch_size", 1),
             number(segment, "batches"),
             flag(segment, "drop_last"),
+            flag(segment, "padded"),
         )
         for segment in found
     )
@@ -125,7 +126,7 @@ def _of_first_version(history: History, place: Place, options: ReaderOptions) ->
     if place in began.places(segment):
         return history
     # Its batch size has changed on the way.
-    rows = began.rows_of(order.rank, order.world_size)
+    rows = began.rows_of(order.rank, order.split)
     row = min(place.row, rows.of_epoch(place.epoch))
     delivered = rows.before(place._replace(row=row))
     return History(

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.errors import InvalidArgumentError, NoDataAvailableError
 from mdstorm_backend.order.history import History, Stretch
-from mdstorm_backend.order.shares import share
+from mdstorm_backend.order.shares import Split
 from mdstorm_backend.order.world import World
 
 #: The seed of all ranks if none is given: all must permute by the same one, or a state taken on one
@@ -55,6 +55,9 @@ class ExactOrder:
         Which share of the rows is read.
     follows_world : bool
         Whether the share is determined only when a pass begins: see `share_of`.
+    padded_to : int
+        Rows of a batch where shares are such that only the last global batch needs padding, see
+        `Split`; 0 for shares that differ by one row at most.
     history : History or None
         What was delivered of the pass before, in other worlds or with other batch sizes; None for a
         pass from its beginning.
@@ -67,6 +70,7 @@ class ExactOrder:
     rank: int = 0
     world_size: int = 1
     follows_world: bool = False
+    padded_to: int = 0
     history: History | None = None
 
     def __post_init__(self) -> None:
@@ -93,6 +97,11 @@ class ExactOrder:
     def is_share(self) -> bool:
         """Whether other processes are known to read other rows."""
         return self.follows_world or self.world_size > 1
+
+    @property
+    def split(self) -> Split:
+        """How the rows of an epoch are split among the ranks."""
+        return Split(self.world_size, self.padded_to)
 
     def share_of(self, world: World) -> ExactOrder:
         """Return the same order with the share of a process in `world`."""
@@ -122,14 +131,14 @@ class ExactOrder:
                 f"requested shards: there are {num_rows} rows for {self.world_size} ranks. Use "
                 "fewer ranks or more data"
             )
-        rows = share(num_rows, self.rank, self.world_size)
+        rows = self.split.share(num_rows, self.rank)
         return rows.start, rows.stop
 
     def rows_in(self, num_rows: int, epoch: int) -> int:
         """Return how many rows this rank has in an epoch, or in what is left of it."""
         if self.history is not None:
             remaining = self.history.remaining(num_rows)
-            return remaining.rows_of(self.rank, self.world_size).of_epoch(epoch)
+            return remaining.rows_of(self.rank, self.split).of_epoch(epoch)
         first, last = self.rows(num_rows)
         return last - first
 
@@ -147,11 +156,14 @@ class ExactOrder:
             first, last = self.rows(num_rows)
             return [(self, range(last - first))]
         remaining = self.history.remaining(num_rows)
-        stretches = remaining.stretches(epoch, self.rank, self.world_size)
+        stretches = remaining.stretches(epoch, self.rank, self.split)
         return [(self._of(stretch), range(stretch.start, stretch.stop)) for stretch in stretches]
 
     def _of(self, stretch: Stretch) -> ExactOrder:
-        return replace(self, rank=stretch.rank, world_size=stretch.world_size, history=None)
+        world_size, padded_to = stretch.split
+        return replace(
+            self, rank=stretch.rank, world_size=world_size, padded_to=padded_to, history=None
+        )
 
     def pieces(self, shard_sizes: Sequence[int], epoch: int) -> list[Piece]:
         """Return this rank's share of each shard, in the order of `epoch`."""

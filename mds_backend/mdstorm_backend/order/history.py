@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from mdstorm_backend.errors import NoDataAvailableError, StateMismatchError
-from mdstorm_backend.order.shares import PassRows, Place, ceil_div, rows_of_batches, share
+from mdstorm_backend.order.shares import PassRows, Place, Split, ceil_div
 
 
 class Segment(NamedTuple):
@@ -27,12 +27,20 @@ class Segment(NamedTuple):
         Batches that each rank has had.
     drop_last : bool
         Whether all of them were full.
+    padded : bool
+        Whether shares were such that only the last global batch needs padding: see `Split`.
     """
 
     world_size: int
     batch_size: int
     batches: int
     drop_last: bool = False
+    padded: bool = False
+
+    @property
+    def split(self) -> Split:
+        """How an epoch was split among the ranks."""
+        return Split(self.world_size, self.batch_size if self.padded else 0)
 
     def is_like(self, other: Segment) -> bool:
         """Whether batches were made in the same way."""
@@ -40,10 +48,10 @@ class Segment(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Some rows that come one after the other when `rank` of `world_size` reads a whole epoch."""
+    """Some rows that come one after the other when a rank reads its share of a whole epoch."""
 
     rank: int
-    world_size: int
+    split: Split
     start: int
     stop: int
 
@@ -77,13 +85,13 @@ class Remaining:
     stop_epoch: int | None
     begun: tuple[Begun, ...] = ()
 
-    def rows_of(self, rank: int, world_size: int) -> PassRows:
+    def rows_of(self, rank: int, split: Split) -> PassRows:
         """Return how many rows a rank has in each epoch."""
         return PassRows(
             self.first_epoch,
             self.stop_epoch,
-            tuple(len(share(epoch.rows, rank, world_size)) for epoch in self.begun),
-            len(share(self.num_rows, rank, world_size)),
+            tuple(len(split.share(epoch.rows, rank)) for epoch in self.begun),
+            len(split.share(self.num_rows, rank)),
         )
 
     def num_batches(self, segment: Segment) -> int:
@@ -94,8 +102,8 @@ class Remaining:
         NoDataAvailableError
             If there are rows for some ranks but not for all.
         """
-        totals = self._totals(segment.world_size)
-        if max(totals) > 0 == min(totals):
+        totals = self._totals(segment.split)
+        if max(totals) > 0 == min(totals) and not segment.padded:
             raise NoDataAvailableError(
                 f"{sum(totals)} rows are left of the pass, and there are {segment.world_size} "
                 "ranks: go on with at most as many ranks as rows, or begin the next epoch on all "
@@ -105,31 +113,30 @@ class Remaining:
             return min(totals) // segment.batch_size
         return ceil_div(max(totals), segment.batch_size)
 
-    def _totals(self, world_size: int) -> list[int]:
+    def _totals(self, split: Split) -> list[int]:
         """Rows of each rank, or where nothing was begun, of one with the most and the fewest."""
-        ranks: Iterable[int] = range(world_size) if self.begun else (0, world_size - 1)
-        # The first rank has the fewest rows and the last one the most.
-        return [self.rows_of(rank, world_size).total or 0 for rank in ranks]
+        is_whole = not (self.begun or split.padded_to)
+        # The first rank has the fewest rows of a whole epoch, and the last one the most.
+        ranks: Iterable[int] = (0, split.world_size - 1) if is_whole else range(split.world_size)
+        return [self.rows_of(rank, split).total or 0 for rank in ranks]
 
     def delivered(self, segment: Segment) -> list[int]:
         """Return how many rows each rank has had in a segment."""
-        ranks = [self.rows_of(rank, segment.world_size) for rank in range(segment.world_size)]
+        split, size, batches = segment.split, segment.batch_size, segment.batches
+        ranks = [self.rows_of(rank, split) for rank in range(split.world_size)]
         if self.stop_epoch is None or segment.drop_last:
-            return [segment.batches * segment.batch_size] * len(ranks)
+            return [batches * size] * len(ranks)
         num_batches = self.num_batches(segment)
-        return [
-            rows_of_batches(rows.total or 0, num_batches, segment.batch_size, segment.batches)
-            for rows in ranks
-        ]
+        return [split.delivered(rows.total or 0, num_batches, size, batches) for rows in ranks]
 
     def places(self, segment: Segment) -> list[Place]:
         """Return where each rank stands at the end of a segment."""
         return [
-            self.rows_of(rank, segment.world_size).place(rows)
+            self.rows_of(rank, segment.split).place(rows)
             for rank, rows in enumerate(self.delivered(segment))
         ]
 
-    def stretches(self, epoch: int, rank: int, world_size: int) -> list[Stretch]:
+    def stretches(self, epoch: int, rank: int, split: Split) -> list[Stretch]:
         """Return which rows a rank reads in an epoch, and in which order.
 
         Raises
@@ -139,44 +146,46 @@ class Remaining:
         """
         number = epoch - self.first_epoch
         if number >= len(self.begun):
-            return [Stretch(rank, world_size, 0, len(share(self.num_rows, rank, world_size)))]
+            return [Stretch(rank, split, 0, len(split.share(self.num_rows, rank)))]
         left = self.begun[number]
         if left.stretches is None:
             raise StateMismatchError(
                 f"the state cannot be continued: it does not say which rows of epoch {epoch} are "
                 "left. Load it as state_dict() returned it, or begin anew"
             )
-        return list(_cut(left.stretches, share(left.rows, rank, world_size)))
+        return list(_cut(left.stretches, split.share(left.rows, rank)))
 
     def after(self, segment: Segment) -> Remaining:
         """Return what is left after a segment."""
         places = self.places(segment)
         first_epoch = min(place.epoch for place in places)
         last_epoch = max(place.epoch for place in places)
-        epochs = [self._left(epoch, places) for epoch in range(first_epoch, last_epoch + 1)]
+        epochs = [
+            self._left(epoch, places, segment.split) for epoch in range(first_epoch, last_epoch + 1)
+        ]
         over = next((n for n, epoch in enumerate(epochs) if epoch.rows), len(epochs))
         first_epoch += over
         return Remaining(self.num_rows, first_epoch, self.stop_epoch, tuple(epochs[over:]))
 
-    def _left(self, epoch: int, places: list[Place]) -> Begun:
+    def _left(self, epoch: int, places: list[Place], split: Split) -> Begun:
         left: list[Stretch] = []
         for rank, place in enumerate(places):
-            rows = self.rows_of(rank, len(places)).of_epoch(epoch)
+            rows = self.rows_of(rank, split).of_epoch(epoch)
             done = place.row if place.epoch == epoch else rows * (place.epoch > epoch)
             if done < rows:
-                left += _cut(self.stretches(epoch, rank, len(places)), range(done, rows))
+                left += _cut(self.stretches(epoch, rank, split), range(done, rows))
         return Begun(sum(stretch.stop - stretch.start for stretch in left), tuple(left))
 
     def is_past(self, segment: Segment) -> bool:
         """Whether all rows of the epochs that were begun before are delivered in a segment."""
         first_whole = self.first_epoch + len(self.begun)
         return all(
-            place.epoch >= first_whole or self._ends(place, rank, segment.world_size)
+            place.epoch >= first_whole or self._ends(place, rank, segment.split)
             for rank, place in enumerate(self.places(segment))
         )
 
-    def _ends(self, place: Place, rank: int, world_size: int) -> bool:
-        rows = self.rows_of(rank, world_size)
+    def _ends(self, place: Place, rank: int, split: Split) -> bool:
+        rows = self.rows_of(rank, split)
         return rows.before(place) == sum(rows.begun)
 
 

@@ -6,11 +6,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 
-def share(num_rows: int, rank: int, world_size: int) -> range:
-    """Return which of `num_rows` consecutive rows belong to a rank; sizes differ by one at most."""
-    return range(rank * num_rows // world_size, (rank + 1) * num_rows // world_size)
-
-
 def ceil_div(dividend: int, divisor: int) -> int:
     """Divide integers, rounding up."""
     return (dividend + divisor - 1) // divisor
@@ -31,6 +26,52 @@ def batch_sizes(rows: int, batches: int, batch_size: int) -> Iterator[int]:
 def rows_of_batches(rows: int, batches: int, batch_size: int, first: int) -> int:
     """Rows of the `first` batches that `batch_sizes` cuts."""
     return min(first * batch_size, max(rows - (batches - first), min(first, rows)))
+
+
+class Split(NamedTuple):
+    """How rows are split among ranks, consecutive ones to each.
+
+    Attributes
+    ----------
+    world_size : int
+        Number of ranks.
+    padded_to : int
+        Rows of a batch of one rank, where only the last global batch, of all ranks together, is to
+        need padding: its rows fill one rank after the other. 0: sizes differ by one at most.
+    """
+
+    world_size: int
+    padded_to: int = 0
+
+    def share(self, num_rows: int, rank: int) -> range:
+        """Return which of `num_rows` rows belong to a rank."""
+        return range(self._begin(num_rows, rank), self._begin(num_rows, rank + 1))
+
+    def _begin(self, num_rows: int, rank: int) -> int:
+        if not self.padded_to:
+            return rank * num_rows // self.world_size
+        full = num_rows // (self.padded_to * self.world_size) * self.padded_to
+        return rank * full + min(rank * self.padded_to, self.remainder(num_rows))
+
+    def remainder(self, num_rows: int) -> int:
+        """Return the rows of the last global batch if it is not full, else 0."""
+        return num_rows % (self.padded_to * self.world_size) if self.padded_to else 0
+
+    def delivered(self, rows: int, batches: int, batch_size: int, first: int) -> int:
+        """Return the rows of the `first` of all `batches` batches of a rank with so many rows."""
+        if self.padded_to:
+            return min(first * batch_size, rows)
+        return rows_of_batches(rows, batches, batch_size, first)
+
+    def batch_sizes(self, rows: int, batches: int, batch_size: int) -> Iterator[int]:
+        """Cut the rows of a rank into its last `batches` batches."""
+        if not self.padded_to:
+            yield from batch_sizes(rows, batches, batch_size)
+            return
+        for _ in range(batches):
+            size = min(batch_size, rows)
+            rows -= size
+            yield size
 
 
 class Place(NamedTuple):

@@ -12,7 +12,7 @@ from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.values.batch import Batch, num_rows
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.history import Remaining, Segment
-from mdstorm_backend.order.shares import Place, batch_sizes
+from mdstorm_backend.order.shares import Place
 from mdstorm_backend.read.block import Block, Transform
 from mdstorm_backend.read.block_filler import BLOCK_ROWS, BlockFiller, copied_ahead
 from mdstorm_backend.read.gather import gather_columns
@@ -141,7 +141,10 @@ class BatchReader:
 
     def segment(self, batches: int) -> Segment:
         """Return the part of a pass that this reader has read after so many batches."""
-        return Segment(self.order.world_size, self.batch_size, batches, self._drop_last)
+        order = self.order
+        return Segment(
+            order.world_size, self.batch_size, batches, self._drop_last, order.padded_to > 0
+        )
 
     def is_over(self, position: Position, first_epoch: int) -> bool:
         """Whether a pass that began with `first_epoch` has delivered its last batch, surely."""
@@ -166,7 +169,7 @@ class BatchReader:
         first_epoch : int
             Number of the epoch with which the pass began: `num_epochs` counts from it.
         """
-        if self.rows_per_epoch == 0:
+        if not len(self.dataset):
             warn_no_data(self.dataset.url)
             return
         with Prefetcher(self._workers, self._prefetch) as prefetcher:
@@ -187,7 +190,7 @@ class BatchReader:
         While a block is held its shards stay open. Not for a reader with a transform, whose rows
         have no numbers.
         """
-        if self.rows_per_epoch == 0:
+        if not len(self.dataset):
             warn_no_data(self.dataset.url)
             return
         with Prefetcher(self._workers, self._prefetch) as prefetcher:
@@ -243,9 +246,9 @@ class BatchReader:
             return repeat(self.batch_size)
         if self._drop_last:
             return repeat(self.batch_size, len(self) - start.batches)
-        rows = self.remaining(first_epoch).rows_of(self.order.rank, self.order.world_size)
+        rows = self.remaining(first_epoch).rows_of(self.order.rank, self.order.split)
         left = (rows.total or 0) - rows.before(Place(start.epoch, start.row))
-        return batch_sizes(left, len(self) - start.batches, self.batch_size)
+        return self.order.split.batch_sizes(left, len(self) - start.batches, self.batch_size)
 
 
 def _whole_windows(

@@ -175,6 +175,6 @@ def warn_no_data(url: str, *, transformed: bool = False) -> None:
     reason = (
         "the transform returned no rows for a whole epoch"
         if transformed
-        else "the dataset, or this rank's share of it, has no rows"
+        else "the dataset has no rows"
     )
     warn_user(f"No matching data is available for loading in {url}: {reason}")

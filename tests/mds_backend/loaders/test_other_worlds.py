@@ -34,7 +34,7 @@ shuffles = st.fixed_dictionaries(
         "window": st.sampled_from([0, 15]),
     }
 )
-worlds = st.tuples(st.integers(1, 16), st.integers(1, 70), st.integers(0, 30))
+worlds = st.tuples(st.integers(1, 16), st.integers(1, 70), st.integers(0, 30), st.booleans())
 few_worlds = st.tuples(st.integers(1, 4), st.integers(1, 70), st.integers(0, 30))
 
 
@@ -47,9 +47,13 @@ class Ranks:
         world_size: int,
         batch_size: int,
         state: dict[str, Any] | None = None,
+        *,
+        padded: bool = False,
         **options: Any,
     ) -> None:
         shuffle = options.pop("shuffle", {"seed": 1, "window": 15})
+        if padded:
+            shuffle = {**shuffle, "padded_to": batch_size}
         self.loaders: list[StreamingDataLoader] = []
         for rank in range(world_size):
             share = {**shuffle, "rank": rank, "world_size": world_size}
@@ -82,16 +86,16 @@ class Ranks:
 def test_every_row_comes_once_an_epoch_over_any_chain_of_worlds(
     numbers: Dataset,
     shuffle: dict[str, Any],
-    chain: list[tuple[int, int, int]],
+    chain: list[tuple[int, int, int, bool]],
     epochs: int,
     data: st.DataObject,
 ) -> None:
     options = {"shuffle": shuffle, "num_epochs": epochs}
     seen: list[int] = []
     state = None
-    for world_size, batch_size, batches in chain:
+    for world_size, batch_size, batches, padded in chain:
         try:
-            ranks = Ranks(numbers, world_size, batch_size, state, **options)
+            ranks = Ranks(numbers, world_size, batch_size, state, padded=padded, **options)
         except NoDataAvailableError:
             assert ROWS * epochs - len(seen) < world_size * epochs
             continue
@@ -103,7 +107,7 @@ def test_every_row_comes_once_an_epoch_over_any_chain_of_worlds(
     else:
         last = Ranks(numbers, 1, 7, state, **options)
         left = ROWS * epochs - len(seen)
-        if state is None or state["mdstorm"]["world_size"] > 1:
+        if state is not None and state["mdstorm"]["world_size"] > 1:
             assert last.num_batches == -(-left // 7)
         seen += last.take(None)
     assert Counter(seen) == Counter(dict.fromkeys(range(ROWS), epochs))
@@ -147,7 +151,8 @@ def test_states_of_all_ranks_name_the_same_history(numbers: Dataset) -> None:
     ranks = Ranks(numbers, 4, 4, num_epochs=2)
     ranks.take(5)
     histories = [loader.state_dict()["mdstorm"]["history"] for loader in ranks.loaders]
-    segment = {"world_size": 4, "batch_size": 4, "batches": 5, "drop_last": False}
+    segment = {"world_size": 4, "batch_size": 4, "batches": 5}
+    segment |= {"drop_last": False, "padded": False}
     assert histories == [{"epoch": 0, "rows_left": [], "segments": [segment]}] * 4
 
 

@@ -10,16 +10,16 @@ from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.shares import (
     PassRows,
     Place,
+    Split,
     batch_sizes,
     ceil_div,
     rows_of_batches,
-    share,
 )
 
 
 @given(st.integers(0, 300), st.integers(1, 16))
 def test_shares_differ_by_one_row_and_are_all_rows(num_rows: int, world_size: int) -> None:
-    shares = [share(num_rows, rank, world_size) for rank in range(world_size)]
+    shares = [Split(world_size).share(num_rows, rank) for rank in range(world_size)]
     assert [row for rows in shares for row in rows] == list(range(num_rows))
     sizes = [len(rows) for rows in shares]
     assert max(sizes) - min(sizes) <= 1
@@ -60,6 +60,27 @@ def test_a_rank_that_is_short_of_rows_splits_what_it_has_left(
     rows: int, batches: int, expected: list[int]
 ) -> None:
     assert list(batch_sizes(rows, batches, 3)) == expected
+
+
+@given(st.integers(0, 300), st.integers(1, 8), st.integers(1, 40))
+def test_only_the_end_of_the_last_global_batch_needs_padding(
+    num_rows: int, world_size: int, batch_size: int
+) -> None:
+    split = Split(world_size, padded_to=batch_size)
+    shares = [split.share(num_rows, rank) for rank in range(world_size)]
+    assert [row for rows in shares for row in rows] == list(range(num_rows))
+    batches = ceil_div(num_rows, world_size * batch_size)
+    sizes = [list(split.batch_sizes(len(rows), batches, batch_size)) for rows in shares]
+    for number, of_ranks in enumerate(zip(*sizes, strict=True), 1):
+        # Full batches come first, then one with the rest, then those that are padding alone.
+        assert sorted(of_ranks, reverse=True) == list(of_ranks)
+        assert number == batches or set(of_ranks) == {batch_size}
+        assert sum(0 < size < batch_size for size in of_ranks) <= 1
+    assert split.remainder(num_rows) == num_rows % (world_size * batch_size)
+    for rows, of_rank in zip(shares, sizes, strict=True):
+        assert [0, *accumulate(of_rank)] == [
+            split.delivered(len(rows), batches, batch_size, first) for first in range(batches + 1)
+        ]
 
 
 pass_rows = st.builds(
