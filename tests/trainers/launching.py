@@ -96,7 +96,7 @@ def launch(
     """
     at.mkdir(exist_ok=True, parents=True)
     if launcher is None:
-        launcher = _torchrun(processes) if processes > 1 else [sys.executable]
+        launcher = torchrun(processes) if processes > 1 else [sys.executable]
     done = subprocess.run(
         [*launcher, str(PROGRAMS / program), *map(str, args)],
         cwd=at,
@@ -123,7 +123,8 @@ _QUIET = {
 }
 
 
-def _torchrun(processes: int) -> list[str]:
+def torchrun(processes: int) -> list[str]:
+    """Return the command that starts so many ranks on this machine."""
     # A port that is free when the first rank asks for it.
     rendezvous = ["--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0"]
     count = f"--nproc-per-node={processes}"

@@ -1,16 +1,27 @@
-"""A loop of the user's own; arguments: URL CUR_SHARD."""
+"""A loop of the user's own, stopped and resumed; arguments: URL CUR_SHARD STEPS STATE NEXT_STATE.
+
+Rank 0 saves its state after so many steps (0: all), and every rank goes on from the state of a run
+before, if there was one.
+"""
 
 import sys
+from itertools import islice
+from pathlib import Path
 
+import torch
 import torch.distributed as dist
 from support import converter_of, record
 
-url, cur_shard = sys.argv[1:]
+url, cur_shard, steps, state, next_state = sys.argv[1:]
 
 loader = converter_of(url).make_torch_dataloader(
-    batch_size=100, num_epochs=1, shuffle_row_groups=True, cur_shard=cur_shard
+    batch_size=50, num_epochs=1, shuffle_row_groups=True, shuffle_rows=True, cur_shard=cur_shard
 )
 dist.init_process_group("gloo")
-for batch in loader:
+if Path(state).exists():
+    loader.load_state_dict(torch.load(state, weights_only=True))
+for batch in islice(loader, int(steps) or None):
     record(batch["number"])
+if dist.get_rank() == 0:
+    torch.save(loader.state_dict(), next_state)
 dist.destroy_process_group()
