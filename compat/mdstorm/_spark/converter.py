@@ -93,10 +93,10 @@ class SparkDatasetConverter:
             ``cur_shard``, ``shard_count``, ``schema_fields``, ``transform_spec``, ``seed``,
             ``shuffle_rows``, ``shuffle_row_groups``, ``reader_pool_type``; and beyond Petastorm
             ``fill_nulls={column: value}``, ``null_masks=[column, …]`` and ``order``. The order
-            ``"exact"``, the default, delivers every row once per epoch over all ranks. The order
-            ``"elastic"`` delivers the samples in MosaicML Streaming's order, which resumes with
-            other numbers of ranks; there no batch spans epochs, and a transform gets the rows of
-            a batch. Without a ``seed`` (0 is none in the exact order) one is drawn at random, or
+            ``"exact"``, the default, delivers every row once per epoch over all ranks, also when it
+            is resumed with other numbers of ranks. The order ``"elastic"`` delivers the samples in
+            MosaicML Streaming's order; there no batch spans epochs, and a transform gets the rows
+            of a batch. Without a ``seed`` (0 is none in the exact order) one is drawn at random, or
             with shard arguments it is 9176, the same on all ranks. ``cur_shard="auto"`` takes rank
             and world size from the process group or the launcher when a pass begins; without shard
             arguments every process reads all rows, see `mdstorm.reader.make_batch_reader`.

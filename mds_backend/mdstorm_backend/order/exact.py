@@ -2,7 +2,8 @@
 
 A pure function of its arguments. Rank r of W reads the rows from ``r·N // W`` to ``(r + 1)·N // W``
 in stored order, whatever the seed. Within that range shards can be permuted, and rows within
-windows of whole shards; both differently in each epoch.
+windows of whole shards; both differently in each epoch. What is left of an epoch that was begun in
+another world is split in the same way: see `mdstorm_backend.order.history`.
 """
 
 from __future__ import annotations

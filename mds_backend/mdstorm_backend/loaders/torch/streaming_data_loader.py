@@ -185,14 +185,19 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
         return self._passes.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Let the next iteration continue where `state` was taken.
+        """Let the next iteration continue where `state` was taken, on this rank or another one.
 
-        After the last batch of a pass that is the beginning of the next one.
+        All ranks must have had as many batches as that one. In another world, or in the exact order
+        with another batch size, what is left of the epoch is split anew. After the last batch of a
+        pass the next one begins.
 
         Raises
         ------
         StateMismatchError
-            If it was taken from another dataset, order or world size, or is no state.
+            If it was taken from another dataset or order, or is no state; or from another rank
+            where a transform may drop rows.
+        NoDataAvailableError
+            If the pass has fewer rows left than the world has ranks.
         """
         self._check_resumable()
         passes = self._passes

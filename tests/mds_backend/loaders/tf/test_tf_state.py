@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -163,3 +164,30 @@ def test_a_state_of_the_other_order_is_refused(numbers: Dataset) -> None:
         make(numbers, "exact").load_state_dict(make(numbers, "elastic").state_dict())
     with pytest.raises(StateMismatchError, match="order 'elastic'"):
         make(numbers, "elastic").load_state_dict(make(numbers, "exact").state_dict())
+
+
+@pytest.mark.parametrize("num_epochs", [1, 3])
+def test_the_exact_order_goes_on_in_another_world(numbers: Dataset, num_epochs: int) -> None:
+    def one(order: ExactOrder) -> Any:
+        def options() -> ReaderOptions:
+            return ReaderOptions(numbers, order, num_epochs=num_epochs)
+
+        return make_tf_dataset(options, batch_size=BATCH)
+
+    def ranks(world_size: int, state: dict[str, Any] | None = None) -> list[Any]:
+        share = ExactOrder(seed=3, shuffle_rows=True, world_size=world_size)
+        made = [one(replace(share, rank=rank)) for rank in range(world_size)]
+        for dataset in made:
+            if state is not None:
+                dataset.load_state_dict(json.loads(json.dumps(state)))
+        return made
+
+    before = ranks(3)
+    batches = [column(islice(dataset, 2)) for dataset in before]
+    middle = ranks(2, before[1].state_dict())
+    batches += [column(islice(dataset, 2)) for dataset in middle]
+    after = ranks(4, middle[0].state_dict())
+    rests = [column(dataset) for dataset in after]
+    assert len({len(rest) for rest in rests}) == 1
+    rows = sorted(row for rank in batches + rests for batch in rank for row in batch)
+    assert rows == [row for row in range(ROWS) for _ in range(num_epochs)]
