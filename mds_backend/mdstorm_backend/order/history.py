@@ -169,12 +169,23 @@ class Remaining:
 
     def _left(self, epoch: int, places: list[Place], split: Split) -> Begun:
         left: list[Stretch] = []
+        for rank, rows in enumerate(self._rows_left(epoch, places, split)):
+            if rows:
+                left += _cut(self.stretches(epoch, rank, split), rows)
+        return Begun(sum(stretch.stop - stretch.start for stretch in left), tuple(left))
+
+    def _rows_left(self, epoch: int, places: list[Place], split: Split) -> Iterator[range]:
+        """Yield which rows of its share of an epoch each rank has still to read."""
         for rank, place in enumerate(places):
             rows = self.rows_of(rank, split).of_epoch(epoch)
             done = place.row if place.epoch == epoch else rows * (place.epoch > epoch)
-            if done < rows:
-                left += _cut(self.stretches(epoch, rank, split), range(done, rows))
-        return Begun(sum(stretch.stop - stretch.start for stretch in left), tuple(left))
+            yield range(done, rows)
+
+    def delivered_of(self, epoch: int, segment: Segment) -> int:
+        """Return how many rows of an epoch all ranks have had at the end of a segment."""
+        places = self.places(segment)
+        left = sum(map(len, self._rows_left(epoch, places, segment.split)))
+        return self.num_rows - left
 
     def is_past(self, segment: Segment) -> bool:
         """Whether all rows of the epochs that were begun before are delivered in a segment."""
@@ -228,11 +239,7 @@ class History:
 
     def delivered_of(self, epoch: int, num_rows: int) -> int:
         """Return how many rows of an epoch all ranks together have had."""
-        remaining = self.remaining(num_rows)
-        number = epoch - remaining.first_epoch
-        if number < 0:
-            return num_rows
-        return num_rows - remaining.begun[number].rows if number < len(remaining.begun) else 0
+        return self.without_last().remaining(num_rows).delivered_of(epoch, self.segments[-1])
 
     def with_segment(self, segment: Segment, num_rows: int) -> History:
         """Return the history with one more segment, without what no longer matters.
