@@ -155,6 +155,13 @@ class ElasticEpochs:
         with self._own_record.changing() as record:
             record["start"], record["next"], record["joined"] = asdict(start), asdict(start), []
 
+    def go_on_as_worker(self, start: EpochStart, next_epoch: int, worker: int) -> None:
+        """Note that a worker process goes on with `start` by itself, as others do with theirs."""
+        with self._record.changing() as record:
+            record["start"] = asdict(start)
+            record["next"] = {**asdict(start), **_beginning_of(next_epoch)}
+            record["joined"] = [[None, 0], [worker]]
+
     def load_state_dict(self, state: object, first_epoch: int | None = None) -> EpochStart:
         """Let the next epoch be the one in which a state was taken, from there on.
 

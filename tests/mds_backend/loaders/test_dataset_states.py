@@ -79,20 +79,10 @@ def test_without_arguments_the_place_of_a_loader_counts(url: str, order: str) ->
     assert Counter(seen + rows(loader_of(second))) == Counter(range(ROWS))
 
 
-class Stated(StreamingDataset):
-    """Takes a state with each sample, as torchdata does in workers."""
-
-    def __iter__(self) -> Any:
-        for sample in super().__iter__():
-            yield sample["number"], self.state_dict()["sample_in_epoch"]
-
-
-def test_a_worker_has_no_state(url: str) -> None:
-    dataset = Stated(local=url, batch_size=BATCH)
-    counts = [(int(number), count) for number, count in DataLoader(dataset, None)]
-    assert counts == [(n, n + 1) for n in range(ROWS)]
-    with pytest.raises(StateMismatchError, match="a worker knows only of its own"):
-        list(DataLoader(dataset, None, num_workers=1))
+def test_every_sample_is_counted_when_it_is_delivered(url: str) -> None:
+    dataset = dataset_of(url, "elastic")
+    counts = [dataset.state_dict()["sample_in_epoch"] for _ in dataset]
+    assert counts == list(range(1, ROWS + 1))
 
 
 def test_workers_of_pytorch_leave_the_dataset_without_a_state(url: str) -> None:
