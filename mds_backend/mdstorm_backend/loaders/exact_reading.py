@@ -16,6 +16,7 @@ from mdstorm_backend.loaders.loader_state import (
 )
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching, Leg, Worker
+from mdstorm_backend.loaders.state_values import check_epoch
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.shares import Place
 from mdstorm_backend.order.world import World
@@ -59,9 +60,10 @@ class ExactReading:
 
     @next_epoch.setter
     def next_epoch(self, epoch: int) -> None:
+        check_epoch(epoch)
         if epoch != self._next_epoch:
             self.resumes = None  # which stays if a loop names the epoch that it goes on with
-        self._next_epoch = epoch
+        self._next_epoch = int(epoch)
         self.times_set += 1
 
     @property

@@ -178,6 +178,10 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
         self._threads.end()
         self._end_workers()
 
+    def set_epoch(self, epoch: int) -> None:
+        """Say with which epoch the next iteration begins, see `StreamingDataset.set_epoch`."""
+        self._source.set_epoch(epoch)
+
     def state_dict(self) -> dict[str, Any]:
         """Return where the loader stands, for `load_state_dict` of an equal loader.
 
