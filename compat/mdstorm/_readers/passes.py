@@ -67,6 +67,7 @@ class ReaderPasses:
             )
         reading = reading_of(options)
         reading.next_epoch = reader._next_epoch
+        self._times_set = reader._times_set
         self._runner = PassRunner(
             reading, Batching(rows, by_shard=by_shard), threads, check=reader._check_running
         )
@@ -79,11 +80,14 @@ class ReaderPasses:
         RuntimeError
             If the reader was stopped.
         """
-        self._reader._check_running()
-        self._reader._count_pass()
-        runner = self._runner
+        reader, runner = self._reader, self._runner
+        reader._check_running()
+        if self._times_set != reader._times_set:
+            self._times_set = reader._times_set
+            runner.reading.next_epoch = reader._next_epoch
+        reader._count_pass()
         yield from runner.run(lambda leg: runner.converted(leg.blocks(), convert))
-        self._reader._mark_consumed()
+        reader._mark_consumed()
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the pass stands that was advanced last."""

@@ -83,6 +83,8 @@ class Reader(OwnContext):
         self._untouched = True
         #: With which a new loader begins: every pass has permutations of its own.
         self._next_epoch = 0
+        #: How often somebody has said with which epoch to begin.
+        self._times_set = 0
         self._lock = threading.RLock()
 
     @property
@@ -128,6 +130,22 @@ class Reader(OwnContext):
                 "can call reset only after all samples were consumed."
             )
         self._restart()
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say with which epoch the next pass begins: that of the reader, or of a loader over it.
+
+        A pass that is under way goes on. Where a state was loaded that stands in this epoch, the
+        next pass still goes on from there.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If it is no number from 0 on.
+        """
+        with self._lock:
+            self._cursor.set_epoch(epoch)
+            self._next_epoch = epoch
+            self._times_set += 1
 
     def stop(self) -> None:
         """End reading, and the threads or processes that read ahead; may be repeated."""

@@ -14,6 +14,7 @@ from mdstorm._spark.context_managers import TorchDatasetContextManager
 from mdstorm._spark.conversions import forget
 from mdstorm._spark.deletion import delete_dir
 from mdstorm._spark.model_inputs import ColumnNames, ModelInputs
+from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import require
 
 if TYPE_CHECKING:
@@ -145,6 +146,12 @@ class SparkDatasetConverter:
         workers_count: int | None = None,
         shuffling_queue_capacity: int | None = 0,
         data_loader_fn: Callable[..., Any] | None = None,
+        *,
+        features: ColumnNames | None = None,
+        labels: ColumnNames | None = None,
+        sample_weights: ColumnNames | None = None,
+        batch_map: Callable[[Any], Any] | None = None,
+        device: Any = None,
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
     ) -> StreamingDataLoader | TorchDatasetContextManager:
         """Make a PyTorch loader of batches.
@@ -159,21 +166,33 @@ class SparkDatasetConverter:
         data_loader_fn : callable, optional
             Makes the loader from the keywords ``reader``, ``batch_size`` and
             ``shuffling_queue_capacity``.
+        features, labels, sample_weights
+            As in `make_tf_dataset`: batches are then ``x``, ``(x, y)`` or ``(x, y,
+            sample_weight)``.
+        batch_map : callable, optional
+            Makes whatever the model takes of a batch, a dict from column to tensor or list.
+        device : torch.device or str, optional
+            Where the tensors of a batch are to be; they are copied there ahead of use. For both see
+            `mdstorm_backend.StreamingDataLoader`.
         **petastorm_reader_kwargs
             As in `make_tf_dataset`.
 
         Returns
         -------
         StreamingDataLoader or TorchDatasetContextManager
-            A ``torch.utils.data.DataLoader`` that yields dicts from column to tensor, to be used as
-            it is or in a ``with`` statement; with `data_loader_fn` the context manager that calls
-            it.
+            A ``torch.utils.data.DataLoader`` that yields dicts from column to tensor, or what
+            `features` and the others name, to be used as it is or in a ``with`` statement; with
+            `data_loader_fn` the context manager that calls it.
 
         Raises
         ------
         ArgumentTypeError
             If a keyword is unknown.
+        InvalidArgumentError
+            If `features`, `labels` or `sample_weights` name a column that is not there, which the
+            first use tells, or arguments do not go together.
         """
+        inputs = ModelInputs(features, labels, sample_weights)
         arguments = ReaderArguments(
             num_epochs=num_epochs,
             workers_count=workers_count,
@@ -181,6 +200,11 @@ class SparkDatasetConverter:
             **petastorm_reader_kwargs,
         )
         if data_loader_fn is not None:
+            if inputs or batch_map is not None or device is not None:
+                raise InvalidArgumentError(
+                    "data_loader_fn makes the batches itself, so features, labels, sample_weights, "
+                    "batch_map and device do not go with it: leave one or the other out"
+                )
             reader_kwargs = {
                 **petastorm_reader_kwargs,
                 "num_epochs": num_epochs,
@@ -197,7 +221,14 @@ class SparkDatasetConverter:
         from mdstorm._spark.torch_loader import make_loader
 
         return make_loader(
-            self.cache_dir_url, self.file_urls, arguments, batch_size, self.dataset_size
+            self.cache_dir_url,
+            self.file_urls,
+            arguments,
+            batch_size,
+            self.dataset_size,
+            inputs=inputs,
+            batch_map=batch_map,
+            device=device,
         )
 
     def delete(self) -> None:

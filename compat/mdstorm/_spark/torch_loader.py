@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.batch_size import rows_of_batch
 from mdstorm._readers.options import reader_options
 from mdstorm._readers.sample_order import sample_order
 from mdstorm._spark.files import open_files
+from mdstorm._spark.model_inputs import ModelInputs
+from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.loaders import ReaderOptions
 from mdstorm_backend.loaders.torch import StreamingDataLoader, StreamingDataset
 from mdstorm_backend.read import SampleSource
 
+_ALL_COLUMNS = ModelInputs()
+
 
 class ConvertedDataset(StreamingDataset):
     """The PyTorch dataset behind a converter: read as Petastorm's arguments say."""
 
-    def __init__(self, url: str, file_urls: Sequence[str], arguments: ReaderArguments) -> None:
+    def __init__(
+        self,
+        url: str,
+        file_urls: Sequence[str],
+        arguments: ReaderArguments,
+        inputs: ModelInputs = _ALL_COLUMNS,
+    ) -> None:
         super().__init__(local=url, order=sample_order(arguments), num_epochs=arguments.num_epochs)
         self._url = url
         self._file_urls = list(file_urls)
         self._arguments = arguments
+        self._inputs = inputs
 
     @cached_property
     def dataset(self) -> SampleSource:
@@ -32,7 +44,7 @@ class ConvertedDataset(StreamingDataset):
     @cached_property
     def options(self) -> ReaderOptions:
         """How the dataset is read."""
-        return reader_options(self._arguments, self.dataset, self.order)
+        return self._inputs.narrowed(reader_options(self._arguments, self.dataset, self.order))
 
 
 def make_loader(
@@ -41,8 +53,23 @@ def make_loader(
     arguments: ReaderArguments,
     batch_size: int | None,
     dataset_size: int,
+    *,
+    inputs: ModelInputs = _ALL_COLUMNS,
+    batch_map: Callable[[Any], Any] | None = None,
+    device: Any = None,
 ) -> StreamingDataLoader:
-    """Make the loader; nothing is opened before its first use."""
+    """Make the loader; nothing is opened before its first use.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If both `inputs` and `batch_map` say what becomes of a batch.
+    """
+    if inputs and batch_map is not None:
+        raise InvalidArgumentError(
+            "features, labels and sample_weights say what becomes of a batch, and so does "
+            "batch_map: give either"
+        )
     rows = rows_of_batch(
         batch_size,
         num_epochs=arguments.num_epochs,
@@ -50,4 +77,9 @@ def make_loader(
         is_elastic=arguments.is_elastic,
         may_add_rows=arguments.transform_spec is not None,
     )
-    return StreamingDataLoader(ConvertedDataset(url, file_urls, arguments), batch_size=rows)
+    return StreamingDataLoader(
+        ConvertedDataset(url, file_urls, arguments, inputs),
+        batch_size=rows,
+        batch_map=inputs if inputs else batch_map,
+        device=device,
+    )

@@ -99,6 +99,10 @@ class ReaderLoader(OwnContext, LoaderBase):
         self.reader.stop()
         self.reader.join()
 
+    def set_epoch(self, epoch: int) -> None:
+        """Say with which epoch the next pass begins, see the reader's ``set_epoch``."""
+        self.reader.set_epoch(epoch)
+
     def state_dict(self) -> dict[str, Any]:
         """Return where the pass stands that was advanced last, for `load_state_dict`.
 

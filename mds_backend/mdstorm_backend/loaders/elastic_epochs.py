@@ -11,9 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from mdstorm_backend.elastic import ElasticOrder
-from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.shared_record import SharedRecord
-from mdstorm_backend.loaders.state_values import number, state_mapping
+from mdstorm_backend.loaders.state_values import check_epoch, number, state_mapping
 from mdstorm_backend.order.world import World
 
 
@@ -28,7 +27,7 @@ class EpochStart:
     sample_in_epoch : int
         Samples that the whole world has seen of it before.
     first_epoch : int or None
-        Epoch with which the pass began that this one goes on with; None if it begins one.
+        Epoch with which the pass began that this one belongs to; None if it is to begin one.
     num_canonical_nodes, shuffle_seed, initial_physical_nodes
         What a loaded state says of the order, before the arguments; None where none was loaded.
     """
@@ -86,27 +85,42 @@ class ElasticEpochs:
 
     @next_epoch.setter
     def next_epoch(self, epoch: int) -> None:
-        if isinstance(epoch, bool) or not isinstance(epoch, int) or epoch < 0:
-            raise InvalidArgumentError(f"an epoch is a number from 0 on, found {epoch!r}")
+        check_epoch(epoch)
         with self._own_record.changing() as record:
-            if record["next"]["epoch"] != epoch:  # or a loop names the one that it goes on with
-                record["next"] = {**record["next"], **_beginning_of(epoch)}
+            if record["next"]["epoch"] != int(
+                epoch
+            ):  # or a loop names the one that it goes on with
+                record["next"] = {**record["next"], **_beginning_of(int(epoch))}
 
     @property
     def is_joined(self) -> bool:
         """Whether worker processes read the epoch that was begun last."""
         return bool(self._own_record.read()["joined"])
 
-    def begin(self, joining: Joining | None = None) -> EpochStart:
-        """Begin the next epoch; with other workers of one group, the one that they begin."""
+    @property
+    def begun(self) -> EpochStart | None:
+        """The epoch that was begun last, or is to go on; None before the first one."""
+        start = self._own_record.read()["start"]
+        return None if start is None else EpochStart(**start)
+
+    def begin(self, joining: Joining | None = None, first_epoch: int | None = None) -> EpochStart:
+        """Begin the next epoch; with other workers of one group, the one that they begin.
+
+        It belongs to the pass that has begun with `first_epoch`, and otherwise begins one, unless
+        a state says something else.
+        """
         self._begun += 1
         with (self._record if joining else self._own_record).changing() as record:
             group, workers = record["joined"] or (None, [])
             # A worker takes part in an epoch once. Persistent ones begin several in turn.
             mine = None if joining is None else [joining.group, self._begun]
             if joining is None or group != mine or joining.worker in workers:
-                record["start"] = record["next"]
-                record["next"] = {**record["next"], **_beginning_of(record["start"]["epoch"] + 1)}
+                following = record["next"]
+                epoch, of_state = following["epoch"], following["first_epoch"]
+                first = epoch if first_epoch is None else first_epoch
+                first = first if of_state is None else of_state
+                record["start"] = {**following, "first_epoch": first}
+                record["next"] = {**following, **_beginning_of(epoch + 1)}
                 workers = []
             record["joined"] = [] if joining is None else [mine, [*workers, joining.worker]]
             return EpochStart(**record["start"])
@@ -133,12 +147,10 @@ class ElasticEpochs:
         start : EpochStart, optional
             The epoch meant; by default the one that was begun last, or is loaded.
         """
-        record = self._own_record.read()
-        if start is None and record["start"] is not None:
-            start = EpochStart(**record["start"])
-        elif start is None:
+        start = start or self.begun
+        if start is None:
             # Nothing was begun: MosaicML Streaming counts such epochs from -1.
-            start = EpochStart(**record["next"])
+            start = EpochStart(**self._own_record.read()["next"])
             start = replace(start, epoch=start.epoch - 1)
         nodes = world.replicated(order.replication).num_nodes
         resolved = start.order(order).resolved(nodes)
@@ -154,6 +166,13 @@ class ElasticEpochs:
         """Let the next epoch be `start`."""
         with self._own_record.changing() as record:
             record["start"], record["next"], record["joined"] = asdict(start), asdict(start), []
+
+    def go_on_as_worker(self, start: EpochStart, next_epoch: int, worker: int) -> None:
+        """Note that a worker process goes on with `start` by itself, as others do with theirs."""
+        with self._record.changing() as record:
+            record["start"] = asdict(start)
+            record["next"] = {**asdict(start), **_beginning_of(next_epoch)}
+            record["joined"] = [[None, 0], [worker]]
 
     def load_state_dict(self, state: object, first_epoch: int | None = None) -> EpochStart:
         """Let the next epoch be the one in which a state was taken, from there on.

@@ -101,12 +101,16 @@ class ElasticPass:
 
 @dataclass(frozen=True)
 class ElasticLeg:
-    """One epoch, or the rest of one: each worker reads the samples of its own."""
+    """One epoch, or the rest of one: each worker reads the samples of its own.
+
+    Of the part that is read the first `skipped` samples are left out.
+    """
 
     options: ReaderOptions
     batching: Batching
     start: EpochStart
     work: npt.NDArray[np.int64]
+    skipped: int = 0
 
     @property
     def token(self) -> tuple[EpochStart, World]:
@@ -121,10 +125,15 @@ class ElasticLeg:
         """Yield what `blocks` would read, unread."""
         return self._reader(part, block_rows).planned()
 
+    def rest(self, part: int, mark: int) -> tuple[ElasticLeg, int]:
+        """Return what follows a batch of a part."""
+        return replace(self, skipped=self.skipped + mark), part
+
     def _reader(self, part: int, block_rows: int | None) -> ElasticReader:
         ids = self.work[part].reshape(-1)
         if len(ids) and ids.min() < 0:
             ids = ids[ids >= 0]
+        ids = ids[self.skipped :]
         return self.options.elastic_reader(
             ids, self.batching.batch_size, drop_last=self.batching.drop_last, block_rows=block_rows
         )

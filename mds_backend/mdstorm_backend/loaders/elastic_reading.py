@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
-from mdstorm_backend.loaders.elastic_epochs import EpochStart, Joining
+from mdstorm_backend.loaders.elastic_epochs import EpochStart, Joining, parse_state
 from mdstorm_backend.loaders.elastic_pass import ElasticLeg, ElasticPass
 from mdstorm_backend.loaders.elastic_work import ElasticWork
 from mdstorm_backend.loaders.reading import Batching, Leg, Worker
+from mdstorm_backend.loaders.state_values import number
 from mdstorm_backend.order.world import World
 
 
@@ -39,16 +41,39 @@ class ElasticReading(ElasticWork):
         """Begin an iteration over samples, or join in with other workers."""
         share = self.options.elastic_share
         depends = worker.count > 1 or share.order.batching_method != "random"
-        if depends and not share.states_batch_size:
+        if depends and batch_size is None and not share.states_batch_size:
             raise InvalidArgumentError(
                 "which sample comes when depends on the batches: please pass `batch_size` to the "
                 "StreamingDataset, the same as to the loader"
             )
         joining = None if worker.group is None else Joining(worker.number, worker.group)
-        batching = Batching(batch_size or 1, num_workers=worker.count)
+        batching = _own_batching(batch_size, worker)
         here, self.last = self.begin(worker.world), None
         for start, work in here.epochs_of_pass(batching, joining):
             yield ElasticLeg(here.options, batching, start, work)
+
+    def state_of_leg(self, leg: ElasticLeg) -> dict[str, Any]:
+        """Return the state of a process that reads a part of `leg` from its beginning."""
+        here = ElasticWork(leg.options, self.epochs)
+        state = here.state_dict(0, False, leg.start)
+        return {**state, "mdstorm": {**state["mdstorm"], "skipped": leg.skipped}}
+
+    def legs_of_state(
+        self, state: Mapping[str, Any], batch_size: int | None, worker: Worker
+    ) -> Iterator[ElasticLeg]:
+        """Go on where `state_of_leg` was called."""
+        # Even at the beginning of an epoch the order must be that of the other workers' states.
+        first = self._check_ours(state["mdstorm"], {**state, "sample_in_epoch": 1})
+        start, skipped = parse_state(state, first), number(state["mdstorm"], "skipped", 0)
+        first = start.epoch if first is None else first
+        start = replace(start, first_epoch=first)
+        num_epochs = self.options.num_epochs
+        end = None if num_epochs is None else first + num_epochs
+        self.epochs.go_on_as_worker(start, start.epoch + 1 if end is None else end, worker.number)
+        here, batching = self.begin(worker.world), _own_batching(batch_size, worker)
+        while end is None or start.epoch < end:
+            yield ElasticLeg(here.options, batching, start, here.work(start, batching), skipped)
+            start, skipped = replace(start, epoch=start.epoch + 1, sample_in_epoch=0), 0
 
     def skip_pass(self) -> None:
         """Do nothing: the workers have counted the pass."""
@@ -70,3 +95,7 @@ class ElasticReading(ElasticWork):
         if self.last is not None:
             return self.last.state_dict()
         return self.state_dict(num_samples * self.ranks, False)
+
+
+def _own_batching(batch_size: int | None, worker: Worker) -> Batching:
+    return Batching(batch_size or 1, num_workers=worker.count)

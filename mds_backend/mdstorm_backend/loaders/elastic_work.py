@@ -126,12 +126,11 @@ class ElasticWork:
         """
         num_epochs, first = self.options.num_epochs, None
         while True:
-            start = self.epochs.begin(joining)
+            start = self.epochs.begin(joining, first)
             if num_epochs is None and first is not None:
                 self.options.notice.give(self.options.dataset.url)
             work = self.work(start, batching)
-            if first is None:
-                first = start.epoch if start.first_epoch is None else start.first_epoch
+            first = start.epoch if start.first_epoch is None else start.first_epoch
             is_last = num_epochs is not None and start.epoch - first + 1 >= num_epochs
             if work.shape[1]:
                 yield replace(start, first_epoch=first), work
@@ -170,7 +169,7 @@ class ElasticWork:
         self, num_samples: int, from_beginning: bool, start: EpochStart | None = None
     ) -> dict[str, Any]:
         """Return the state after so many samples of an epoch, over the whole world."""
-        share = self.share
+        share, start = self.share, start or self.epochs.begun
         state = self.epochs.state_dict(
             share.order, share.world, num_samples, from_beginning=from_beginning, start=start
         )

@@ -16,6 +16,7 @@ from mdstorm_backend.loaders.loader_state import (
 )
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching, Leg, Worker
+from mdstorm_backend.loaders.state_values import check_epoch
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.shares import Place
 from mdstorm_backend.order.world import World
@@ -59,9 +60,10 @@ class ExactReading:
 
     @next_epoch.setter
     def next_epoch(self, epoch: int) -> None:
+        check_epoch(epoch)
         if epoch != self._next_epoch:
             self.resumes = None  # which stays if a loop names the epoch that it goes on with
-        self._next_epoch = epoch
+        self._next_epoch = int(epoch)
         self.times_set += 1
 
     @property
@@ -117,12 +119,30 @@ class ExactReading:
 
     def own_legs(self, batch_size: int | None, worker: Worker) -> Iterator[Leg]:
         """Begin an iteration over samples."""
-        batching = Batching(batch_size or _SAMPLES_AT_A_TIME, num_workers=worker.count)
+        batching = _own_batching(batch_size, worker)
         current = self.first_pass(batching, worker.world).following(worker.world)
         self.note(current, is_own=True)
         self._next_epoch = current.first_epoch
         self.skip_pass()
         yield from current.legs()
+
+    def state_of_leg(self, leg: ExactLeg) -> dict[str, Any]:
+        """Return the state of a process that reads a part of `leg` from its beginning."""
+        history = leg.options.exact_order.history
+        progress = LoaderState(leg.first_epoch, leg.start, started=True, history=history)
+        return progress.to_dict(leg.options, leg.batching)
+
+    def legs_of_state(
+        self, state: Mapping[str, Any], batch_size: int | None, worker: Worker
+    ) -> Iterator[ExactLeg]:
+        """Go on where `state_of_leg` was called; at the end of a pass there is nothing to read."""
+        batching, here = _own_batching(batch_size, worker), self.options.begin(worker.world)
+        order, progress = LoaderState.from_dict(state, here, batching)
+        self._next_epoch = progress.first_epoch
+        self.skip_pass()
+        if not progress.finished:
+            here = replace(here, order=order)
+            yield ExactLeg(here, batching, progress.position, progress.first_epoch)
 
     def skip_pass(self) -> None:
         """Let the next iteration over samples have permutations of its own."""
@@ -151,6 +171,10 @@ class ExactReading:
         self.resumes, self._last = state, None
         self._next_epoch = progress.position.epoch
         self.times_set += 1
+
+
+def _own_batching(batch_size: int | None, worker: Worker) -> Batching:
+    return Batching(batch_size or _SAMPLES_AT_A_TIME, num_workers=worker.count)
 
 
 class ExactPass:
@@ -347,6 +371,10 @@ class ExactLeg:
     def planned(self, part: int = 0, *, block_rows: int | None = None) -> Iterator[Block]:
         """Yield what `blocks` would read, unread."""
         return self._reader(part, block_rows).planned(self.start, self.first_epoch)
+
+    def rest(self, part: int, mark: Position) -> tuple[ExactLeg, int]:
+        """Return what follows a batch of a part: the batches of all others come before its own."""
+        return replace(self, start=mark), max(self.batching.num_workers, 1) - 1
 
     def _reader(self, part: int, block_rows: int | None) -> BatchReader:
         rows = {} if block_rows is None else {"block_rows": block_rows}

@@ -80,6 +80,16 @@ class ItemCursor:
             items.close()
         self._runner.threads.wait()
 
+    def set_epoch(self, epoch: int) -> None:
+        """Say with which epoch the next pass begins.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If it is no number from 0 on.
+        """
+        self._runner.reading.next_epoch = epoch
+
     def state_dict(self) -> dict[str, Any]:
         """Return what `load_state_dict` needs to go on with the next item."""
         return self._runner.state_dict()

@@ -70,6 +70,10 @@ class Leg(Protocol):
         """Yield what `blocks` would read, unread: they know the `numbers` of their samples."""
         ...
 
+    def rest(self, part: int, mark: Any) -> tuple[Leg, int]:
+        """Return what follows a batch of a part, by its mark, and the number of the part there."""
+        ...
+
 
 class Pass(Protocol):
     """A pass over the data by a loader: where it stands.
@@ -188,6 +192,22 @@ class Reading(Protocol):
 
     def own_legs(self, batch_size: int | None, worker: Worker) -> Iterator[Leg]:
         """Begin an iteration over samples, without a loader of ours: part `worker` of it."""
+        ...
+
+    def state_of_leg(self, leg: Any) -> dict[str, Any]:
+        """Return the state of a process that reads a part of `leg` from its beginning."""
+        ...
+
+    def legs_of_state(
+        self, state: Mapping[str, Any], batch_size: int | None, worker: Worker
+    ) -> Iterator[Leg]:
+        """Go on where `state_of_leg` was called, as `own_legs` begins.
+
+        Raises
+        ------
+        StateMismatchError
+            If it belongs to something else, or is no state.
+        """
         ...
 
     def skip_pass(self) -> None:

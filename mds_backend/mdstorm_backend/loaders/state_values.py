@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mdstorm_backend.base.integers import is_integer
-from mdstorm_backend.errors import StateMismatchError
+from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 
 #: Of the states that are written. The first version had no such key.
 VERSION = 2
@@ -70,6 +70,18 @@ def flag(state: Mapping[str, Any], key: str) -> bool:
     if not isinstance(value, bool):
         raise damaged(f"{key!r} has to be true or false, found {value!r}")
     return value
+
+
+def check_epoch(epoch: object) -> None:
+    """Refuse what numbers no epoch.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is no integer from 0 on.
+    """
+    if not is_integer(epoch) or epoch < 0:
+        raise InvalidArgumentError(f"an epoch is a number from 0 on, found {epoch!r}")
 
 
 def check_equal(there: Mapping[str, Any], here: Mapping[str, Any], url: str) -> None:

@@ -14,7 +14,7 @@ from tests.mds_backend.small_datasets import write_numbers
 from torch.utils.data import DataLoader
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
-from mdstorm_backend.errors import StateMismatchError
+from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.world import World
 
@@ -79,20 +79,10 @@ def test_without_arguments_the_place_of_a_loader_counts(url: str, order: str) ->
     assert Counter(seen + rows(loader_of(second))) == Counter(range(ROWS))
 
 
-class Stated(StreamingDataset):
-    """Takes a state with each sample, as torchdata does in workers."""
-
-    def __iter__(self) -> Any:
-        for sample in super().__iter__():
-            yield sample["number"], self.state_dict()["sample_in_epoch"]
-
-
-def test_a_worker_has_no_state(url: str) -> None:
-    dataset = Stated(local=url, batch_size=BATCH)
-    counts = [(int(number), count) for number, count in DataLoader(dataset, None)]
-    assert counts == [(n, n + 1) for n in range(ROWS)]
-    with pytest.raises(StateMismatchError, match="a worker knows only of its own"):
-        list(DataLoader(dataset, None, num_workers=1))
+def test_every_sample_is_counted_when_it_is_delivered(url: str) -> None:
+    dataset = dataset_of(url, "elastic")
+    counts = [dataset.state_dict()["sample_in_epoch"] for _ in dataset]
+    assert counts == list(range(1, ROWS + 1))
 
 
 def test_workers_of_pytorch_leave_the_dataset_without_a_state(url: str) -> None:
@@ -153,18 +143,19 @@ def test_a_state_that_a_transform_makes_unknown_is_refused(url: str) -> None:
 
 
 @in_either_order
-@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize(("num_workers", "of_loader"), [(0, False), (0, True), (2, True)])
 def test_set_epoch_chooses_the_next_pass_of_a_loader(
-    url: str, order: str, num_workers: int
+    url: str, order: str, num_workers: int, of_loader: bool
 ) -> None:
     dataset = dataset_of(url, order)
     loader = loader_of(dataset, num_workers=num_workers, persistent_workers=num_workers > 0)
+    told = loader if of_loader else dataset
     with loader:
         epochs = [rows(loader) for _ in range(3)]
         for epoch in (1, 1, 0, 2):
-            dataset.set_epoch(epoch)
+            told.set_epoch(epoch)
             assert rows(loader) == epochs[epoch]
-        dataset.set_epoch(0)
+        told.set_epoch(0)
         assert [rows(loader) for _ in range(3)] == epochs
 
 
@@ -186,3 +177,32 @@ def test_naming_the_epoch_that_goes_on_changes_nothing(
     (again if of_dataset else loader).load_state_dict(state)
     again.set_epoch(2)
     assert len(rows(loader)) == ROWS
+
+
+@in_either_order
+@pytest.mark.parametrize("epoch", [-1, 1.5, True, "1"])
+def test_an_epoch_is_a_number(url: str, order: str, epoch: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="an epoch is a number from 0 on"):
+        dataset_of(url, order).set_epoch(epoch)
+
+
+@in_either_order
+@pytest.mark.parametrize("of_samples", [False, True])
+@pytest.mark.parametrize("seen", [3, ROWS // BATCH + 3, 2 * (ROWS // BATCH) + 5])
+def test_a_state_is_loaded_and_saved_again_before_anything_is_read(
+    url: str, order: str, of_samples: bool, seen: int
+) -> None:
+    def read(dataset: Any, count: int | None = None) -> list[int]:
+        if of_samples:
+            return samples(dataset, None if count is None else count * BATCH)
+        return rows(islice(loader_of(dataset), count))
+
+    first = dataset_of(url, order, num_epochs=3)
+    begun = read(first, seen)
+    state = first.state_dict()
+    for _ in range(2):
+        again = dataset_of(url, order, num_epochs=3)
+        again.load_state_dict(json.loads(json.dumps(state)))
+        state = again.state_dict()
+    assert Counter(begun + read(again)) == dict.fromkeys(range(ROWS), 3)
+    assert state["mdstorm"]["first_epoch"] == 0

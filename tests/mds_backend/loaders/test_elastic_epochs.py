@@ -30,8 +30,9 @@ def test_epochs_are_counted_when_they_begin() -> None:
     assert epochs.next_epoch == 0
     assert [epochs.begin().epoch for _ in range(3)] == [0, 1, 2]
     epochs.next_epoch = 7
-    assert epochs.begin() == EpochStart(7)
+    assert epochs.begin() == EpochStart(7, first_epoch=7)
     assert epochs.next_epoch == 8
+    assert epochs.begin(first_epoch=7) == EpochStart(8, first_epoch=7)
 
 
 @pytest.mark.parametrize("epoch", [-1, 1.5, True, "1"])

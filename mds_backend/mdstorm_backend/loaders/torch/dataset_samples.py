@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import islice
 from multiprocessing import context, parent_process
 from typing import Any
 
@@ -17,6 +18,7 @@ from mdstorm_backend.loaders.sample_maker import SampleMaker, of_batch
 from mdstorm_backend.loaders.torch.dataset_states import DatasetStates
 from mdstorm_backend.loaders.torch.second_split import refuse_second_split
 from mdstorm_backend.loaders.torch.worker_guard import end_with_parent
+from mdstorm_backend.loaders.torch.worker_part import WorkerPart
 from mdstorm_backend.order.world import World, find_world
 from mdstorm_backend.read.block import Block
 
@@ -49,30 +51,59 @@ class DatasetSamples(DatasetStates):
         return SampleMaker(self.options)
 
     def __iter__(self) -> Iterator[Any]:
-        refuse_second_split(self, self._count_ranks)
         info = get_worker_info()
-        if info is not None:
-            end_with_parent()
-        worker = (
-            Worker()
-            if info is None
-            else Worker(
-                info.id, info.num_workers, group=info.seed - info.id, world=self._world_of_parent()
-            )
-        )
-        for leg in self.reading.own_legs(self.batch_size, worker):
+        return self._own_samples() if info is None else self._samples_of(self.begin_part(info))
+
+    def _own_samples(self) -> Iterator[Any]:
+        self.refuse_second_split()
+        for leg in self.reading.own_legs(self.batch_size, Worker()):
             self._yielded = 0
-            for block in self.sample_blocks(leg, worker.number):
+            for block in self.sample_blocks(leg):
                 for sample in self.samples(block):
                     self._yielded += 1
                     yield sample
+
+    def _samples_of(self, part: WorkerPart) -> Iterator[Any]:
+        for leg, number in part.legs():
+            skipped = part.rows
+            for block in self.sample_blocks(leg, number):
+                samples = self.samples(block)
+                for mark, size in zip(block.marks, block.sizes, strict=True):
+                    for sample in islice(samples, skipped, size):
+                        part.rows += 1
+                        yield sample
+                    part.advance(mark)
+                    skipped = 0
+
+    def begin_part(self, info: Any, batch_size: int | None = None) -> WorkerPart:
+        """Begin an iteration in a worker process of a plain ``DataLoader``.
+
+        Parameters
+        ----------
+        info : object
+            What `torch.utils.data.get_worker_info` says.
+        batch_size : int, optional
+            Rows of a batch; by default those that the dataset was told.
+        """
+        self.refuse_second_split()
+        end_with_parent()
+        group, world = info.seed - info.id, self._world_of_parent()
+        worker = Worker(info.id, info.num_workers, group=group, world=world)
+        state, self._part_state = self._part_state, None
+        self._part = WorkerPart(self.reading, batch_size or self.batch_size, worker, state)
+        return self._part
+
+    def refuse_second_split(self) -> None:
+        """Refuse to read a share for a loader that splits what it reads, see `second_split`."""
+        refuse_second_split(self, self._count_ranks)
 
     def __getstate__(self) -> dict[str, Any]:
         """Tell the world to a process that is being started, which may be a worker."""
         sent = context.get_spawning_popen() is not None and self.order.follows_world
         if sent:
-            refuse_second_split(self, self._count_ranks)
-        return {**self.__dict__, "_sent": (os.getpid(), find_world()) if sent else None}
+            self.refuse_second_split()
+        place = (os.getpid(), find_world()) if sent else None
+        return {**self.__dict__, "_sent": place, "_part": None}
 
     def _count_ranks(self) -> int:
         return find_world().size if self.order.follows_world else self.order.world_size

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from torch.utils.data import get_worker_info
 
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
+from mdstorm_backend.loaders.torch.worker_part import (
+    WorkerPart,
+    is_of_worker,
+    refuse_state_of_worker,
+)
 
 
 class DatasetStates(OpenedDataset):
@@ -15,6 +21,10 @@ class DatasetStates(OpenedDataset):
 
     #: Samples of the iteration that was begun last, in the elastic order of its last epoch.
     _yielded = 0
+    #: In a worker process of a plain ``DataLoader``: what it reads, and the state with which the
+    #: next iteration goes on.
+    _part: WorkerPart | None = None
+    _part_state: Mapping[str, Any] | None = None
 
     @property
     def next_epoch(self) -> int:
@@ -55,15 +65,18 @@ class DatasetStates(OpenedDataset):
         ------
         StateMismatchError
             If nobody knows: the samples are read by workers of a plain ``DataLoader``, or a
-            transform may have dropped some.
+            transform may have dropped some. A worker knows of its own part, which is what
+            torchdata's ``StatefulDataLoader`` asks for.
         """
         if num_samples is not None:
             return self.reading.state_dict(num_samples, from_beginning)
         if get_worker_info() is not None:
-            raise StateMismatchError(
-                "a worker knows only of its own samples: use a StreamingDataLoader and its "
-                "state_dict(), or num_workers=0"
-            )
+            if self._part is None:
+                raise StateMismatchError(
+                    "this worker process has not begun to read, and knows of no other place: ask "
+                    "for the state once the dataset is iterated there"
+                )
+            return self._part.state_dict()
         return self.reading.state_of_samples(self._yielded)
 
     def load_state_dict(self, obj: dict[str, Any]) -> None:
@@ -77,6 +90,10 @@ class DatasetStates(OpenedDataset):
         StateMismatchError
             If it was taken from another dataset or order, or is no state.
         """
+        if get_worker_info() is not None and is_of_worker(obj):
+            self._part_state = obj
+            return
+        refuse_state_of_worker(obj)
         self.reading.load_state_dict(obj)
         self._yielded = 0
         self.go_on_with(self.reading)

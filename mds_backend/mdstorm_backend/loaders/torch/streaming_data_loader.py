@@ -14,6 +14,7 @@ from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.reading import Batching, Leg
 from mdstorm_backend.loaders.runner import Delivered, PassRunner
 from mdstorm_backend.loaders.torch.dataset_samples import overrides
+from mdstorm_backend.loaders.torch.device_batches import check_device, on_device
 from mdstorm_backend.loaders.torch.loader_arguments import check_arguments
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.loaders.torch.torch_batches import (
@@ -67,6 +68,10 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
         batch: (batch["x"], batch["y"])``. Nothing else changes: neither ``len`` nor the state. It
         is called in the worker processes, where there are any; one that they are sent, because
         they are not forked, has to pickle. The batch is the function's own.
+    device : torch.device or str, optional
+        Where the tensors of a batch are to be. They are pinned and copied there, on a stream of
+        their own, while the batch before is used; so one batch more is in memory. For the CPU
+        nothing happens. With workers ``pin_memory=True`` pins in a thread.
     **options
         Any argument of ``DataLoader``, but those for another order: samplers, ``shuffle=True``,
         ``in_order=False``. The order of the dataset is what a state counts by.
@@ -74,7 +79,7 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
     Raises
     ------
     ArgumentTypeError
-        If `dataset` is no `StreamingDataset`, or `batch_map` no function.
+        If `dataset` is no `StreamingDataset`, `batch_map` no function, or `device` no device.
     InvalidArgumentError
         If `batch_size` is not a positive integer, or samples or batches are to come in another
         order than the dataset's, or both `batch_map` and ``collate_fn`` are given.
@@ -87,10 +92,13 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
         *,
         num_workers: int = 0,
         batch_map: BatchMap | None = None,
+        device: torch.device | str | int | None = None,
         **options: Any,
     ) -> None:
         check_arguments(dataset, batch_size, batch_map, options)
         self.batch_map = batch_map
+        self.device = device
+        self._device = check_device(device)
         self._collates = options.get("collate_fn") is not None or overrides(type(dataset))
         #: Whether the samples are whatever the dataset's own iterator makes.
         self._is_opaque = type(dataset).__iter__ is not StreamingDataset.__iter__
@@ -170,6 +178,10 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
         self._threads.end()
         self._end_workers()
 
+    def set_epoch(self, epoch: int) -> None:
+        """Say with which epoch the next iteration begins, see `StreamingDataset.set_epoch`."""
+        self._source.set_epoch(epoch)
+
     def state_dict(self) -> dict[str, Any]:
         """Return where the loader stands, for `load_state_dict` of an equal loader.
 
@@ -212,7 +224,11 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
             )
 
     def _opaque_batches(self) -> Generator[Any, None, None]:
-        yield from super().__iter__()
+        batches: Delivered = ((batch, None, 0) for batch in DataLoader.__iter__(self))
+        if self._device is not None:
+            batches = on_device(batches, self._device)
+        for batch, _, _ in batches:
+            yield batch
         if self.num_workers:
             # The copies in the workers have gone on to the next epoch, this one has not.
             self._source.reading.skip_pass()
@@ -220,16 +236,18 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
     def _batches(self) -> Generator[Any, None, None]:
         if not self._collates:
             check_columns(self._source.options)
-        # The batches of workers are pinned by PyTorch.
-        pins = self.pin_memory and not self.num_workers and torch.cuda.is_available()
-        yield from self._passes.run(self._pinned if pins else self._delivered)
-
-    def _pinned(self, leg: Leg) -> Delivered:
-        is_dict = not self._collates and self.batch_map is None
-        for batch, mark, size in self._delivered(leg):
-            yield pinned(batch, is_dict=is_dict), mark, size
+        yield from self._passes.run(self._delivered)
 
     def _delivered(self, leg: Leg) -> Delivered:
+        batches = self._made(leg)
+        if self._device is not None:
+            return on_device(batches, self._device)
+        # The batches of workers are pinned by PyTorch.
+        if self.pin_memory and not self.num_workers and torch.cuda.is_available():
+            return pinned(batches, are_dicts=not self._collates and self.batch_map is None)
+        return batches
+
+    def _made(self, leg: Leg) -> Delivered:
         if self.num_workers and self.persistent_workers:
             return self._from_persistent_workers(leg)
         batches = DeliveredBatches(self._source, self._making, leg)

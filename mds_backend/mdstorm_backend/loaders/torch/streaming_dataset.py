@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import IterableDataset
 
@@ -19,6 +19,9 @@ from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples
 from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
 from mdstorm_backend.read.batch_reader import check_batch_size, check_num_epochs
 from mdstorm_backend.read.block import Transform
+
+if TYPE_CHECKING:
+    from mdstorm_backend.loaders.torch.dataset_batches import DatasetBatches
 
 
 class StreamingDataset(DatasetSamples, IterableDataset[Any]):
@@ -181,3 +184,30 @@ class StreamingDataset(DatasetSamples, IterableDataset[Any]):
         }
         if order is None:
             _ = self.reading  # copies in worker processes are to count the same epochs
+
+    def as_batches(self, batch_size: int) -> DatasetBatches:
+        """Return the same data as whole batches, for ``DataLoader(…, batch_size=None)``.
+
+        A batch is what a `StreamingDataLoader` gives: a dict from column to tensor, or to a list
+        where PyTorch has no type. The workers of a ``DataLoader`` share the batches: batch i comes
+        from worker i modulo their number. States, epochs and shares are those of the dataset.
+
+        Parameters
+        ----------
+        batch_size : int
+            Rows of a batch.
+
+        Returns
+        -------
+        DatasetBatches
+            An ``IterableDataset`` with ``len``, ``state_dict``, ``load_state_dict`` and
+            ``set_epoch``.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the dataset overrides ``__iter__``, or `batch_size` is not a positive integer.
+        """
+        from mdstorm_backend.loaders.torch.dataset_batches import DatasetBatches
+
+        return DatasetBatches(self, batch_size)

@@ -164,11 +164,15 @@ class MappedCollate:
         return self.batch_map(default_collate(samples))
 
 
-def pinned(batch: Any, *, is_dict: bool) -> Any:
-    """Copy the tensors of a batch, or of a dict from column to tensor, into pinned memory."""
-    if not is_dict:
-        return pin_memory(batch)  # type: ignore[no-untyped-call]
-    return {name: _pinned(values) for name, values in batch.items()}
+def pinned(batches: Delivered, *, are_dicts: bool) -> Delivered:
+    """Copy the tensors of batches, which may be dicts from column to tensor, to pinned memory."""
+    with closing(batches):
+        for batch, mark, size in batches:
+            if are_dicts:
+                batch = {name: _pinned(values) for name, values in batch.items()}
+            else:
+                batch = pin_memory(batch)  # type: ignore[no-untyped-call]
+            yield batch, mark, size
 
 
 def _pinned(values: TorchValues) -> TorchValues:

@@ -1,0 +1,105 @@
+"""The whole batches of a `StreamingDataset`, for a plain ``DataLoader``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+from torch.utils.data import IterableDataset, default_collate, get_worker_info
+
+from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.loaders.torch.dataset_samples import overrides
+from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
+from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
+from mdstorm_backend.loaders.torch.torch_batches import DeliveredBatches, Making, check_columns
+from mdstorm_backend.loaders.torch.worker_part import WorkerPart
+
+
+class DatasetBatches(IterableDataset[Any]):
+    """The batches of a dataset: see `StreamingDataset.as_batches`.
+
+    Parameters
+    ----------
+    dataset : StreamingDataset
+        What to read.
+    batch_size : int
+        Rows of a batch.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the dataset overrides ``__iter__``, or `batch_size` is not a positive integer.
+    """
+
+    def __init__(self, dataset: StreamingDataset, batch_size: int) -> None:
+        super().__init__()
+        if type(dataset).__iter__ is not StreamingDataset.__iter__:
+            raise InvalidArgumentError(
+                f"{type(dataset).__name__} overrides __iter__, so that batches of whole columns "
+                "would pass its samples by: override __getitem__ instead, or let DataLoader make "
+                "the batches, DataLoader(dataset, batch_size=…)"
+            )
+        self.dataset = dataset
+        #: Reads in this process, where there are no workers.
+        self._loader = StreamingDataLoader(dataset, batch_size)
+
+    def __len__(self) -> int:
+        """Batches of a whole pass.
+
+        Raises
+        ------
+        TypeError
+            If epochs are infinite, or a transform may drop rows.
+        """
+        return len(self._loader)
+
+    def __iter__(self) -> Iterator[Any]:
+        info = get_worker_info()
+        if info is None:
+            return self._own_batches()
+        return self._batches_of(self.dataset.begin_part(info, self._loader.batch_size))
+
+    def _own_batches(self) -> Iterator[Any]:
+        self.dataset.refuse_second_split()
+        yield from self._loader
+
+    def _batches_of(self, part: WorkerPart) -> Iterator[Any]:
+        dataset = self.dataset
+        making = Making(default_collate if overrides(type(dataset)) else None)
+        if making.collate is None:
+            check_columns(dataset.options)
+        for leg, number in part.legs():
+            batches = DeliveredBatches(dataset, making, leg)
+            # Blocks of one batch: a view would take its whole block along to the other process.
+            with closing(batches.converted(batches.blocks(number, 1))) as delivered:
+                for batch, mark, _ in delivered:
+                    part.advance(mark)
+                    yield batch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say with which epoch the next iteration begins, see `StreamingDataset.set_epoch`."""
+        self.dataset.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where reading stands, in a worker process of its own part.
+
+        Raises
+        ------
+        StateMismatchError
+            If nobody knows: workers of a plain ``DataLoader`` read the batches.
+        """
+        place: Any = self._loader if get_worker_info() is None else self.dataset
+        state: dict[str, Any] = place.state_dict()
+        return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Let the next iteration go on where a state was taken.
+
+        Raises
+        ------
+        StateMismatchError
+            If it was taken from another dataset, order or world, or is no state.
+        """
+        place: Any = self._loader if get_worker_info() is None else self.dataset
+        place.load_state_dict(state)

@@ -1,0 +1,239 @@
+"""Batches on a device, copied there while the ones before them are used.
+
+The copies run on a stream of their own. Three things make that safe:
+
+- They are made from pinned memory, which PyTorch keeps until the copy is over.
+- An event is recorded behind them, and the stream on which a batch is used waits for it.
+- Their memory belongs to the stream of the copies. `record_stream` says that another one uses it,
+  so that it is not taken for a later batch before that one is done.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import AbstractContextManager, closing, contextmanager
+from typing import Any, Protocol
+
+import torch
+
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.loaders.runner import Delivered
+
+#: Batches that are on their way, beside the one that is used.
+_AHEAD = 1
+#: Accelerators without streams; batches are copied there when they are asked for.
+_WITHOUT_STREAMS = ("mps",)
+
+
+class Streams(Protocol):
+    """What is asked of a device that copies while it computes."""
+
+    def new_stream(self) -> Any:
+        """Return a stream for copies, whose ``record_event()`` returns an event."""
+        ...
+
+    def current_stream(self) -> Any:
+        """Return the stream on which the caller computes; it has ``wait_event(event)``."""
+        ...
+
+    def on(self, stream: Any) -> AbstractContextManager[Any]:
+        """Let what the caller's thread starts run on `stream`."""
+        ...
+
+    def pin(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return the tensor in pinned memory."""
+        ...
+
+    def copy(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Begin to copy a pinned tensor to the device, on the current stream."""
+        ...
+
+
+class _TorchStreams:
+    """The streams of one device, by PyTorch's interface for any accelerator or CUDA's own."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def pin(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return the tensor in pinned memory; one that is on a device stays there."""
+        return tensor if tensor.device.type != "cpu" else tensor.pin_memory()
+
+    def copy(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Begin to copy it to the device, on the current stream."""
+        return tensor.to(self.device, non_blocking=True)
+
+
+class AcceleratorStreams(_TorchStreams):
+    """By ``torch.accelerator``, which PyTorch has from 2.6 on."""
+
+    def new_stream(self) -> Any:
+        """Return a stream of the device."""
+        return torch.Stream(self.device)
+
+    def current_stream(self) -> Any:
+        """Return the stream that is current on the device."""
+        return torch.accelerator.current_stream(self.device)
+
+    @contextmanager
+    def on(self, stream: Any) -> Iterator[None]:
+        """Set the stream, and with it the device; both are as before afterwards."""
+        index, before = torch.accelerator.current_device_index(), self.current_stream()
+        torch.accelerator.set_stream(stream)
+        try:
+            yield
+        finally:
+            torch.accelerator.set_stream(before)
+            torch.accelerator.set_device_index(index)
+
+
+class CudaStreams(_TorchStreams):
+    """By ``torch.cuda``."""
+
+    def new_stream(self) -> Any:
+        """Return a stream of the device."""
+        return torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+
+    def current_stream(self) -> Any:
+        """Return the stream that is current on the device."""
+        return torch.cuda.current_stream(self.device)
+
+    def on(self, stream: Any) -> AbstractContextManager[Any]:
+        """Set the stream, and with it the device."""
+        return torch.cuda.stream(stream)
+
+
+def check_device(device: torch.device | str | int | None) -> torch.device | None:
+    """Return the device that an argument names; None for none, and for the CPU.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If it names no device.
+    """
+    if device is None:
+        return None
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ArgumentTypeError(
+            f"device must be one of PyTorch's, such as 'cuda' or 'cuda:1', found {device!r}: "
+            f"{str(error).splitlines()[0]}"
+        ) from error
+    return None if found.type == "cpu" else found
+
+
+def on_device(delivered: Delivered, device: torch.device) -> Delivered:
+    """Deliver the same batches on a device.
+
+    Tensors are moved wherever they are in dicts, lists and tuples; anything else stays as it is.
+
+    Parameters
+    ----------
+    delivered : generator
+        Batches with their marks and sizes. It is closed at the end.
+    device : torch.device
+        Where to; not the CPU.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If PyTorch finds no such device.
+    """
+    streams = _streams_of(device)
+    if streams is not None:
+        return copied_ahead(delivered, streams)
+    return _copied(delivered, device)
+
+
+def _streams_of(device: torch.device) -> Streams | None:
+    """Return the streams of a device; None if it has none."""
+    interface = getattr(torch, "accelerator", None)
+    accelerator = interface.current_accelerator() if interface is not None else None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise InvalidArgumentError(
+            f"device={str(device)!r}: PyTorch {torch.__version__} finds no CUDA device here. Leave "
+            "device out, or install PyTorch for CUDA on a machine that has one"
+        )
+    if interface is not None and accelerator is not None and accelerator.type == device.type:
+        if device.type in _WITHOUT_STREAMS:
+            return None
+        if device.index is None:
+            device = torch.device(device.type, interface.current_device_index())
+        return AcceleratorStreams(device)
+    if device.type == "cuda":
+        index = torch.cuda.current_device() if device.index is None else device.index
+        return CudaStreams(torch.device("cuda", index))
+    return None
+
+
+def _copied(delivered: Delivered, device: torch.device) -> Delivered:
+    with closing(delivered):
+        for batch, mark, size in delivered:
+            yield map_tensors(lambda tensor: tensor.to(device), batch), mark, size
+
+
+def copied_ahead(delivered: Delivered, streams: Streams) -> Delivered:
+    """Copy each batch while the one before it is used: see the module.
+
+    What is on its way is not delivered yet: only what is yielded counts.
+    """
+    stream = streams.new_stream()
+    waiting: deque[tuple[Any, list[torch.Tensor], Any, Any, int]] = deque()
+    with closing(delivered):
+        for batch, mark, size in delivered:
+            copies: list[torch.Tensor] = []
+
+            def copied(tensor: torch.Tensor, copies: list[torch.Tensor] = copies) -> torch.Tensor:
+                copies.append(streams.copy(streams.pin(tensor)))
+                return copies[-1]
+
+            with streams.on(stream):
+                moved = map_tensors(copied, batch)
+                event = stream.record_event()
+            waiting.append((moved, copies, event, mark, size))
+            if len(waiting) > _AHEAD:
+                yield _ready(waiting.popleft(), streams)
+        while waiting:
+            yield _ready(waiting.popleft(), streams)
+
+
+def _ready(
+    copied: tuple[Any, list[torch.Tensor], Any, Any, int], streams: Streams
+) -> tuple[Any, Any, int]:
+    """Let the stream that computes wait for a batch, and say that it uses its memory."""
+    batch, copies, event, mark, size = copied
+    current = streams.current_stream()
+    current.wait_event(event)
+    for tensor in copies:
+        tensor.record_stream(current)
+    return batch, mark, size
+
+
+def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], batch: Any) -> Any:
+    """Return a batch with `function` of each tensor, in dicts, lists and tuples of any depth.
+
+    What holds no tensor is the same object as before.
+    """
+    if isinstance(batch, torch.Tensor):
+        return function(batch)
+    if isinstance(batch, Mapping):
+        values = {name: map_tensors(function, value) for name, value in batch.items()}
+        if all(values[name] is value for name, value in batch.items()):
+            return batch
+        if type(batch) is dict or not isinstance(batch, MutableMapping):
+            return values
+        clone = copy.copy(batch)
+        clone.update(values)
+        return clone
+    if isinstance(batch, (list, tuple)):
+        items = [map_tensors(function, item) for item in batch]
+        if all(item is old for item, old in zip(items, batch, strict=True)):
+            return batch
+        if isinstance(batch, tuple):
+            is_named = hasattr(batch, "_fields")
+            return type(batch)(*items) if is_named else tuple(items)
+        return items
+    return batch

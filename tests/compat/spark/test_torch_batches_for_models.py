@@ -1,0 +1,113 @@
+"""What `make_torch_dataloader` makes of batches for a model: `features`, `batch_map`, `device`."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.mds_backend.small_datasets import write_dataset
+
+from mdstorm.errors import InvalidArgumentError
+from mdstorm.spark import SparkDatasetConverter
+
+ROWS = 53
+
+
+@pytest.fixture(scope="module")
+def converter(tmp_path_factory: pytest.TempPathFactory) -> SparkDatasetConverter:
+    columns = {
+        "a": [float(n) for n in range(ROWS)],
+        "b": [2.0 * n for n in range(ROWS)],
+        "label": list(range(ROWS)),
+        "weight": [0.5] * ROWS,
+        "text": [str(n) for n in range(ROWS)],
+    }
+    fields = {"a": "float", "b": "float", "label": "long", "weight": "double", "text": "string"}
+    dataset = write_dataset(tmp_path_factory.mktemp("data") / "data", columns, fields)
+    return SparkDatasetConverter(dataset.url, dataset.file_urls, ROWS)
+
+
+def loader_of(converter: SparkDatasetConverter, **options: Any) -> Any:
+    given = {"batch_size": 8, "num_epochs": 1, "shuffle_row_groups": True, "seed": 3, **options}
+    return converter.make_torch_dataloader(**given)
+
+
+@pytest.mark.parametrize("order", ["exact", "elastic"])
+def test_named_columns_are_what_the_model_takes(
+    converter: SparkDatasetConverter, order: str
+) -> None:
+    names = {"features": ["b", "a"], "labels": "label", "sample_weights": "weight"}
+    loader = loader_of(converter, order=order, **names)
+    assert len(loader) == 7
+    seen: Counter[int] = Counter()
+    for x, y, weight in loader:
+        assert list(x) == ["b", "a"]
+        assert (x["a"].dtype, y.dtype, weight.dtype) == (torch.float32, torch.int64, torch.float64)
+        assert torch.equal(x["b"], 2 * x["a"])
+        assert torch.equal(x["a"].long(), y)
+        seen.update(y.tolist())
+    assert seen == Counter(range(ROWS))
+
+
+def test_one_name_is_one_tensor_and_all_others_are_features(
+    converter: SparkDatasetConverter,
+) -> None:
+    (x, *_) = loader_of(converter, features="a")
+    assert isinstance(x, torch.Tensor)
+    ((x, y), *_) = loader_of(converter, labels="label")
+    assert list(x) == ["a", "b", "weight", "text"]
+    assert [float(text) for text in x["text"]] == x["a"].tolist() == y.tolist()
+
+
+def test_columns_that_are_not_named_are_not_read(converter: SparkDatasetConverter) -> None:
+    loader = loader_of(converter, features="a", labels="label")
+    assert loader.dataset.options.delivered == ("a", "label")
+
+
+def test_reading_goes_on_where_a_state_was_taken(converter: SparkDatasetConverter) -> None:
+    def labels(batches: Any) -> list[list[int]]:
+        return [y.tolist() for _, y in batches]
+
+    names = {"features": "a", "labels": "label", "shuffling_queue_capacity": 20}
+    loader, again = (loader_of(converter, **names) for _ in range(2))
+    iterator = iter(loader)
+    next(iterator)
+    again.load_state_dict(loader.state_dict())
+    copy = pickle.loads(pickle.dumps(loader))  # noqa: S301 - our own bytes
+    rest = labels(iterator)
+    assert labels(again) == labels(copy) == rest
+
+
+def test_a_map_makes_anything_of_a_batch(converter: SparkDatasetConverter) -> None:
+    def stacked(batch: dict[str, Any]) -> Any:
+        return torch.stack([batch["a"], batch["b"]], 1), batch["label"]
+
+    loader = loader_of(converter, batch_map=stacked)
+    assert len(loader) == 7
+    assert [tuple(x.shape) for x, _ in islice(loader, 2)] == [(8, 2), (8, 2)]
+
+
+def test_batches_are_copied_to_a_device(converter: SparkDatasetConverter) -> None:
+    (x, y), *_ = loader_of(converter, features="a", labels="label", device="meta")
+    assert (x.device.type, y.device.type) == ("meta", "meta")
+
+
+def test_a_column_that_is_not_there_is_named(converter: SparkDatasetConverter) -> None:
+    loader = loader_of(converter, features="a", labels="lable")
+    with pytest.raises(InvalidArgumentError, match=r"labels names 'lable'.*did you mean 'label'"):
+        next(iter(loader))
+
+
+def test_what_does_not_go_together_is_refused(
+    converter: SparkDatasetConverter, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidArgumentError, match="so does batch_map: give either"):
+        loader_of(converter, features="a", batch_map=len)
+    for options in ({"features": "a"}, {"batch_map": len}, {"device": "cpu"}):
+        with pytest.raises(InvalidArgumentError, match="data_loader_fn makes the batches itself"):
+            loader_of(converter, data_loader_fn=dict, **options)

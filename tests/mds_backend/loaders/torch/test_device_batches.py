@@ -1,0 +1,250 @@
+"""`device`: batches that are copied ahead, on a stream of their own."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from tests.mds_backend.small_datasets import write_dataset
+
+from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.loaders.torch import device_batches
+from mdstorm_backend.loaders.torch.device_batches import map_tensors, on_device
+
+ROWS = 50
+BATCH = 8
+in_either_order = pytest.mark.parametrize("order", ["elastic", "exact"])
+
+
+class OnDevice(torch.Tensor):
+    """A tensor that notes which streams use it."""
+
+    log: list[tuple[str, Any]]
+
+    def record_stream(self, stream: Any) -> None:
+        self.log.append(("used on", stream.name))
+
+
+class Stream:
+    def __init__(self, name: str, log: list[tuple[str, Any]]) -> None:
+        self.name, self.log = name, log
+
+    def record_event(self) -> str:
+        event = f"event {sum(what == 'recorded on' for what, _ in self.log)}"
+        self.log.append(("recorded on", self.name))
+        return event
+
+    def wait_event(self, event: str) -> None:
+        self.log.append((f"{self.name} waits for", event))
+
+
+class Device:
+    """A device whose copies are made at once, and which notes in which order it is asked."""
+
+    def __init__(self) -> None:
+        self.log: list[tuple[str, Any]] = []
+        self.stream = Stream("compute", self.log)
+
+    def new_stream(self) -> Stream:
+        return Stream("copies", self.log)
+
+    def current_stream(self) -> Stream:
+        return self.stream
+
+    @contextmanager
+    def on(self, stream: Stream) -> Iterator[None]:
+        before, self.stream = self.stream, stream
+        yield
+        self.stream = before
+
+    def pin(self, tensor: torch.Tensor) -> torch.Tensor:
+        self.log.append(("pinned", tensor.tolist()))
+        return tensor
+
+    def copy(self, tensor: torch.Tensor) -> torch.Tensor:
+        self.log.append((f"copied on {self.stream.name}", tensor.tolist()))
+        found = tensor.clone().as_subclass(OnDevice)
+        found.log = self.log
+        return found
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> Device:
+    found = Device()
+    monkeypatch.setattr(device_batches, "_streams_of", lambda _: found)
+    return found
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    columns = {"n": list(range(ROWS)), "text": [str(n) for n in range(ROWS)]}
+    directory = tmp_path_factory.mktemp("data") / "data"
+    return write_dataset(directory, columns, {"n": "long", "text": "string"}).url
+
+
+def loader_of(url: str, order: str = "exact", **options: Any) -> StreamingDataLoader:
+    given: Any = {"order": ExactOrder()} if order == "exact" else {"batch_size": BATCH}
+    return StreamingDataLoader(StreamingDataset(local=url, **given), BATCH, **options)
+
+
+def numbers(batches: Any) -> list[list[int]]:
+    return [batch["n"].tolist() for batch in batches]
+
+
+def test_a_batch_is_copied_while_the_one_before_is_used(device: Device) -> None:
+    batches = ((torch.tensor([n]), n, 1) for n in range(3))
+    delivered = on_device(batches, torch.device("cuda"))
+    next(delivered)
+    first = [
+        ("pinned", [0]),
+        ("copied on copies", [0]),
+        ("recorded on", "copies"),
+        ("pinned", [1]),
+        ("copied on copies", [1]),
+        ("recorded on", "copies"),
+        ("compute waits for", "event 0"),
+        ("used on", "compute"),
+    ]
+    assert device.log == first
+    next(delivered)
+    assert device.log[len(first) :] == [
+        ("pinned", [2]),
+        ("copied on copies", [2]),
+        ("recorded on", "copies"),
+        ("compute waits for", "event 1"),
+        ("used on", "compute"),
+    ]
+    assert [mark for _, mark, _ in delivered] == [2]
+    assert device.log[-2:] == [("compute waits for", "event 2"), ("used on", "compute")]
+
+
+def test_the_stream_that_is_current_at_the_time_waits(device: Device) -> None:
+    batches = ((torch.tensor([n]), n, 1) for n in range(2))
+    delivered = on_device(batches, torch.device("cuda"))
+    with device.on(Stream("other", device.log)):
+        next(delivered)
+    assert device.log[-2:] == [("other waits for", "event 0"), ("used on", "other")]
+
+
+@in_either_order
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_what_is_on_its_way_is_not_counted(
+    url: str, device: Device, order: str, num_workers: int, persistent: bool
+) -> None:
+    options = {
+        "num_workers": num_workers,
+        "persistent_workers": persistent and num_workers > 0,
+        "device": "cuda",
+    }
+    loader = loader_of(url, order, **options)
+    expected = numbers(loader_of(url, order, num_workers=num_workers))
+    assert len(loader) == len(expected)
+    iterator = iter(loader)
+    assert numbers(islice(iterator, 3)) == expected[:3]
+    assert loader.num_samples_yielded == 3 * BATCH
+    again = loader_of(url, order, **options)
+    again.load_state_dict(loader.state_dict())
+    assert numbers(again) == expected[3:]
+    assert numbers(iterator) == expected[3:]
+    loader.close()
+    again.close()
+
+
+def test_tensors_are_copied_wherever_they_are_and_nothing_else_is(url: str, device: Device) -> None:
+    def nested(batch: dict[str, Any]) -> Any:
+        return ({"n": batch["n"], "text": batch["text"]}, [batch["n"], None], "name")
+
+    (features, pair, name), *_ = loader_of(url, batch_map=nested, device="cuda")
+    assert type(features["n"]) is type(pair[0]) is OnDevice
+    assert (features["text"][:2], pair[1], name) == (["0", "1"], None, "name")
+
+
+def test_an_error_comes_after_the_batches_before_it(device: Device) -> None:
+    closed = []
+
+    def batches() -> Any:
+        try:
+            yield torch.tensor([0]), 0, 1
+            yield torch.tensor([1]), 1, 1
+            raise RuntimeError("broken")
+        finally:
+            closed.append(True)
+
+    delivered = on_device(batches(), torch.device("cuda"))
+    assert next(delivered)[1] == 0
+    with pytest.raises(RuntimeError, match="broken"):
+        list(delivered)
+    assert closed == [True]
+
+
+def test_a_loader_that_is_left_ends_what_it_reads(device: Device) -> None:
+    closed = []
+
+    def batches() -> Any:
+        try:
+            for n in range(3):
+                yield torch.tensor([n]), n, 1
+        finally:
+            closed.append(True)
+
+    delivered = on_device(batches(), torch.device("cuda"))
+    next(delivered)
+    delivered.close()
+    assert closed == [True]
+
+
+class Point(NamedTuple):
+    x: Any
+    y: Any
+
+
+def test_containers_keep_their_kinds() -> None:
+    batch = (Point(torch.ones(1), "y"), OrderedDict(a=[torch.ones(2)]), ["t"])
+    found = map_tensors(lambda tensor: tensor + 1, batch)
+    assert (type(found), type(found[0]), type(found[1])) == (tuple, Point, OrderedDict)
+    assert (found[0].x.tolist(), found[1]["a"][0].tolist()) == ([2], [2, 2])
+    assert found[2] is batch[2]
+    assert batch[0].x.tolist() == [1]
+
+
+def test_on_the_cpu_nothing_happens(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_batches, "_streams_of", None)
+    assert numbers(loader_of(url, device="cpu")) == numbers(loader_of(url))
+
+
+class Own(StreamingDataset):
+    def __iter__(self) -> Any:
+        yield from super().__iter__()
+
+
+@pytest.mark.parametrize("kind", [StreamingDataset, Own])
+def test_a_device_without_streams_gets_plain_copies(url: str, kind: type) -> None:
+    batch, *_ = StreamingDataLoader(kind(local=url, batch_size=BATCH), BATCH, device="meta")
+    assert (batch["n"].device.type, batch["n"].shape) == ("meta", (BATCH,))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without CUDA")
+def test_a_device_that_is_not_there_is_named(url: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"'cuda:0'.* finds no CUDA device here"):
+        list(loader_of(url, device="cuda:0"))
+
+
+def test_what_is_no_device_is_refused(url: str) -> None:
+    with pytest.raises(ArgumentTypeError, match="found 'gpu'"):
+        loader_of(url, device="gpu")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@in_either_order
+def test_a_gpu_gets_every_row(url: str, order: str, tmp_path: Path) -> None:
+    found = list(loader_of(url, order, device="cuda"))
+    assert all(batch["n"].is_cuda for batch in found)
+    assert numbers(found) == numbers(loader_of(url, order))

@@ -1,0 +1,146 @@
+"""The states that the workers of a plain loader give, each of its own part."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.mds_backend.small_datasets import write_numbers
+from torch.utils.data import DataLoader, get_worker_info
+
+from mdstorm_backend import ExactOrder, StreamingDataset
+from mdstorm_backend.errors import StateMismatchError
+
+ROWS = 103
+BATCH = 8
+WORKERS = 2
+in_either_order = pytest.mark.parametrize("order", ["elastic", "exact"])
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_numbers(tmp_path_factory.mktemp("numbers") / "data", ROWS, tasks=4).url
+
+
+class Stated(StreamingDataset):
+    """Gives, with each sample, the worker and its state before and after, as torchdata takes it."""
+
+    def __iter__(self) -> Any:
+        samples = super().__iter__()
+        state = self.state_dict()
+        for sample in samples:
+            before, state = state, self.state_dict()
+            yield get_worker_info().id, int(sample["number"]), before, state
+
+
+class DropsThirds:
+    """A transform that leaves out rows."""
+
+    columns = ("number",)
+
+    def __call__(self, batch: Any) -> Any:
+        return {"number": batch["number"][batch["number"] % 3 > 0]}
+
+
+def dataset_of(url: str, order: str, **options: Any) -> Stated:
+    if order == "exact":
+        exact = ExactOrder(3, shuffle_shards=True, window=50)
+        return Stated(local=url, order=exact, batch_size=BATCH, **options)
+    return Stated(local=url, batch_size=BATCH, shuffle=True, **options)
+
+
+def load(states: dict[int, Any], worker: int) -> None:
+    get_worker_info().dataset.load_state_dict(states[worker])
+
+
+def read(
+    dataset: StreamingDataset, states: dict[int, Any] | None = None, num_workers: int = WORKERS
+) -> dict[int, list[tuple[int, Any, Any]]]:
+    """Read with workers; the numbers and states of each."""
+    init: Callable[[int], None] | None = None if states is None else partial(load, states)
+    loader = DataLoader(
+        dataset, None, num_workers=num_workers, worker_init_fn=init, collate_fn=lambda item: item
+    )
+    by_worker = defaultdict(list)
+    for worker, *item in loader:
+        by_worker[worker].append(tuple(item))
+    return by_worker
+
+
+def numbers(items: list[tuple[int, Any, Any]]) -> list[int]:
+    return [number for number, _, _ in items]
+
+
+@in_either_order
+@pytest.mark.parametrize("num_epochs", [1, 3])
+@pytest.mark.parametrize("transform", [None, DropsThirds()])
+@pytest.mark.parametrize("after", [(0, 0), (1, 0), (16, 8), (21, 30), (48, 50)])
+def test_each_worker_goes_on_where_it_stood(
+    url: str, order: str, num_epochs: int, transform: Any, after: tuple[int, int]
+) -> None:
+    options = {"num_epochs": num_epochs, "transform": transform}
+    whole = read(dataset_of(url, order, **options))
+    left = {w: min(count, len(whole[w]) - 1) for w, count in enumerate(after)}
+    states = {w: whole[w][count][1] for w, count in left.items()}
+    again = read(dataset_of(url, order, **options), states)
+    for worker, count in left.items():
+        assert numbers(again[worker]) == numbers(whole[worker][count:])
+
+
+@in_either_order
+def test_after_its_last_sample_a_worker_has_none_left(url: str, order: str) -> None:
+    whole = read(dataset_of(url, order))
+    states = {worker: items[-1][2] for worker, items in whole.items()}
+    assert not read(dataset_of(url, order), states)
+
+
+def test_the_epoch_that_follows_is_the_next_one(url: str) -> None:
+    first = dataset_of(url, "elastic")
+    epochs = [read(first) for _ in range(3)]
+    states = {worker: items[10][1] for worker, items in epochs[1].items()}
+    second = dataset_of(url, "elastic")
+    rest = read(second, states)
+    assert {w: numbers(i) for w, i in rest.items()} == {
+        w: numbers(i[10:]) for w, i in epochs[1].items()
+    }
+    assert {w: numbers(i) for w, i in read(second).items()} == {
+        w: numbers(i) for w, i in epochs[2].items()
+    }
+
+
+@in_either_order
+def test_the_state_of_a_worker_is_refused_by_others(url: str, order: str) -> None:
+    items = read(dataset_of(url, order))
+    states = {worker: its[0][1] for worker, its in items.items()}
+    with pytest.raises(StateMismatchError, match="that of one worker process"):
+        dataset_of(url, order).load_state_dict(states[0])
+    with pytest.raises(StateMismatchError, match="number"):
+        read(dataset_of(url, order), {0: states[1], 1: states[0]})
+    with pytest.raises(StateMismatchError, match="num_workers"):
+        read(dataset_of(url, order), states, num_workers=1)
+    del states[0]["mdstorm"]["worker"]["part"]
+    with pytest.raises(StateMismatchError, match="part"):
+        read(dataset_of(url, order), states)
+
+
+@in_either_order
+def test_the_state_of_a_worker_of_other_data_is_refused(
+    url: str, order: str, tmp_path: Path
+) -> None:
+    states = {w: its[5][1] for w, its in read(dataset_of(url, order)).items()}
+    other = write_numbers(tmp_path / "data", ROWS + 1, tasks=4).url
+    with pytest.raises(StateMismatchError, match="dataset"):
+        read(dataset_of(other, order), states)
+
+
+def test_a_worker_that_has_not_begun_has_no_state(url: str) -> None:
+    dataset = StreamingDataset(local=url, batch_size=BATCH)
+    loader = DataLoader(
+        dataset, BATCH, num_workers=1, worker_init_fn=lambda _: dataset.state_dict()
+    )
+    with pytest.raises(StateMismatchError, match="has not begun to read"):
+        list(loader)
