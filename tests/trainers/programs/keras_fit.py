@@ -1,10 +1,9 @@
 """Keras in one process, on the backend of KERAS_BACKEND; arguments: URL."""
 
-import json
 import sys
 import warnings
 
-from keras_support import Recorder, Steps, keras, make_model
+from keras_support import Recorder, Steps, fit_until_stopped, keras, make_model
 from support import converter_of, record
 
 warnings.filterwarnings("error", message="Your input ran out of data")
@@ -30,23 +29,6 @@ def fit(part, dataset, *callbacks, **arguments):
     return model
 
 
-class PreemptionError(Exception):
-    """The job is stopped."""
-
-
-class Checkpoint(keras.callbacks.Callback):
-    """Keeps the dataset's state beside the weights, and is stopped after some steps."""
-
-    def __init__(self, dataset):
-        super().__init__()
-        self.dataset = dataset
-
-    def on_train_batch_end(self, batch, logs=None):
-        if batch == 4:
-            self.state = json.dumps(self.dataset.state_dict(batches=batch + 1))
-            raise PreemptionError
-
-
 class Validation(keras.callbacks.Callback):
     """Gives the rows of validation a record of their own."""
 
@@ -69,14 +51,10 @@ fit("two epochs in one", make(num_epochs=2))
 fit("repeated", make().repeat(2))
 fit("endless", make(num_epochs=None), epochs=2, steps_per_epoch=5)
 
-stopped = make()
-checkpoint = Checkpoint(stopped)
-try:
-    fit("resumed", stopped, checkpoint)
-except PreemptionError:
-    keras.backend.clear_session()
+Recorder.part = "resumed"
+state = fit_until_stopped(make_model(), make())
 again = make()
-again.load_state_dict(json.loads(checkpoint.state))
+again.load_state_dict(state)
 with warnings.catch_warnings():  # the first epoch is the rest of one, and Keras says so
     warnings.simplefilter("ignore")
     fit("resumed", again, epochs=2)

@@ -82,8 +82,10 @@ def make_tf_dataset(
         is_share = options.order.is_share
         # A strategy splits the batches of a share among all its workers, and reads the parts here.
         claim = runs.claim(num_workers() if is_share else 1)
-        dataset = with_cardinality(_batches(runs, columns, batch_size, made), claim)
+        dataset = _batches(runs, columns, batch_size, made)
         dataset = dataset.prefetch(tf.data.AUTOTUNE if prefetch is None else prefetch)
+        end = tf.data.Dataset.from_generator(runs.end, output_signature=dataset.element_spec)
+        dataset = with_cardinality(dataset.concatenate(end), claim)
         return without_sharding(dataset) if is_share else dataset
 
     return _context_class()(build, opened)
