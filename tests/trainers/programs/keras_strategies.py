@@ -1,5 +1,6 @@
 """Keras and loops under a strategy of TensorFlow's; arguments: URL STRATEGY."""
 
+import os
 import sys
 import warnings
 
@@ -14,7 +15,12 @@ if name == "MirroredStrategy":
 else:
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
 
-from keras_support import Recorder, Steps, make_model  # noqa: E402 - no op before the strategy
+from keras_support import (  # noqa: E402 - no op before the strategy
+    Recorder,
+    Steps,
+    fit_until_stopped,
+    make_model,
+)
 
 warnings.filterwarnings("error", message="Your input ran out of data")
 converter = converter_of(url)
@@ -54,6 +60,16 @@ for share, arguments in shares.items():
     model.fit(dataset, epochs=2, verbose=0, callbacks=[Steps()])
     Recorder.part = f"evaluate {share}"
     model.evaluate(make(**arguments), verbose=0)
+    Recorder.part = f"resumed {share}"
+    # The batches of a share are split among all workers.
+    workers = strategy.num_replicas_in_sync if arguments and "TF_CONFIG" in os.environ else 1
+    state = fit_until_stopped(model, make(**arguments), workers)
+    dataset = make(**arguments)
+    dataset.load_state_dict(state)
+    with warnings.catch_warnings():  # the first epoch is the rest of one, and Keras says so
+        warnings.simplefilter("ignore")
+        model.fit(dataset, verbose=0)
+    model.fit(dataset, verbose=0)
     part = f"distribute {share}"
     run(part, strategy.experimental_distribute_dataset(make(**arguments)))
 

@@ -1,7 +1,15 @@
 """A Keras model on any backend that records which rows it was given."""
 
-import keras
+import json
+import os
+
 from support import record
+
+if "TF_CONFIG" in os.environ:
+    # fit of Keras 3.15 fails under MultiWorkerMirroredStrategy, whatever the dataset.
+    import tf_keras as keras
+else:
+    import keras
 
 
 class Recorder(keras.layers.Layer):
@@ -49,3 +57,31 @@ class Steps(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         record([self._steps], f"{Recorder.part}.steps")
+
+
+class PreemptionError(Exception):
+    """The job is stopped."""
+
+
+class Checkpoint(keras.callbacks.Callback):
+    """Keeps the dataset's state, as one does beside the weights, and is stopped after 4 steps."""
+
+    def __init__(self, dataset, steps_per_batch=1):
+        super().__init__()
+        self.dataset = dataset
+        self.steps_per_batch = steps_per_batch
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 3:
+            batches = (batch + 1) // self.steps_per_batch
+            self.state = json.dumps(self.dataset.state_dict(batches=batches))
+            raise PreemptionError
+
+
+def fit_until_stopped(model, dataset, steps_per_batch=1):
+    """Return the state of the dataset when training was stopped."""
+    checkpoint = Checkpoint(dataset, steps_per_batch)
+    try:
+        model.fit(dataset, verbose=0, shuffle=False, callbacks=[checkpoint])
+    except PreemptionError:
+        return json.loads(checkpoint.state)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import tensorflow as tf
 
 #: Of a dataset that never ends.
 INFINITE = int(tf.data.INFINITE_CARDINALITY)
+
+_KEPT_BY = ("cache", "map", "prefetch", "repeat", "shuffle", "skip", "take", "with_options")
 
 
 def with_cardinality(dataset: Any, batches: int | None) -> Any:
@@ -32,3 +36,25 @@ def with_cardinality(dataset: Any, batches: int | None) -> Any:
         [dataset, dataset.repeat()], first, stop_on_empty_dataset=True
     )
     return endless if batches == INFINITE else endless.take(batches)
+
+
+@lru_cache(maxsize=1)
+def v1_class() -> Any:
+    """Return the class of TensorFlow's datasets for version 1 whose ``map`` keeps the cardinality.
+
+    That of version 1 forgets it, and Keras then reads on until the data run out, with a warning.
+    """
+    adapter = type(tf.compat.v1.data.Dataset.from_tensors(0))
+
+    class V1Dataset(adapter):  # type: ignore[misc, valid-type]
+        """A dataset that knows as much of itself as those of version 2."""
+
+    def as_in_version_2(method: str) -> Callable[..., Any]:
+        def call(self: Any, *arguments: Any, **keywords: Any) -> Any:
+            return V1Dataset(getattr(tf.data.Dataset, method)(self, *arguments, **keywords))
+
+        return call
+
+    for method in _KEPT_BY:
+        setattr(V1Dataset, method, as_in_version_2(method))
+    return V1Dataset

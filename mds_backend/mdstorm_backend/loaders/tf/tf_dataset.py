@@ -17,7 +17,7 @@ from mdstorm_backend.format.values.batch import Batch, slice_batch
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching
 from mdstorm_backend.loaders.runner import reading_of
-from mdstorm_backend.loaders.tf.tf_cardinality import with_cardinality
+from mdstorm_backend.loaders.tf.tf_cardinality import v1_class, with_cardinality
 from mdstorm_backend.loaders.tf.tf_cluster import num_workers, without_sharding
 from mdstorm_backend.loaders.tf.tf_rows import row_type
 from mdstorm_backend.loaders.tf.tf_runs import TFRun, TFRuns
@@ -82,8 +82,10 @@ def make_tf_dataset(
         is_share = options.order.is_share
         # A strategy splits the batches of a share among all its workers, and reads the parts here.
         claim = runs.claim(num_workers() if is_share else 1)
-        dataset = with_cardinality(_batches(runs, columns, batch_size, made), claim)
+        dataset = _batches(runs, columns, batch_size, made)
         dataset = dataset.prefetch(tf.data.AUTOTUNE if prefetch is None else prefetch)
+        end = tf.data.Dataset.from_generator(runs.end, output_signature=dataset.element_spec)
+        dataset = with_cardinality(dataset.concatenate(end), claim)
         return without_sharding(dataset) if is_share else dataset
 
     return _context_class()(build, opened)
@@ -168,11 +170,10 @@ def _parts(block: Block, batch_size: int) -> Iterator[Batch]:
 
 @lru_cache(maxsize=1)
 def _context_class() -> Any:
-    """Return the subclass of TensorFlow's own adapter class for ``tf.compat.v1`` datasets."""
-    v1 = tf.compat.v1.data.Dataset
-    adapter = type(v1.from_tensors(0))
+    """Return the class of what is made: one of the ``tf.compat.v1`` datasets."""
+    base: Any = v1_class()
 
-    class ContextDataset(OwnContext, adapter):  # type: ignore[misc, valid-type]
+    class ContextDataset(OwnContext, base):  # type: ignore[misc]
         """A dataset that can stand in a ``with`` statement, and has a state."""
 
         def __init__(self, build: Callable[[], Any], runs: Callable[[], TFRuns]) -> None:

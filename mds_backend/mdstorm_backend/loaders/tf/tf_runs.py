@@ -42,6 +42,11 @@ class TFRun:
         while len(self._blocks) > 1 and self._blocks[1][0] <= self.delivered:
             self._blocks.popleft()
 
+    @property
+    def num_read(self) -> int:
+        """Batches that were read, ahead of those that were delivered."""
+        return self._read
+
     def finish(self) -> None:
         """Note that the consumer has come to the end."""
         self._is_over = True
@@ -96,6 +101,8 @@ class TFRuns:
         self._legs: dict[int, tuple[TFRun, Pass, Leg]] = {}
         #: What was said to TensorFlow: the most batches of any iteration.
         self._claimed: int | None = None
+        #: A state that was loaded, until an iteration from there on was used.
+        self._resumes: object = None
         self._numbers = count()
         self._lock = threading.Lock()
 
@@ -140,6 +147,7 @@ class TFRuns:
     def legs(self) -> Iterator[int]:
         """Begin an iteration, and yield the number of each of its stretches."""
         with self._lock:
+            self._go_on_again()
             run = self._next_run()
             current = self._passes.begin()
         self._check_claim()
@@ -147,6 +155,25 @@ class TFRuns:
             number = next(self._numbers)
             self._legs[number] = run, current, leg
             yield number
+        if run.num_read == self._claimed:  # a whole pass, of which nobody may ask for the end
+            self._resumes = None
+
+    def end(self) -> Iterator[Any]:
+        """Note that the consumer of an iteration has come to its end; yield nothing."""
+        self._resumes = None
+        yield from ()
+
+    def _go_on_again(self) -> None:
+        """Go back to where a state was loaded, if the iteration from there on was a mere look.
+
+        Keras begins one on most backends, and takes a batch, to build the model.
+        """
+        if self._resumes is None or self._run is None:
+            return
+        if self._run.delivered > 1:  # by a loop of the user's own, who has left it
+            self._resumes = None
+        else:
+            self._passes.load_state_dict(self._resumes)
 
     def _next_run(self) -> TFRun:
         self._run = None
@@ -173,6 +200,6 @@ class TFRuns:
         return self._passes.state_dict() if place is None else place.state_dict()
 
     def load_state_dict(self, state: object) -> None:
-        """Let the next iteration go on where a state was taken."""
+        """Let the next iteration that is used go on where a state was taken."""
         self._passes.load_state_dict(state)
-        self._run = None
+        self._run, self._resumes = None, state

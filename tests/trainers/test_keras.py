@@ -1,0 +1,59 @@
+"""Keras 3 on each of its backends, and the strategies of TensorFlow."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from tests.trainers.conftest import ROWS
+from tests.trainers.launching import PROGRAMS, each_once, launch
+
+TWICE = each_once(ROWS) + each_once(ROWS)
+SHARES = ("auto", "sharded by TensorFlow")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("backend", ["tensorflow", "torch", "jax"])
+def test_keras_takes_every_row_once_an_epoch_and_knows_how_many_batches_there_are(
+    url: str, tmp_path: Path, backend: str
+) -> None:
+    run = launch("keras_fit.py", url, at=tmp_path, KERAS_BACKEND=backend)
+
+    for part in ("fit", "validation", "two epochs in one", "repeated", "resumed"):
+        assert run.delivered(part).rows == TWICE, part
+    for part in ("evaluate", "predict", "class weights", "sample weights"):
+        assert run.delivered(part).rows == each_once(ROWS), part
+    assert run.delivered("predicted").batches == [[[ROWS]]]
+    assert run.delivered("endless").steps == [10]
+    steps = {
+        "fit": [[11], [11]],
+        "two epochs in one": [[21]],
+        "repeated": [[22]],
+        "endless": [[5], [5]],
+        "resumed": [[7], [11]],
+    }
+    assert {part: run.delivered(f"{part}.steps").batches for part in steps} == {
+        part: [found] for part, found in steps.items()
+    }
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("strategy", "processes"), [("MirroredStrategy", 1), ("MultiWorkerMirroredStrategy", 2)]
+)
+def test_replicas_of_a_strategy_share_the_rows_in_equal_steps(
+    url: str, tmp_path: Path, strategy: str, processes: int
+) -> None:
+    cluster = [sys.executable, str(PROGRAMS / "tf_cluster.py"), str(processes)]
+    launcher = cluster if processes > 1 else None
+    run = launch("keras_strategies.py", url, strategy, at=tmp_path, launcher=launcher)
+
+    for share in SHARES:
+        for part in ("fit", "resumed"):
+            assert run.delivered(f"{part} {share}").rows == TWICE, (part, share)
+        for part in ("evaluate", "distribute"):
+            assert run.delivered(f"{part} {share}").rows == each_once(ROWS), (part, share)
+        for part in ("fit", "resumed", "evaluate", "distribute"):
+            steps = run.delivered(f"{part} {share}").steps
+            assert len(steps) == processes
+            assert len(set(steps)) == 1, (part, share)
+    assert run.delivered("from function").rows == each_once(ROWS)
