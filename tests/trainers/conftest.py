@@ -10,14 +10,33 @@ from tests.mds_backend.small_datasets import write_dataset
 ROWS = 1_009
 
 
+#: Global batches of 126 rows divide it, for one.
+EVEN_ROWS = 1_008
+
+
 @pytest.fixture(scope="session")
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Path of a dataset of `ROWS` rows in several shards: their numbers, features and labels."""
-    directory: Path = tmp_path_factory.mktemp("trainers") / "data"
-    number = np.arange(ROWS)
+    return _written(tmp_path_factory.mktemp("trainers") / "data", ROWS)
+
+
+@pytest.fixture(scope="session")
+def even_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Path of such a dataset of `EVEN_ROWS` rows."""
+    return _written(tmp_path_factory.mktemp("trainers") / "even", EVEN_ROWS)
+
+
+@pytest.fixture(scope="session")
+def few_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Path of such a dataset of 5 rows."""
+    return _written(tmp_path_factory.mktemp("trainers") / "few", 5)
+
+
+def _written(directory: Path, rows: int) -> str:
+    number = np.arange(rows)
     columns = {
         "number": number,
-        "x": (number / ROWS).astype(np.float32),
+        "x": (number / rows).astype(np.float32),
         "label": number % 2,
         "text": [f"row {n}" for n in number],
     }

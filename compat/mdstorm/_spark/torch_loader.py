@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.batch_size import rows_of_batch
@@ -16,6 +17,9 @@ from mdstorm_backend.base import cached_property
 from mdstorm_backend.loaders import ReaderOptions
 from mdstorm_backend.loaders.torch import StreamingDataLoader, StreamingDataset
 from mdstorm_backend.read import SampleSource
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _ALL_COLUMNS = ModelInputs()
 
@@ -35,6 +39,20 @@ class ConvertedDataset(StreamingDataset):
         self._file_urls = list(file_urls)
         self._arguments = arguments
         self._inputs = inputs
+
+    @property
+    def is_told_its_share(self) -> bool:
+        """Whether the share is one that was given, whatever the world."""
+        return self._arguments.is_share and not self._arguments.is_auto
+
+    def shared(self) -> Self:
+        """Return a copy of which each rank of the world reads a share; itself if it has shares."""
+        if self._arguments.is_share:
+            return self
+        arguments = replace(self._arguments, cur_shard="auto")
+        other = self.in_order(sample_order(arguments))
+        other._arguments = arguments
+        return other
 
     @cached_property
     def dataset(self) -> SampleSource:

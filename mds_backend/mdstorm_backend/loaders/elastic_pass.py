@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.loaders.elastic_epochs import EpochStart
+from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.elastic_work import ElasticWork
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching, Leg
@@ -47,6 +48,11 @@ class ElasticPass:
         self._start = goes_on
         #: Samples of this rank since `_start`.
         self.rows = 0
+
+    @property
+    def order(self) -> ElasticShare:
+        """The order with the share of this pass, or before it the one that it would have."""
+        return self._shared.options.elastic_share
 
     def following(self) -> ElasticPass:
         """Return what the next iteration goes through."""

@@ -219,6 +219,27 @@ class ExactPass:
         """The epoch with which the pass began."""
         return self._progress.first_epoch
 
+    @property
+    def order(self) -> ExactOrder:
+        """The order with the share of this pass, or before it the one that it would have."""
+        return self._present()[0].exact_order
+
+    def of_first_rank(self) -> ExactPass:
+        """Return the pass of rank 0 after as many batches, where that follows from this one's."""
+        here, progress = self._present()
+        if not progress.started or not counts_batches(here, self._batching):
+            return self
+        history = progress.whole_history(here, self._batching)
+        remaining = history.without_last().remaining(len(here.dataset))
+        place = remaining.places(history.segments[-1])[0]
+        return ExactPass(
+            self._reading,
+            self._batching,
+            replace(progress, position=Position(*place, progress.position.batches)),
+            replace(here, order=replace(here.exact_order, rank=0)),
+            is_begun=True,
+        )
+
     def following(self, world: World | None = None) -> ExactPass:
         """Return what the next iteration goes through: where the dataset was told to, if it was."""
         reading, progress = self._reading, self._progress

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.world import World
 from mdstorm_backend.read.block import Block
 
@@ -85,6 +87,11 @@ class Pass(Protocol):
     """
 
     rows: int
+
+    @property
+    def order(self) -> ExactOrder | ElasticShare:
+        """The order with the share of this pass, or before it the one that it would have."""
+        ...
 
     def following(self) -> Pass:
         """Return what the next iteration goes through: the rest of this pass, or the next one."""

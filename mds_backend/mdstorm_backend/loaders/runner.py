@@ -180,6 +180,10 @@ class PassRunner:
         self._items = _items_of_state(state) if self._by_item else 0
         self.reading, self._pass = reading, place
 
+    def go_to(self, place: Pass) -> None:
+        """Let the next iteration go on at a place where an iteration of this runner stood."""
+        self._pass = place.to_continue()
+
     def to_continue(self, threads: PassThreads) -> PassRunner:
         """Return a runner for a copy of the loader, which goes on from here."""
         other = PassRunner(

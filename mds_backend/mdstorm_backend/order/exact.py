@@ -166,6 +166,13 @@ class ExactOrder:
             self, rank=stretch.rank, world_size=world_size, padded_to=padded_to, history=None
         )
 
+    def rows_left(self, num_rows: int) -> int:
+        """Return how many rows all ranks together have of the first epoch that is not over."""
+        if self.history is None:
+            return num_rows
+        begun = self.history.remaining(num_rows).begun
+        return begun[0].rows if begun else num_rows
+
     def pieces(self, shard_sizes: Sequence[int], epoch: int) -> list[Piece]:
         """Return this rank's share of each shard, in the order of `epoch`."""
         first, last = self.rows(sum(shard_sizes))

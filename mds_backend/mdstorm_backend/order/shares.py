@@ -57,6 +57,19 @@ class Split(NamedTuple):
         """Return the rows of the last global batch if it is not full, else 0."""
         return num_rows % (self.padded_to * self.world_size) if self.padded_to else 0
 
+    def last_size(self, num_rows: int) -> int:
+        """Return the rows of each rank's batch in the last global batch, with padding.
+
+        These are full batches, as Accelerate's own are. One rank alone needs no padding.
+        """
+        rest = self.remainder(num_rows)
+        return self.padded_to if rest == 0 or self.world_size > 1 else rest
+
+    def last_rows(self, num_rows: int, rank: int) -> int:
+        """Return the rows of a rank's batch in the last global batch, without padding."""
+        rest = self.remainder(num_rows) or self.world_size * self.padded_to
+        return min(max(rest - rank * self.padded_to, 0), self.padded_to)
+
     def delivered(self, rows: int, batches: int, batch_size: int, first: int) -> int:
         """Return the rows of the `first` of all `batches` batches of a rank with so many rows."""
         if self.padded_to:

@@ -110,3 +110,15 @@ def test_the_rows_of_a_pass_are_those_of_its_epochs() -> None:
     assert rows.total == 11
     assert rows.before(Place(4, 2)) == 6
     assert rows._replace(stop_epoch=None).total is None
+
+
+@pytest.mark.parametrize("world_size", [1, 3])
+def test_padding_makes_the_ranks_last_batches_alike(world_size: int) -> None:
+    split = Split(world_size, padded_to=7)
+
+    for num_rows in range(1, 70):
+        rows = [split.last_rows(num_rows, rank) for rank in range(world_size)]
+        size = split.last_size(num_rows)
+        assert sum(rows) == (split.remainder(num_rows) or 7 * world_size)
+        assert rows == sorted(rows, reverse=True)
+        assert size == 7 if world_size > 1 else [size] == rows

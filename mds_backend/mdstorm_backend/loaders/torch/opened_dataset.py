@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.datasets.dataset import Dataset
@@ -14,8 +15,11 @@ from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Reading
 from mdstorm_backend.loaders.runner import reading_of
-from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
 from mdstorm_backend.read.source import SampleSource
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class OpenedDataset(DatasetInfo):
@@ -33,6 +37,8 @@ class OpenedDataset(DatasetInfo):
     order: ExactOrder | ElasticShare
     _defaults: StreamDefaults
     _read_options: dict[str, Any]
+    #: Whether the seed of the exact order was not given.
+    _is_unseeded: bool
 
     @cached_property
     def parts(self) -> list[Dataset]:
@@ -67,6 +73,29 @@ class OpenedDataset(DatasetInfo):
     def go_on_with(self, reading: Reading) -> None:
         """Read as `reading` does from now on: in the order of a state."""
         self.reading, self.options, self.order = reading, reading.options, reading.options.order
+
+    def in_order(self, order: ExactOrder | ElasticShare) -> Self:
+        """Return a copy that reads in another order, or another share of it."""
+        other = copy(self)
+        other.order = order
+        other.__dict__.pop("options", None)
+        if other.__dict__.pop("reading", None) is not None:
+            other.reading.next_epoch = self.reading.next_epoch
+        return other
+
+    @property
+    def is_told_its_share(self) -> bool:
+        """Whether the share is one that was given, whatever the world."""
+        return self.order.is_share and not self.order.follows_world
+
+    def shared(self) -> Self:
+        """Return a copy of which each rank of the world reads a share; itself if it has shares."""
+        if self.order.is_share:
+            return self
+        order = replace(self.order, follows_world=True)
+        if self._is_unseeded and isinstance(order, ExactOrder):
+            order = replace(order, seed=DEFAULT_SEED)
+        return self.in_order(order)
 
     def __len__(self) -> int:
         """Samples of this rank in one epoch."""

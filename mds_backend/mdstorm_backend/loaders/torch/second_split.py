@@ -14,7 +14,7 @@ def refuse_second_split(dataset: Any, count_ranks: Callable[[], int]) -> None:
 
     Its loaders, those of Hugging Face's Trainer among them, say when they are iterated. They give
     each process a part of the samples, and here each process has but its own, so that all the
-    others' would be lost.
+    others' would be lost. A `StreamingDataLoader` that Accelerate has prepared splits nothing.
 
     Parameters
     ----------
@@ -36,9 +36,10 @@ def refuse_second_split(dataset: Any, count_ranks: Callable[[], int]) -> None:
         read = getattr(read, "dataset", None)
     if read is dataset and (num_ranks := count_ranks()) > 1:
         raise InvalidArgumentError(
-            "Accelerate, as in accelerator.prepare(loader) or Hugging Face's Trainer, splits the "
-            f"samples among its processes, and this dataset has split them among {num_ranks} ranks "
-            "before, so that rows would be lost. Leave the loader out of prepare, or read all rows "
-            "in each process: cur_shard=0, shard_count=1 with a converter, "
-            "order=ExactOrder(seed=1) with a StreamingDataset"
+            "Accelerate, as in accelerator.prepare(DataLoader(dataset)) or Hugging Face's Trainer, "
+            "splits the samples among its processes, and this dataset has split them among "
+            f"{num_ranks} ranks before, so that rows would be lost. With a Trainer, derive its "
+            "class from mdstorm.transformers.StreamingTrainerMixin as well: class "
+            "MyTrainer(StreamingTrainerMixin, Trainer). With an Accelerator, prepare a "
+            "StreamingDataLoader(dataset, batch_size=…) or a converter's loader"
         )

@@ -166,6 +166,13 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
         runner = None if runner is None else runner.to_continue(threads)
         return {**self.__dict__, "_threads": threads, "_runner": runner, "_workers": None}
 
+    @property
+    def _is_accelerate_prepared(self) -> bool:
+        """Whether it is prepared, as Accelerate asks before it prepares a loader."""
+        from mdstorm_backend.loaders.torch.accelerate_hook import prepare_in_place
+
+        return prepare_in_place(self)
+
     def __enter__(self) -> StreamingDataLoader:
         _ = self._source.dataset  # a dataset that is gone shows here, not at the first batch
         return self

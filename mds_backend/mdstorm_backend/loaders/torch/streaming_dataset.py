@@ -166,6 +166,7 @@ class StreamingDataset(DatasetSamples, IterableDataset[Any]):
             "replication": replication,
         }
         self.order = find_order(order, batch_size, settings, self.streams)
+        self._is_unseeded = isinstance(order, ExactOrder) and not order.seed
         check_num_epochs(num_epochs)
         self.num_epochs = num_epochs if num_epochs is None else int(num_epochs)
         threads: dict[str, Any] = {

@@ -26,6 +26,7 @@ from mdstorm_backend.loaders.torch.torch_tensors import (
     to_torch,
 )
 from mdstorm_backend.loaders.torch.worker_guard import end_with_parent
+from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.block import Block
 
 Collate: TypeAlias = Callable[[list[Any]], Any]
@@ -92,7 +93,9 @@ class DeliveredBatches(IterableDataset[Any]):
             if making.collate is None
             else _collated(self._source, blocks, making.collate)
         )
-        return batches if making.batch_map is None else _mapped(batches, making.batch_map)
+        if making.batch_map is None:
+            return batches
+        return _mapped(batches, making.batch_map, pads=_pads(self._source))
 
 
 def check_columns(options: ReaderOptions) -> None:
@@ -125,21 +128,29 @@ def tensor_batches(
 
 
 def _collated(source: StreamingDataset, blocks: Iterator[Block], collate: Collate) -> Delivered:
-    """Collate the samples of each batch."""
+    """Collate the samples of each batch; None for none, where padding takes their place."""
+    pads = _pads(source)
     for block in blocks:
         samples = source.samples(block)
         for mark, size in zip(block.marks, block.sizes, strict=True):
-            if size == 0 and collate is default_collate:
+            if size == 0 and pads:
+                yield None, mark, size
+            elif size == 0 and collate is default_collate:
                 # It needs a sample to know the columns by.
                 yield _without_rows(collate([source[0]])), mark, size
             else:
                 yield collate(list(islice(samples, size))), mark, size
 
 
-def _mapped(batches: Delivered, batch_map: BatchMap) -> Delivered:
+def _mapped(batches: Delivered, batch_map: BatchMap, *, pads: bool) -> Delivered:
     with closing(batches):
         for batch, mark, size in batches:
-            yield batch_map(batch), mark, size
+            yield None if pads and size == 0 else batch_map(batch), mark, size
+
+
+def _pads(source: StreamingDataset) -> bool:
+    """Whether padding is put in the place of batches without rows."""
+    return isinstance(source.order, ExactOrder) and source.order.padded_to > 0
 
 
 def _without_rows(batch: Any) -> Any:

@@ -1,0 +1,172 @@
+"""The batches of a loader that Accelerate has prepared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from copy import copy
+from typing import Any, NamedTuple
+
+import torch
+from accelerate.state import GradientState
+from accelerate.utils import send_to_device
+from torch.utils.data import IterableDataset
+
+from mdstorm_backend.loaders.elastic_share import ElasticShare
+from mdstorm_backend.loaders.exact_reading import ExactPass
+from mdstorm_backend.loaders.reading import Pass
+from mdstorm_backend.loaders.torch.repeated_rows import repeated_rows
+from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
+from mdstorm_backend.order.exact import ExactOrder
+
+_NONE: Any = object()
+
+
+class Padding(NamedTuple):
+    """How many rows this rank's last batch has, and is to have."""
+
+    rows: int
+    size: int
+
+
+class PreparedBatches(IterableDataset[Any]):
+    """Whole batches of a loader, on a device, for Accelerate.
+
+    It is what a prepared loader reads, and what ``skip_first_batches`` reads in its place. While it
+    is iterated it is the active loader of ``GradientState``.
+
+    Parameters
+    ----------
+    loader : StreamingDataLoader
+        Has this rank's batches.
+    device : torch.device or None
+        Where tensors go; None leaves them where they are.
+    non_blocking : bool
+        Copy them without waiting.
+
+    Attributes
+    ----------
+    end_of_dataloader : bool
+        Whether the batch that was delivered last is the last of its pass.
+    remainder : int
+        Rows of the last global batch without its padding; 0 if it has none.
+    batch_map : callable or None
+        What becomes of a batch before it goes to the device.
+    """
+
+    def __init__(
+        self, loader: StreamingDataLoader, device: torch.device | None, *, non_blocking: bool
+    ) -> None:
+        super().__init__()
+        self.loader = loader
+        # Nothing has to be moved: batches are made in main memory.
+        self._device = None if device is None or device.type == "cpu" else device
+        self._non_blocking = non_blocking
+        self.end_of_dataloader = False
+        self.remainder = 0
+        self.batch_map: Callable[[Any], Any] | None = None
+        #: Where the iteration stands that is under way: the loader is a batch ahead of it.
+        self._place: Pass | None = None
+
+    def __len__(self) -> int:
+        """Rows of an epoch over all ranks.
+
+        Raises
+        ------
+        TypeError
+            If a transform may drop rows.
+        """
+        reading = self.loader._source.reading
+        if reading.options.transform is not None:
+            raise TypeError("the number of rows is not known: a transform may drop some")
+        return reading.epoch_size
+
+    def __iter__(self) -> Generator[Any, None, None]:
+        loader, state = self.loader, GradientState()
+        self._place, self.end_of_dataloader, self.remainder = None, False, 0
+        batches, before, padding = iter(loader), None, None
+        state._add_dataloader(self)
+        try:
+            batch = next(batches, _NONE)
+            if batch is not _NONE:
+                padding = self._padding()
+            while batch is not _NONE:
+                place = loader._passes.place.copied()
+                following = next(batches, _NONE)
+                is_last = following is _NONE
+                if is_last and padding is not None:
+                    batch = self._padded(batch, before, padding)
+                self._place, self.end_of_dataloader = None if is_last else place, is_last
+                yield self._finished(batch)
+                batch, before = following, batch
+        finally:
+            state._remove_dataloader(self)
+            batches.close()
+
+    @property
+    def order(self) -> ExactOrder | ElasticShare:
+        """The order with the share that a pass would have if it began now."""
+        return self.loader._source.reading.options.here().order
+
+    def _padding(self) -> Padding | None:
+        """Return how the last global batch of the pass that has begun is padded; None if not."""
+        order = self.loader._passes.place.order
+        if not isinstance(order, ExactOrder) or not order.padded_to:
+            return None
+        split, total = order.split, order.rows_left(len(self))
+        self.remainder = split.remainder(total)
+        return Padding(split.last_rows(total, order.rank), split.last_size(total))
+
+    def _finished(self, batch: Any) -> Any:
+        if self.batch_map is not None:
+            batch = self.batch_map(batch)
+        if self._device is None:
+            return batch
+        return send_to_device(batch, self._device, non_blocking=self._non_blocking)
+
+    def _padded(self, batch: Any, before: Any, padding: Padding) -> Any:
+        """Fill up the last batch, with the rows of the one `before` if it has none of its own."""
+        if padding.rows == padding.size:
+            return batch
+        if padding.rows:
+            return repeated_rows(batch, *padding)
+        if before is None:
+            return self._batch_of_anything(padding.size)
+        batch_size = self.loader.batch_size
+        assert batch_size is not None
+        return repeated_rows(before, batch_size, padding.size)
+
+    def _batch_of_anything(self, size: int) -> Any:
+        """Return a batch of rows that are not this rank's, which has none to repeat."""
+        other = copy(self.loader)
+        dataset = self.loader._source.in_order(ExactOrder(seed=1))
+        other.__dict__.update(dataset=dataset, num_workers=0, _runner=None)
+        with other:
+            return repeated_rows(next(iter(other)), min(size, len(self)), size)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Let a copy go on behind the batch that was delivered last."""
+        loader = self.loader
+        if self._place is not None:
+            loader = copy(loader)
+            assert loader._runner is not None
+            loader._runner.go_to(self._place)
+        return {**self.__dict__, "loader": loader, "_place": None}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the iteration stands, behind the batch that was delivered last.
+
+        It is the same on all ranks: they may write it to one file.
+        """
+        place = self._place or self.loader._passes.place
+        return (place.of_first_rank() if isinstance(place, ExactPass) else place).state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Let the next iteration go on where a state was taken, in any world.
+
+        Raises
+        ------
+        StateMismatchError
+            If it was taken from another dataset or order, or is no state.
+        """
+        self.loader.load_state_dict(state)
+        self._place = None

@@ -1,0 +1,69 @@
+"""Prepared loaders of few rows, and what is refused; arguments: URL_OF_5_ROWS URL."""
+
+import sys
+from typing import Any
+
+import pytest
+import torch
+from accelerate import Accelerator, DataLoaderConfiguration
+from support import converter_of, record
+from torch.utils.data import DataLoader
+
+from mdstorm_backend import StreamingDataset
+from mdstorm_backend.errors import InvalidArgumentError
+
+few, url = sys.argv[1:]
+accelerator = Accelerator(cpu=True)
+
+
+def loader_of(url: str, **options: Any) -> Any:
+    return converter_of(url).make_torch_dataloader(**{"num_epochs": 1, **options})
+
+
+# The second rank has no row at all, and no batch before that it could repeat.
+for batch in accelerator.prepare(loader_of(few, batch_size=8)):
+    assert batch["number"].shape == (8,)
+    record(accelerator.gather_for_metrics(batch["number"]), "few")
+
+# A state before the last batch, of which the second rank has no row either. It goes on in loaders
+# with other batches, prepared or not.
+loader = accelerator.prepare(loader_of(few, batch_size=2))
+batches = iter(loader)
+first = accelerator.gather_for_metrics(next(batches)["number"])
+state = loader.state_dict()
+batches.close()
+for part, batch_size in (("same", 2), ("other", 1)):
+    record(first, part)
+    resumed = accelerator.prepare(loader_of(few, batch_size=batch_size))
+    resumed.load_state_dict(state)
+    for batch in resumed:
+        assert batch["number"].shape == (batch_size,)
+        record(accelerator.gather_for_metrics(batch["number"]), part)
+    assert resumed.remainder == 1
+    after_the_end = accelerator.prepare(loader_of(few, batch_size=batch_size))
+    after_the_end.load_state_dict(resumed.state_dict())
+    rows = [accelerator.gather_for_metrics(batch["number"]) for batch in after_the_end]
+    record(torch.cat(rows), f"next-{part}")
+
+plain = loader_of(few, batch_size=2, cur_shard="auto")
+next(iter(plain))
+plain.load_state_dict(plain.state_dict())
+with pytest.raises(InvalidArgumentError, match="prepare the loader first"):
+    accelerator.prepare(plain)
+
+# Without an end there is nothing to pad, and no length.
+endless = accelerator.prepare(loader_of(few, batch_size=2, num_epochs=None))
+with pytest.raises(TypeError, match="num_epochs=None never ends"):
+    len(endless)
+for _, batch in zip(range(10), endless, strict=False):
+    assert len(batch["number"]) == 2
+    assert not accelerator.gradient_state.end_of_dataloader
+endless.close()
+
+# Samples one by one, which Accelerate splits, are a share already.
+split = Accelerator(
+    cpu=True, dataloader_config=DataLoaderConfiguration(dispatch_batches=False)
+).prepare(DataLoader(StreamingDataset(local=url, batch_size=10), batch_size=10))
+with pytest.raises(InvalidArgumentError, match="StreamingTrainerMixin"):
+    next(iter(split))
+accelerator.end_training()
