@@ -15,6 +15,9 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
+#: Their examples are run by `tests.trainers.test_tuners`.
+TUNERS = ("hyperopt", "joblib", "optuna")
+
 
 def run(tmp_path: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
     """Run an example by Python; converted DataFrames must be gone afterwards."""
@@ -32,8 +35,9 @@ def run(tmp_path: Path, *command: str | Path) -> subprocess.CompletedProcess[str
     return done
 
 
-def test_every_example_is_tested_here() -> None:
+def test_every_example_is_tested_here_or_with_its_trainer() -> None:
     names = {str(path.relative_to(EXAMPLES)) for path in EXAMPLES.rglob("[!_]*.py")}
+    names -= {f"tune_with_{tuner}.py" for tuner in TUNERS}
     assert names == {"quickstart.py", "pytorch_distributed.py", "legacy/train_digits.py"}
 
 
