@@ -21,6 +21,12 @@ WORKERS = 2
 in_either_order = pytest.mark.parametrize("order", ["elastic", "exact"])
 
 
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
+        monkeypatch.delenv(variable, raising=False)
+
+
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_numbers(tmp_path_factory.mktemp("numbers") / "data", ROWS, tasks=4).url
@@ -48,7 +54,8 @@ class DropsThirds:
 
 def dataset_of(url: str, order: str, **options: Any) -> Stated:
     if order == "exact":
-        exact = ExactOrder(3, shuffle_shards=True, window=50)
+        follows = options.pop("follows_world", False)
+        exact = ExactOrder(3, shuffle_shards=True, window=50, follows_world=follows)
         return Stated(local=url, order=exact, batch_size=BATCH, **options)
     return Stated(local=url, batch_size=BATCH, shuffle=True, **options)
 
@@ -135,6 +142,18 @@ def test_the_state_of_a_worker_of_other_data_is_refused(
     other = write_numbers(tmp_path / "data", ROWS + 1, tasks=4).url
     with pytest.raises(StateMismatchError, match="dataset"):
         read(dataset_of(other, order), states)
+
+
+@in_either_order
+def test_the_state_of_a_worker_in_another_world_is_refused(
+    url: str, order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"follows_world": True} if order == "exact" else {}
+    states = {w: its[5][1] for w, its in read(dataset_of(url, order, **options)).items()}
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(StateMismatchError, match="world_size: 1 there, 2 here"):
+        read(dataset_of(url, order, **options), states)
 
 
 def test_a_worker_that_has_not_begun_has_no_state(url: str) -> None:

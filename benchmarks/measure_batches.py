@@ -1,0 +1,109 @@
+"""Ways to batches for PyTorch, beside dict batches of our own loader: maps, `as_batches`, samples.
+
+    python measure_batches.py [--batch-size 1024] [--rows 500000]
+
+The table has 26 float columns. All ways are measured in turn, round by round, so that a slow minute
+of the machine meets all of them. Prints one line of JSON; exit code 1 if a target is missed.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import nullcontext
+from importlib.metadata import version
+from operator import truediv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from measuring import arguments, emit, reading_speed
+from torch.utils.data import DataLoader
+
+from mdstorm import convert
+from mdstorm_backend import StreamingDataLoader, StreamingDataset
+
+COLUMNS = [f"float_{number:02d}" for number in range(26)]
+ROUNDS = 7
+PASS_SECONDS = 0.5
+#: Of the rows per second of dict batches, or rows per second.
+TARGETS = {"batch_map": 0.5, "as_batches": 0.8, "samples": 80_000}
+
+
+def write(folder: Path, rows: int) -> str:
+    """Write the table, and return where."""
+    generator = np.random.default_rng(0)
+    table = pa.table({name: generator.random(rows, np.float32) for name in COLUMNS})
+    pq.write_table(table, folder / "table.parquet", row_group_size=rows // 2)
+    convert(str(folder / "table.parquet"), str(folder / "mds"))
+    return str(folder / "mds")
+
+
+def stacked(batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Make features and a label of 26 columns."""
+    *features, label = batch.values()
+    return torch.stack(features, dim=1), label
+
+
+def rows_of_dict(batch: dict[str, torch.Tensor]) -> int:
+    return len(batch[COLUMNS[-1]])
+
+
+def rows_of_pair(batch: tuple[torch.Tensor, torch.Tensor]) -> int:
+    return len(batch[1])
+
+
+def ways(folder: str, batch_size: int) -> dict[str, tuple[Callable[[], Any], Callable[..., int]]]:
+    """What makes each loader, and what counts the rows of its batches."""
+
+    def dataset() -> StreamingDataset:
+        return StreamingDataset(local=folder, batch_size=batch_size)
+
+    return {
+        "dicts": (lambda: StreamingDataLoader(dataset(), batch_size), rows_of_dict),
+        "batch_map": (
+            lambda: StreamingDataLoader(dataset(), batch_size, batch_map=stacked),
+            rows_of_pair,
+        ),
+        "by_hand": (
+            lambda: nullcontext(map(stacked, StreamingDataLoader(dataset(), batch_size))),
+            rows_of_pair,
+        ),
+        "as_batches": (
+            lambda: nullcontext(DataLoader(dataset().as_batches(batch_size), batch_size=None)),
+            rows_of_dict,
+        ),
+        "samples": (
+            lambda: nullcontext(DataLoader(dataset(), batch_size=batch_size)),
+            rows_of_dict,
+        ),
+    }
+
+
+def main() -> int:
+    args = arguments(__doc__)
+    found: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        made = ways(write(Path(folder), args.rows), args.batch_size)
+        for _ in range(ROUNDS):
+            for name, (make, touch) in made.items():
+                speed = reading_speed(make, touch, args.rows, passes=1, seconds=PASS_SECONDS)
+                found.setdefault(name, []).append(speed["rows_per_s"])
+    rates = {name: statistics.median(speeds) for name, speeds in found.items()}
+    # Of each round by itself: what slows one way down slows the next one down as well.
+    shares = {
+        name: statistics.median(map(truediv, found[name], found["dicts"]))
+        for name in ("batch_map", "by_hand", "as_batches")
+    }
+    emit({"version": version("mdstorm"), "rows_per_s": rates, "of_dicts": shares})
+    reached = {**rates, **shares}
+    return int(any(reached[name] < least for name, least in TARGETS.items()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
