@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Mapping
+import weakref
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
@@ -25,7 +26,7 @@ def from_processes(batches: IterableDataset[Any], options: Mapping[str, Any]) ->
     options : mapping
         Arguments of ``DataLoader``, ``num_workers`` among them.
     """
-    iterator = iter(_loader(batches, options))
+    iterator = _begin(_loader(batches, options))
     try:
         yield from iterator
     finally:
@@ -42,6 +43,18 @@ def _loader(batches: IterableDataset[Any], options: Mapping[str, Any]) -> DataLo
 
 def _same(batch: Any) -> Any:
     return batch
+
+
+def _begin(loader: DataLoader[Any]) -> Iterator[Any]:
+    """Begin an iteration whose processes can be told to end, even by the garbage collector.
+
+    In a cycle, as an error and its traceback make them, that would close the queues first. Nobody
+    told the processes then: each was waited for, for seconds, and killed.
+    """
+    iterator: Any = iter(loader)
+    queues = [*iterator._index_queues, iterator._worker_result_queue]
+    weakref.finalize(iterator, queues.clear).atexit = False
+    return iterator  # type: ignore[no-any-return]
 
 
 class PersistentWorkers:
@@ -84,7 +97,9 @@ class PersistentWorkers:
         try:
             for queue in self._queues:
                 queue.put(leg.token)
-            yield from self._loader
+            # `iter` gives the one iterator there is, begun again.
+            has_begun = self._loader._iterator is not None
+            yield from self._loader if has_begun else _begin(self._loader)
         finally:
             self.is_busy = False
 
