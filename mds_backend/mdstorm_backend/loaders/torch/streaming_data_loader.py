@@ -13,6 +13,7 @@ from mdstorm_backend.base.pass_threads import PassThreads
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.reading import Batching, Leg
 from mdstorm_backend.loaders.runner import Delivered, PassRunner
+from mdstorm_backend.loaders.torch.fetched_ahead import count_fetched_ahead
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset, overrides
 from mdstorm_backend.loaders.torch.torch_batches import (
     Collate,
@@ -175,6 +176,7 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
 
         With several iterations under way it is where the one stands that was advanced last. The
         keys are those of MosaicML Streaming, and under ``"mdstorm"`` what belongs to this order.
+        A batch that Lightning has fetched ahead for want of a length does not count as delivered.
 
         Raises
         ------
@@ -182,7 +184,7 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
             If the dataset overrides ``__iter__``: nobody knows which rows its samples are.
         """
         self._check_resumable()
-        return self._passes.state_dict()
+        return self._passes.state_dict(before_last=count_fetched_ahead() > 0)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let the next iteration continue where `state` was taken.
@@ -217,7 +219,16 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
             check_columns(self._source.options)
         # The batches of workers are pinned by PyTorch.
         pins = self.pin_memory and not self.num_workers and torch.cuda.is_available()
-        yield from self._passes.run(self._pinned if pins else self._delivered)
+        passes = self._passes
+        passes.remembers = self._has_no_length()
+        yield from passes.run(self._pinned if pins else self._delivered)
+
+    def _has_no_length(self) -> bool:
+        try:
+            len(self)
+        except TypeError:
+            return True
+        return False
 
     def _pinned(self, leg: Leg) -> Delivered:
         for batch, mark, size in self._delivered(leg):
