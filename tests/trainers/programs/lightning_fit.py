@@ -30,17 +30,17 @@ class Model(pl.LightningModule):
         self.layer = torch.nn.Linear(1, 1)
 
     def loss(self, batch, part):
-        record(batch["number"], f"{part}{self.current_epoch}")
+        record(batch["number"], part)
         return torch.nn.functional.mse_loss(
             self.layer(batch["x"][:, None])[:, 0], batch["label"].float()
         )
 
     def training_step(self, batch, _):
-        return self.loss(batch, given.part)
+        return self.loss(batch, f"{given.part}{self.current_epoch}")
 
     def validation_step(self, batch, _):
         if not self.trainer.sanity_checking:
-            self.loss(batch, "validation")
+            self.loss(batch, f"{given.part}{self.current_epoch}_validation")
 
     def test_step(self, batch, _):
         self.loss(batch, "test")
@@ -65,7 +65,7 @@ def loader_of(kind):
         return converter.make_torch_dataloader(
             batch_size=100, num_epochs=1, cur_shard="auto", transform_spec=TransformSpec(keep_all)
         )
-    if kind == "all rows":  # Petastorm's meaning of no shard arguments, and a seed drawn at random
+    if kind == "all":  # Petastorm's meaning of no shard arguments, and a seed drawn at random
         return converter.make_torch_dataloader(batch_size=100, num_epochs=1, shuffle_rows=True)
     if kind == "explicit":
         return converter.make_torch_dataloader(

@@ -1,0 +1,14 @@
+"""`StreamingDataModule` for ``lightning.pytorch``."""
+
+from __future__ import annotations
+
+from mdstorm._lightning.converter_loaders import ConverterLoaders
+from mdstorm_backend.base import require
+
+LightningDataModule = require("lightning.pytorch").LightningDataModule
+
+__all__ = ["StreamingDataModule"]
+
+
+class StreamingDataModule(ConverterLoaders, LightningDataModule):  # type: ignore[misc, valid-type]
+    __doc__ = ConverterLoaders.__doc__
