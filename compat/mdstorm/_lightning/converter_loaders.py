@@ -73,7 +73,7 @@ class ConverterLoaders:
         for arguments in (training, evaluating):
             _check_options(arguments)
         self._converters = {split: found for split, found in given.items() if found is not None}
-        self._options = {split: evaluating for split in _SPLITS} | {"train": training}
+        self._options = dict.fromkeys(_SPLITS, evaluating) | {"train": training}
         self.loaders: dict[str, StreamingDataLoader] = {}
         for split in _SPLITS:
             method = f"{split}_dataloader"

@@ -1,4 +1,7 @@
-"""Composer's Trainer; arguments: URL KIND DURATION PART [CHECKPOINT]; KIND is a name of `loader_of`."""
+"""Composer's Trainer; arguments: URL KIND DURATION PART [CHECKPOINT].
+
+KIND is a name of `loader_of`. Without CHECKPOINT one is written after every fourth batch.
+"""
 
 import sys
 
@@ -43,8 +46,6 @@ def loader_of(kind):
             batch_size=100, num_epochs=1, cur_shard="auto", transform_spec=TransformSpec(keep_all)
         )
     dataset = StreamingDataset(local=url, batch_size=100, shuffle=True)
-    if kind == "plain":
-        return torch.utils.data.DataLoader(dataset, batch_size=100)
     assert kind == "streaming"
     return StreamingDataLoader(dataset, batch_size=100, num_workers=2)
 

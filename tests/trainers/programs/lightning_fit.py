@@ -35,17 +35,17 @@ class Model(pl.LightningModule):
             self.layer(batch["x"][:, None])[:, 0], batch["label"].float()
         )
 
-    def training_step(self, batch, _):
+    def training_step(self, batch, batch_idx):
         return self.loss(batch, f"{given.part}{self.current_epoch}")
 
-    def validation_step(self, batch, _):
+    def validation_step(self, batch, batch_idx):
         if not self.trainer.sanity_checking:
             self.loss(batch, f"{given.part}{self.current_epoch}_validation")
 
-    def test_step(self, batch, _):
+    def test_step(self, batch, batch_idx):
         self.loss(batch, "test")
 
-    def predict_step(self, batch, _):
+    def predict_step(self, batch, batch_idx):
         self.loss(batch, "predict")
 
     def configure_optimizers(self):

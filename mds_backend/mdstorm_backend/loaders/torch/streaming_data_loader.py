@@ -13,7 +13,7 @@ from mdstorm_backend.base.pass_threads import PassThreads
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.reading import Batching, Leg
 from mdstorm_backend.loaders.runner import Delivered, PassRunner
-from mdstorm_backend.loaders.torch.fetched_ahead import count_fetched_ahead
+from mdstorm_backend.loaders.torch.fetched_ahead import FetchedAhead
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset, overrides
 from mdstorm_backend.loaders.torch.torch_batches import (
     Collate,
@@ -104,6 +104,7 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
         self._runner: PassRunner | None = None
         self._workers: PersistentWorkers | None = None
         self._threads = PassThreads()
+        self._ahead = FetchedAhead()
         # PyTorch refuses the integers of NumPy.
         super().__init__(
             dataset, batch_size=int(batch_size), num_workers=int(num_workers), **options
@@ -150,6 +151,7 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
         return self._source.reading.num_batches(self._batching)
 
     def __iter__(self) -> Any:
+        self._ahead.note_begun()
         batches = self._opaque_batches() if self._is_opaque else self._batches()
         return self._threads.follow(batches)
 
@@ -176,7 +178,7 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
 
         With several iterations under way it is where the one stands that was advanced last. The
         keys are those of MosaicML Streaming, and under ``"mdstorm"`` what belongs to this order.
-        A batch that Lightning has fetched ahead for want of a length does not count as delivered.
+        A batch that Lightning or Ray Train has fetched ahead does not count as delivered.
 
         Raises
         ------
@@ -184,7 +186,7 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
             If the dataset overrides ``__iter__``: nobody knows which rows its samples are.
         """
         self._check_resumable()
-        return self._passes.state_dict(before_last=count_fetched_ahead() > 0)
+        return self._passes.state_dict(before_last=self._ahead.has_one())
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let the next iteration continue where `state` was taken.
@@ -220,7 +222,7 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
         # The batches of workers are pinned by PyTorch.
         pins = self.pin_memory and not self.num_workers and torch.cuda.is_available()
         passes = self._passes
-        passes.remembers = self._has_no_length()
+        passes.remembers = self._ahead.is_always or self._has_no_length()
         yield from passes.run(self._pinned if pins else self._delivered)
 
     def _has_no_length(self) -> bool:
