@@ -12,8 +12,10 @@ from mdstorm_backend.errors import MissingDependencyError
 _EXTRAS = {
     "databricks.sdk": ("Unity Catalog volumes and dbfs: paths without a mount", "databricks"),
     "PIL": ("Images", "images"),
+    "lightning.pytorch": ("mdstorm.lightning's data modules", ""),
     "pandas": ("pandas DataFrames", ""),
     "pyspark": ("Spark DataFrames", "spark"),
+    "pytorch_lightning": ("mdstorm.pytorch_lightning's data modules", ""),
     "tensorflow": ("TensorFlow datasets", "tf"),
     "torch": ("PyTorch loaders", "torch"),
     "xxhash": ("Hashes of the xxh family", "xxhash"),

@@ -151,6 +151,9 @@ class ExactReading:
     def state_dict(self, num_samples: int, from_beginning: bool) -> dict[str, Any]:
         """Return the state after so many samples of a pass, over the whole world."""
         current = self._last or self.first_pass(Batching(1))
+        if self.options.transform is not None and self._last and not self._is_own:
+            # Samples do not tell how far it is, but the loader has noted it.
+            return current.state_dict()
         return current.state_after(num_samples, from_beginning)
 
     def state_of_samples(self, num_samples: int) -> dict[str, Any]:

@@ -92,6 +92,10 @@ class PassRunner:
         self._follows_begun = follows_begun
         #: None before the first iteration.
         self._pass: Pass | None = None
+        #: Whether `state_dict` may be asked for the place before the last batch.
+        self.remembers = False
+        #: The place before the last batch.
+        self._before: Pass | None = None
         #: Items of the next batch that were delivered.
         self._items = 0
 
@@ -108,6 +112,7 @@ class PassRunner:
     def begin(self) -> Pass:
         """Begin what the next iteration goes through: the rest of a pass, or the next one."""
         current = self._pass = self.place.following()
+        self._before = None
         return current
 
     def run(self, deliver: Deliver) -> Generator[Any, None, None]:
@@ -128,6 +133,8 @@ class PassRunner:
                     continue
                 if self._check is not None:
                     self._check()
+                if self.remembers:
+                    self._before = current.copied()
                 current.advance(mark, size)
                 if self._pass is not current:  # another iteration was advanced meanwhile
                     self._move(current)
@@ -161,9 +168,16 @@ class PassRunner:
         """Let the next iteration begin with a whole batch."""
         self._items = 0
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state of a checkpoint: where the passes stand."""
-        state = self.place.state_dict()
+    def state_dict(self, *, before_last: bool = False) -> dict[str, Any]:
+        """Return the state of a checkpoint: where the passes stand.
+
+        Parameters
+        ----------
+        before_last : bool
+            Whether the last batch is to be delivered again. It is only if the runner `remembers`.
+        """
+        place = self._before if before_last else None
+        state = (place or self.place).state_dict()
         if self._items:
             state["mdstorm"] = {**state["mdstorm"], _ITEMS: self._items}
         return state
@@ -178,7 +192,7 @@ class PassRunner:
         """
         reading, place = self.reading.resumed(state, self.batching)
         self._items = _items_of_state(state) if self._by_item else 0
-        self.reading, self._pass = reading, place
+        self.reading, self._pass, self._before = reading, place, None
 
     def go_to(self, place: Pass) -> None:
         """Let the next iteration go on at a place where an iteration of this runner stood."""

@@ -15,6 +15,7 @@ from mdstorm_backend.loaders.reading import Batching, Leg
 from mdstorm_backend.loaders.runner import Delivered, PassRunner
 from mdstorm_backend.loaders.torch.dataset_samples import overrides
 from mdstorm_backend.loaders.torch.device_batches import check_device, on_device
+from mdstorm_backend.loaders.torch.fetched_ahead import FetchedAhead
 from mdstorm_backend.loaders.torch.loader_arguments import check_arguments
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.loaders.torch.torch_batches import (
@@ -107,6 +108,7 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
         self._runner: PassRunner | None = None
         self._workers: PersistentWorkers | None = None
         self._threads = PassThreads()
+        self._ahead = FetchedAhead()
         if self._is_opaque and batch_map is not None:
             options = {**options, "collate_fn": MappedCollate(batch_map)}
         # PyTorch refuses the integers of NumPy.
@@ -157,6 +159,7 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
     def __iter__(self) -> Any:
         if self.num_workers and self.batch_map is not None:
             check_can_be_sent(self.batch_map, self._options)
+        self._ahead.note_begun()
         batches = self._opaque_batches() if self._is_opaque else self._batches()
         return self._threads.follow(batches)
 
@@ -194,6 +197,7 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
 
         With several iterations under way it is where the one stands that was advanced last. The
         keys are those of MosaicML Streaming, and under ``"mdstorm"`` what belongs to this order.
+        A batch that Lightning or Ray Train has fetched ahead does not count as delivered.
 
         Raises
         ------
@@ -201,7 +205,7 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
             If the dataset overrides ``__iter__``: nobody knows which rows its samples are.
         """
         self._check_resumable()
-        return self._passes.state_dict()
+        return self._passes.state_dict(before_last=self._ahead.has_one())
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let the next iteration continue where `state` was taken, on this rank or another one.
@@ -243,7 +247,16 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
     def _batches(self) -> Generator[Any, None, None]:
         if not self._collates:
             check_columns(self._source.options)
-        yield from self._passes.run(self._delivered)
+        passes = self._passes
+        passes.remembers = self._ahead.is_always or self._has_no_length()
+        yield from passes.run(self._delivered)
+
+    def _has_no_length(self) -> bool:
+        try:
+            len(self)
+        except TypeError:
+            return True
+        return False
 
     def _delivered(self, leg: Leg) -> Delivered:
         batches = self._made(leg)

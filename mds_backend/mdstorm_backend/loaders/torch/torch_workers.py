@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Mapping
+import weakref
+from collections.abc import Iterator, Mapping
 from multiprocessing.reduction import ForkingPickler
 from pickle import PicklingError
 from typing import Any
@@ -28,7 +29,7 @@ def from_processes(batches: IterableDataset[Any], options: Mapping[str, Any]) ->
     options : mapping
         Arguments of ``DataLoader``, ``num_workers`` among them.
     """
-    iterator = iter(_loader(batches, options))
+    iterator = _begin(_loader(batches, options))
     try:
         yield from iterator
     finally:
@@ -78,6 +79,18 @@ def check_can_be_sent(batch_map: BatchMap, options: Mapping[str, Any]) -> None:
         ) from error
 
 
+def _begin(loader: DataLoader[Any]) -> Iterator[Any]:
+    """Begin an iteration whose processes can be told to end, even by the garbage collector.
+
+    In a cycle, as an error and its traceback make them, that would close the queues first. Nobody
+    told the processes then: each was waited for, for seconds, and killed.
+    """
+    iterator: Any = iter(loader)
+    queues = [*iterator._index_queues, iterator._worker_result_queue]
+    weakref.finalize(iterator, queues.clear).atexit = False
+    return iterator  # type: ignore[no-any-return]
+
+
 class PersistentWorkers:
     """Worker processes that stay for the stretches that follow.
 
@@ -116,7 +129,9 @@ class PersistentWorkers:
         try:
             for queue in self._queues:
                 queue.put(leg.token)
-            yield from self._loader
+            # `iter` gives the one iterator there is, begun again.
+            has_begun = self._loader._iterator is not None
+            yield from self._loader if has_begun else _begin(self._loader)
         finally:
             self.is_busy = False
 

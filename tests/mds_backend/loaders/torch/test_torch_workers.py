@@ -9,6 +9,7 @@ import select
 import signal
 import sys
 from itertools import islice
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any
@@ -210,3 +211,32 @@ def test_an_abandoned_loader_ends_its_workers(numbers: Dataset) -> None:
     del loader
     gc.collect()
     assert not any(is_alive(process) for process in processes)
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_workers_are_told_to_end_when_an_error_leaves_their_loader_in_a_cycle(
+    numbers: Dataset, persistent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train(loader: StreamingDataLoader) -> list[int]:
+        batches = iter(loader)
+        next(batches)
+        try:
+            raise ValueError("as a training step may")
+        except ValueError as error:
+            in_cycle = error  # whose traceback holds this frame, and with it the loader
+            assert in_cycle
+        return [process.pid for process in multiprocessing.active_children()]
+
+    killed: list[Any] = []
+    kill = BaseProcess.terminate
+
+    def terminate(process: BaseProcess) -> None:
+        killed.append(process)
+        kill(process)
+
+    monkeypatch.setattr(BaseProcess, "terminate", terminate)
+    processes = train(elastic_loader(numbers, num_workers=2, persistent_workers=persistent))
+    gc.collect()
+    assert len(processes) == 2
+    assert not any(is_alive(process) for process in processes)
+    assert not killed  # which is done after seconds to those that nobody has told

@@ -1,0 +1,1 @@
+"""The data module for Lightning, for whichever of its two packages."""

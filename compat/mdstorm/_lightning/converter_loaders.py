@@ -1,0 +1,140 @@
+"""What the data modules of both of Lightning's packages have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mdstorm._spark.converter import SparkDatasetConverter
+from mdstorm.errors import ArgumentTypeError
+from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.loaders.torch import StreamingDataLoader
+
+_SPLITS = ("train", "val", "test", "predict")
+
+#: Beside what the user gives: each row once over all ranks, in an epoch.
+_DEFAULTS: dict[str, Any] = {"cur_shard": "auto", "num_epochs": 1}
+#: What is not trained on is read in stored order.
+_IN_ORDER: dict[str, Any] = {
+    "shuffle_row_groups": False,
+    "shuffle_rows": False,
+    "shuffling_queue_capacity": 0,
+}
+
+
+class ConverterLoaders:
+    """The loaders over converters that a Trainer asks for, to be mixed into a data module.
+
+    Parameters
+    ----------
+    train, val, test, predict : SparkDatasetConverter, optional
+        What is read in training, validation, test and prediction. Lightning passes over what is
+        not given.
+    batch_size : int
+        Rows of a batch, on each rank.
+    evaluation : mapping, optional
+        Arguments that differ where nothing is trained, for `val`, `test` and `predict`, such as
+        ``{"batch_size": 1024}``. There rows come in stored order, unless these say otherwise.
+    **options
+        Further arguments of `SparkDatasetConverter.make_torch_dataloader`. Without shard arguments
+        ``cur_shard="auto"`` is given, and without `num_epochs` one pass is one epoch.
+
+    Attributes
+    ----------
+    loaders : dict of str to StreamingDataLoader
+        Those that were asked for so far, by split. A Trainer gets the same ones in each epoch and
+        each run, so that epochs are shuffled differently.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If something else than a converter is given.
+    InvalidArgumentError
+        If `num_epochs` is None, or `data_loader_fn` is given.
+    """
+
+    def __init__(
+        self,
+        train: SparkDatasetConverter | None = None,
+        val: SparkDatasetConverter | None = None,
+        test: SparkDatasetConverter | None = None,
+        predict: SparkDatasetConverter | None = None,
+        *,
+        batch_size: int = 32,
+        evaluation: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        given = dict(zip(_SPLITS, (train, val, test, predict), strict=True))
+        for split, converter in given.items():
+            _check_converter(split, converter)
+        training = {**_defaults(options), "batch_size": batch_size, **options}
+        evaluating = {**training, **_IN_ORDER, **(evaluation or {})}
+        for arguments in (training, evaluating):
+            _check_options(arguments)
+        self._converters = {split: found for split, found in given.items() if found is not None}
+        self._options = dict.fromkeys(_SPLITS, evaluating) | {"train": training}
+        self.loaders: dict[str, StreamingDataLoader] = {}
+        for split in _SPLITS:
+            method = f"{split}_dataloader"
+            is_own = getattr(type(self), method) is getattr(ConverterLoaders, method)
+            if split not in self._converters and is_own:
+                setattr(self, method, None)  # how Lightning knows that there is none
+
+    def train_dataloader(self) -> StreamingDataLoader:
+        """Return the loader to train with."""
+        return self._loader("train")
+
+    def val_dataloader(self) -> StreamingDataLoader:
+        """Return the loader to validate with."""
+        return self._loader("val")
+
+    def test_dataloader(self) -> StreamingDataLoader:
+        """Return the loader to test with."""
+        return self._loader("test")
+
+    def predict_dataloader(self) -> StreamingDataLoader:
+        """Return the loader to predict with."""
+        return self._loader("predict")
+
+    def teardown(self, stage: str) -> None:
+        """End the threads of the loaders, which can be iterated again."""
+        for loader in self.loaders.values():
+            loader.close()
+
+    def _loader(self, split: str) -> StreamingDataLoader:
+        if split not in self.loaders:
+            converter = self._converters[split]
+            loader = converter.make_torch_dataloader(**self._options[split])
+            assert isinstance(loader, StreamingDataLoader)
+            self.loaders[split] = loader
+        return self.loaders[split]
+
+
+def _defaults(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the defaults for what the options leave open; shard arguments are given as a pair."""
+    is_share = not {"cur_shard", "shard_count"}.isdisjoint(options)
+    return {name: _DEFAULTS[name] for name in _DEFAULTS if not (is_share and name == "cur_shard")}
+
+
+def _check_converter(split: str, converter: object) -> None:
+    if converter is not None and not isinstance(converter, SparkDatasetConverter):
+        raise ArgumentTypeError(
+            f"{split} has to be a converter, as make_spark_converter returns, found "
+            f"{type(converter).__name__}: hand loaders to the Trainer itself, "
+            "trainer.fit(model, loader)"
+        )
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    if options["num_epochs"] is None:
+        raise InvalidArgumentError(
+            "num_epochs=None never ends, and an epoch of a Trainer is one pass over its loader, "
+            "whose length it asks for: leave num_epochs out, and say how long to train with "
+            "Trainer(max_epochs=…) or Trainer(max_steps=…)"
+        )
+    if options.get("data_loader_fn") is not None:
+        raise InvalidArgumentError(
+            "data_loader_fn makes a loader of another kind, whose place no checkpoint has: leave "
+            "it out, or override train_dataloader of a LightningDataModule of your own"
+        )

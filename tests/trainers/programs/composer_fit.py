@@ -1,0 +1,69 @@
+"""Composer's Trainer; arguments: URL KIND DURATION PART [CHECKPOINT].
+
+KIND is a name of `loader_of`. Without CHECKPOINT one is written after every fourth batch.
+"""
+
+import sys
+
+import torch
+from composer import Callback, ComposerModel, Trainer
+from support import converter_of, record
+
+from mdstorm import TransformSpec
+from mdstorm_backend import StreamingDataLoader, StreamingDataset
+
+url, kind, duration, part = sys.argv[1:5]
+checkpoint = sys.argv[5] if len(sys.argv) > 5 else None
+
+
+class Model(ComposerModel):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(1, 1)
+
+    def forward(self, batch):
+        return self.layer(batch["x"][:, None])[:, 0]
+
+    def loss(self, outputs, batch):
+        return torch.nn.functional.mse_loss(outputs, batch["label"].float())
+
+
+class Recorder(Callback):
+    def before_forward(self, state, logger):
+        record(state.batch["number"], f"{part}{int(state.timestamp.epoch)}")
+
+
+def keep_all(frame):
+    return frame
+
+
+def loader_of(kind):
+    converter = converter_of(url)
+    if kind == "converter":
+        return converter.make_torch_dataloader(batch_size=100, num_epochs=1, cur_shard="auto")
+    if kind == "transform":  # which might drop rows, so that there is no length
+        return converter.make_torch_dataloader(
+            batch_size=100, num_epochs=1, cur_shard="auto", transform_spec=TransformSpec(keep_all)
+        )
+    dataset = StreamingDataset(local=url, batch_size=100, shuffle=True)
+    assert kind == "streaming"
+    return StreamingDataLoader(dataset, batch_size=100, num_workers=2)
+
+
+model = Model()
+trainer = Trainer(
+    model=model,
+    train_dataloader=loader_of(kind),
+    optimizers=torch.optim.SGD(model.parameters(), lr=0.1),
+    max_duration=duration,
+    callbacks=[Recorder()],
+    device="cpu",
+    save_folder=None if checkpoint else ".",
+    save_filename="{epoch}-{batch}.pt",
+    save_interval="4ba",
+    save_overwrite=True,
+    load_path=checkpoint,
+    progress_bar=False,
+    seed=7,
+)
+trainer.fit()

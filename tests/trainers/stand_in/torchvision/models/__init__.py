@@ -1,0 +1,3 @@
+"""Names of `torchvision.models`, for imports alone."""
+
+from torchvision.absent import __getattr__ as __getattr__

@@ -1,0 +1,3 @@
+"""Names of `torchvision.transforms`, for imports alone."""
+
+from torchvision.absent import __getattr__ as __getattr__

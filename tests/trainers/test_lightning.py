@@ -1,0 +1,125 @@
+"""Lightning's Trainer, with loaders and datasets handed to `fit`, and with the data module."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.trainers.conftest import ROWS
+from tests.trainers.launching import Run, each_once, launch
+
+#: Of the first epoch on each of two ranks, which takes six.
+SAVED_AT = 4
+CHECKPOINT = f"epoch=0-step={SAVED_AT}.ckpt"
+
+
+def fit(url: str, kind: str, at: Path, *, devices: int = 1, **options: Any) -> Run:
+    """Train two epochs and write a checkpoint in the first; Lightning starts the processes."""
+    arguments = {"strategy": "auto", "epochs": 2, "save-at": SAVED_AT, **options}
+    named = [f"--{name}={value}" for name, value in arguments.items() if value is not None]
+    return launch(
+        "lightning_fit.py",
+        *(url, kind, f"--devices={devices}", *named),
+        at=at,
+        launcher=[sys.executable],
+    )
+
+
+def resume(url: str, kind: str, at: Path, *, devices: int = 1, **options: Any) -> Run:
+    """Go on in a new process from that checkpoint, to the end of the second epoch."""
+    again = {"save-at": None, "resume": at / CHECKPOINT, "part": "resumed"}
+    return fit(url, kind, at, devices=devices, **again, **options)
+
+
+def check_goes_on_exactly(run: Run) -> None:
+    """Check that the second run trained on what the first one did after its checkpoint."""
+    before = run.delivered("train0").batches
+    assert run.delivered("resumed0").batches == [rank[SAVED_AT:] for rank in before]
+    assert run.delivered("resumed1").batches == run.delivered("train1").batches
+
+
+def test_the_data_module_reads_every_row_once_on_two_processes(url: str, tmp_path: Path) -> None:
+    run = fit(url, "module", tmp_path, devices=2, strategy="ddp")
+
+    validated = ("train0_validation", "train1_validation")
+    for part in ("train0", "train1", *validated, "test", "predict"):
+        assert run.delivered(part).rows == each_once(ROWS), part
+        assert run.delivered(part).steps == [6, 6], part
+    assert run.delivered("train0").batches != run.delivered("train1").batches
+    assert run.delivered(validated[0]).batches == run.delivered(validated[1]).batches
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("devices", "strategy", "package"),
+    [
+        (1, "auto", "lightning.pytorch"),
+        (2, "ddp", "lightning.pytorch"),
+        (2, "ddp_spawn", "pytorch_lightning"),
+    ],
+)
+def test_the_data_module_goes_on_exactly_in_the_middle_of_an_epoch(
+    url: str, tmp_path: Path, devices: int, strategy: str, package: str
+) -> None:
+    how = {"devices": devices, "strategy": strategy, "package": package}
+    fit(url, "module", tmp_path, **how)
+    run = resume(url, "module", tmp_path, **how)
+
+    check_goes_on_exactly(run)
+    for part in ("train0", "train1", "train0_validation", "resumed0_validation", "test", "predict"):
+        assert run.delivered(part).rows == each_once(ROWS), part
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("kind", "devices", "strategy"),
+    [
+        ("converter", 1, "auto"),
+        ("converter", 2, "ddp"),
+        ("converter", 2, "ddp_spawn"),
+        # Without a length, so that Lightning fetches a batch ahead.
+        ("transform", 1, "auto"),
+        ("transform", 2, "ddp_spawn"),
+        # With a seed drawn at random.
+        ("all", 1, "auto"),
+    ],
+)
+def test_a_loader_that_was_made_before_the_launch_reads_every_row_once_and_goes_on_exactly(
+    url: str, tmp_path: Path, kind: str, devices: int, strategy: str
+) -> None:
+    fit(url, kind, tmp_path, devices=devices, strategy=strategy)
+    run = resume(url, kind, tmp_path, devices=devices, strategy=strategy)
+
+    check_goes_on_exactly(run)
+    for epoch in ("train0", "train1"):
+        assert run.delivered(epoch).rows == each_once(ROWS)
+    assert run.delivered("train0").batches != run.delivered("train1").batches
+
+
+@pytest.mark.long
+def test_explicit_shards_are_not_split_again(url: str, tmp_path: Path) -> None:
+    fit(url, "explicit", tmp_path, devices=2, strategy="ddp")
+    run = resume(url, "explicit", tmp_path, devices=2, strategy="ddp")
+
+    # The first of two shards, as both ranks were told.
+    assert run.delivered("train0").rows == Counter(2 * list(range(ROWS // 2)))
+    check_goes_on_exactly(run)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("strategy", ["ddp", "ddp_spawn"])
+@pytest.mark.parametrize("kind", ["streaming", "plain"])
+def test_a_streaming_dataset_with_workers_takes_its_share_of_the_ranks(
+    url: str, tmp_path: Path, kind: str, strategy: str
+) -> None:
+    run = fit(url, kind, tmp_path, devices=2, strategy=strategy)
+
+    for epoch in ("train0", "train1"):
+        rows = run.delivered(epoch).rows
+        assert set(rows) == set(range(ROWS))
+        assert rows.total() == ROWS + 1  # as in MosaicML's order: ranks have equally many
+    if kind == "streaming":  # PyTorch's own loader has no state
+        check_goes_on_exactly(resume(url, kind, tmp_path, devices=2, strategy=strategy))

@@ -1,0 +1,28 @@
+"""Ray Train's TorchTrainer, and the loader that its `prepare_data_loader` makes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from tests.trainers.conftest import ROWS
+from tests.trainers.launching import each_once, launch
+
+pytestmark = pytest.mark.long
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_prepared_loader_reads_every_row_once_and_the_batch_fetched_ahead_is_not_lost(
+    url: str, tmp_path: Path, processes: int
+) -> None:
+    local = [sys.executable]
+    launch("ray_train.py", url, processes, "train", at=tmp_path, launcher=local)
+    state = tmp_path / "state.json"
+    run = launch("ray_train.py", url, processes, "resumed", state, at=tmp_path, launcher=local)
+
+    for epoch in ("train0", "train1"):
+        assert run.delivered(epoch).rows == each_once(ROWS)
+    before = run.delivered("train0").batches
+    assert run.delivered("resumed0").batches == [rank[4:] for rank in before]
+    assert run.delivered("resumed1").batches == run.delivered("train1").batches
