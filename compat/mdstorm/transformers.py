@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch.utils.data import DataLoader
-from transformers import TrainerCallback, default_data_collator
 
 from mdstorm._spark.converter import SparkDatasetConverter
+from mdstorm.errors import InvalidArgumentError
+from mdstorm_backend.base import require
 from mdstorm_backend.loaders.torch import StreamingDataLoader, StreamingDataset
 
 __all__ = ["StreamingTrainerMixin"]
+
+_transformers: Any = require("transformers")
 
 if TYPE_CHECKING:
     from transformers import Trainer as _Base
@@ -45,12 +48,18 @@ class StreamingTrainerMixin(_Base):  # type: ignore[misc]
     (``remove_unused_columns``). With a `data_collator` they come as lists of samples through it.
 
     Where training is resumed from a checkpoint, the Trainer skips the batches that were trained
-    on. Use as many processes, and the same batch size, as for the checkpoint.
+    on. That takes as many processes, and the same batch size, as wrote the checkpoint.
+
+    Raises
+    ------
+    InvalidArgumentError
+        By ``train``, if a checkpoint was written by another number of processes, or with another
+        batch size.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.add_callback(_EpochSetter)
+        self.add_callback(_Resumption)
         #: Those of evaluation whose workers persist, each with what it reads.
         self._kept_loaders: dict[int, tuple[object, DataLoader[Any]]] = {}
 
@@ -122,7 +131,7 @@ class StreamingTrainerMixin(_Base):  # type: ignore[misc]
     @property
     def _collates(self) -> bool:
         """Whether samples go through a collator that is more than PyTorch's."""
-        return self.data_collator is not default_data_collator
+        return self.data_collator is not _transformers.default_data_collator
 
     @property
     def _columns_of_model(self) -> frozenset[str] | None:
@@ -169,11 +178,35 @@ def _labels(values: Any) -> Any:
     return values.float() if values.is_floating_point() else values.long()
 
 
-class _EpochSetter(TrainerCallback):  # type: ignore[misc]
-    """Tells the loader its epoch before the Trainer skips batches, after which it does not."""
+class _Resumption(_transformers.TrainerCallback, _transformers.trainer_callback.ExportableState):  # type: ignore[misc]
+    """Sees to it that the batches which the Trainer skips are those that were trained on."""
+
+    def __init__(self) -> None:
+        #: What batches depend on, as checkpoints hold it; None for datasets that are not ours.
+        self.shape: dict[str, int] | None = None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Refuse a checkpoint of another number of processes, or of another batch size."""
+        loader: Any = kwargs.get("train_dataloader")
+        self.shape = None
+        if not _is_ours(loader):
+            return
+        rows = loader.total_batch_size
+        self.shape = {"processes": args.world_size, "rows_of_a_global_batch": rows}
+        saved = state.stateful_callbacks.get(type(self).__name__, {})
+        there = saved.get("attributes", {}).get("shape")
+        skips = state.global_step > 0 and not args.ignore_data_skip
+        if skips and there is not None and there != self.shape:
+            raise InvalidArgumentError(
+                f"the checkpoint was written by {there['processes']} processes with global batches "
+                f"of {there['rows_of_a_global_batch']} rows, and here are {args.world_size} with "
+                f"batches of {rows}: the Trainer would skip other rows than were trained on. Use "
+                "as many processes and the same batch size, or begin the epoch anew with "
+                "TrainingArguments(ignore_data_skip=True)"
+            )
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Set the epoch as the Trainer counts it."""
+        """Tell the loader its epoch, as the Trainer counts it: it does not where it skips."""
         loader: Any = kwargs.get("train_dataloader")
         if not _is_ours(loader):
             return
@@ -183,3 +216,7 @@ class _EpochSetter(TrainerCallback):  # type: ignore[misc]
             return
         steps = max(-(-batches // args.gradient_accumulation_steps), 1)
         loader.set_epoch(state.global_step // steps)
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint holds."""
+        return {"args": {}, "attributes": {"shape": self.shape}}

@@ -46,6 +46,14 @@ def _check_training(run: Run, parts: Sequence[str], processes: int) -> None:
 
 
 @pytest.mark.long
+def test_a_checkpoint_of_another_world_is_refused(url: str, even_url: str, tmp_path: Path) -> None:
+    for processes, part in ((2, "converter"), (1, "refused")):
+        run = launch("trainer_with_mixin.py", url, even_url, part, at=tmp_path, processes=processes)
+
+    assert not run.delivered("refused").rows
+
+
+@pytest.mark.long
 def test_the_trainer_alone_reads_a_dataset_in_one_process(url: str, tmp_path: Path) -> None:
     run = launch("trainer_alone.py", url, at=tmp_path)
 

@@ -6,6 +6,7 @@ Each training is stopped in its second epoch, and resumed by a new Trainer.
 import sys
 from typing import Any
 
+import pytest
 import torch
 import torch.distributed as dist
 from support import converter_of, record
@@ -13,6 +14,7 @@ from transformers import DefaultDataCollator, Trainer, TrainerCallback, Training
 
 from mdstorm.transformers import StreamingTrainerMixin
 from mdstorm_backend import StreamingDataset
+from mdstorm_backend.errors import InvalidArgumentError
 
 url, even_url, *parts = sys.argv[1:]
 
@@ -108,6 +110,10 @@ for part, make, options in (
 ):
     if part in parts:
         train(part, make, **options)
+if "refused" in parts:
+    last = MyTrainer(Model("refused"), arguments("converter"), train_dataset=converter())
+    with pytest.raises(InvalidArgumentError, match="the Trainer would skip other rows"):
+        last.train(resume_from_checkpoint=True)
 
 trainer = MyTrainer(
     Model("none"),
