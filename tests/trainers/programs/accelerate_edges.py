@@ -45,11 +45,15 @@ for part, batch_size in (("same", 2), ("other", 1)):
     rows = [accelerator.gather_for_metrics(batch["number"]) for batch in after_the_end]
     record(torch.cat(rows), f"next-{part}")
 
+# A state that was loaded before the loader is prepared.
 plain = loader_of(few, batch_size=2, cur_shard="auto")
-next(iter(plain))
-plain.load_state_dict(plain.state_dict())
-with pytest.raises(InvalidArgumentError, match="prepare the loader first"):
-    accelerator.prepare(plain)
+record(next(iter(plain))["number"], "loaded-before")
+loaded = loader_of(few, batch_size=2, cur_shard="auto")
+loaded.load_state_dict(plain.state_dict())
+for batch in accelerator.prepare(loaded):
+    rest = accelerator.gather_for_metrics(batch["number"])
+    if accelerator.is_main_process:
+        record(rest, "loaded-before")
 
 # Without an end there is nothing to pad, and no length.
 endless = accelerator.prepare(loader_of(few, batch_size=2, num_epochs=None))

@@ -83,10 +83,11 @@ def _with_share(loader: StreamingDataLoader, accelerator: Any) -> StreamingDataL
         shared = shared.in_order(replace(order, padded_to=batch_size))
     if shared is source and batch_size == loader.batch_size:
         return copy(loader)
-    _check_at_a_beginning(loader)
     other = copy(loader)
     # PyTorch's class does not let them be set.
     other.__dict__.update(dataset=shared, batch_size=batch_size, _runner=None)
+    if (state := _loaded_state(loader)) is not None:
+        other.load_state_dict(state)
     return other
 
 
@@ -109,12 +110,9 @@ def _world_of_data(mesh: Any) -> World:
     return World(rank, size, source="the device mesh of Accelerate")
 
 
-def _check_at_a_beginning(loader: StreamingDataLoader) -> None:
-    """Refuse a loader with a state: the place counts rows of another share."""
+def _loaded_state(loader: StreamingDataLoader) -> dict[str, Any] | None:
+    """Return the state that was loaded, of which nothing was delivered yet; None for none."""
     if loader._runner is None or loader.num_samples_yielded:
-        return
-    if loader.state_dict()["sample_in_epoch"]:
-        raise InvalidArgumentError(
-            "the loader has a state, which counts the rows of another share than it gets from "
-            "accelerator.prepare: prepare the loader first, and load a state of a prepared one"
-        )
+        return None
+    state = loader.state_dict()
+    return state if state["epoch"] or state["sample_in_epoch"] else None
