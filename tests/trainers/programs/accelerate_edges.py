@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from accelerate import Accelerator, DataLoaderConfiguration
+from accelerate.utils import gather_object
 from support import converter_of, record
 from torch.utils.data import DataLoader
 
@@ -31,6 +32,7 @@ loader = accelerator.prepare(loader_of(few, batch_size=2))
 batches = iter(loader)
 first = accelerator.gather_for_metrics(next(batches)["number"])
 state = loader.state_dict()
+assert gather_object([state]) == [state, state]  # all ranks may save it to one file
 batches.close()
 for part, batch_size in (("same", 2), ("other", 1)):
     record(first, part)

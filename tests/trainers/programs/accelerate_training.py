@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator, DataLoaderConfiguration
+from accelerate.utils import gather_object
 from support import converter_of, record
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
@@ -53,6 +54,8 @@ def train_and_stop(training: Training, steps: int) -> None:
         for number, batch in enumerate(training.loader, start=1):
             training.step(batch, epoch)
             if (epoch, number) == (1, steps):
+                state = training.loader.state_dict()
+                assert all(state == other for other in gather_object([state]))
                 training.accelerator.save_state(training.part)
                 return
 
