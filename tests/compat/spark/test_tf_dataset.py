@@ -188,7 +188,7 @@ class TestGraphMode:
 
 def test_columns_are_named_for_a_model(mixed: SparkDatasetConverter) -> None:
     inputs = {"features": ["pair", "flag"], "labels": "weight", "sample_weights": "weight"}
-    dataset = mixed.make_tf_dataset(batch_size=3, num_epochs=1, **inputs, **IN_ORDER)
+    dataset = mixed.make_tf_dataset(batch_size=3, **inputs, **IN_ORDER)
     x, y, weights = next(iter(dataset))
     assert sorted(x) == ["flag", "pair"]
     assert x["pair"].numpy().tolist() == [[0, 1], [1, 2], [2, 3]]
