@@ -57,3 +57,6 @@ def test_replicas_of_a_strategy_share_the_rows_in_equal_steps(
             assert len(steps) == processes
             assert len(set(steps)) == 1, (part, share)
     assert run.delivered("from function").rows == each_once(ROWS)
+    if processes > 1:
+        assert run.delivered("of a reader").rows == each_once(ROWS)
+        assert "rows would be lost" in run.output

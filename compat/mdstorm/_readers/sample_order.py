@@ -51,6 +51,12 @@ def sample_order(
     return ElasticShare(order, world, states_batch_size=False, follows_world=follows_world)
 
 
+def draws_seed(arguments: ReaderArguments) -> bool:
+    """Whether each process that reads as the arguments say has random permutations of its own."""
+    shuffles = arguments.shuffle_row_groups or arguments.shuffle_rows
+    return bool(shuffles) and _seed(arguments, arguments.is_share) is None
+
+
 def _seed(arguments: ReaderArguments, is_shared: bool) -> int | None:
     """Return the seed that is given, or that of all shares; None for neither."""
     given = (arguments.seed, arguments.shard_seed)

@@ -8,11 +8,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from mdstorm._readers.passes import can_pass_over
+from mdstorm._readers.passes import can_pass_over, can_restart
+from mdstorm._readers.sample_order import draws_seed
 from mdstorm._schema.unischema import Unischema
 from mdstorm._tensorflow.elements import Elements, NGrams
 from mdstorm._tensorflow.fields import specs_of_schema
-from mdstorm_backend.loaders.tf import ColumnSpec, check_nulls_of, without_sharding
+from mdstorm.errors import InvalidArgumentError
+from mdstorm_backend.loaders.tf import ColumnSpec, check_nulls_of, in_cluster, without_sharding
 
 
 def dataset_of_rows(reader: Any) -> Any:
@@ -65,7 +67,19 @@ def _schema_at(reader: Any, offset: int) -> Unischema:
 
 
 def _with_options(dataset: Any, reader: Any) -> Any:
-    """Keep TensorFlow from sharding what the reader has sharded."""
+    """Keep TensorFlow from sharding what the reader has sharded.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it would shard rows that each worker has in another order.
+    """
+    if in_cluster() and can_restart(reader) and draws_seed(reader._arguments):
+        raise InvalidArgumentError(
+            "TensorFlow leaves out the batches of other workers, and each worker's reader has a "
+            "random order of its own, so that rows would be lost and others come twice: make the "
+            'reader with cur_shard="auto", or with the same seed=… in all workers'
+        )
     is_share = can_pass_over(reader) and reader._options().order.is_share
     return without_sharding(dataset) if is_share else dataset
 

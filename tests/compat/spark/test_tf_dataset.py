@@ -4,13 +4,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from tests.compat.spark.converters import IN_ORDER, converter_of
 from tests.mds_backend.small_datasets import array_of
 
-from mdstorm.errors import DatasetNotFoundError
+from mdstorm import TransformSpec
+from mdstorm.errors import DatasetNotFoundError, InvalidArgumentError
 from mdstorm.spark import SparkDatasetConverter
 
 ROWS = 40
@@ -182,3 +184,69 @@ class TestGraphMode:
         with mixed.make_tf_dataset(batch_size=20, **IN_ORDER) as dataset:
             batches = self.batches(dataset.map(lambda batch: tf.reduce_sum(batch.pair)))
         assert batches == [sum(2 * i + 1 for i in range(20)), sum(2 * i + 1 for i in range(20, 40))]
+
+
+def test_columns_are_named_for_a_model(mixed: SparkDatasetConverter) -> None:
+    inputs = {"features": ["pair", "flag"], "labels": "weight", "sample_weights": "weight"}
+    dataset = mixed.make_tf_dataset(batch_size=3, **inputs, **IN_ORDER)
+    x, y, weights = next(iter(dataset))
+    assert sorted(x) == ["flag", "pair"]
+    assert x["pair"].numpy().tolist() == [[0, 1], [1, 2], [2, 3]]
+    assert y.numpy().tolist() == weights.numpy().tolist() == np.array([0, 0.1, 0.2], "f4").tolist()
+    x, y = next(iter(mixed.make_tf_dataset(batch_size=3, labels="flag")))
+    assert sorted(x) == ["name", "pair", "ragged", "weight"]
+    only = next(iter(mixed.make_tf_dataset(batch_size=3, features="name", **IN_ORDER)))
+    assert only.numpy().tolist() == [b"n0", b"n1", b"n2"]
+
+
+def test_a_column_that_is_not_there_is_refused_by_name(mixed: SparkDatasetConverter) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"labels names 'weights', .* 'weight'"):
+        mixed.make_tf_dataset(labels="weights")
+
+
+def test_what_a_transform_makes_can_be_named(mixed: SparkDatasetConverter) -> None:
+    def double(frame: Any) -> Any:
+        frame["double"] = frame["weight"] * 2
+        return frame[["double", "flag"]]
+
+    spec = TransformSpec(
+        double, edit_fields=[("double", np.float32, (), False)], selected_fields=["double", "flag"]
+    )
+    dataset = mixed.make_tf_dataset(
+        batch_size=3, features="double", labels="flag", transform_spec=spec, **IN_ORDER
+    )
+    x, y = next(iter(dataset))
+    assert x.numpy().tolist() == np.array([0, 0.2, 0.4], "f4").tolist()
+    assert y.numpy().tolist() == [True, False, True]
+
+
+def test_columns_that_are_not_named_may_hold_what_tensorflow_has_no_value_for(
+    tmp_path: Path,
+) -> None:
+    columns = {"x": [1.0, 2.0], "y": [0, 1], "text": [None, "a"], "z": [None, 3]}
+    fields = {"x": "float", "y": "long", "text": "string", "z": "long"}
+    converter = converter_of(tmp_path / "nulls", columns, fields)
+    (batch,) = converter.make_tf_dataset(
+        num_epochs=1, features=["x", "z_is_null"], labels="y", null_masks=["z"]
+    )
+    assert batch[0]["z_is_null"].numpy().tolist() == [True, False]
+
+
+def test_keras_trains_on_named_columns_without_being_told_their_number(
+    mixed: SparkDatasetConverter, recwarn: pytest.WarningsRecorder
+) -> None:
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    arguments = {"batch_size": 7, "num_epochs": 1, "features": "pair"}
+    train = mixed.make_tf_dataset(labels="weight", **arguments)
+    history = model.fit(
+        train,
+        epochs=2,
+        validation_data=train,
+        class_weight=dict.fromkeys(range(5), 1.0),
+        shuffle=False,
+        verbose=0,
+    )
+    assert history.epoch == [0, 1]
+    assert "ran out of data" not in "".join(str(warning.message) for warning in recwarn)
+    assert model.predict(mixed.make_tf_dataset(**arguments), verbose=0).shape == (ROWS, 1)

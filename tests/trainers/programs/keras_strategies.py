@@ -7,6 +7,9 @@ import warnings
 import tensorflow as tf
 from support import converter_of, record
 
+from mdstorm import make_batch_reader
+from mdstorm.tf_utils import make_petastorm_dataset
+
 url, name = sys.argv[1:]
 if name == "MirroredStrategy":
     (cpu,) = tf.config.list_physical_devices("CPU")
@@ -74,3 +77,13 @@ for share, arguments in shares.items():
     run(part, strategy.experimental_distribute_dataset(make(**arguments)))
 
 run("from function", strategy.distribute_datasets_from_function(lambda _: make(cur_shard="auto")))
+
+if name == "MultiWorkerMirroredStrategy":
+    for seed in (None, 5):
+        with make_batch_reader(url, seed=seed) as reader:
+            try:
+                batches = make_petastorm_dataset(reader).map(lambda row: ({"number": row.number},))
+            except ValueError as error:
+                print(error)
+            else:
+                run("of a reader", strategy.experimental_distribute_dataset(batches))

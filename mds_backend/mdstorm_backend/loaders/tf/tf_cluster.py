@@ -13,8 +13,10 @@ def num_workers() -> int:
     """Return how many processes train together under a strategy of TensorFlow's.
 
     A strategy for several workers joins its cluster when it is made, which it has to be before any
-    dataset is. From then on the devices of all of them are known.
+    dataset is. From then on the devices of all of them are known. Graphs know no such strategy.
     """
+    if not tf.executing_eagerly():
+        return 1
     devices = (tf.DeviceSpec.from_string(d.name) for d in tf.config.list_logical_devices())
     return max(1, len({(d.job, d.task) for d in devices if d.job in _WORKERS}))
 

@@ -125,16 +125,13 @@ class TFRuns:
             return None
         return self._claimed * parts
 
-    def _check_claim(self) -> None:
-        """Refuse a share that is larger than the one that the dataset was made for."""
-        if self._claimed is None or not self.reading.options.order.follows_world:
-            return
-        found = self.reading.most_batches(self._passes.batching)
-        if found > self._claimed:
+    def _check_claim(self, current: Pass) -> None:
+        """Refuse a pass of which TensorFlow would leave out the end."""
+        if self._claimed is not None and (found := current.num_batches()) > self._claimed:
             raise StateMismatchError(
-                f"this dataset was made in a larger world: then the share of this process had "
-                f"{self._claimed} batches, and now it has {found}. Make the dataset in the world "
-                "that reads it"
+                f"this dataset was made for a share of {self._claimed} batches, and now this "
+                f"process has one of {found}: the world was larger then. Make the dataset in the "
+                "world that reads it"
             )
 
     def announce(self) -> TFRun:
@@ -150,7 +147,7 @@ class TFRuns:
             self._go_on_again()
             run = self._next_run()
             current = self._passes.begin()
-        self._check_claim()
+        self._check_claim(current)
         for leg in current.legs():
             number = next(self._numbers)
             self._legs[number] = run, current, leg

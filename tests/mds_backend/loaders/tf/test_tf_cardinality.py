@@ -1,0 +1,126 @@
+"""How many batches TensorFlow is told of."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tensorflow as tf
+from tests.mds_backend.loaders.tf.test_tf_dataset import column, make
+from tests.mds_backend.small_datasets import write_numbers
+
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.loaders.tf.tf_cardinality import INFINITE
+
+UNKNOWN = tf.data.UNKNOWN_CARDINALITY
+AUTO = {"follows_world": True}
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """A hundred numbers in ten shards."""
+    return write_numbers(tmp_path_factory.mktemp("numbers"), 100, tasks=10)
+
+
+def rows(batches: Any) -> list[int]:
+    return [number for batch in column(batches) for number in batch]
+
+
+@pytest.mark.parametrize(
+    ("options", "batches"),
+    [
+        ({}, 15),
+        ({"num_epochs": 3}, 43),
+        ({"num_epochs": None}, INFINITE),
+        ({"shuffle": {"rank": 1, "world_size": 3}}, 5),
+        ({"shuffle": AUTO}, 15),
+    ],
+)
+def test_a_dataset_says_how_many_batches_it_has(
+    numbers: Dataset, options: dict[str, Any], batches: int
+) -> None:
+    dataset = make(numbers, 7, **options)
+    assert int(dataset.cardinality()) == batches
+    if batches != INFINITE:
+        assert len(dataset) == len(list(dataset)) == batches
+
+
+def test_what_is_made_of_it_knows_as_well(numbers: Dataset) -> None:
+    changed = make(numbers, 7).map(lambda batch: batch.number).prefetch(1).map(lambda n: n * 2)
+    assert len(changed) == 15
+    assert len(changed.repeat(3)) == len(list(changed.repeat(3))) == 45
+    with tf.Graph().as_default():
+        changed = make(numbers, 7).map(lambda batch: batch.number)
+        assert isinstance(changed, tf.compat.v1.data.Dataset)
+        changed.make_one_shot_iterator()
+
+
+def test_the_rest_of_a_pass_ends_where_the_pass_does(numbers: Dataset) -> None:
+    dataset = make(numbers, 7)
+    iterator = iter(dataset)
+    for _ in range(4):
+        next(iterator)
+    again = make(numbers, 7)
+    again.load_state_dict(dataset.state_dict())
+    assert rows(again) == list(range(28, 100))
+    assert rows(again) == list(range(100))
+
+
+@pytest.mark.parametrize("taken", [0, 1])
+def test_a_look_at_the_dataset_does_not_use_up_a_state(numbers: Dataset, taken: int) -> None:
+    dataset = make(numbers, 7)
+    list(dataset.take(20))
+    dataset.load_state_dict(dataset.state_dict(batches=4))
+    iterator = iter(dataset)
+    for _ in range(taken):  # as Keras does to build a model
+        next(iterator)
+    assert rows(dataset) == list(range(28, 100))
+    assert rows(dataset) == list(range(100))
+
+
+def test_a_loop_that_was_left_has_used_the_state(numbers: Dataset) -> None:
+    dataset = make(numbers, 7)
+    list(dataset.take(20))
+    dataset.load_state_dict(dataset.state_dict(batches=4))
+    iterator = iter(dataset)
+    for _ in range(3):
+        next(iterator)
+    assert rows(dataset) == list(range(100))
+
+
+def test_a_share_larger_than_the_one_it_was_made_for_is_refused(
+    numbers: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    dataset = make(numbers, 7, shuffle=AUTO)
+    assert rows(dataset) == list(range(50))
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    with pytest.raises(tf.errors.OpError, match=r"made for a share of 8 batches, and now .* 15"):
+        list(dataset)
+
+
+def test_a_share_smaller_than_the_one_it_was_made_for_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = make(write_numbers(tmp_path, 100, tasks=10), 7, shuffle=AUTO)
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert rows(dataset) == list(range(50, 100))
+
+
+@pytest.mark.parametrize("ranks", [1, 3, 5])
+def test_a_state_resumes_in_another_world(numbers: Dataset, ranks: int) -> None:
+    def share(rank: int, size: int) -> Any:
+        return make(numbers, 7, shuffle={"seed": 5, "window": 30, "rank": rank, "world_size": size})
+
+    found = []
+    for rank in range(2):
+        dataset = share(rank, 2)
+        iterator = iter(dataset)
+        found += rows(next(iterator) for _ in range(3))
+        state = dataset.state_dict()
+    for rank in range(ranks):
+        dataset = share(rank, ranks)
+        dataset.load_state_dict(state)
+        found += rows(dataset)
+    assert sorted(found) == list(range(100))
