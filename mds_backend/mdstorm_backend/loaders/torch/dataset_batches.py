@@ -41,6 +41,7 @@ class DatasetBatches(IterableDataset[Any]):
                 "the batches, DataLoader(dataset, batch_size=…)"
             )
         self.dataset = dataset
+        self._batch_size = batch_size
         #: Reads in this process, where there are no workers.
         self._loader = StreamingDataLoader(dataset, batch_size)
 
@@ -58,7 +59,7 @@ class DatasetBatches(IterableDataset[Any]):
         info = get_worker_info()
         if info is None:
             return self._own_batches()
-        return self._batches_of(self.dataset.begin_part(info, self._loader.batch_size))
+        return self._batches_of(self.dataset.begin_part(info, self._batch_size))
 
     def _own_batches(self) -> Iterator[Any]:
         self.dataset.refuse_second_split()
@@ -101,5 +102,7 @@ class DatasetBatches(IterableDataset[Any]):
         StateMismatchError
             If it was taken from another dataset, order or world, or is no state.
         """
-        place: Any = self._loader if get_worker_info() is None else self.dataset
-        place.load_state_dict(state)
+        self.dataset.load_state_dict(state)
+        if get_worker_info() is None:
+            # Another one: where this one has stood no longer counts.
+            self._loader = StreamingDataLoader(self.dataset, self._batch_size)

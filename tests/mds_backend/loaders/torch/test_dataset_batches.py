@@ -103,6 +103,21 @@ def test_epochs_have_permutations_of_their_own(url: str, order: str) -> None:
 
 
 @in_either_order
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_workers_go_on_where_the_state_of_the_parent_was_taken(
+    url: str, order: str, num_workers: int
+) -> None:
+    first = plain(dataset_of(url, order))
+    begun = listed(first) + listed(islice(first, 4))
+    second = plain(dataset_of(url, order), num_workers)
+    listed(second.dataset)
+    second.dataset.load_state_dict(first.dataset.state_dict())
+    assert second.dataset.state_dict() == first.dataset.state_dict()
+    rest = listed(second)
+    assert Counter(n for batch, _ in begun + rest for n in batch) == dict.fromkeys(range(ROWS), 2)
+
+
+@in_either_order
 def test_reading_goes_on_where_a_state_was_taken(url: str, order: str) -> None:
     whole = plain(dataset_of(url, order))
     expected = listed(whole) + listed(whole)

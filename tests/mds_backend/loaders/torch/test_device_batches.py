@@ -248,3 +248,62 @@ def test_a_gpu_gets_every_row(url: str, order: str, tmp_path: Path) -> None:
     found = list(loader_of(url, order, device="cuda"))
     assert all(batch["n"].is_cuda for batch in found)
     assert numbers(found) == numbers(loader_of(url, order))
+
+
+needs_interface = pytest.mark.skipif(
+    not hasattr(torch, "accelerator"), reason="PyTorch has torch.accelerator from 2.6 on"
+)
+
+
+@needs_interface
+def test_any_accelerator_is_used_by_the_interface_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("cuda"))
+    monkeypatch.setattr(torch.accelerator, "current_device_index", lambda: 2)
+    found = device_batches._streams_of(torch.device("cuda"))
+    assert isinstance(found, device_batches.AcceleratorStreams)
+    assert found.device == torch.device("cuda:2")
+    found = device_batches._streams_of(torch.device("cuda:1"))
+    assert isinstance(found, device_batches.AcceleratorStreams)
+    assert found.device == torch.device("cuda:1")
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("mps"))
+    assert device_batches._streams_of(torch.device("mps")) is None
+
+
+def test_old_versions_of_pytorch_have_cuda_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch, "accelerator", raising=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
+    found = device_batches._streams_of(torch.device("cuda"))
+    assert isinstance(found, device_batches.CudaStreams)
+    assert found.device == torch.device("cuda:3")
+    assert device_batches._streams_of(torch.device("meta")) is None
+
+
+@needs_interface
+def test_the_stream_and_the_device_are_as_before_after_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now: dict[str, Any] = {"stream of 1": "compute", "device": 0}
+
+    def set_stream(stream: str) -> None:
+        now.update({"stream of 1": stream, "device": 1})
+
+    def set_device(index: int) -> None:
+        now["device"] = index
+
+    interface = torch.accelerator
+    monkeypatch.setattr(interface, "current_device_index", lambda: now["device"])
+    monkeypatch.setattr(interface, "current_stream", lambda _: now["stream of 1"])
+    monkeypatch.setattr(interface, "set_stream", set_stream)
+    monkeypatch.setattr(interface, "set_device_index", set_device)
+    streams = device_batches.AcceleratorStreams(torch.device("cuda:1"))
+
+    def copy() -> None:
+        with streams.on("copies"):
+            assert now == {"stream of 1": "copies", "device": 1}
+            raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError, match="broken"):
+        copy()
+    assert now == {"stream of 1": "compute", "device": 0}
