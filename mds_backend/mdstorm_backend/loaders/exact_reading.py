@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders.loader_state import (
-    LoaderState,
-    counts_batches,
-    only_own_state,
-    reader_of,
-    with_history,
-)
+from mdstorm_backend.loaders.exact_pass import ExactLeg, ExactPass
+from mdstorm_backend.loaders.loader_state import LoaderState, reader_of
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching, Leg, Worker
 from mdstorm_backend.loaders.state_values import check_epoch
 from mdstorm_backend.order.exact import ExactOrder
-from mdstorm_backend.order.shares import Place
 from mdstorm_backend.order.world import World
 from mdstorm_backend.read.batch_reader import BatchReader
-from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.row_stream import Position
 
 #: Samples that an iteration without a loader reads at a time.
@@ -100,6 +92,8 @@ class ExactReading:
         """Return how to read, and the pass to go on with, from where a state was taken."""
         here = self.options.here()
         order, progress = LoaderState.from_dict(state, here, batching)
+        if self._last is not None and isinstance(state, Mapping):
+            self._last.warn_of_other_place(state)
         reading = ExactReading(self._seeded(order), self.next_epoch)
         return reading, ExactPass(reading, batching, progress, replace(here, order=order))
 
@@ -178,234 +172,3 @@ class ExactReading:
 
 def _own_batching(batch_size: int | None, worker: Worker) -> Batching:
     return Batching(batch_size or _SAMPLES_AT_A_TIME, num_workers=worker.count)
-
-
-class ExactPass:
-    """A pass of a loader in the exact order.
-
-    Parameters
-    ----------
-    reading : ExactReading
-        What it is a pass of.
-    batching : Batching
-        How batches are made.
-    progress : LoaderState
-        Where it stands.
-    here : ReaderOptions, optional
-        With the share of the rows of which that tells; None before the pass begins.
-    is_begun : bool
-        Whether that share stays to its end; otherwise it is this process's when the pass begins.
-    """
-
-    def __init__(
-        self,
-        reading: ExactReading,
-        batching: Batching,
-        progress: LoaderState,
-        here: ReaderOptions | None = None,
-        *,
-        is_begun: bool = False,
-    ) -> None:
-        self._reading = reading
-        self._here = here
-        self._batching = batching
-        self._progress = progress
-        self._is_begun = is_begun
-        self._is_endless = reading.options.num_epochs is None
-        self._times_set = reading.times_set
-        #: Where this iteration begins.
-        self._start = progress.position
-        self.rows = 0
-
-    @property
-    def first_epoch(self) -> int:
-        """The epoch with which the pass began."""
-        return self._progress.first_epoch
-
-    @property
-    def order(self) -> ExactOrder:
-        """The order with the share of this pass, or before it the one that it would have."""
-        return self._present()[0].exact_order
-
-    def of_first_rank(self) -> ExactPass:
-        """Return the pass of rank 0 after as many batches, where that follows from this one's."""
-        here, progress = self._present()
-        if not progress.started or not counts_batches(here, self._batching):
-            return self
-        history = progress.whole_history(here, self._batching)
-        remaining = history.without_last().remaining(len(here.dataset))
-        place = remaining.places(history.segments[-1])[0]
-        return ExactPass(
-            self._reading,
-            self._batching,
-            replace(progress, position=Position(*place, progress.position.batches)),
-            replace(here, order=replace(here.exact_order, rank=0)),
-            is_begun=True,
-        )
-
-    def following(self, world: World | None = None) -> ExactPass:
-        """Return what the next iteration goes through: where the dataset was told to, if it was."""
-        reading, progress = self._reading, self._progress
-        if self._times_set != reading.times_set and not (
-            reading.resumes is None
-            and progress.resumes
-            and progress.position.epoch == reading.next_epoch
-        ):
-            return reading.first_pass(self._batching, world).following(world)
-        here = reading.options.begin(world)
-        progress = replace(self._progress_in(here))
-        progress.begin()
-        here = with_history(here, progress.history)
-        following = ExactPass(reading, self._batching, progress, here, is_begun=True)
-        reading.note(following)
-        return following
-
-    def _progress_in(self, here: ReaderOptions) -> LoaderState:
-        """Return where the pass goes on in the share of `here`."""
-        progress, before = self._progress, self._here
-        if not progress.resumes or before is None:
-            return progress
-        old, new = before.exact_order, here.exact_order
-        if (old.rank, old.world_size) == (new.rank, new.world_size):
-            return progress
-        if not counts_batches(here, self._batching):
-            raise only_own_state((old.rank, old.world_size), new, here, self._batching)
-        history = progress.whole_history(before, self._batching)
-        return progress.in_share(history, here, self._batching)
-
-    def _present(self) -> tuple[ReaderOptions, LoaderState]:
-        """Return how it is read and where it stands: in the world as it is now, until it begins."""
-        if self._is_begun and self._here is not None:
-            return self._here, self._progress
-        here = self._reading.options.here()
-        progress = self._progress_in(here)
-        return with_history(here, progress.history), progress
-
-    def num_batches(self) -> int:
-        """Batches of a whole pass, or of the rest of one that was begun in another world."""
-        here, progress = self._present()
-        if progress.finished or progress.history is None:
-            return self._reading.num_batches(self._batching)
-        return len(reader_of(here, self._batching))
-
-    def legs(self) -> Iterator[Leg]:
-        """Yield the one stretch that there is: batches span epochs."""
-        here, progress = self._present()
-        yield ExactLeg(here, self._batching, progress.position, progress.first_epoch)
-
-    def advance(self, mark: Position, size: int) -> None:
-        """Note that a batch was delivered."""
-        self._progress.position = mark
-        if self._is_endless and mark.epoch > self._progress.first_epoch:
-            options = self._reading.options
-            options.notice.give(options.dataset.url)
-        self.rows += size
-
-    def finish(self) -> None:
-        """Note that the pass came to its end."""
-        self._progress.finish(self._reading.options.num_epochs)
-
-    def copied(self) -> ExactPass:
-        """Return a copy that stands at the same place."""
-        progress = replace(self._progress)
-        other = ExactPass(
-            self._reading, self._batching, progress, self._here, is_begun=self._is_begun
-        )
-        other._start, other.rows = self._start, self.rows
-        return other
-
-    def to_continue(self) -> ExactPass:
-        """Return the pass for a copy of the loader, which goes on from here."""
-        progress, here = self._progress, None
-        if progress.started:
-            here, progress = self._present()
-            progress = progress.to_continue(here, self._batching)
-        return ExactPass(self._reading, self._batching, replace(progress), here)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state of a checkpoint."""
-        here, progress = self._present()
-        return progress.to_dict(here, self._batching)
-
-    def state_after(self, num_samples: int, from_beginning: bool) -> dict[str, Any]:
-        """Return the state after so many samples over the whole world.
-
-        They count from the beginning of the pass, or of this iteration. Where all ranks have just
-        delivered so many, the place of this one counts, which also knows of short batches.
-        """
-        here, progress = self._present()
-        at_start = self._delivered_by_all(self._start)
-        since_start = num_samples - (at_start if from_beginning else 0)
-        is_here = since_start == self._delivered_by_all(progress.position) - at_start
-        if is_here or (progress.finished and not num_samples):
-            return self.state_dict()
-        return self.state_after_rows(since_start // here.exact_order.world_size)
-
-    def _delivered_by_all(self, position: Position) -> int:
-        """Samples of the pass that all ranks have had when each has had as many batches."""
-        here, _ = self._present()
-        self._check_countable(here)
-        reader = reader_of(here, self._batching)
-        remaining = reader.remaining(self.first_epoch)
-        begun = sum(remaining.num_rows - epoch.rows for epoch in remaining.begun)
-        before = (remaining.first_epoch - self.first_epoch) * remaining.num_rows + begun
-        return before + sum(remaining.delivered(reader.segment(position.batches)))
-
-    def state_after_rows(self, rows: int) -> dict[str, Any]:
-        """Return the state after so many rows of this rank since this iteration began."""
-        here, progress = self._present()
-        self._check_countable(here)
-        order, by_row = here.exact_order, Batching(1)
-        reader = reader_of(here, by_row)
-        share = reader.remaining(self.first_epoch).rows_of(order.rank, order.split)
-        rows = max(rows + share.before(Place(*self._start[:2])), 0)
-        batches = rows
-        if share.total is not None and rows >= share.total:
-            rows, batches = share.total, len(reader)
-        place = Position(*share.place(rows), batches)
-        started = progress.started and (rows > 0 or progress.history is not None)
-        return replace(progress, position=place, started=started).to_dict(here, by_row)
-
-    def _check_countable(self, here: ReaderOptions) -> None:
-        if here.transform is not None:
-            raise StateMismatchError(
-                "a transform may drop rows, so that samples do not tell how far the dataset is: "
-                "take the state from a StreamingDataLoader over it, loader.state_dict()"
-            )
-
-
-@dataclass(frozen=True)
-class ExactLeg:
-    """A pass from some position on."""
-
-    options: ReaderOptions
-    batching: Batching
-    start: Position
-    first_epoch: int
-
-    @property
-    def token(self) -> tuple[Position, int, ExactOrder]:
-        """What tells it from the others."""
-        return self.start, self.first_epoch, self.options.exact_order
-
-    def blocks(self, part: int = 0, *, block_rows: int | None = None) -> Iterator[Block]:
-        """Read the batches of a part."""
-        return self._reader(part, block_rows).blocks(self.start, self.first_epoch)
-
-    def planned(self, part: int = 0, *, block_rows: int | None = None) -> Iterator[Block]:
-        """Yield what `blocks` would read, unread."""
-        return self._reader(part, block_rows).planned(self.start, self.first_epoch)
-
-    def rest(self, part: int, mark: Position) -> tuple[ExactLeg, int]:
-        """Return what follows a batch of a part: the batches of all others come before its own."""
-        return replace(self, start=mark), max(self.batching.num_workers, 1) - 1
-
-    def _reader(self, part: int, block_rows: int | None) -> BatchReader:
-        rows = {} if block_rows is None else {"block_rows": block_rows}
-        return self.options.reader(
-            self.batching.batch_size,
-            drop_last=self.batching.drop_last,
-            by_shard=self.batching.by_shard,
-            part=(part, max(self.batching.num_workers, 1)),
-            **rows,
-        )

@@ -147,6 +147,22 @@ def test_all_ranks_go_on_from_the_state_of_any_of_them(numbers: Dataset) -> None
             assert batches == 12 or sorted(seen + rest) == expected
 
 
+def test_a_rank_that_has_had_other_batches_than_the_one_of_the_state_says_so(
+    numbers: Dataset,
+) -> None:
+    first, second = Ranks(numbers, 2, 4).loaders
+    iterators = [iter(first), iter(second)]
+    batches = [next(iterators[0]), next(iterators[1])]
+    state = first.state_dict()
+    second.load_state_dict(state)  # both have had one batch
+    iterators[1] = iter(second)
+    batches += [next(iterators[1]), next(iterators[1])]
+    with pytest.warns(UserWarning, match="rank 1 has had 3 batches .* rank 0 after 1 batches"):
+        second.load_state_dict(state)
+    second.load_state_dict(second.state_dict())
+    assert len(batches) == 4
+
+
 def test_states_of_all_ranks_name_the_same_history(numbers: Dataset) -> None:
     ranks = Ranks(numbers, 4, 4, num_epochs=2)
     ranks.take(5)

@@ -12,7 +12,7 @@ from accelerate.utils import send_to_device
 from torch.utils.data import IterableDataset
 
 from mdstorm_backend.loaders.elastic_share import ElasticShare
-from mdstorm_backend.loaders.exact_reading import ExactPass
+from mdstorm_backend.loaders.exact_pass import ExactPass
 from mdstorm_backend.loaders.reading import Pass
 from mdstorm_backend.loaders.torch.repeated_rows import repeated_rows
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
