@@ -16,7 +16,9 @@ SAVED_AT = 4
 CHECKPOINT = f"epoch=0-step={SAVED_AT}.ckpt"
 
 
-def fit(url: str, kind: str, at: Path, *, devices: int = 1, **options: Any) -> Run:
+def fit(
+    url: str, kind: str, at: Path, *, devices: int = 1, fails: bool = False, **options: Any
+) -> Run:
     """Train two epochs and write a checkpoint in the first; Lightning starts the processes."""
     arguments = {"strategy": "auto", "epochs": 2, "save-at": SAVED_AT, **options}
     named = [f"--{name}={value}" for name, value in arguments.items() if value is not None]
@@ -25,6 +27,7 @@ def fit(url: str, kind: str, at: Path, *, devices: int = 1, **options: Any) -> R
         *(url, kind, f"--devices={devices}", *named),
         at=at,
         launcher=[sys.executable],
+        fails=fails,
     )
 
 
@@ -71,6 +74,30 @@ def test_the_data_module_goes_on_exactly_in_the_middle_of_an_epoch(
     check_goes_on_exactly(run)
     for part in ("train0", "train1", "train0_validation", "resumed0_validation", "test", "predict"):
         assert run.delivered(part).rows == each_once(ROWS), part
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1)])
+def test_the_data_module_reads_what_is_left_in_another_world_and_then_whole_epochs(
+    url: str, tmp_path: Path, before: int, after: int
+) -> None:
+    fit(url, "module", tmp_path, devices=before)
+    run = resume(url, "module", tmp_path, devices=after)
+
+    trained = [batch for rank in run.delivered("train0").batches for batch in rank[:SAVED_AT]]
+    rows = Counter(row for batch in trained for row in batch)
+    assert rows + run.delivered("resumed0").rows == each_once(ROWS)
+    assert run.delivered("resumed1").rows == each_once(ROWS)
+
+
+@pytest.mark.long
+def test_a_loader_handed_to_fit_is_refused_in_another_world(url: str, tmp_path: Path) -> None:
+    fit(url, "converter", tmp_path)
+    again = {"save-at": None, "resume": tmp_path / CHECKPOINT, "fails": True}
+    run = fit(url, "converter", tmp_path, devices=2, **again)
+
+    assert "written by 1 ranks" in run.output
+    assert "StreamingDataModule" in run.output
 
 
 @pytest.mark.long

@@ -9,6 +9,7 @@ from mdstorm._spark.converter import SparkDatasetConverter
 from mdstorm.errors import ArgumentTypeError
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.torch import StreamingDataLoader
+from mdstorm_backend.order import find_world
 
 _SPLITS = ("train", "val", "test", "predict")
 
@@ -96,6 +97,27 @@ class ConverterLoaders:
     def predict_dataloader(self) -> StreamingDataLoader:
         """Return the loader to predict with."""
         return self._loader("predict")
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what Lightning's checkpoint has beside the state of the training loader."""
+        is_counted = "train" not in self.loaders or self.loaders["train"].has_length
+        return {"world_size": self._world_size, "is_counted": is_counted}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Hide the length of the training data if they go on in another world.
+
+        Lightning takes the length of the epoch with which it begins for that of all, and that one
+        is the rest of an epoch. Without a length it trains until there are no more batches.
+        """
+        is_same = state_dict["is_counted"] and state_dict["world_size"] == self._world_size
+        if "train" in self._converters:
+            self._loader("train").has_length = is_same
+
+    @property
+    def _world_size(self) -> int:
+        training = self._options["train"]
+        is_auto = "auto" in (training.get("cur_shard"), training.get("shard_count"))
+        return find_world().size if is_auto else int(training.get("shard_count") or 1)
 
     def teardown(self, stage: str) -> None:
         """End the threads of the loaders, which can be iterated again."""

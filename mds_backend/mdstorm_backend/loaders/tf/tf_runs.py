@@ -123,7 +123,8 @@ class TFRuns:
             self._claimed = reading.most_batches(self._passes.batching)
         except TypeError:
             return None
-        return self._claimed * parts
+        # Of an empty dataset nothing is said: TensorFlow would not begin to read it, nor we warn.
+        return self._claimed * parts or None
 
     def _check_claim(self, current: Pass) -> None:
         """Refuse a pass of which TensorFlow would leave out the end."""

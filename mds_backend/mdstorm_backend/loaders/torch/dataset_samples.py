@@ -95,7 +95,7 @@ class DatasetSamples(DatasetStates):
 
     def refuse_second_split(self) -> None:
         """Refuse to read a share for a loader that splits what it reads, see `second_split`."""
-        refuse_second_split(self, self._count_ranks)
+        refuse_second_split(self, self.count_ranks)
 
     def __getstate__(self) -> dict[str, Any]:
         """Tell the world to a process that is being started, which may be a worker."""
@@ -105,7 +105,8 @@ class DatasetSamples(DatasetStates):
         place = (os.getpid(), find_world()) if sent else None
         return {**self.__dict__, "_sent": place, "_part": None}
 
-    def _count_ranks(self) -> int:
+    def count_ranks(self) -> int:
+        """Return among how many ranks the samples are shared out."""
         return find_world().size if self.order.follows_world else self.order.world_size
 
     def _world_of_parent(self) -> World | None:

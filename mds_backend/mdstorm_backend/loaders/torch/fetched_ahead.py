@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import sys
 import weakref
+from collections.abc import Mapping
 from typing import Any
+
+from mdstorm_backend.errors import StateMismatchError
 
 _LOOPS_OF_LIGHTNING = ("lightning.pytorch.loops.fit_loop", "pytorch_lightning.loops.fit_loop")
 _LOADERS_OF_RAY = "ray.train.torch.train_loop_utils"
@@ -49,6 +52,27 @@ class FetchedAhead:
             return wrapper.next_batch is not None
         fetcher = getattr(_calling_loop(), "_data_fetcher", None)
         return bool(getattr(fetcher, "batches", ()))
+
+
+def refuse_other_world(state: object, num_ranks: int) -> None:
+    """Refuse to let Lightning go on in another world with a loader that has a length.
+
+    It counts batches from where the checkpoint was written, and takes the length of the epoch with
+    which it begins for that of all: batches of this epoch or the next ones would be left out.
+
+    Raises
+    ------
+    StateMismatchError
+        If Lightning is loading a state of another number of ranks.
+    """
+    ours = state.get("mdstorm") if isinstance(state, Mapping) else None
+    before = ours.get("world_size") if isinstance(ours, Mapping) else None
+    if before not in (None, num_ranks) and _calling_loop() is not None:
+        raise StateMismatchError(
+            f"the checkpoint was written by {before} ranks, and this is a world of {num_ranks}: "
+            "Lightning would leave out batches of a loader that is handed to fit. Train with "
+            "mdstorm.lightning.StreamingDataModule, which goes on in any world"
+        )
 
 
 def _calling_loop() -> object:

@@ -15,7 +15,7 @@ from mdstorm_backend.loaders.reading import Batching, Leg
 from mdstorm_backend.loaders.runner import Delivered, PassRunner
 from mdstorm_backend.loaders.torch.dataset_samples import overrides
 from mdstorm_backend.loaders.torch.device_batches import check_device, on_device
-from mdstorm_backend.loaders.torch.fetched_ahead import FetchedAhead
+from mdstorm_backend.loaders.torch.fetched_ahead import FetchedAhead, refuse_other_world
 from mdstorm_backend.loaders.torch.loader_arguments import check_arguments
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.loaders.torch.torch_batches import (
@@ -109,6 +109,8 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
         self._workers: PersistentWorkers | None = None
         self._threads = PassThreads()
         self._ahead = FetchedAhead()
+        #: Whether those who take the length of one pass for that of all may know it.
+        self.has_length = True
         if self._is_opaque and batch_map is not None:
             options = {**options, "collate_fn": MappedCollate(batch_map)}
         # PyTorch refuses the integers of NumPy.
@@ -154,6 +156,8 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
         """
         if self._is_opaque:
             raise TypeError("the number of batches is not known: the dataset overrides __iter__")
+        if not self.has_length:
+            raise TypeError("this pass goes on in another world, with fewer batches than the next")
         return self._passes.place.num_batches()
 
     def __iter__(self) -> Any:
@@ -223,6 +227,8 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
             If the pass has fewer rows left than the world has ranks.
         """
         self._check_resumable()
+        if self.has_length:
+            refuse_other_world(state, self._source.count_ranks())
         passes = self._passes
         passes.load_state_dict(state)
         self._source.go_on_with(passes.reading)

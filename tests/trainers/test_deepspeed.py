@@ -1,0 +1,43 @@
+"""A loop of the user's own over DeepSpeed's engine, under torchrun."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.trainers.conftest import ROWS
+from tests.trainers.launching import Run, each_once, launch
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(scope="module")
+def extensions(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Where DeepSpeed compiles its communication on the CPU, once."""
+    return str(tmp_path_factory.mktemp("extensions"))
+
+
+def loop(url: str, *args: object, extensions: str, **options: Any) -> Run:
+    environment = {"DS_ACCELERATOR": "cpu", "TORCH_EXTENSIONS_DIR": extensions}
+    return launch("deepspeed_loop.py", url, *args, processes=2, **environment, **options)
+
+
+def test_the_ranks_read_every_row_once_and_go_on_exactly_from_a_checkpoint(
+    url: str, tmp_path: Path, extensions: str
+) -> None:
+    loop(url, "loader", "train", at=tmp_path, extensions=extensions)
+    run = loop(url, "loader", "resumed", "fourth", at=tmp_path, extensions=extensions)
+
+    for epoch in ("train0", "train1"):
+        assert run.delivered(epoch).rows == each_once(ROWS)
+    before = run.delivered("train0").batches
+    assert run.delivered("resumed0").batches == [rank[4:] for rank in before]
+    assert run.delivered("resumed1").batches == run.delivered("train1").batches
+
+
+def test_training_data_raises_instead_of_losing_rows(
+    url: str, tmp_path: Path, extensions: str
+) -> None:
+    run = loop(url, "training_data", "train", at=tmp_path, extensions=extensions, fails=True)
+    assert "expected unspecified sampler option" in run.output
