@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.trainers.conftest import ROWS
-from tests.trainers.launching import Run, each_once, launch
+from tests.trainers.launching import Delivered, Run, each_once, launch
 
 #: Composer imports torchvision, whose wheels do not load here.
 STAND_IN = str(Path(__file__).parent / "stand_in")
@@ -60,3 +60,18 @@ def test_composer_reads_every_row_and_goes_on_exactly_in_the_middle_of_an_epoch(
     before = run.delivered("train0").batches
     assert run.delivered("resumed0").batches == [rank[4:] for rank in before]
     assert run.delivered("resumed1").batches == run.delivered("train1").batches
+
+
+@pytest.mark.parametrize("kind", ["converter", "streaming"])
+@pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2)])
+def test_composer_goes_on_in_another_world(
+    url: str, tmp_path: Path, kind: str, before: int, after: int
+) -> None:
+    fit(url, kind, tmp_path, "train", processes=before, duration="2ep")
+    checkpoint = tmp_path / "0-4.pt"
+    run = fit(url, kind, tmp_path, "resumed", checkpoint, processes=after, duration="2ep")
+
+    done = Delivered([rank[:4] for rank in run.delivered("train0").batches])
+    print([(p, run.delivered(p).steps, run.delivered(p).rows.total()) for p in ("train0","train1","resumed0","resumed1","resumed2")])
+    assert done.rows + run.delivered("resumed0").rows == each_once(ROWS)
+    assert run.delivered("resumed1").rows == each_once(ROWS)
