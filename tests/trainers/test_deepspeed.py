@@ -37,7 +37,7 @@ def test_the_ranks_read_every_row_once_and_go_on_exactly_from_a_checkpoint(
     assert run.delivered("resumed1").batches == run.delivered("train1").batches
 
 
-def test_a_checkpoint_goes_on_in_another_world(
+def test_a_checkpoint_of_two_processes_goes_on_in_one(
     url: str, tmp_path: Path, extensions: str
 ) -> None:
     loop(url, "loader", "train", at=tmp_path, extensions=extensions)
