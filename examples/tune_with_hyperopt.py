@@ -1,4 +1,4 @@
-"""Search for a learning rate with Hyperopt, whose trials are tasks of Spark's.
+"""Search for a learning rate with Hyperopt, whose trials run as Spark tasks.
 
 pip install 'mdstorm[spark,torch]' hyperopt
 python examples/tune_with_hyperopt.py

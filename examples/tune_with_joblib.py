@@ -1,4 +1,4 @@
-"""Try learning rates in parallel with joblib, whose calls are tasks of Spark's.
+"""Try learning rates in parallel with joblib, whose calls run as Spark tasks.
 
 pip install 'mdstorm[spark,torch]' joblibspark
 python examples/tune_with_joblib.py

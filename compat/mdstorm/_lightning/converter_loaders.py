@@ -49,7 +49,7 @@ class ConverterLoaders:
     Raises
     ------
     ArgumentTypeError
-        If something else than a converter is given.
+        If anything other than a converter is given.
     InvalidArgumentError
         If `num_epochs` is None, or `data_loader_fn` is given.
     """
@@ -142,7 +142,7 @@ def _defaults(options: Mapping[str, Any]) -> dict[str, Any]:
 def _check_converter(split: str, converter: object) -> None:
     if converter is not None and not isinstance(converter, SparkDatasetConverter):
         raise ArgumentTypeError(
-            f"{split} has to be a converter, as make_spark_converter returns, found "
+            f"{split} has to be a converter, as make_spark_converter returns it, found "
             f"{type(converter).__name__}: hand loaders to the Trainer itself, "
             "trainer.fit(model, loader)"
         )
