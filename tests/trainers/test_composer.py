@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,20 @@ def test_composer_reads_every_row_and_goes_on_exactly_in_the_middle_of_an_epoch(
     before = run.delivered("train0").batches
     assert run.delivered("resumed0").batches == [rank[4:] for rank in before]
     assert run.delivered("resumed1").batches == run.delivered("train1").batches
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2)])
+def test_a_converter_goes_on_in_another_world_with_every_row_once(
+    url: str, tmp_path: Path, before: int, after: int
+) -> None:
+    fit(url, "converter", tmp_path, "train", processes=before, duration="2ep")
+    run = fit(
+        *(url, "converter", tmp_path, "resumed", tmp_path / "0-4.pt"),
+        processes=after,
+        duration="2ep",
+    )
+
+    begun = [batch for rank in run.delivered("train0").batches for batch in rank[:4]]
+    rest = run.delivered("resumed0").rows
+    assert rest + Counter(row for batch in begun for row in batch) == each_once(ROWS)
+    assert run.delivered("resumed1").rows == each_once(ROWS)

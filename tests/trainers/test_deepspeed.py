@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.trainers.conftest import ROWS
-from tests.trainers.launching import Run, each_once, launch
+from tests.trainers.launching import Run, each_once, launch, torchrun
 
 pytestmark = pytest.mark.long
 
@@ -18,9 +19,10 @@ def extensions(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(tmp_path_factory.mktemp("extensions"))
 
 
-def loop(url: str, *args: object, extensions: str, **options: Any) -> Run:
+def loop(url: str, *args: object, extensions: str, processes: int = 2, **options: Any) -> Run:
     environment = {"DS_ACCELERATOR": "cpu", "TORCH_EXTENSIONS_DIR": extensions}
-    return launch("deepspeed_loop.py", url, *args, processes=2, **environment, **options)
+    launcher = torchrun(processes)
+    return launch("deepspeed_loop.py", url, *args, launcher=launcher, **environment, **options)
 
 
 def test_the_ranks_read_every_row_once_and_go_on_exactly_from_a_checkpoint(
@@ -34,6 +36,20 @@ def test_the_ranks_read_every_row_once_and_go_on_exactly_from_a_checkpoint(
     before = run.delivered("train0").batches
     assert run.delivered("resumed0").batches == [rank[4:] for rank in before]
     assert run.delivered("resumed1").batches == run.delivered("train1").batches
+
+
+def test_one_rank_goes_on_from_a_checkpoint_of_two(
+    url: str, tmp_path: Path, extensions: str
+) -> None:
+    loop(url, "loader", "train", at=tmp_path, extensions=extensions)
+    run = loop(
+        *(url, "loader", "resumed", "fourth"), at=tmp_path, extensions=extensions, processes=1
+    )
+
+    begun = [batch for rank in run.delivered("train0").batches for batch in rank[:4]]
+    rest = run.delivered("resumed0").rows
+    assert rest + Counter(row for batch in begun for row in batch) == each_once(ROWS)
+    assert run.delivered("resumed1").rows == each_once(ROWS)
 
 
 def test_training_data_raises_instead_of_losing_rows(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -26,3 +27,15 @@ def test_a_prepared_loader_reads_every_row_once_and_the_batch_fetched_ahead_is_n
     before = run.delivered("train0").batches
     assert run.delivered("resumed0").batches == [rank[4:] for rank in before]
     assert run.delivered("resumed1").batches == run.delivered("train1").batches
+
+
+def test_a_prepared_loader_goes_on_in_another_world(url: str, tmp_path: Path) -> None:
+    local = [sys.executable]
+    launch("ray_train.py", url, 2, "train", at=tmp_path, launcher=local)
+    state = tmp_path / "state.json"
+    run = launch("ray_train.py", url, 1, "resumed", state, at=tmp_path, launcher=local)
+
+    begun = [batch for rank in run.delivered("train0").batches for batch in rank[:4]]
+    rest = run.delivered("resumed0").rows
+    assert rest + Counter(row for batch in begun for row in batch) == each_once(ROWS)
+    assert run.delivered("resumed1").rows == each_once(ROWS)
