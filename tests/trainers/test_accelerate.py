@@ -80,4 +80,5 @@ def test_ranks_without_rows_and_what_is_refused(few_url: str, url: str, tmp_path
     for part in ("few", "same", "other", "next-same", "next-other"):
         for rank in run.delivered(part).batches:
             assert sorted(row for batch in rank for row in batch) == list(range(5)), part
-    assert run.delivered("loaded-before").rows == each_once(5)
+    for part in ("loaded-by-loader", "loaded-by-dataset"):
+        assert run.delivered(part).rows == each_once(5), part

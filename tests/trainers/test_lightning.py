@@ -91,10 +91,13 @@ def test_the_data_module_reads_what_is_left_in_another_world_and_then_whole_epoc
 
 
 @pytest.mark.long
-def test_a_loader_handed_to_fit_is_refused_in_another_world(url: str, tmp_path: Path) -> None:
-    fit(url, "converter", tmp_path)
+@pytest.mark.parametrize("kind", ["converter", "streaming"])
+def test_a_loader_handed_to_fit_is_refused_in_another_world(
+    url: str, tmp_path: Path, kind: str
+) -> None:
+    fit(url, kind, tmp_path)
     again = {"save-at": None, "resume": tmp_path / CHECKPOINT, "fails": True}
-    run = fit(url, "converter", tmp_path, devices=2, **again)
+    run = fit(url, kind, tmp_path, devices=2, **again)
 
     assert "a world of size 1, and this one is of size 2" in run.output
     assert "StreamingDataModule" in run.output

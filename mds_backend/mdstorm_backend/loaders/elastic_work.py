@@ -16,7 +16,7 @@ from mdstorm_backend.loaders.elastic_epochs import ElasticEpochs, EpochStart, Jo
 from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching, Pass
-from mdstorm_backend.loaders.state_values import check_equal
+from mdstorm_backend.loaders.state_values import VERSION, check_equal, check_version
 from mdstorm_backend.order.shares import ceil_div
 from mdstorm_backend.order.world import World
 from mdstorm_backend.read.window_stream import warn_no_data
@@ -175,7 +175,9 @@ class ElasticWork:
         )
         first_epoch = None if start is None else start.first_epoch
         ours = {
+            "version": VERSION,
             "order": "elastic",
+            "world_size": share.world_size,
             "dataset": self.options.dataset.fingerprint,
             "first_epoch": state["epoch"] if first_epoch is None else first_epoch,
             "settings": self._settings(),
@@ -212,6 +214,7 @@ class ElasticWork:
                 "the state was not taken in the order 'elastic', so it does not say which samples "
                 "are to be skipped. Load it where it was taken"
             )
+        check_version(ours)
         here: dict[str, Any] = {"dataset": self.options.dataset.fingerprint}
         there = {"dataset": ours.get("dataset")}
         if state.get("sample_in_epoch"):  # between epochs settings may change

@@ -217,7 +217,8 @@ class ExactPass:
     def warn_of_other_place(self, state: Mapping[str, Any]) -> None:
         """Warn if another rank's state of this very pass says that it has had other batches."""
         here, progress = self._present()
-        if not progress.started or progress.finished or not counts_batches(here, self._batching):
+        is_under_way = progress.started and not (progress.finished or progress.resumes)
+        if not is_under_way or not counts_batches(here, self._batching):
             return
         mine, theirs = progress.to_dict(here, self._batching)["mdstorm"], state["mdstorm"]
         same = ("first_epoch", "world_size", "batch_size")

@@ -38,7 +38,7 @@ class ExactReading:
         self.times_set = 0
         #: A state with which the next iteration goes on.
         self.resumes: Mapping[str, Any] | None = None
-        #: The iteration that was begun last, and whether it is one over samples.
+        #: The iteration that was begun or loaded last, and whether it is one over samples.
         self._last: ExactPass | None = None
         self._is_own = False
 
@@ -95,7 +95,9 @@ class ExactReading:
         if self._last is not None and isinstance(state, Mapping):
             self._last.warn_of_other_place(state)
         reading = ExactReading(self._seeded(order), self.next_epoch)
-        return reading, ExactPass(reading, batching, progress, replace(here, order=order))
+        place = ExactPass(reading, batching, progress, replace(here, order=order))
+        reading._last = place  # where the dataset stands, too, until something is read
+        return reading, place
 
     def _seeded(self, order: ExactOrder) -> ReaderOptions:
         """Return the options with the seed of a state."""

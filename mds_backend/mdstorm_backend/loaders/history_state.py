@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.state_values import check_equal, damaged, flag, number
 from mdstorm_backend.order.history import History, Segment
@@ -51,6 +52,11 @@ def read_history(
         history = History(first_epoch, stop_epoch, (last,))
         return _of_first_version(history, place, options)
     there = ours["history"]
+    if there is None:
+        raise StateMismatchError(
+            "the state was taken where batches are row groups, which do not say what other ranks "
+            "have had: load it into a reader of the same kind, on the same rank, or begin anew"
+        )
     if not isinstance(there, Mapping):
         raise damaged(f"'history' has to be a mapping, found {there!r}")
     begun_epoch = number(there, "epoch", first_epoch)
@@ -63,6 +69,23 @@ def read_history(
     if samples != (delivered := history.delivered_of(place.epoch, num_rows)):
         raise damaged(f"{samples} samples of the epoch were delivered, and by batches {delivered}")
     return history
+
+
+def refuse_other_shares(history: History) -> None:
+    """Refuse a history that does not begin with this rank's even share of a whole pass.
+
+    Raises
+    ------
+    StateMismatchError
+        If what was left was split anew, or if shares were padded.
+    """
+    if len(history.segments) > 1 or history.rows_left or history.segments[0].padded:
+        raise StateMismatchError(
+            "the state was taken from a loader whose rows are not this rank's share of an epoch: "
+            "it went on in another world or with another batch size, or Accelerate had prepared "
+            "it. Load it into such a loader, since batches of row groups need the whole share; or "
+            "begin anew"
+        )
 
 
 def _check_place(history: History, place: Place, rank: int, num_rows: int) -> None:
@@ -89,7 +112,8 @@ def _segments(there: Mapping[str, Any], num_rows: int) -> tuple[Segment, ...]:
         )
         for segment in found
     )
-    if largest := max(segment.world_size for segment in segments) > num_rows:
+    largest = max(segment.world_size for segment in segments)
+    if largest > num_rows > 0:
         raise damaged(f"it names {largest} ranks, and there are {num_rows} rows")
     return segments
 

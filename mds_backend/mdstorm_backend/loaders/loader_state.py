@@ -7,7 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders.history_state import history_dict, read_history
+from mdstorm_backend.loaders.history_state import (
+    history_dict,
+    read_history,
+    refuse_other_shares,
+)
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching
 from mdstorm_backend.loaders.state_values import (
@@ -233,17 +237,23 @@ class LoaderState:
     ) -> LoaderState:
         """Return the same in this process's share of the rows."""
         if not counts_batches(options, batching):
-            return self._of_rank(ours, options, batching)
+            return self._of_rank(state, ours, options, batching)
         return self.in_share(read_history(state, ours, options), options, batching)
 
     def _of_rank(
-        self, ours: Mapping[str, Any], options: ReaderOptions, batching: Batching
+        self,
+        state: Mapping[str, Any],
+        ours: Mapping[str, Any],
+        options: ReaderOptions,
+        batching: Batching,
     ) -> LoaderState:
         """Go on where only the rank itself knows which rows it has had."""
         order = options.exact_order
         there = ours.get("rank", order.rank), ours.get("world_size")
         if there != (order.rank, order.world_size):
             raise only_own_state(there, order, options, batching)
+        if ours.get("history") is not None:
+            refuse_other_shares(read_history(state, ours, options))
         result = replace(self)
         if number(ours, "batch_size", 1) != batching.batch_size:
             rows = self.position.row  # of the epoch: how many were in the others, nobody knows

@@ -206,3 +206,14 @@ def test_a_state_is_loaded_and_saved_again_before_anything_is_read(
         state = again.state_dict()
     assert Counter(begun + read(again)) == dict.fromkeys(range(ROWS), 3)
     assert state["mdstorm"]["first_epoch"] == 0
+
+
+@in_either_order
+def test_the_dataset_stands_where_a_state_was_loaded_by_its_loader(url: str, order: str) -> None:
+    first = loader_of(dataset_of(url, order))
+    seen = rows(islice(first, 5))
+    dataset = dataset_of(url, order)
+    loader_of(dataset).load_state_dict(first.state_dict())
+    again = dataset_of(url, order)
+    again.load_state_dict(dataset.state_dict())
+    assert Counter(seen + rows(loader_of(again))) == Counter(range(ROWS))

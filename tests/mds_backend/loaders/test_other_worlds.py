@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -255,6 +256,24 @@ def test_a_state_of_the_first_version_goes_on_in_its_own_world(numbers: Dataset)
         assert sorted(seen + after.take(None)) == [row for row in range(ROWS) for _ in range(2)]
     with pytest.raises(StateMismatchError, match="world_size: 2 there, 3 here"):
         Ranks(numbers, 3, 4, states[0], num_epochs=2)
+
+
+def test_a_state_of_more_ranks_than_rows_names_them(numbers: Dataset) -> None:
+    first = Ranks(numbers, 4, 4)
+    first.take(2)
+    state = first.loaders[0].state_dict()
+    state["mdstorm"]["history"]["segments"][0]["world_size"] = 70
+    with pytest.raises(StateMismatchError, match="it names 70 ranks, and there are 61 rows"):
+        Ranks(numbers, 4, 4, state)
+
+
+@pytest.mark.filterwarnings("ignore:No matching data")
+def test_the_endless_epochs_of_no_rows_have_a_state(tmp_path: Path) -> None:
+    empty = write_numbers(tmp_path, 0, tasks=1)
+    first = Ranks(empty, 1, 4, num_epochs=None)
+    assert first.take(None) == []
+    second = Ranks(empty, 1, 4, first.loaders[0].state_dict(), num_epochs=None)
+    assert second.take(None) == []
 
 
 def test_a_state_of_a_newer_version_is_refused(numbers: Dataset) -> None:

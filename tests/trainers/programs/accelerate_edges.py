@@ -47,15 +47,16 @@ for part, batch_size in (("same", 2), ("other", 1)):
     rows = [accelerator.gather_for_metrics(batch["number"]) for batch in after_the_end]
     record(torch.cat(rows), f"next-{part}")
 
-# A state that was loaded before the loader is prepared.
-plain = loader_of(few, batch_size=2, cur_shard="auto")
-record(next(iter(plain))["number"], "loaded-before")
-loaded = loader_of(few, batch_size=2, cur_shard="auto")
-loaded.load_state_dict(plain.state_dict())
-for batch in accelerator.prepare(loaded):
-    rest = accelerator.gather_for_metrics(batch["number"])
-    if accelerator.is_main_process:
-        record(rest, "loaded-before")
+# A state that the loader, or its dataset, has loaded before it is prepared.
+for part in ("loader", "dataset"):
+    plain = loader_of(few, batch_size=2, cur_shard="auto")
+    record(next(iter(plain))["number"], f"loaded-by-{part}")
+    loaded = loader_of(few, batch_size=2, cur_shard="auto")
+    (loaded if part == "loader" else loaded.dataset).load_state_dict(plain.state_dict())
+    for batch in accelerator.prepare(loaded):
+        rest = accelerator.gather_for_metrics(batch["number"])
+        if accelerator.is_main_process:
+            record(rest, f"loaded-by-{part}")
 
 # Without an end there is nothing to pad, and no length.
 endless = accelerator.prepare(loader_of(few, batch_size=2, num_epochs=None))

@@ -112,7 +112,8 @@ def _world_of_data(mesh: Any) -> World:
 
 def _loaded_state(loader: StreamingDataLoader) -> dict[str, Any] | None:
     """Return the state that was loaded, of which nothing was delivered yet; None for none."""
-    if loader._runner is None or loader.num_samples_yielded:
+    # The dataset may have loaded it too, but not before it has something to read.
+    if loader.num_samples_yielded or "reading" not in vars(loader._source):
         return None
     state = loader.state_dict()
     return state if state["epoch"] or state["sample_in_epoch"] else None

@@ -1,0 +1,85 @@
+"""States where batches are row groups, which only the rank itself can go on with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import pytest
+from tests.mds_backend.loaders.loaders import torch_loader
+from tests.mds_backend.small_datasets import write_numbers
+
+from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.errors import StateMismatchError
+from mdstorm_backend.loaders import Batching, PassRunner, reading_of
+
+ROWS = 61
+SHUFFLE = {"seed": 3, "window": 15}
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return write_numbers(tmp_path_factory.mktemp("numbers"), ROWS, tasks=9)
+
+
+def row_groups(dataset: Dataset, rank: int, world_size: int) -> PassRunner:
+    order = ExactOrder(rank=rank, world_size=world_size, **SHUFFLE)
+    source = StreamingDataset(local=dataset.url, order=order)
+    return PassRunner(reading_of(source.options), Batching(ROWS, by_shard=True))
+
+
+def groups_of(runner: PassRunner) -> Iterator[list[int]]:
+    def converted(blocks: Any) -> Any:
+        for block in blocks:
+            yield block.batch["number"].tolist(), block.ends[-1], sum(block.sizes)
+
+    return runner.run(lambda leg: runner.converted(leg.blocks(), converted))
+
+
+def rest_of(runner: PassRunner) -> list[int]:
+    return [row for group in groups_of(runner) for row in group]
+
+
+def loader_of(
+    dataset: Dataset, rank: int, world_size: int, batch_size: int = 4, **order: Any
+) -> StreamingDataLoader:
+    share = {**SHUFFLE, "rank": rank, "world_size": world_size, **order}
+    return torch_loader(dataset, shuffle=share, batch_size=batch_size)
+
+
+def taken(loader: StreamingDataLoader, batches: int) -> list[int]:
+    return [row for batch in islice(loader, batches) for row in batch["number"].tolist()]
+
+
+def test_row_groups_go_on_where_a_loader_of_the_same_rank_stood(numbers: Dataset) -> None:
+    for rank in range(2):
+        loader, whole = loader_of(numbers, rank, 2), rest_of(row_groups(numbers, rank, 2))
+        seen, after = taken(loader, 3), row_groups(numbers, rank, 2)
+        after.load_state_dict(loader.state_dict())
+        assert seen + rest_of(after) == whole
+
+
+def test_row_groups_do_not_go_on_with_a_share_that_was_split_anew(numbers: Dataset) -> None:
+    first = loader_of(numbers, 0, 3)
+    taken(first, 2)
+    other_world, other_batches = loader_of(numbers, 0, 2), loader_of(numbers, 0, 3, 5)
+    padded = loader_of(numbers, 0, 2, padded_to=4)
+    for loader, size in ((other_world, 2), (other_batches, 3), (padded, 2)):
+        if loader is not padded:
+            loader.load_state_dict(first.state_dict())
+        taken(loader, 2)
+        groups = row_groups(numbers, 0, size)
+        with pytest.raises(StateMismatchError, match="not this rank's share of an epoch"):
+            groups.load_state_dict(loader.state_dict())
+        assert rest_of(groups) == rest_of(row_groups(numbers, 0, size))
+
+
+def test_a_state_of_row_groups_is_refused_by_loaders(numbers: Dataset) -> None:
+    groups = row_groups(numbers, 0, 2)
+    next(groups_of(groups))
+    loader = loader_of(numbers, 0, 2)
+    with pytest.raises(StateMismatchError, match="taken where batches are row groups"):
+        loader.load_state_dict(groups.state_dict())
+    assert taken(loader, 100) == taken(loader_of(numbers, 0, 2), 100)
