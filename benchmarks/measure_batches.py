@@ -1,6 +1,6 @@
 """Ways to batches for PyTorch, beside dict batches of our own loader: maps, `as_batches`, samples.
 
-    python measure_batches.py [--batch-size 1024] [--rows 500000]
+    python benchmarks/measure_batches.py [--batch-size 1024] [--rows 500000]
 
 The table has 26 float columns. All ways are measured in turn, round by round, so that a slow minute
 of the machine meets all of them. Prints one line of JSON; exit code 1 if a target is missed.
