@@ -47,6 +47,9 @@ class StreamingTrainerMixin(_Base):  # type: ignore[misc]
     columns that the model does not take are left out, if the arguments say so
     (``remove_unused_columns``). With a `data_collator` they come as lists of samples through it.
 
+    With several processes predictions come in the order in which the processes read: keep a column
+    that identifies the rows among the model's outputs to join them.
+
     Where training is resumed from a checkpoint, the Trainer skips the batches that were trained
     on. That takes as many processes, and the same batch size, as wrote the checkpoint.
 
@@ -172,6 +175,13 @@ class _Keywords:
         return inputs
 
 
+def _described(shape: Mapping[str, int]) -> str:
+    return (
+        f"global batches of {shape['rows_of_a_global_batch']} rows, number of processes: "
+        f"{shape['processes']}"
+    )
+
+
 def _labels(values: Any) -> Any:
     if not isinstance(values, torch.Tensor):
         return values
@@ -198,10 +208,9 @@ class _Resumption(_transformers.TrainerCallback, _transformers.trainer_callback.
         skips = state.global_step > 0 and not args.ignore_data_skip
         if skips and there is not None and there != self.shape:
             raise InvalidArgumentError(
-                f"the checkpoint was written by {there['processes']} processes with global batches "
-                f"of {there['rows_of_a_global_batch']} rows, and here are {args.world_size} with "
-                f"batches of {rows}: the Trainer would skip other rows than were trained on. Use "
-                "as many processes and the same batch size, or begin the epoch anew with "
+                f"the checkpoint was written with {_described(there)}, and this run has "
+                f"{_described(self.shape)}: the Trainer would skip other rows than were trained "
+                "on. Use as many processes and the same batch size, or begin the epoch anew with "
                 "TrainingArguments(ignore_data_skip=True)"
             )
 

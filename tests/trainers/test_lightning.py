@@ -99,7 +99,7 @@ def test_a_loader_handed_to_fit_is_refused_in_another_world(
     again = {"save-at": None, "resume": tmp_path / CHECKPOINT, "fails": True}
     run = fit(url, kind, tmp_path, devices=2, **again)
 
-    assert "written by 1 ranks" in run.output
+    assert "a world of size 1, and this one is of size 2" in run.output
     assert "StreamingDataModule" in run.output
 
 

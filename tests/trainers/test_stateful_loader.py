@@ -1,10 +1,14 @@
 """torchdata's StatefulDataLoader over a StreamingDataset: states of each worker."""
 
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.trainers.conftest import ROWS
 from tests.trainers.launching import each_once, launch
+
+from mdstorm_backend import ExactOrder, StreamingDataset
 
 
 def resumes_exactly(url: str, at: Path, cases: list[str], processes: int = 1) -> None:
@@ -37,3 +41,31 @@ def test_any_place_in_an_epoch_is_found_again(
     ]
     cases = [f"{order}:{what}:{workers}:{stop}" for what, workers, stop in places]
     resumes_exactly(url, tmp_path, cases, processes)
+
+
+@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # torchdata itself calls it
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_without_workers_a_state_goes_on_in_another_world(
+    url: str, ranks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torchdata = pytest.importorskip("torchdata.stateful_dataloader")
+
+    def loader_of(rank: int, world_size: int) -> Any:
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setenv("WORLD_SIZE", str(world_size))
+        order = ExactOrder(5, True, True, follows_world=True)
+        dataset = StreamingDataset(local=url, order=order)
+        return torchdata.StatefulDataLoader(dataset.as_batches(16), batch_size=None)
+
+    rows: list[int] = []
+    for rank in range(2):
+        loader = loader_of(rank, 2)
+        for batch in islice(loader, 5):
+            rows += batch["number"].tolist()
+        state = loader.state_dict()
+    for rank in range(ranks):
+        loader = loader_of(rank, ranks)
+        loader.load_state_dict(state)
+        for batch in loader:
+            rows += batch["number"].tolist()
+    assert sorted(rows) == list(range(ROWS))

@@ -107,8 +107,8 @@ class SparkDatasetConverter:
         tf.compat.v1.data.Dataset
             Yields namedtuples with one tensor per column, or what `features` and the others name,
             in eager and in graph mode. It can be used as it is or in a ``with`` statement. Its
-            cardinality is the number of batches, -1 without an end, and unknown where a function
-            may drop rows and for several epochs of the order ``"elastic"``.
+            cardinality is the number of batches, -1 without an end, and unknown where rows may be
+            dropped, by a function, a predicate or filters, and in the order ``"elastic"``.
 
         Raises
         ------

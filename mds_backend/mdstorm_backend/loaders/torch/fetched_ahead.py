@@ -69,7 +69,7 @@ def refuse_other_world(state: object, num_ranks: int) -> None:
     before = ours.get("world_size") if isinstance(ours, Mapping) else None
     if before not in (None, num_ranks) and _calling_loop() is not None:
         raise StateMismatchError(
-            f"the checkpoint was written by {before} ranks, and this is a world of {num_ranks}: "
+            f"the checkpoint is of a world of size {before}, and this one is of size {num_ranks}: "
             "Lightning would leave out batches of a loader that is handed to fit. Train with "
             "mdstorm.lightning.StreamingDataModule, which goes on in any world"
         )

@@ -1,0 +1,31 @@
+"""The Python in docs/trainers.md runs."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.mds_backend.small_datasets import write_dataset
+from tests.trainers.launching import launch
+
+PAGE = Path(__file__).parents[2] / "docs" / "trainers.md"
+#: Those with Python.
+SECTIONS = [
+    title
+    for title, text in re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE.read_text(), re.M | re.S)
+    if "```python" in text
+]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("section", SECTIONS)
+def test_the_python_of_a_section_runs(section: str, tmp_path: Path) -> None:
+    columns = {
+        "age": np.linspace(1, 80, 100, dtype=np.float32),
+        "fare": np.linspace(5, 500, 100, dtype=np.float32),
+        "survived": np.arange(100) % 2,
+    }
+    fields = {"age": "float", "fare": "float", "survived": "long"}
+    url = write_dataset(tmp_path / "passengers", columns, fields).url
+
+    launch("page.py", url, section, at=tmp_path)
