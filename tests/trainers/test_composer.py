@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
 from tests.trainers.conftest import ROWS
-from tests.trainers.launching import Run, each_once, launch
+from tests.trainers.launching import Delivered, Run, each_once, launch
 
 #: Composer imports torchvision, whose wheels do not load here.
 STAND_IN = str(Path(__file__).parent / "stand_in")
@@ -63,18 +62,16 @@ def test_composer_reads_every_row_and_goes_on_exactly_in_the_middle_of_an_epoch(
     assert run.delivered("resumed1").batches == run.delivered("train1").batches
 
 
-@pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2)])
-def test_a_converter_goes_on_in_another_world_with_every_row_once(
-    url: str, tmp_path: Path, before: int, after: int
+@pytest.mark.parametrize(
+    ("kind", "before", "after"), [("converter", 1, 2), ("converter", 2, 1), ("streaming", 2, 1)]
+)
+def test_composer_goes_on_in_another_world(
+    url: str, tmp_path: Path, kind: str, before: int, after: int
 ) -> None:
-    fit(url, "converter", tmp_path, "train", processes=before, duration="2ep")
-    run = fit(
-        *(url, "converter", tmp_path, "resumed", tmp_path / "0-4.pt"),
-        processes=after,
-        duration="2ep",
-    )
+    fit(url, kind, tmp_path, "train", processes=before, duration="2ep")
+    checkpoint = tmp_path / "0-4.pt"
+    run = fit(url, kind, tmp_path, "resumed", checkpoint, processes=after, duration="2ep")
 
-    begun = [batch for rank in run.delivered("train0").batches for batch in rank[:4]]
-    rest = run.delivered("resumed0").rows
-    assert rest + Counter(row for batch in begun for row in batch) == each_once(ROWS)
+    done = Delivered([rank[:4] for rank in run.delivered("train0").batches])
+    assert done.rows + run.delivered("resumed0").rows == each_once(ROWS)
     assert run.delivered("resumed1").rows == each_once(ROWS)

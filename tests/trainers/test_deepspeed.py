@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.trainers.conftest import ROWS
-from tests.trainers.launching import Run, each_once, launch, torchrun
+from tests.trainers.launching import Delivered, Run, each_once, launch, torchrun
 
 pytestmark = pytest.mark.long
 
@@ -38,17 +37,15 @@ def test_the_ranks_read_every_row_once_and_go_on_exactly_from_a_checkpoint(
     assert run.delivered("resumed1").batches == run.delivered("train1").batches
 
 
-def test_one_rank_goes_on_from_a_checkpoint_of_two(
+def test_a_checkpoint_of_two_processes_goes_on_in_one(
     url: str, tmp_path: Path, extensions: str
 ) -> None:
     loop(url, "loader", "train", at=tmp_path, extensions=extensions)
-    run = loop(
-        *(url, "loader", "resumed", "fourth"), at=tmp_path, extensions=extensions, processes=1
-    )
+    again = {"at": tmp_path, "extensions": extensions, "processes": 1}
+    run = loop(url, "loader", "resumed", "fourth", **again)
 
-    begun = [batch for rank in run.delivered("train0").batches for batch in rank[:4]]
-    rest = run.delivered("resumed0").rows
-    assert rest + Counter(row for batch in begun for row in batch) == each_once(ROWS)
+    done = Delivered([rank[:4] for rank in run.delivered("train0").batches])
+    assert done.rows + run.delivered("resumed0").rows == each_once(ROWS)
     assert run.delivered("resumed1").rows == each_once(ROWS)
 
 
