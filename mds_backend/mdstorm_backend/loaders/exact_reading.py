@@ -10,6 +10,7 @@ from mdstorm_backend.loaders.exact_pass import ExactLeg, ExactPass
 from mdstorm_backend.loaders.loader_state import LoaderState, reader_of
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching, Leg, Worker
+from mdstorm_backend.loaders.shared_record import SharedRecord
 from mdstorm_backend.loaders.state_values import check_epoch
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.world import World
@@ -38,6 +39,8 @@ class ExactReading:
         self.times_set = 0
         #: A state with which the next iteration goes on.
         self.resumes: Mapping[str, Any] | None = None
+        #: Which workers of a plain ``DataLoader`` have gone on with it: copies of this, each.
+        self._resumed_by: SharedRecord | None = None
         #: The iteration that was begun or loaded last, and whether it is one over samples.
         self._last: ExactPass | None = None
         self._is_own = False
@@ -116,11 +119,27 @@ class ExactReading:
     def own_legs(self, batch_size: int | None, worker: Worker) -> Iterator[Leg]:
         """Begin an iteration over samples."""
         batching = _own_batching(batch_size, worker)
+        self._leave_used_state(worker)
         current = self.first_pass(batching, worker.world).following(worker.world)
         self.note(current, is_own=True)
         self._next_epoch = current.first_epoch
         self.skip_pass()
         yield from current.legs()
+
+    def _leave_used_state(self, worker: Worker) -> None:
+        """Begin the pass after that of a state if the workers of another iteration went on there.
+
+        They were copies: this process, and those that it starts, still have the state.
+        """
+        if self.resumes is None or self._resumed_by is None:
+            return
+        with self._resumed_by.changing() as record:
+            group, workers = record["group"], record["workers"]
+            is_used = group is not None and (group != worker.group or worker.number in workers)
+            if not is_used and worker.group is not None:
+                record["group"], record["workers"] = worker.group, [*workers, worker.number]
+        if is_used:
+            self.resumes, self._next_epoch = None, record["epoch_after"]
 
     def state_of_leg(self, leg: ExactLeg) -> dict[str, Any]:
         """Return the state of a process that reads a part of `leg` from its beginning."""
@@ -169,6 +188,9 @@ class ExactReading:
         self.options = self._seeded(order)
         self.resumes, self._last = state, None
         self._next_epoch = progress.position.epoch
+        progress.begin()
+        after = progress.first_epoch + (self.options.num_epochs or 1)
+        self._resumed_by = SharedRecord({"group": None, "workers": [], "epoch_after": after})
         self.times_set += 1
 
 

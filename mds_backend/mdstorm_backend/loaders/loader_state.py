@@ -237,23 +237,20 @@ class LoaderState:
     ) -> LoaderState:
         """Return the same in this process's share of the rows."""
         if not counts_batches(options, batching):
-            return self._of_rank(state, ours, options, batching)
+            result = self._of_rank(ours, options, batching)
+            if ours.get("history") is not None:
+                refuse_other_shares(read_history(state, ours, options))
+            return result
         return self.in_share(read_history(state, ours, options), options, batching)
 
     def _of_rank(
-        self,
-        state: Mapping[str, Any],
-        ours: Mapping[str, Any],
-        options: ReaderOptions,
-        batching: Batching,
+        self, ours: Mapping[str, Any], options: ReaderOptions, batching: Batching
     ) -> LoaderState:
         """Go on where only the rank itself knows which rows it has had."""
         order = options.exact_order
         there = ours.get("rank", order.rank), ours.get("world_size")
         if there != (order.rank, order.world_size):
             raise only_own_state(there, order, options, batching)
-        if ours.get("history") is not None:
-            refuse_other_shares(read_history(state, ours, options))
         result = replace(self)
         if number(ours, "batch_size", 1) != batching.batch_size:
             rows = self.position.row  # of the epoch: how many were in the others, nobody knows

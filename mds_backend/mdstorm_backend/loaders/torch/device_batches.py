@@ -223,11 +223,7 @@ def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], batch: Any) ->
         values = {name: map_tensors(function, value) for name, value in batch.items()}
         if all(values[name] is value for name, value in batch.items()):
             return batch
-        if type(batch) is dict or not isinstance(batch, MutableMapping):
-            return values
-        clone = copy.copy(batch)
-        clone.update(values)
-        return clone
+        return with_values(batch, values)
     if isinstance(batch, (list, tuple)):
         items = [map_tensors(function, item) for item in batch]
         if all(item is old for item, old in zip(items, batch, strict=True)):
@@ -237,3 +233,12 @@ def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], batch: Any) ->
             return type(batch)(*items) if is_named else tuple(items)
         return items
     return batch
+
+
+def with_values(mapping: Mapping[Any, Any], values: dict[Any, Any]) -> Any:
+    """Return a mapping of the same type with new values; a dict where its type cannot be filled."""
+    if type(mapping) is dict or not isinstance(mapping, MutableMapping):
+        return values
+    clone = copy.copy(mapping)
+    clone.update(values)
+    return clone

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from mdstorm_backend.loaders.torch.device_batches import with_values
+
 
 def repeated_rows(batch: Any, rows: int, size: int) -> Any:
     """Return the rows of a batch over and over, until there are `size` of them.
@@ -33,13 +35,13 @@ def repeated_rows(batch: Any, rows: int, size: int) -> Any:
         if isinstance(values, torch.Tensor):
             return values[numbers.to(values.device)] if _has_rows(values, rows) else values
         if isinstance(values, Mapping):
-            return type(values)({key: repeated(value) for key, value in values.items()})  # type: ignore[call-arg]
+            return with_values(values, {key: repeated(value) for key, value in values.items()})
         if not isinstance(values, (list, tuple)):
             return values
-        if len(values) == rows and values is not batch and not _are_columns(values, rows):
-            return type(values)(values[number] for number in numbers.tolist())
         if hasattr(values, "_fields"):
             return type(values)(*map(repeated, values))
+        if len(values) == rows and values is not batch and not _are_columns(values, rows):
+            return type(values)(values[number] for number in numbers.tolist())
         return type(values)(map(repeated, values))
 
     return repeated(batch)

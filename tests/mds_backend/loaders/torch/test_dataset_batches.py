@@ -118,6 +118,24 @@ def test_workers_go_on_where_the_state_of_the_parent_was_taken(
 
 
 @in_either_order
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_only_one_iteration_of_workers_goes_on_with_the_state_of_the_parent(
+    url: str, order: str, method: str
+) -> None:
+    first = plain(dataset_of(url, order))
+    begun = listed(islice(first, 4))
+    second = plain(dataset_of(url, order), 2, multiprocessing_context=method)
+    second.dataset.load_state_dict(first.dataset.state_dict())
+    torch.manual_seed(1)
+    rest = listed(second)
+    torch.manual_seed(1)  # a seed that is the same each time does not join iterations
+    following = listed(second)
+    for batches in (begun + rest, following):
+        assert Counter(n for batch, _ in batches for n in batch) == Counter(range(ROWS))
+    assert following != begun + rest  # in permutations of its own
+
+
+@in_either_order
 def test_reading_goes_on_where_a_state_was_taken(url: str, order: str) -> None:
     whole = plain(dataset_of(url, order))
     expected = listed(whole) + listed(whole)
