@@ -95,9 +95,7 @@ class ExactPass:
         """Return what the next iteration goes through: where the dataset was told to, if it was."""
         reading, progress = self._reading, self._progress
         if self._times_set != reading.times_set and not (
-            reading.resumes is None
-            and progress.resumes
-            and progress.position.epoch == reading.next_epoch
+            reading.resumes is None and progress.resumes and self._is_in(reading.next_epoch)
         ):
             return reading.first_pass(self._batching, world).following(world)
         here = reading.options.begin(world)
@@ -107,6 +105,11 @@ class ExactPass:
         following = ExactPass(reading, self._batching, progress, here, is_begun=True)
         reading.note(following)
         return following
+
+    def _is_in(self, epoch: int) -> bool:
+        """Whether a loop that goes on with this pass may name this epoch: on all ranks alike."""
+        here, progress = self._present()
+        return epoch in progress.epochs_under_way(here, self._batching)
 
     def _progress_in(self, here: ReaderOptions) -> LoaderState:
         """Return where the pass goes on in the share of `here`."""

@@ -39,6 +39,8 @@ class ExactReading:
         self.times_set = 0
         #: A state with which the next iteration goes on.
         self.resumes: Mapping[str, Any] | None = None
+        #: Epochs in which a loop may be that goes on with it.
+        self._resumed_epochs = range(0)
         #: Which workers of a plain ``DataLoader`` have gone on with it: copies of this, each.
         self._resumed_by: SharedRecord | None = None
         #: The iteration that was begun or loaded last, and whether it is one over samples.
@@ -56,7 +58,7 @@ class ExactReading:
     @next_epoch.setter
     def next_epoch(self, epoch: int) -> None:
         check_epoch(epoch)
-        if epoch != self._next_epoch:
+        if epoch not in self._resumed_epochs:
             self.resumes = None  # which stays if a loop names the epoch that it goes on with
         self._next_epoch = int(epoch)
         self.times_set += 1
@@ -187,6 +189,7 @@ class ExactReading:
         order, progress = LoaderState.from_dict(state, self.options.here(), Batching(1))
         self.options = self._seeded(order)
         self.resumes, self._last = state, None
+        self._resumed_epochs = progress.epochs_under_way(self.options.here(), Batching(1))
         self._next_epoch = progress.position.epoch
         progress.begin()
         after = progress.first_epoch + (self.options.num_epochs or 1)

@@ -113,6 +113,17 @@ class LoaderState:
         reader = reader_of(with_history(options, self.history), batching)
         return before.with_segment(reader.segment(self.position.batches), len(options.dataset))
 
+    def epochs_under_way(self, options: ReaderOptions, batching: Batching) -> range:
+        """Return the epochs in which a loop may be that goes on with this pass, on any rank."""
+        if options.num_epochs is not None:
+            return range(self.first_epoch, self.first_epoch + options.num_epochs)
+        epochs = [self.position.epoch]
+        if counts_batches(options, batching):
+            history = self.whole_history(options, batching)
+            before = history.without_last().remaining(len(options.dataset))
+            epochs = [place.epoch for place in before.places(history.segments[-1])]
+        return range(min(epochs), max(epochs) + 1)
+
     def in_share(self, history: History, options: ReaderOptions, batching: Batching) -> LoaderState:
         """Return the same progress for the share of `options`, whosever it was.
 

@@ -164,6 +164,24 @@ def test_a_rank_that_has_had_other_batches_than_the_one_of_the_state_says_so(
     assert len(batches) == 4
 
 
+@pytest.mark.parametrize("of_dataset", [False, True])
+@pytest.mark.parametrize("num_epochs", [3, None])
+def test_a_loop_names_its_epoch_on_ranks_that_stand_in_different_ones(
+    numbers: Dataset, num_epochs: int | None, of_dataset: bool
+) -> None:
+    before = Ranks(numbers, 2, 1, num_epochs=num_epochs)
+    before.take(31)  # of 30 and 31 rows in an epoch
+    states = [loader.state_dict() for loader in before.loaders]
+    assert [state["epoch"] for state in states] == [1, 0]
+    expected = Ranks(numbers, 2, 1, states[0], num_epochs=num_epochs).take(70)
+    for epoch in (0, 1):
+        after = Ranks(numbers, 2, 1, num_epochs=num_epochs)
+        for loader in after.loaders:
+            (loader.dataset if of_dataset else loader).load_state_dict(states[0])
+            loader.set_epoch(epoch)
+        assert Counter(after.take(70)) == Counter(expected)
+
+
 def test_states_of_all_ranks_name_the_same_history(numbers: Dataset) -> None:
     ranks = Ranks(numbers, 4, 4, num_epochs=2)
     ranks.take(5)

@@ -66,7 +66,8 @@ class DatasetStates(OpenedDataset):
         StateMismatchError
             If nobody knows: the samples are read by workers of a plain ``DataLoader``, or a
             transform may have dropped some. A worker knows of its own part, which is what
-            torchdata's ``StatefulDataLoader`` asks for.
+            torchdata's ``StatefulDataLoader`` asks for. In the exact order the process that started
+            workers does not notice them: its state is that of what it has read itself.
         """
         if num_samples is not None:
             return self.reading.state_dict(num_samples, from_beginning)
