@@ -88,7 +88,8 @@ class DatasetBatches(IterableDataset[Any]):
         Raises
         ------
         StateMismatchError
-            If nobody knows: workers of a plain ``DataLoader`` read the batches.
+            If nobody knows: in the elastic order, workers of a plain ``DataLoader`` read the
+            batches.
         """
         place: Any = self._loader if get_worker_info() is None else self.dataset
         state: dict[str, Any] = place.state_dict()
