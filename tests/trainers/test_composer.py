@@ -38,6 +38,7 @@ def fit(url: str, kind: str, at: Path, *args: object, processes: int, duration: 
         ("streaming", 2, "2ep"),
         # It has no length, so that Composer refuses to count epochs.
         ("transform", 1, "22ba"),
+        ("transform", 2, "12ba"),
     ],
 )
 def test_composer_reads_every_row_and_goes_on_exactly_in_the_middle_of_an_epoch(

@@ -25,6 +25,7 @@ def test_the_ranks_of_torchrun_read_every_row_once(url: str, tmp_path: Path) -> 
     assert delivered.steps == [11, 11]
 
 
+@pytest.mark.long
 def test_the_state_of_rank_0_goes_on_with_more_ranks_and_with_fewer(
     url: str, tmp_path: Path
 ) -> None:

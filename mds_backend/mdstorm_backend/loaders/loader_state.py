@@ -257,13 +257,19 @@ class LoaderState:
     def _of_rank(
         self, ours: Mapping[str, Any], options: ReaderOptions, batching: Batching
     ) -> LoaderState:
-        """Go on where only the rank itself knows which rows it has had."""
-        order = options.exact_order
+        """Go on where only the rank itself knows which rows it has had.
+
+        In a single epoch all know it of each other, as long as their batches are full: rows are
+        counted after the transform, and each rank has had as many.
+        """
+        order, batch_size = options.exact_order, number(ours, "batch_size", 1)
         there = ours.get("rank", order.rank), ours.get("world_size")
-        if there != (order.rank, order.world_size):
+        is_full = self.position.row == self.position.batches * batch_size
+        knows_all = options.num_epochs == 1 and is_full and not batching.by_shard
+        if there[1] != order.world_size or not (there[0] == order.rank or knows_all):
             raise only_own_state(there, order, options, batching)
         result = replace(self)
-        if number(ours, "batch_size", 1) != batching.batch_size:
+        if batch_size != batching.batch_size:
             rows = self.position.row  # of the epoch: how many were in the others, nobody knows
             result.position = self.position._replace(batches=ceil_div(rows, batching.batch_size))
         return result.to_continue(options, batching)

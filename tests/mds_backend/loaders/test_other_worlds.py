@@ -114,6 +114,7 @@ def test_every_row_comes_once_an_epoch_over_any_chain_of_worlds(
     assert Counter(seen) == Counter(dict.fromkeys(range(ROWS), epochs))
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=12)
 @given(shuffles, st.lists(few_worlds, min_size=2, max_size=4), st.data())
 def test_endless_epochs_go_on_in_another_world(
@@ -248,18 +249,53 @@ class Odd:
         return {"number": batch["number"][batch["number"] % 2 == 1]}
 
 
-def test_with_a_transform_only_the_rank_itself_goes_on(numbers: Dataset) -> None:
-    before = Ranks(numbers, 2, 4, transform=Odd())
+@pytest.mark.parametrize("num_epochs", [1, 2])
+def test_with_a_transform_each_rank_goes_on_from_its_own_state(
+    numbers: Dataset, num_epochs: int
+) -> None:
+    options: dict[str, Any] = {"transform": Odd(), "num_epochs": num_epochs}
+    before = Ranks(numbers, 2, 4, **options)
     seen = before.take(3)
     states = [loader.state_dict() for loader in before.loaders]
-    for world_size, state in ((2, states[1]), (1, states[0])):
-        with pytest.raises(
-            StateMismatchError, match="may drop rows, a state says nothing of other"
-        ):
-            Ranks(numbers, world_size, 4, state, transform=Odd())
     for loader, state in zip(before.loaders, states, strict=True):
         loader.load_state_dict(state)
-    assert sorted(seen + before.take(None)) == list(range(1, ROWS, 2))
+    expected = [row for row in range(1, ROWS, 2) for _ in range(num_epochs)]
+    assert sorted(seen + before.take(None)) == expected
+
+
+class High:
+    """Leaves rank 0 of two three batches of 4, and rank 1 all of its rows."""
+
+    columns = ("number",)
+
+    def __call__(self, batch: Any) -> Any:
+        return {"number": batch["number"][batch["number"] > 17]}
+
+
+@pytest.mark.parametrize("of_rank", [0, 1])
+@pytest.mark.parametrize("batches", [1, 2, 3])
+def test_with_a_transform_a_single_epoch_goes_on_from_the_state_of_any_rank(
+    numbers: Dataset, of_rank: int, batches: int
+) -> None:
+    shares = [Ranks(numbers, 2, 4, transform=High()).loaders for _ in range(2)]
+    seen = [[b["number"].tolist() for b in islice(loader, batches)] for loader in shares[0]]
+    states = [loader.state_dict() for loader in shares[0]]
+    rest = []
+    for loader in shares[1]:
+        loader.load_state_dict(json.loads(json.dumps(states[of_rank])))
+        rest += [row for batch in loader for row in batch["number"].tolist()]
+    rows = [row for rank in seen for batch in rank for row in batch]
+    assert sorted(rows + rest) == list(range(18, ROWS))
+
+
+def test_with_a_transform_other_states_are_refused(numbers: Dataset) -> None:
+    options: dict[str, Any] = {"transform": Odd(), "num_epochs": 2}
+    before = Ranks(numbers, 2, 4, **options)
+    before.take(3)
+    states = [loader.state_dict() for loader in before.loaders]
+    for world_size, state in ((2, states[1]), (1, states[0])):
+        with pytest.raises(StateMismatchError, match="may drop rows, a state says nothing"):
+            Ranks(numbers, world_size, 4, state, **options)
 
 
 def test_a_state_of_the_first_version_goes_on_in_its_own_world(numbers: Dataset) -> None:

@@ -208,6 +208,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 def test_processes_with_a_group_and_no_variables_read_each_row_once(
     url: str, tmp_path: Path
 ) -> None:

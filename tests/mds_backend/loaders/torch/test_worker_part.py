@@ -119,6 +119,7 @@ def test_the_epoch_that_follows_is_the_next_one(url: str) -> None:
     }
 
 
+@pytest.mark.long
 @in_either_order
 def test_the_state_of_a_worker_is_refused_by_others(url: str, order: str) -> None:
     items = read(dataset_of(url, order))
@@ -134,6 +135,7 @@ def test_the_state_of_a_worker_is_refused_by_others(url: str, order: str) -> Non
         read(dataset_of(url, order), states)
 
 
+@pytest.mark.long
 @in_either_order
 def test_the_state_of_a_worker_of_other_data_is_refused(
     url: str, order: str, tmp_path: Path
@@ -144,6 +146,7 @@ def test_the_state_of_a_worker_of_other_data_is_refused(
         read(dataset_of(other, order), states)
 
 
+@pytest.mark.long
 @in_either_order
 def test_the_state_of_a_worker_in_another_world_is_refused(
     url: str, order: str, monkeypatch: pytest.MonkeyPatch
