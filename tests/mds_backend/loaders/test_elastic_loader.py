@@ -133,6 +133,7 @@ def test_each_pass_is_an_epoch(numbers: Dataset, kind: Any) -> None:
         assert dataset.state_dict(8, True)["epoch"] == 2
 
 
+@pytest.mark.long
 def test_spawned_and_persistent_workers_of_pytorch_count_epochs(numbers: Dataset) -> None:
     whole = make(numbers)
     expected = [column(whole) for _ in range(3)]
@@ -171,6 +172,7 @@ def test_epochs_of_one_pass_do_not_share_batches(numbers: Dataset) -> None:
         len(endless)
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=30)
 @given(st.data())
 def test_another_world_goes_on_with_the_same_global_batches(

@@ -13,6 +13,7 @@ from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.maintenance.head import Stored, head
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n", [0, 1, 5, 90, 300, 301])
 def test_the_first_rows_come_whatever_shard_holds_them(n: int, tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 300)

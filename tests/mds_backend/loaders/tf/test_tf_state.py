@@ -166,6 +166,7 @@ def test_a_state_of_the_other_order_is_refused(numbers: Dataset) -> None:
         make(numbers, "elastic").load_state_dict(make(numbers, "exact").state_dict())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_epochs", [1, 3])
 def test_the_exact_order_goes_on_in_another_world(numbers: Dataset, num_epochs: int) -> None:
     def one(order: ExactOrder) -> Any:

@@ -103,6 +103,7 @@ def test_a_lambda_is_refused_where_processes_are_spawned(url: str, kind: type) -
         iter(loader)
 
 
+@pytest.mark.long
 def test_a_function_of_a_module_is_sent_to_spawned_processes(url: str) -> None:
     loader = loader_of(url, batch_map=pair, num_workers=1, multiprocessing_context="spawn")
     assert values(loader) == values(loader_of(url, batch_map=pair))

@@ -84,6 +84,7 @@ def test_a_share_is_not_split_again(url: str, wrapped: bool, options: dict[str, 
             next(iter(prepared))
 
 
+@pytest.mark.long
 def test_a_spawned_worker_is_not_even_started(url: str) -> None:
     prepared = Prepared(Shard(share(url)), num_workers=1, multiprocessing_context="spawn")
     with pytest.raises(InvalidArgumentError, match="With an Accelerator, prepare a Streaming"):
