@@ -43,7 +43,7 @@ LOWEST_TESTS := $(addprefix tests/compat/,pytorch reader schema tf spark/test_ty
 
 test: java
 	+$(side_by_side) environments lint
-	+$(side_by_side) test-compat test-engine test-connect test-trainers test-lowest
+	+$(side_by_side) test-compat test-engine test-lowest test-connect test-trainers
 
 test-all:
 	+$(MAKE) test GATE= LOWEST_GATE="not newest" LOWEST_TESTS="tests --ignore=tests/trainers"
