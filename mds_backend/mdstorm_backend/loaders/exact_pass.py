@@ -81,8 +81,7 @@ class ExactPass:
         if not progress.started or not counts_batches(here, self._batching):
             return self
         history = progress.whole_history(here, self._batching)
-        remaining = history.without_last().remaining(len(here.dataset))
-        place = remaining.places(history.segments[-1])[0]
+        place = history.places(len(here.dataset))[0]
         return ExactPass(
             self._reading,
             self._batching,

@@ -78,8 +78,8 @@ class ExactReading:
         return len(self.reader(batching))
 
     def most_batches(self, batching: Batching) -> int:
-        """Batches of a whole pass."""
-        return len(self.reader(batching))
+        """Batches of a whole pass: what is left of one in another world is no more."""
+        return self.num_batches(batching)
 
     def first_pass(self, batching: Batching, world: World | None = None) -> ExactPass:
         """Return the pass of a loader that has not begun any."""

@@ -90,7 +90,7 @@ def refuse_other_shares(history: History) -> None:
 
 def _check_place(history: History, place: Place, rank: int, num_rows: int) -> None:
     """Refuse a place other than the one to which the batches lead."""
-    places = history.without_last().remaining(num_rows).places(history.segments[-1])
+    places = history.places(num_rows)
     if rank >= len(places) or places[rank] != place:
         raise damaged(
             f"by its batches rank {rank} of {len(places)} does not stand at row {place.row} of "

@@ -120,8 +120,7 @@ class LoaderState:
         epochs = [self.position.epoch]
         if counts_batches(options, batching):
             history = self.whole_history(options, batching)
-            before = history.without_last().remaining(len(options.dataset))
-            epochs = [place.epoch for place in before.places(history.segments[-1])]
+            epochs = [place.epoch for place in history.places(len(options.dataset))]
         return range(min(epochs), max(epochs) + 1)
 
     def in_share(self, history: History, options: ReaderOptions, batching: Batching) -> LoaderState:
@@ -145,7 +144,7 @@ class LoaderState:
         here = reader_of(with_history(options, None), batching).segment(0)
         last, before = history.segments[-1], history.without_last()
         if last.is_like(here):
-            place = before.remaining(num_rows).places(last)[order.rank]
+            place = history.places(num_rows)[order.rank]
             position = Position(place.epoch, place.row, last.batches)
         else:
             before = history if last.batches else before

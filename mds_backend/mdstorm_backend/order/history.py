@@ -237,6 +237,10 @@ class History:
         """Return what is left of the pass over so many rows."""
         return _remaining(self, num_rows)
 
+    def places(self, num_rows: int) -> list[Place]:
+        """Return where each rank of the last segment stands."""
+        return self.without_last().remaining(num_rows).places(self.segments[-1])
+
     def delivered_of(self, epoch: int, num_rows: int) -> int:
         """Return how many rows of an epoch all ranks together have had."""
         return self.without_last().remaining(num_rows).delivered_of(epoch, self.segments[-1])
