@@ -9,8 +9,7 @@
     ├── NotOnDriverError           also RuntimeError
     ├── NoMatchingFieldsError      also ValueError, RuntimeError
     ├── UnsupportedArgumentError   also NotImplementedError
-    ├── PetastormImportedError     also ImportError
-    ├── MissingModuleError         also ModuleNotFoundError
+    ├── PetastormImportedError     an AlreadyImportedError, hence ImportError
     ├── DecodeFieldError           also RuntimeError
     ├── PetastormMetadataError
     │   ├── MetadataNotFoundError  also DatasetNotFoundError, hence OSError
@@ -31,6 +30,7 @@ from __future__ import annotations
 from pickle import UnpicklingError
 
 from mdstorm_backend.errors import (
+    AlreadyImportedError,
     ArgumentTypeError,
     CorruptDatasetError,
     CredentialsError,
@@ -43,6 +43,8 @@ from mdstorm_backend.errors import (
     MDStormError,
     MissingColumnError,
     MissingDependencyError,
+    MissingModuleError,
+    MissingNameError,
     NoDataAvailableError,
     NullValueError,
     StateMismatchError,
@@ -56,6 +58,7 @@ from mdstorm_backend.errors import (
 )
 
 __all__ = [
+    "AlreadyImportedError",
     "ArgumentTypeError",
     "CompressionCodecError",
     "CorruptDatasetError",
@@ -72,6 +75,7 @@ __all__ = [
     "MissingColumnError",
     "MissingDependencyError",
     "MissingModuleError",
+    "MissingNameError",
     "NoDataAvailableError",
     "NoMatchingFieldsError",
     "NotADataFrameError",
@@ -118,12 +122,8 @@ class UnsupportedArgumentError(MDStormError, NotImplementedError):
     """An argument of Petastorm has a value that this version does not support."""
 
 
-class PetastormImportedError(MDStormError, ImportError):
+class PetastormImportedError(AlreadyImportedError):
     """mdstorm cannot replace a Petastorm that has already been imported."""
-
-
-class MissingModuleError(MDStormError, ModuleNotFoundError):
-    """A program imports a module of Petastorm that mdstorm lacks."""
 
 
 class DecodeFieldError(MDStormError, RuntimeError):

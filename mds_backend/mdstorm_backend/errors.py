@@ -23,7 +23,10 @@
     │   └── DatasetExistsError    also FileExistsError
     ├── StorageError              also OSError
     ├── CredentialsError          also PermissionError
-    └── MissingDependencyError    also ImportError
+    ├── MissingDependencyError    also ImportError
+    ├── MissingNameError          also ImportError
+    ├── MissingModuleError        also ModuleNotFoundError
+    └── AlreadyImportedError      also ImportError
 
 Each class is also the builtin that code written before mdstorm already catches. Each message says
 what was found, where, and what to do about it. Attributes have defaults because pickle, and the
@@ -33,6 +36,7 @@ worker processes of PyTorch, make an error of its message alone.
 from __future__ import annotations
 
 __all__ = [
+    "AlreadyImportedError",
     "ArgumentTypeError",
     "CorruptDatasetError",
     "CredentialsError",
@@ -45,6 +49,8 @@ __all__ = [
     "MDStormError",
     "MissingColumnError",
     "MissingDependencyError",
+    "MissingModuleError",
+    "MissingNameError",
     "NoDataAvailableError",
     "NullValueError",
     "StateMismatchError",
@@ -244,3 +250,15 @@ class MissingDependencyError(MDStormError, ImportError):
     def __init__(self, message: str, *, extra: str = "") -> None:
         super().__init__(message)
         self.extra = extra
+
+
+class MissingNameError(MDStormError, ImportError):
+    """A program imports a name that mdstorm lacks, of a library in whose place it stands."""
+
+
+class MissingModuleError(MDStormError, ModuleNotFoundError):
+    """A program imports a module that mdstorm lacks, of a library in whose place it stands."""
+
+
+class AlreadyImportedError(MDStormError, ImportError):
+    """mdstorm cannot take the place of a library that was imported already."""

@@ -1,0 +1,34 @@
+"""The mirror of ``streaming.base``."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from mdstorm_backend.streaming.absent import missing
+
+if TYPE_CHECKING:
+    from mdstorm_backend.streaming.base.dataloader import StreamingDataLoader
+    from mdstorm_backend.streaming.base.dataset import StreamingDataset
+    from mdstorm_backend.streaming.base.format import MDSWriter
+    from mdstorm_backend.streaming.base.stream import Stream
+
+__all__ = ["MDSWriter", "Stream", "StreamingDataLoader", "StreamingDataset"]
+
+#: Loaded on first use: some need PyTorch, and a program that only writes does not.
+_HOMES = {
+    "MDSWriter": "format",
+    "Stream": "stream",
+    "StreamingDataLoader": "dataloader",
+    "StreamingDataset": "dataset",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise missing(__name__, name)
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
