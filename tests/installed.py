@@ -1,18 +1,28 @@
-"""mdstorm as petastorm in the process of the tests, for a while."""
+"""mdstorm in the place of another library in the process of the tests, for a while."""
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 import mdstorm
+import mdstorm_backend
+
+
+def installed_as_petastorm() -> AbstractContextManager[None]:
+    """Install, and leave no trace afterwards: other tests must not find `petastorm`."""
+    return _installed("petastorm", mdstorm.install_as_petastorm)
+
+
+def installed_as_streaming() -> AbstractContextManager[None]:
+    """Install, and leave no trace afterwards: other tests must not find `streaming`."""
+    return _installed("streaming", mdstorm_backend.install_as_streaming)
 
 
 @contextmanager
-def installed_as_petastorm() -> Iterator[None]:
-    """Install, and leave no trace afterwards: other tests must not find `petastorm`."""
+def _installed(library: str, install: Callable[[], None]) -> Iterator[None]:
     finders, path, python_path = list(sys.meta_path), list(sys.path), os.environ.get("PYTHONPATH")
-    mdstorm.install_as_petastorm()
+    install()
     try:
         yield
     finally:
@@ -21,5 +31,5 @@ def installed_as_petastorm() -> Iterator[None]:
             del os.environ["PYTHONPATH"]
         else:
             os.environ["PYTHONPATH"] = python_path
-        for name in [name for name in sys.modules if name.partition(".")[0] == "petastorm"]:
+        for name in [name for name in sys.modules if name.partition(".")[0] == library]:
             del sys.modules[name]

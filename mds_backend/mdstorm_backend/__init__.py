@@ -13,6 +13,7 @@ from mdstorm_backend.base.optional import require
 if TYPE_CHECKING:
     from mdstorm_backend.datasets.dataset import Dataset, open_dataset
     from mdstorm_backend.datasets.stream import Stream
+    from mdstorm_backend.drop_in import install_as_streaming
     from mdstorm_backend.elastic import ElasticOrder
     from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
     from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
@@ -31,6 +32,7 @@ __all__ = [
     "StreamingDataLoader",
     "StreamingDataset",
     "dataframe_to_mds",
+    "install_as_streaming",
     "materialize",
     "merge_index",
     "open_dataset",
@@ -45,6 +47,7 @@ _HOMES = {
     "StreamingDataLoader": "loaders.torch.streaming_data_loader",
     "StreamingDataset": "loaders.torch.streaming_dataset",
     "dataframe_to_mds": "spark.dataframe_to_mds",
+    "install_as_streaming": "drop_in",
     "materialize": "spark.materialization",
     "merge_index": "write.merge",
     "open_dataset": "datasets.dataset",

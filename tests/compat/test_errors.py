@@ -10,6 +10,7 @@ import mdstorm_backend.errors
 from mdstorm import errors
 
 BASES = {
+    "AlreadyImportedError": (ImportError,),
     "ArgumentTypeError": (TypeError,),
     "CompressionCodecError": (ValueError, RuntimeError),
     "CorruptDatasetError": (ValueError,),
@@ -26,6 +27,7 @@ BASES = {
     "MissingColumnError": (KeyError,),
     "MissingDependencyError": (ImportError,),
     "MissingModuleError": (ModuleNotFoundError,),
+    "MissingNameError": (ImportError,),
     "NoDataAvailableError": (),
     "NoMatchingFieldsError": (ValueError, RuntimeError),
     "NotADataFrameError": (TypeError, AttributeError),

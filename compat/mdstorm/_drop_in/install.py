@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 
-from mdstorm._drop_in import finder, spark
 from mdstorm.errors import PetastormImportedError
+from mdstorm_backend.drop_in import StandIn
 
-#: Holds only `petastorm.py`, so that it can be put on the search path of other processes.
-_SHIM_FOLDER = Path(__file__).with_name("shim")
-_SHIM = _SHIM_FOLDER / "petastorm.py"
+_PETASTORM = StandIn(
+    library="petastorm",
+    package="mdstorm",
+    version="0.13.1",
+    shim=Path(__file__).parent / "shim" / "petastorm.py",
+    page="docs/differences.md",
+    remedy=(
+        "Call mdstorm.install_as_petastorm() first, before anything imports petastorm, or run the "
+        "program unedited with: mdstorm run program.py"
+    ),
+    imported=PetastormImportedError,
+)
 
 
 def install_as_petastorm() -> None:
@@ -39,31 +46,4 @@ def install_as_petastorm() -> None:
     PetastormImportedError
         If the real Petastorm was imported already: its classes may be in use. An `ImportError`.
     """
-    present = sys.modules.get("petastorm")
-    if present is not None and not _is_ours(present):
-        raise PetastormImportedError(
-            f"petastorm was already imported, from {getattr(present, '__file__', None)!r}, and its "
-            "classes may be in use. Call mdstorm.install_as_petastorm() first, before anything "
-            "imports petastorm, or run the program unedited with: mdstorm run program.py"
-        )
-    finder.install()
-    _reach_other_processes()
-    spark.install(_SHIM)
-
-
-def _is_ours(module: object) -> bool:
-    """Whether `module` is mdstorm's, or the stand-in that is just being imported."""
-    is_shim = hasattr(module, "STANDS_FOR_MDSTORM")
-    return is_shim or isinstance(module, finder.Petastorm)
-
-
-def _reach_other_processes() -> None:
-    """Put the stand-in on the search path of processes that this one starts."""
-    folder = str(_SHIM_FOLDER)
-    # Second: the first entry belongs to the program, as after `python program.py`. The path is what
-    # multiprocessing hands to the processes that it spawns, the variable is for all others.
-    if folder not in sys.path:
-        sys.path.insert(1, folder)
-    inherited = os.environ.get("PYTHONPATH", "")
-    if folder not in inherited.split(os.pathsep):
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, inherited]))
+    _PETASTORM.install()

@@ -102,7 +102,7 @@ def test_workers_of_a_later_session_find_it(tmp_path: Path) -> None:
 
 
 def test_a_session_that_refuses_the_shim_goes_on(tmp_path: Path) -> None:
-    from mdstorm._drop_in import spark
+    from mdstorm_backend.drop_in import spark
 
     class Refuses:
         def addPyFile(self, path: str) -> None:  # noqa: N802

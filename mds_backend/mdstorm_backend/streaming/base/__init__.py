@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from mdstorm_backend.streaming.absent import missing
+from mdstorm_backend.drop_in.absent import missing
 
 if TYPE_CHECKING:
     from mdstorm_backend.streaming.base.dataloader import StreamingDataLoader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdstorm_backend.streaming.absent import missing
+from mdstorm_backend.drop_in.absent import missing
 from mdstorm_backend.write.mds_writer import MDSWriter
 
 __all__ = ["MDSWriter"]

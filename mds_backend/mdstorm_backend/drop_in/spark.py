@@ -1,4 +1,4 @@
-"""Make `petastorm` importable in Spark's Python workers."""
+"""Make the shims of stand-ins importable in Spark's Python workers."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ _ENTRANCES = {
     "pyspark.sql.connect.session": "SparkSession",
 }
 
-#: Marks constructors that already send the stand-in.
-_MARK = "_sends_mdstorm_as_petastorm"
+#: Marks constructors that already send the shims.
+_MARK = "_sends_shims_of_mdstorm"
+
+#: What sessions get.
+_shims: list[Path] = []
 
 
 def install(shim: Path) -> None:
@@ -30,34 +33,37 @@ def install(shim: Path) -> None:
     This does not import PySpark: if it is not loaded yet, its session classes are patched when they
     are loaded.
     """
+    if shim in _shims:
+        return
+    _shims.append(shim)
     for name in _ENTRANCES:
         if name in sys.modules:
             module = sys.modules[name]
-            if _complete(module, shim):
-                _send_to_present_session(getattr(module, _ENTRANCES[name]), shim)
+            _complete(module)
+            _send_to_present_session(getattr(module, _ENTRANCES[name]), shim)
     if not any(isinstance(finder, _PySparkFinder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _PySparkFinder(shim))
+        sys.meta_path.insert(0, _PySparkFinder())
 
 
-def _complete(module: ModuleType, shim: Path) -> bool:
-    """Patch the constructor in `module` to send the stand-in; False if it already does."""
+def _complete(module: ModuleType) -> None:
+    """Patch the constructor in `module` to send the shims."""
     entrance = getattr(module, _ENTRANCES[module.__name__])
     construct = entrance.__init__
     if hasattr(construct, _MARK):
-        return False
+        return
 
     @functools.wraps(construct)
     def construct_and_send(self: Any, *args: Any, **kwargs: Any) -> None:
         construct(self, *args, **kwargs)
-        _send(self, shim)
+        for shim in _shims:
+            _send(self, shim)
 
     setattr(construct_and_send, _MARK, True)
     entrance.__init__ = construct_and_send
-    return True
 
 
 def _send_to_present_session(entrance: Any, shim: Path) -> None:
-    """Send the stand-in to this process's current session, if any."""
+    """Send the shim to this process's current session, if any."""
     if entrance.__name__ == "SparkContext":
         present = entrance._active_spark_context
     else:
@@ -67,7 +73,7 @@ def _send_to_present_session(entrance: Any, shim: Path) -> None:
 
 
 def _send(spark: Any, shim: Path) -> None:
-    """Send the stand-in to the workers of a SparkContext or of a Spark Connect session."""
+    """Send the shim to the workers of a SparkContext or of a Spark Connect session."""
     try:
         if hasattr(spark, "addArtifact"):
             spark.addArtifact(str(shim), pyfile=True)
@@ -75,17 +81,14 @@ def _send(spark: Any, shim: Path) -> None:
             spark.addPyFile(str(shim))
     except Exception as error:
         warn_user(
-            f"Spark's workers will not find petastorm: {shim.name} could not be sent to them, "
+            f"Spark's workers will not find {shim.stem}: {shim.name} could not be sent to them, "
             f"{type(error).__name__}: {error}. The driver is not affected. Functions that run on "
-            "workers can import the same names from mdstorm"
+            "workers can import the same names from mdstorm's own packages"
         )
 
 
 class _PySparkFinder(MetaPathFinder):
     """Notices when PySpark's session classes are loaded; finds what the other finders find."""
-
-    def __init__(self, shim: Path) -> None:
-        self._shim = shim
 
     def find_spec(
         self,
@@ -100,7 +103,7 @@ class _PySparkFinder(MetaPathFinder):
             if spec is not None:
                 break
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, lambda module: _complete(module, self._shim))
+            spec.loader = _Loader(spec.loader, _complete)
         return spec
 
 

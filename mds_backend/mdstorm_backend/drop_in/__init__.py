@@ -1,0 +1,8 @@
+"""Run programs on a package of ours in the place of the library that they import."""
+
+from __future__ import annotations
+
+from mdstorm_backend.drop_in.stand_in import StandIn
+from mdstorm_backend.drop_in.streaming import install_as_streaming
+
+__all__ = ["StandIn", "install_as_streaming"]

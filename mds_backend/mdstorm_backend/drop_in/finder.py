@@ -1,0 +1,148 @@
+"""An import hook that resolves a library and its modules to a package of ours."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from mdstorm_backend.errors import MissingModuleError
+
+
+def install(library: str, package: str, version: str, page: str) -> None:
+    """Put a finder for `library` first, once, and replace its shim by the package."""
+    finder = _Finder(library, package, version, page)
+    if finder not in sys.meta_path:
+        sys.meta_path.insert(0, finder)
+    if not isinstance(sys.modules.get(library), Alias):
+        sys.modules.pop(library, None)
+        importlib.import_module(library)
+
+
+class Alias(ModuleType):
+    """A package under another name: all attributes are its own, but for its name and version.
+
+    Attributes set on it, for example by `unittest.mock.patch`, are set on the package.
+    """
+
+    def __init__(self, name: str, package: ModuleType, version: str) -> None:
+        super().__init__(name, package.__doc__)
+        self.__aliased__ = package
+        self.__version__ = version
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return getattr(self.__aliased__, name)
+        except AttributeError:
+            own = self.__name__
+            raise AttributeError(f"module {own!r} has no attribute {name!r}") from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if _is_special(name):
+            super().__setattr__(name, value)
+        else:
+            setattr(self.__aliased__, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        if _is_special(name):
+            super().__delattr__(name)
+        else:
+            delattr(self.__aliased__, name)
+
+    def __dir__(self) -> list[str]:
+        return dir(self.__aliased__)
+
+
+def _is_special(name: str) -> bool:
+    """Whether the import system uses the attribute `name` of modules."""
+    return name.startswith("__") and name.endswith("__")
+
+
+class _Finder(MetaPathFinder):
+    """Finds ``library.x.y`` as ``package.x.y``."""
+
+    def __init__(self, library: str, package: str, version: str, page: str) -> None:
+        self._library = library
+        self._package = package
+        self._version = version
+        self._page = page
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Finder) and other._library == self._library
+
+    def __hash__(self) -> int:
+        return hash(self._library)
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None = None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        library, _, rest = fullname.partition(".")
+        if library != self._library:
+            return None
+        if not rest:
+            package = importlib.import_module(self._package)
+            loader = _AliasLoader(package, self._version)
+            return ModuleSpec(fullname, loader, origin=package.__file__, is_package=True)
+        ours = f"{self._package}.{rest}"
+        spec = importlib.util.find_spec(ours)
+        if spec is not None:
+            is_package = spec.submodule_search_locations is not None
+            return ModuleSpec(
+                fullname, _ModuleLoader(ours), origin=spec.origin, is_package=is_package
+            )
+        if _is_only_asked():
+            return None
+        raise MissingModuleError(
+            f"No module named {fullname!r}: this program runs with mdstorm in {library}'s place, "
+            f"and mdstorm has no {ours}. {self._page} of mdstorm says which parts of "
+            f"{library.capitalize()} it leaves out, and what to use instead",
+            name=fullname,
+        )
+
+
+def _is_only_asked() -> bool:
+    """Whether `importlib.util.find_spec` is the caller: it returns None for missing modules."""
+    finder = sys._getframe(1)
+    machinery = finder.f_back  # importlib's loop over all finders
+    asker = None if machinery is None else machinery.f_back
+    return asker is not None and asker.f_globals.get("__name__") == "importlib.util"
+
+
+class _AliasLoader(Loader):
+    """Makes the package itself."""
+
+    def __init__(self, package: ModuleType, version: str) -> None:
+        self._package = package
+        self._version = version
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return Alias(spec.name, self._package, self._version)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Do nothing: its contents are the package's."""
+
+
+class _ModuleLoader(Loader):
+    """Loads a module of ours under its other name."""
+
+    def __init__(self, ours: str) -> None:
+        self._ours = ours
+        self._spec: ModuleSpec | None = None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = importlib.import_module(self._ours)
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # It is complete. The import system has just overwritten its name and spec: restore them, so
+        # that `importlib.reload` and pickle still find it by its own name.
+        module.__spec__ = self._spec

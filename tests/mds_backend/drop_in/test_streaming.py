@@ -1,0 +1,89 @@
+"""`install_as_streaming`: programs that import `streaming` run on mdstorm."""
+
+from __future__ import annotations
+
+import importlib.util
+import pickle
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.installed import installed_as_streaming
+from tests.programs import run_program
+
+import mdstorm_backend
+import mdstorm_backend.streaming.base.util
+from mdstorm_backend.errors import AlreadyImportedError, MissingModuleError, MissingNameError
+
+
+@pytest.fixture
+def installed() -> Iterator[None]:
+    with installed_as_streaming():
+        yield
+
+
+@pytest.mark.usefixtures("installed")
+class TestInstalled:
+    def test_names_and_modules_are_those_of_mdstorm(self) -> None:
+        import streaming
+        import streaming.base.util as util
+        from streaming import MDSWriter, StreamingDataset
+        from streaming.base import Stream
+
+        assert util is mdstorm_backend.streaming.base.util
+        assert MDSWriter is mdstorm_backend.MDSWriter
+        assert StreamingDataset is mdstorm_backend.StreamingDataset
+        assert Stream is mdstorm_backend.Stream
+        assert streaming.__version__ == "0.13.0"
+
+    def test_pickles_that_name_its_modules_load(self) -> None:
+        old = b"cstreaming.base.stream\nStream\n."
+        assert pickle.loads(old) is mdstorm_backend.Stream  # noqa: S301
+
+    def test_modules_that_are_missing_are_named_with_the_page(self) -> None:
+        with pytest.raises(MissingModuleError, match=r"'streaming\.simulation'.*docs/mosaicml\.md"):
+            importlib.import_module("streaming.simulation")
+        assert importlib.util.find_spec("streaming.simulation") is None
+
+    def test_names_that_are_missing_are_named_with_the_section(self) -> None:
+        with pytest.raises(MissingNameError, match=r"'Named datasets' of docs/mosaicml\.md"):
+            from streaming import multimodal  # noqa: F401
+
+    def test_installing_again_changes_nothing(self) -> None:
+        before = (list(sys.meta_path), list(sys.path), sys.modules["streaming"])
+        mdstorm_backend.install_as_streaming()
+        assert (list(sys.meta_path), list(sys.path), sys.modules["streaming"]) == before
+
+
+def test_the_real_one_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = types.ModuleType("streaming")
+    real.__file__ = "/site-packages/streaming/__init__.py"
+    monkeypatch.setitem(sys.modules, "streaming", real)
+    finders = list(sys.meta_path)
+    with pytest.raises(AlreadyImportedError, match="already imported, from '/site-packages"):
+        mdstorm_backend.install_as_streaming()
+    assert sys.modules["streaming"] is real
+    assert sys.meta_path == finders
+
+
+def test_children_of_every_kind_find_it(tmp_path: Path) -> None:
+    (tmp_path / "neighbour.py").write_text(
+        "from streaming import Stream\ndef home(_):\n    return Stream.__module__\n"
+    )
+    program = """
+import multiprocessing, subprocess, sys
+import mdstorm_backend
+mdstorm_backend.install_as_streaming()
+import neighbour
+
+if __name__ == "__main__":
+    assert not {"pyspark", "torch"} & {*sys.modules}
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(*pool.map(neighbour.home, [0]))
+    child = "import neighbour; print(neighbour.home(0))"
+    subprocess.run([sys.executable, "-c", child], check=True)
+"""
+    found = run_program(program, cwd=tmp_path).stdout.split()
+    assert found == ["mdstorm_backend.datasets.stream"] * 2
