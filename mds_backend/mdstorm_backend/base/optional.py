@@ -18,6 +18,7 @@ _EXTRAS = {
     "pytorch_lightning": ("mdstorm.pytorch_lightning's data modules", ""),
     "tensorflow": ("TensorFlow datasets", "tf"),
     "torch": ("PyTorch loaders", "torch"),
+    "torchvision": ("Images of vision datasets without a transform of their own", ""),
     "transformers": ("Trainers of Hugging Face", ""),
     "xxhash": ("Hashes of the xxh family", "xxhash"),
 }

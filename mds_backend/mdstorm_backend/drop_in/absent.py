@@ -5,10 +5,11 @@ from __future__ import annotations
 from mdstorm_backend.errors import MissingNameError
 
 _TEXT_SHARDS = "JSON, CSV and XSV shards"
-_SHARED = "Shared memory"
+_SHARED = "Shared memory and process groups"
 _READERS = "Readers of single shards"
 _SDKS = "Storages"
 _DATASETS = "Named datasets"
+_TYPES = "Spark types"
 
 #: Name → its section.
 _SECTIONS = {
@@ -24,16 +25,14 @@ _SECTIONS = {
     "MDSReader": _READERS,
     "Reader": _READERS,
     "reader_from_json": _READERS,
+    **dict.fromkeys(("CACHE_FILELOCK", "BARRIER_FILELOCK", "SHM_TO_CLEAN", "RESUME"), _SHARED),
     "maybe_init_dist": _SHARED,
-    "BARRIER": _SHARED,
-    "SHM_TO_CLEAN": _SHARED,
-    "AlipanDownloader": _SDKS,
-    "AlipanUploader": _SDKS,
-    "HFDownloader": _SDKS,
-    "HFUploader": _SDKS,
-    "OCIDownloader": _SDKS,
-    "OCIUploader": _SDKS,
-    "SFTPDownloader": _SDKS,
+    **{
+        f"{storage}{way}": _SDKS
+        for way in ("Downloader", "Uploader")
+        for storage in ("Alipan", "HF", "OCI", "SFTP")
+    },
+    "SPARK_TO_MDS": _TYPES,
     "multimodal": _DATASETS,
     "StreamingInsideWebVid": _DATASETS,
     "StreamingOutsideDTWebVid": _DATASETS,

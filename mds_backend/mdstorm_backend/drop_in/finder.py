@@ -96,7 +96,7 @@ class _Finder(MetaPathFinder):
         if spec is not None:
             is_package = spec.submodule_search_locations is not None
             return ModuleSpec(
-                fullname, _ModuleLoader(ours), origin=spec.origin, is_package=is_package
+                fullname, _ModuleLoader(fullname, ours), origin=spec.origin, is_package=is_package
             )
         if _is_only_asked():
             return None
@@ -133,7 +133,8 @@ class _AliasLoader(Loader):
 class _ModuleLoader(Loader):
     """Loads a module of ours under its other name."""
 
-    def __init__(self, ours: str) -> None:
+    def __init__(self, theirs: str, ours: str) -> None:
+        self._theirs = theirs
         self._ours = ours
         self._spec: ModuleSpec | None = None
 
@@ -146,3 +147,7 @@ class _ModuleLoader(Loader):
         # It is complete. The import system has just overwritten its name and spec: restore them, so
         # that `importlib.reload` and pickle still find it by its own name.
         module.__spec__ = self._spec
+        # Modules that a package has imported already: importing one under its other name would set
+        # it as an attribute of the package, which may have a function of that name.
+        for name in [name for name in sys.modules if name.startswith(f"{self._ours}.")]:
+            sys.modules.setdefault(self._theirs + name[len(self._ours) :], sys.modules[name])

@@ -34,6 +34,15 @@ _CODECS: dict[str, tuple[str, tuple[int, int, int] | None]] = {
 EXTENSIONS = "|".join(_CODECS)
 
 
+def compression_names() -> list[str]:
+    """Every name that `compress` takes, alone and with each of its levels."""
+    names = list(_CODECS)
+    for name, (_, levels) in _CODECS.items():
+        if levels is not None:
+            names += [f"{name}:{level}" for level in range(levels[0], levels[1] + 1)]
+    return names
+
+
 def check_compression(compression: str | None) -> None:
     """Raise InvalidArgumentError unless `compression` is None, ``"name"`` or ``"name:level"``."""
     if compression is not None:

@@ -1,7 +1,18 @@
-"""The mirror of ``streaming.base.converters``."""
+"""From Spark to MDS: the mirror of ``streaming.base.converters``."""
 
 from __future__ import annotations
 
-from mdstorm_backend.spark.dataframe_to_mds import dataframe_to_mds
+from typing import Any
 
-__all__ = ["dataframe_to_mds"]
+from mdstorm_backend.drop_in.absent import missing
+from mdstorm_backend.streaming.base.converters.dataframe_to_mds import (
+    dataframe_to_mds,
+    infer_dataframe_schema,
+    is_json_compatible,
+)
+
+__all__ = ["dataframe_to_mds", "infer_dataframe_schema", "is_json_compatible"]
+
+
+def __getattr__(name: str) -> Any:
+    raise missing(__name__, name)

@@ -1,0 +1,160 @@
+"""Upload single files: the mirror of ``streaming.base.storage.upload``."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from typing import Any
+from urllib.parse import urlsplit
+
+from mdstorm_backend.drop_in.absent import missing
+from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError
+from mdstorm_backend.storage import Location
+from mdstorm_backend.write.directories import make_directory, retried
+
+__all__ = [
+    "AzureDataLakeUploader",
+    "AzureUploader",
+    "CloudUploader",
+    "DBFSUploader",
+    "DatabricksUnityCatalogUploader",
+    "GCSUploader",
+    "LocalUploader",
+    "S3Uploader",
+]
+
+_logger = logging.getLogger(__name__)
+
+
+class CloudUploader:
+    """Copies files from a local directory to any storage.
+
+    Parameters
+    ----------
+    out : str, or pair of them
+        A local directory, from which nothing is copied; a URL, to which files are copied from a new
+        temporary directory; or a pair of a local directory and a URL or path.
+    keep_local : bool
+        Whether files stay in the local directory after they were copied.
+    progress_bar : bool
+        Taken for compatibility: no progress is shown.
+    retry : int
+        How often to try again after the storage failed.
+    exist_ok : bool
+        Whether the local directory may hold files.
+
+    Attributes
+    ----------
+    local : str
+        The local directory, which is made if there is none.
+    remote : str or None
+        The URL or path of the other one.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If `out` is none of these. A `ValueError`.
+    DatasetExistsError
+        If the local directory is not empty. A `FileExistsError`.
+    """
+
+    def __init__(
+        self,
+        out: str | tuple[str, str],
+        keep_local: bool = False,
+        progress_bar: bool = False,
+        retry: int = 2,
+        exist_ok: bool = False,
+    ) -> None:
+        local, self.remote = _local_and_remote(out)
+        self.keep_local = keep_local
+        self.progress_bar = progress_bar
+        self.retry = retry
+        self.local = tempfile.mkdtemp(prefix="mdstorm-") if local is None else local
+        os.makedirs(self.local, exist_ok=True)
+        if os.listdir(self.local):
+            if not exist_ok:
+                raise DatasetExistsError(
+                    f"Directory is not empty: {self.local}. Choose another one, or say exist_ok"
+                )
+            _logger.warning("%s is not empty; its files stay", self.local)
+
+    @classmethod
+    def get(
+        cls,
+        out: str | tuple[str, str],
+        keep_local: bool = False,
+        progress_bar: bool = False,
+        retry: int = 2,
+        exist_ok: bool = False,
+    ) -> CloudUploader:
+        """Return an uploader; see the class for arguments and errors."""
+        return cls(out, keep_local, progress_bar, retry, exist_ok)
+
+    def upload_file(self, filename: str) -> None:
+        """Copy the file of this name in the local directory, if there is somewhere to copy it to.
+
+        Without `keep_local` the local file is removed afterwards.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        CredentialsError, StorageError
+            If the storage denies access, or fails.
+        """
+        if self.remote is None:
+            return
+        path = os.path.join(self.local, filename)
+        folder, name = os.path.split(filename)
+        target = Location.of(os.path.join(self.remote, folder) if folder else self.remote)
+        data = Location.of(os.path.dirname(path)).read(name)
+        make_directory(target)
+        retried(target, lambda: target.write(name, [data]), self.retry)
+        self.clear_local(path)
+
+    def list_objects(self, prefix: str | None = None) -> list[str]:
+        """Return the files whose paths begin with `prefix`, sorted.
+
+        With a URL these are the files there, by their paths within bucket or container; otherwise
+        those of the local directory, by their paths on this machine.
+        """
+        if self.remote is not None and urlsplit(self.remote).scheme:
+            root, location = urlsplit(self.remote).path.lstrip("/"), Location.of(self.remote)
+        else:
+            root, location = self.local, Location.of(self.local)
+        paths = (os.path.join(root, name) for name in location.list_names())
+        wanted = os.path.join(root, prefix or "")
+        return sorted(path for path in paths if path.startswith(wanted))
+
+    def clear_local(self, local: str) -> None:
+        """Remove the file `local`, unless files are to stay."""
+        if not self.keep_local and os.path.isfile(local):
+            os.remove(local)
+
+
+#: The names by storage: one class serves all.
+AzureDataLakeUploader = CloudUploader
+AzureUploader = CloudUploader
+DBFSUploader = CloudUploader
+DatabricksUnityCatalogUploader = CloudUploader
+GCSUploader = CloudUploader
+LocalUploader = CloudUploader
+S3Uploader = CloudUploader
+
+
+def _local_and_remote(out: Any) -> tuple[str | None, str | None]:
+    if isinstance(out, (str, os.PathLike)):
+        path = os.fspath(out)
+        return (None, path) if urlsplit(path).scheme else (path, None)
+    if isinstance(out, (tuple, list)) and len(out) == 2:
+        local, remote = map(os.fspath, out)
+        return local, remote
+    raise InvalidArgumentError(
+        f"Invalid `out` argument: it is a path, a URL, or a pair of a path and a URL, found {out!r}"
+    )
+
+
+def __getattr__(name: str) -> Any:
+    raise missing(__name__, name)
