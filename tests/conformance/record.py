@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import petastorm
-from tests.conformance.running import RECORDED, load_programs, needs_spark, run
+from tests.conformance.running import RECORDED, load_programs, needs_spark, run, save
 
 #: A program that hangs ends the recording, with a traceback.
 _LONGEST_SECONDS = 60
@@ -30,15 +30,6 @@ def make_session(folder: str) -> Any:
     conf = "petastorm.spark.converter.parentCacheDirUrl"
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     return builder.config(conf, Path(folder).as_uri()).getOrCreate()
-
-
-def save(results: dict[str, Any]) -> None:
-    """Write a line for each program."""
-    lines = (
-        f"{json.dumps(name)}: {json.dumps(result, ensure_ascii=False)}"
-        for name, result in results.items()
-    )
-    RECORDED.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
 
 
 def main(wanted: list[str]) -> None:
@@ -58,7 +49,7 @@ def main(wanted: list[str]) -> None:
                 except Exception as error:  # a mistake in the program: see them all
                     print(f"{name}: {error!r}", file=sys.stderr)
     kept = {name: results[name] for name in programs if name in results}
-    save(kept)
+    save(RECORDED, kept)
     print(f"Petastorm {petastorm.__version__}: {len(kept)} programs", file=sys.stderr)
 
 

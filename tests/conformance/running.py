@@ -1,9 +1,10 @@
-"""Finds the programs, and runs one."""
+"""Finds programs, runs one, and keeps what they got."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +13,7 @@ from typing import Any, TypeAlias
 from tests.conformance.describing import describe
 from tests.conformance.place import Place
 
-__all__ = ["RECORDED", "Program", "load_programs", "needs_spark", "run"]
-
-_PROGRAMS = Path(__file__).with_name("programs")
+__all__ = ["RECORDED", "Program", "load_programs", "needs_spark", "run", "run_in", "save"]
 
 #: What the programs got from the real Petastorm, by name.
 RECORDED = Path(__file__).with_name("recorded.json")
@@ -22,11 +21,12 @@ RECORDED = Path(__file__).with_name("recorded.json")
 Program: TypeAlias = Callable[..., Any]
 
 
-def load_programs() -> dict[str, Program]:
-    """Import all modules of programs, and `petastorm` with them; names are ``module.function``."""
+def load_programs(folder: Path = Path(__file__).with_name("programs")) -> dict[str, Program]:
+    """Import all modules of programs, and what they import; names are ``module.function``."""
+    package = ".".join(folder.parts[folder.parts.index("tests") :])
     found = {}
-    for path in sorted(_PROGRAMS.glob("*.py")):
-        module = importlib.import_module(f"tests.conformance.programs.{path.stem}")
+    for path in sorted(folder.glob("*.py")):
+        module = importlib.import_module(f"{package}.{path.stem}")
         for name, function in vars(module).items():
             is_own = inspect.isfunction(function) and function.__module__ == module.__name__
             if is_own and not name.startswith("_"):
@@ -40,7 +40,21 @@ def needs_spark(program: Program) -> bool:
 
 def run(program: Program, folder: Path, spark: Any = None) -> Any:
     """Return what a program gets, or which error it ends with, as JSON can hold it."""
-    arguments = [Place(folder), spark] if needs_spark(program) else [Place(folder)]
+    return run_in(Place(folder), program, spark)
+
+
+def run_in(place: Any, program: Program, spark: Any = None) -> Any:
+    """Run a program that takes a place of another kind."""
+    arguments = [place, spark] if needs_spark(program) else [place]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return describe(program(*arguments))
+
+
+def save(path: Path, results: dict[str, Any]) -> None:
+    """Write a line for each program."""
+    lines = (
+        f"{json.dumps(name)}: {json.dumps(result, ensure_ascii=False)}"
+        for name, result in results.items()
+    )
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conformance.describing import agree
 from tests.conformance.differences import DIFFERENCES
 from tests.conformance.running import RECORDED, Program, load_programs, needs_spark, run
 from tests.installed import installed_as_petastorm
@@ -23,22 +24,6 @@ RESULTS: dict[str, Any] = json.loads(RECORDED.read_text("utf-8"))
 def programs() -> Iterator[dict[str, Program]]:
     with installed_as_petastorm():
         yield load_programs()
-
-
-def agree(petastorm: Any, mdstorm: Any) -> bool:
-    """Whether two results are equal, but for errors, which may be caught by more names."""
-    if isinstance(petastorm, dict) and isinstance(mdstorm, dict):
-        if petastorm.keys() != mdstorm.keys():
-            return False
-        if petastorm.keys() == {"raises", "says"}:
-            same_text = petastorm["says"] == mdstorm["says"]
-            return same_text and {*petastorm["raises"]} <= {*mdstorm["raises"]}
-        return list(petastorm) == list(mdstorm) and all(
-            agree(value, mdstorm[key]) for key, value in petastorm.items()
-        )
-    if isinstance(petastorm, list) and isinstance(mdstorm, list):
-        return len(petastorm) == len(mdstorm) and all(map(agree, petastorm, mdstorm))
-    return type(petastorm) is type(mdstorm) and petastorm == mdstorm
 
 
 @pytest.mark.parametrize("name", RESULTS)

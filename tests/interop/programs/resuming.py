@@ -1,0 +1,129 @@
+"""Epochs, seeds, and going on where a run ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from streaming import MDSWriter, StreamingDataLoader, StreamingDataset
+
+
+def _write(folder: Path, count: int = 48) -> str:
+    with MDSWriter(out=str(folder / "data"), columns={"id": "int"}, size_limit=128) as out:
+        for i in range(count):
+            out.write({"id": i})
+    return str(folder / "data")
+
+
+def _loader(local: str, batch_size: int = 4, workers: int = 0, **settings: Any) -> Any:
+    settings = {"shuffle": True, "num_canonical_nodes": 2, **settings}
+    dataset = StreamingDataset(local=local, batch_size=batch_size, **settings)
+    return StreamingDataLoader(dataset, batch_size=batch_size, num_workers=workers)
+
+
+def _ids(loader: Any) -> Any:
+    return [batch["id"].tolist() for batch in loader]
+
+
+_KEYS = ("epoch", "num_canonical_nodes", "sample_in_epoch", "shuffle_seed")
+
+
+def _where(state: dict[str, Any]) -> Any:
+    return [state[key] for key in _KEYS]
+
+
+def epochs_in_new_orders(folder: Path) -> Any:
+    loader = _loader(_write(folder))
+    return [_ids(loader) for _ in range(3)]
+
+
+def every_shuffle(folder: Path) -> Any:
+    local = _write(folder)
+    algorithms = ("naive", "py1br", "py1e", "py1s", "py2s")
+    return {name: _ids(_loader(local, shuffle_algo=name)) for name in algorithms}
+
+
+def a_seed_of_its_own(folder: Path) -> Any:
+    local = _write(folder)
+    return [_ids(_loader(local, shuffle_seed=seed))[0] for seed in (1, 2, 1)]
+
+
+def in_the_middle_of_an_epoch(folder: Path) -> Any:
+    local = _write(folder)
+    first = _loader(local)
+    seen = []
+    for number, batch in enumerate(first):
+        seen.append(batch["id"].tolist())
+        if number == 4:
+            state = first.state_dict()
+            break
+    again = _loader(local)
+    again.load_state_dict(state)
+    return [_where(state), seen, _ids(again), _ids(again)]
+
+
+def from_a_checkpoint_file(folder: Path) -> Any:
+    """A trainer that saves everything in one file, after every second batch."""
+    local, checkpoint = _write(folder), folder / "latest.pt"
+    torch.manual_seed(1)
+    model, losses = torch.nn.Linear(1, 1), []
+    loader = _loader(local)
+    for step, batch in enumerate(loader):
+        losses.append(round(float(model(batch["id"][:, None].float()).detach().mean()), 3))
+        if step % 2:
+            torch.save({"model": model.state_dict(), "data": loader.state_dict()}, checkpoint)
+        if step == 5:
+            break
+    saved = torch.load(checkpoint)
+    loader = _loader(local)
+    loader.load_state_dict(saved["data"])
+    model.load_state_dict(saved["model"])
+    return [_where(saved["data"]), losses, _ids(loader)]
+
+
+def a_state_of_the_dataset(folder: Path) -> Any:
+    local = _write(folder)
+    dataset = StreamingDataset(local=local, batch_size=4, shuffle=True)
+    rows = iter(dataset)
+    seen = [next(rows)["id"] for _ in range(10)]
+    state = dataset.state_dict(num_samples=10, from_beginning=True)
+    again = StreamingDataset(local=local, batch_size=4, shuffle=True)
+    again.load_state_dict(state)
+    return [_where(state), seen, [sample["id"] for sample in again]]
+
+
+def with_other_workers(folder: Path) -> Any:
+    local = _write(folder)
+    first = _loader(local, workers=2)
+    rows = iter(first)
+    seen = [next(rows)["id"].tolist() for _ in range(3)]
+    state = first.state_dict()
+    del rows
+    again = _loader(local, workers=0)
+    again.load_state_dict(state)
+    return [_where(state), seen, _ids(again)]
+
+
+def after_a_whole_epoch(folder: Path) -> Any:
+    local = _write(folder, 12)
+    loader = _loader(local)
+    rest = [_ids(loader)]
+    for batch in loader:
+        rest.append(batch["id"].tolist())
+        break
+    state = loader.state_dict()
+    again = _loader(local)
+    again.load_state_dict(state)
+    return [rest, _where(state), _ids(again)]
+
+
+def a_seed_from_the_state(folder: Path) -> Any:
+    local = _write(folder, 16)
+    first = _loader(local, shuffle_seed=5)
+    rows = iter(first)
+    next(rows)
+    state = first.state_dict()
+    again = _loader(local, shuffle_seed=6)
+    again.load_state_dict(state)
+    return [state["shuffle_seed"], _ids(again)]

@@ -1,0 +1,299 @@
+"""Encodings, shards, compression, hashes, caches, and files in storages."""
+
+from __future__ import annotations
+
+import json
+import os
+from decimal import Decimal
+from functools import partial
+from multiprocessing import Pool
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from streaming import MDSWriter, StreamingDataset
+from streaming.base.compression import compress, decompress, get_compression_extension
+from streaming.base.hashing import get_hash, is_hash
+from streaming.base.storage import CloudDownloader, CloudUploader
+from streaming.base.util import (
+    bytes_to_int,
+    clean_stale_shared_memory,
+    get_list_arg,
+    merge_index,
+    number_abbrev_to_int,
+    retry,
+)
+from streaming.base.world import World
+
+
+def _numbers(out: str | tuple[str, str], count: int = 30, start: int = 0, **settings: Any) -> None:
+    with MDSWriter(out=out, columns={"n": "int32", "text": "str"}, **settings) as writer:
+        for i in range(start, start + count):
+            writer.write({"n": i, "text": "x" * (i % 7)})
+
+
+def _index(folder: str | Path) -> Any:
+    return json.loads((Path(folder) / "index.json").read_text())
+
+
+def every_number(folder: Path) -> Any:
+    kinds = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+    columns = dict.fromkeys([*kinds, "float16", "float32", "float64", "int"], "")
+    columns = {name: name for name in columns}
+    with MDSWriter(out=str(folder), columns=columns) as out:
+        for i in range(4):
+            numbers = {name: np.array(i + 1).astype(name)[()] for name in columns}
+            out.write({**numbers, "int": i})
+    dataset = StreamingDataset(local=str(folder), batch_size=1)
+    return [dataset[2], dataset[3]]
+
+
+def numbers_as_text(folder: Path) -> Any:
+    columns = {"big": "str_int", "real": "str_float", "price": "str_decimal"}
+    with MDSWriter(out=str(folder), columns=columns) as out:
+        out.write({"big": 10**30, "real": 1.25, "price": Decimal("3.10")})
+        out.write({"big": -1, "real": -0.1, "price": Decimal("-7")})
+    return list(StreamingDataset(local=str(folder), batch_size=1))
+
+
+def arrays(folder: Path) -> Any:
+    columns = {
+        "any": "ndarray",
+        "typed": "ndarray:int16",
+        "shaped": "ndarray:float32:2,3",
+    }
+    with MDSWriter(out=str(folder), columns=columns) as out:
+        for i in range(3):
+            shaped = np.full((2, 3), i, np.float32)
+            typed = np.arange(i + 1, dtype=np.int16)
+            out.write({"any": np.arange(i + 1.0), "typed": typed, "shaped": shaped})
+    return list(StreamingDataset(local=str(folder), batch_size=1))
+
+
+def objects(folder: Path) -> Any:
+    with MDSWriter(out=str(folder), columns={"meta": "json", "bag": "pkl"}) as out:
+        for i in range(3):
+            out.write({"meta": {"i": i, "tags": ["a", None]}, "bag": {"set": sorted({i, 1})}})
+    found = []
+    try:
+        StreamingDataset(local=str(folder), batch_size=1)
+    except ValueError:
+        found.append("ValueError")
+    dataset = StreamingDataset(local=str(folder), batch_size=1, allow_unsafe_types=True)
+    return [*found, *dataset]
+
+
+def mistakes(folder: Path) -> Any:
+    """What the writer refuses."""
+    found = []
+    for number, (columns, sample) in enumerate(
+        [
+            ({"x": "int"}, {"x": "one"}),
+            ({"x": "int"}, {"y": 1}),
+            ({"x": "nothing"}, {"x": 1}),
+            ({"x": "int8"}, {"x": 1000}),
+            ({"x": "ndarray:int64:3"}, {"x": np.arange(4)}),
+        ]
+    ):
+        try:
+            out = MDSWriter(out=str(folder / str(number)), columns=columns)
+            out.write(sample)
+        except Exception:
+            found.append(number)
+    return found
+
+
+def shards_of_a_size(folder: Path) -> Any:
+    found = []
+    for limit in (200, "0.5kb", None):
+        out = folder / str(limit)
+        _numbers(str(out), size_limit=limit)
+        shards = _index(out)["shards"]
+        found.append([(s["raw_data"]["basename"], s["samples"]) for s in shards])
+    return found
+
+
+def compressed_and_hashed(folder: Path) -> Any:
+    found = []
+    for compression in ("zstd", "zstd:16", "gz", "bz2:3", "br:2", "snappy"):
+        remote = folder / compression.replace(":", "-")
+        _numbers(str(remote), compression=compression, hashes=["sha1", "xxh3_64"], size_limit=250)
+        local = folder / "cache" / remote.name
+        dataset = StreamingDataset(
+            remote=str(remote), local=str(local), batch_size=4, validate_hash="sha1"
+        )
+        ids = [sample["n"] for sample in dataset]
+        shard = _index(remote)["shards"][0]
+        names = [shard[key]["basename"] for key in ("raw_data", "zip_data")]
+        found.append([ids, names, sorted(shard["raw_data"]["hashes"])])
+    return found
+
+
+def compressed_files_kept(folder: Path) -> Any:
+    _numbers(str(folder / "remote"), compression="zstd", size_limit=250)
+    found = []
+    for keep in (False, True):
+        local = folder / f"cache{keep}"
+        dataset = StreamingDataset(
+            remote=str(folder / "remote"), local=str(local), batch_size=4, keep_zip=keep
+        )
+        assert len(list(dataset)) == 30
+        found.append(sorted(name for name in os.listdir(local) if name.startswith("shard")))
+    return found
+
+
+def a_hash_that_is_not_there(folder: Path) -> Any:
+    _numbers(str(folder / "remote"), hashes=["sha1"])
+    found = []
+    for name in ("md5", "no_such_hash"):
+        try:
+            dataset = StreamingDataset(
+                remote=str(folder / "remote"),
+                local=str(folder / name),
+                batch_size=4,
+                validate_hash=name,
+            )
+            dataset[0]
+        except ValueError:
+            found.append("ValueError")
+    return found
+
+
+def a_small_cache(folder: Path) -> Any:
+    _numbers(str(folder / "remote"), count=60, size_limit=250)
+    local = folder / "cache"
+    dataset = StreamingDataset(
+        remote=str(folder / "remote"),
+        local=str(local),
+        batch_size=4,
+        shuffle=True,
+        cache_limit="8kb",
+        predownload=8,
+    )
+    ids = [sample["n"] for sample in dataset]
+    size = sum(path.stat().st_size for path in local.glob("shard*"))
+    return [ids, size <= 8 << 10]
+
+
+def a_pair_of_places(folder: Path) -> Any:
+    found = []
+    for keep in (True, False):
+        local, remote = folder / f"local{keep}", folder / f"remote{keep}"
+        _numbers((str(local), str(remote)), keep_local=keep)
+        kept = sorted(os.listdir(local)) if local.exists() else []
+        found.append([kept, sorted(os.listdir(remote))])
+    return found
+
+
+def a_directory_that_is_not_empty(folder: Path) -> Any:
+    _numbers(str(folder / "data"))
+    try:
+        _numbers(str(folder / "data"))
+    except FileExistsError:
+        _numbers(str(folder / "data"), count=3, exist_ok=True)
+        return len(StreamingDataset(local=str(folder / "data"), batch_size=1))
+    return None
+
+
+def _convert(part: int, root: str) -> int:
+    _numbers(os.path.join(root, f"{part:02}"), count=5, start=10 * part)
+    return part
+
+
+def parts_written_by_processes(folder: Path) -> Any:
+    root = str(folder / "merged")
+    with Pool(processes=2) as pool:
+        done = sorted(pool.imap_unordered(partial(_convert, root=root), range(3)))
+    merge_index(root, keep_local=True)
+    dataset = StreamingDataset(local=root, batch_size=1)
+    names = [shard["raw_data"]["basename"] for shard in _index(root)["shards"]]
+    return [done, names, [sample["n"] for sample in dataset]]
+
+
+def parts_merged_from_a_list(folder: Path) -> Any:
+    root = str(folder / "merged")
+    for part in range(3):
+        _convert(part, root)
+    urls = [os.path.join(root, f"{part:02}", "index.json") for part in (2, 0)]
+    merge_index(urls, root)
+    dataset = StreamingDataset(local=root, batch_size=1)
+    return [sample["n"] for sample in dataset]
+
+
+def files_to_and_fro(folder: Path) -> Any:
+    local, remote = folder / "local", folder / "remote"
+    local.mkdir()
+    (local / "notes.txt").write_text("kept")
+    uploader = CloudUploader.get((str(local), str(remote)), keep_local=True, exist_ok=True)
+    uploader.upload_file("notes.txt")
+    CloudDownloader.direct_download(
+        str(remote / "notes.txt"), str(folder / "deep" / "copy.txt"), timeout=5
+    )
+    return [
+        (uploader.local == str(local), uploader.remote == str(remote)),
+        [os.path.relpath(path, folder) for path in uploader.list_objects()],
+        (folder / "deep" / "copy.txt").read_text(),
+        (remote / "notes.txt").read_text(),
+    ]
+
+
+def sizes_in_words(folder: Path) -> Any:
+    return [
+        *(bytes_to_int(text) for text in ("7", "12b", "1.5kb", " 64 MB", 2.9)),
+        *(number_abbrev_to_int(text) for text in ("7", "12k", "1.5m", " 3 B ", 2.9)),
+        get_list_arg("a,b"),
+        get_list_arg(""),
+    ]
+
+
+def sizes_that_are_none(folder: Path) -> Any:
+    found = []
+    for convert in (bytes_to_int, number_abbrev_to_int):
+        for text in ("", "12kbb", "p 64", "many"):
+            try:
+                convert(text)
+            except ValueError:
+                found.append(text)
+    return found
+
+
+def a_function_tried_again(folder: Path) -> Any:
+    calls: list[str] = []
+
+    @retry(
+        ConnectionError,
+        clean_up_fn=lambda: calls.append("clean"),
+        num_attempts=3,
+        initial_backoff=0.001,
+        max_jitter=0.001,
+    )
+    def flaky() -> str:
+        calls.append("call")
+        if calls.count("call") < 3:
+            raise ConnectionError("not yet")
+        return "done"
+
+    return [flaky(), calls]
+
+
+def hashes_and_compressions(folder: Path) -> Any:
+    data = b"storm" * 10
+    names = ("zstd:3", "gz", "bz2", "br:1", "snappy")
+    return [
+        [get_hash(name, data) for name in ("md5", "sha256", "xxh64")],
+        [is_hash(name) for name in ("sha1", "crc")],
+        [decompress(name, compress(name, data)) == data for name in names],
+        [get_compression_extension(name) for name in names],
+    ]
+
+
+def cleaning_up_before_a_run(folder: Path) -> Any:
+    clean_stale_shared_memory()
+    _numbers(str(folder / "data"), count=4)
+    return [sample["n"] for sample in StreamingDataset(local=str(folder / "data"), batch_size=2)]
+
+
+def the_world_of_one_process(folder: Path) -> Any:
+    world = World.detect()
+    four = World(num_nodes=2, ranks_per_node=2, workers_per_rank=3, worker=8)
+    return [dict(sorted(w.to_json().items())) for w in (world, four, four.replicate(2))]

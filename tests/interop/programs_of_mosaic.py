@@ -1,0 +1,10 @@
+"""Where the programs written for MosaicML Streaming are, and what they got from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["PROGRAMS", "RECORDED"]
+
+PROGRAMS = Path(__file__).with_name("programs")
+RECORDED = Path(__file__).with_name("recorded.json")

@@ -1,0 +1,71 @@
+"""Records what the programs get from the real MosaicML Streaming.
+
+::
+
+    .venv-interop/bin/python -m tests.interop.record [NAME…]
+
+With names, of modules or of programs, only these are recorded anew. With ``--print`` nothing is
+recorded: the results are printed as JSON.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import streaming
+from streaming.base.util import clean_stale_shared_memory
+from tests.conformance.running import load_programs, needs_spark, run_in, save
+from tests.interop.programs_of_mosaic import PROGRAMS, RECORDED
+
+#: A program that hangs ends the recording, with a traceback.
+_LONGEST_SECONDS = 60
+
+
+def make_session() -> Any:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    return builder.getOrCreate()
+
+
+def results_of(wanted: list[str]) -> dict[str, Any]:
+    """Run the programs of these names, or all of them."""
+    results, spark = {}, None
+    for name, program in load_programs(PROGRAMS).items():
+        if wanted and name not in wanted and name.partition(".")[0] not in wanted:
+            continue
+        if needs_spark(program) and spark is None:
+            spark = make_session()
+        faulthandler.dump_traceback_later(_LONGEST_SECONDS, exit=True)
+        clean_stale_shared_memory()  # what the program before has left
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                results[name] = run_in(Path(folder), program, spark)
+            except Exception as error:  # a mistake in the program: see them all
+                print(f"{name}: {error!r}", file=sys.stderr)
+    return results
+
+
+def main(arguments: list[str]) -> None:
+    wanted = [argument for argument in arguments if argument != "--print"]
+    results = results_of(wanted)
+    if "--print" in arguments:
+        print(json.dumps(results))
+        return
+    before = json.loads(RECORDED.read_text("utf-8")) if wanted and RECORDED.exists() else {}
+    known = {**before, **results}
+    kept = {name: known[name] for name in load_programs(PROGRAMS) if name in known}
+    save(RECORDED, kept)
+    print(f"MosaicML Streaming {streaming.__version__}: {len(kept)} programs", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    main(sys.argv[1:])
