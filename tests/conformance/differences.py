@@ -29,6 +29,10 @@ _TEXT_IN_TORCH = "what PyTorch has no tensor for arrives as a list"
 _AGAIN = "each pass over a loader is complete and new"
 
 DIFFERENCES = {
+    "batch_predicates.an_array_of_truths": Difference(
+        "a predicate may also return an array or a list of booleans",
+        {"returns": [[2, 3], [4, 5]]},
+    ),
     "batch_reader.leaving_the_context_prints_a_line": Difference(
         "the standard output belongs to the program", ""
     ),

@@ -22,8 +22,8 @@ class PredicateFilter:
     schema : Schema
         The columns that are read, before any other transform.
     batched : bool
-        Whether user-defined functions are given Series, as in the batch reader, and not the
-        values of one row.
+        Whether user-defined functions are given whole columns, as in the batch reader, and not
+        the values of one row.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class PredicateFilter:
 
     def mask(self, batch: Batch) -> Mask:
         """Return for each row of a batch whether the predicate includes it."""
-        fields = {name: batch[name] for name in self.fields}
+        fields = {name: batch[name] for name in self.columns if name in self.fields}
         return predicate_mask(self._predicate, FieldRows(fields, self._schema, self._batched))
 
 

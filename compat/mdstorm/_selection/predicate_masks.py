@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +22,13 @@ from mdstorm._selection.predicates import (
     in_reduce,
     in_set,
 )
+from mdstorm._transforms.pandas_frames import batch_to_frame
 from mdstorm._transforms.pandas_values import is_missing
 from mdstorm_backend.base import require
 from mdstorm_backend.format import Batch, Schema, Values, num_rows
-from mdstorm_backend.read import arrays_to_pandas, column_for_pandas
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Mask = npt.NDArray[np.bool_]
 
@@ -42,7 +45,6 @@ class FieldRows:
         self.schema = schema
         self.batched = batched
         self._cells: dict[str, list[Any]] = {}
-        self._series: Any = None
 
     def __len__(self) -> int:
         return num_rows(self.batch)
@@ -59,13 +61,9 @@ class FieldRows:
         columns = [self.cells(name) for name in names]
         return (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
 
-    def series(self) -> dict[str, Any]:
-        """Return all fields as pandas Series."""
-        if self._series is None:
-            self._series = arrays_to_pandas(
-                {n: column_for_pandas(v, self.schema.get(n)) for n, v in self.batch.items()}
-            )
-        return {name: self._series[name] for name in self.batch}
+    def frame(self) -> pd.DataFrame:
+        """Return all fields as a DataFrame, a new one: its receiver may change it."""
+        return batch_to_frame(self.batch, self.schema)
 
 
 def predicate_mask(predicate: PredicateBase, rows: FieldRows) -> Mask:
@@ -80,14 +78,19 @@ def predicate_mask(predicate: PredicateBase, rows: FieldRows) -> Mask:
 
 
 def _asked(predicate: PredicateBase, rows: FieldRows) -> Mask:
-    """Ask the predicate itself: with Series in the batch reader, else for each row."""
+    """Ask the predicate itself: with a DataFrame in the batch reader, else for each row."""
     if not rows.batched:
         return _truths(map(predicate.do_include, rows.dicts()), len(rows))
-    refusal: Exception | None = None
+    refusal: Exception
     try:
-        mask = _boolean(predicate.do_include(rows.series()), len(rows))
+        result = predicate.do_include(rows.frame())
+        mask = _boolean(result, len(rows))
         if mask is not None:
             return mask
+        refusal = TypeError(
+            f"the predicate returned {_shown(result)} for a DataFrame of {len(rows)} rows, which "
+            "is no boolean Series of as many"
+        )
     except _NEEDS_SCALARS as error:
         refusal = error
     try:
@@ -96,13 +99,22 @@ def _asked(predicate: PredicateBase, rows: FieldRows) -> Mask:
         raise error from refusal
 
 
+def _shown(result: Any) -> str:
+    """Say what kind of thing a function has returned."""
+    shape, dtype = getattr(result, "shape", ()), getattr(result, "dtype", None)
+    of = "" if dtype is None else f" of {dtype}"
+    return f"{type(result).__name__}{of}{f' with shape {shape}' if shape else ''}"
+
+
 def _truths(results: Iterator[Any], count: int) -> Mask:
     return np.fromiter(map(bool, results), np.bool_, count)
 
 
 def _boolean(result: Any, count: int) -> Mask | None:
-    """Return the result of a function on Series as a mask; None if it is not one."""
+    """Return the result of a function on whole columns as a mask; None if it is not one."""
     if not isinstance(result, (np.ndarray, list)) and not hasattr(result, "reindex"):
+        return None
+    if hasattr(result, "columns"):  # a DataFrame
         return None
     if hasattr(result, "reindex") and len(result) == count:
         index = require("pandas").RangeIndex(count)
@@ -212,7 +224,7 @@ def _in_reduce(predicate: Any, rows: FieldRows) -> Mask:
 
 
 class _Reduced(PredicateBase):
-    """An `in_reduce` whose function is given Series, though its predicates were not."""
+    """An `in_reduce` whose function is given Series, one for each of its predicates."""
 
     def __init__(self, predicate: in_reduce, rows: FieldRows) -> None:
         self._predicate = predicate
@@ -222,7 +234,7 @@ class _Reduced(PredicateBase):
         return self._predicate.get_fields()
 
     def do_include(self, values: Any) -> Any:
-        if any(hasattr(value, "reindex") for value in values.values()):
+        if hasattr(values, "columns"):
             series = require("pandas").Series
             results = [
                 series(predicate_mask(p, self._rows)) for p in self._predicate._predicate_list

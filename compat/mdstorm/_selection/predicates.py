@@ -25,11 +25,11 @@ from mdstorm_backend.base import is_integer
 class PredicateBase(abc.ABC):
     """Base class of predicates.
 
-    Derive from it to write one. The row reader calls `do_include` for each row, with one value per
-    field: NumPy scalars, arrays and Python objects, None for null. The batch reader calls it for a
-    whole shard's share, with one `pandas.Series` per field, and it returns a boolean Series or
-    array. If it returns anything else, or cannot take a Series (it raises AttributeError, TypeError
-    or ValueError), it is called for each row, as in the row reader.
+    Derive from it to write one. The row reader calls `do_include` for each row, with a dict of one
+    value per field: NumPy scalars, arrays and Python objects, None for null. The batch reader calls
+    it for a whole shard's share, with a `pandas.DataFrame` of the fields, and it returns a boolean
+    Series or array. If it returns anything else, or cannot take whole columns (it raises
+    AttributeError, TypeError or ValueError), it is called for each row, as in the row reader.
     """
 
     @abc.abstractmethod
@@ -37,8 +37,8 @@ class PredicateBase(abc.ABC):
         """Return the names of the fields that `do_include` looks at."""
 
     @abc.abstractmethod
-    def do_include(self, values: Mapping[str, Any]) -> Any:
-        """Return whether to deliver a row whose fields have these values."""
+    def do_include(self, values: Any) -> Any:
+        """Return whether to deliver a row whose fields have these values, or each of many rows."""
 
 
 @public("mdstorm.predicates")

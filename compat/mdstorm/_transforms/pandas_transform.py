@@ -10,11 +10,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm._transforms.declared_fields import DeclaredTransform, declared_dtype
+from mdstorm._transforms.pandas_frames import batch_to_frame
 from mdstorm._transforms.pandas_values import Expected, series_to_values
 from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm.errors import TransformError
-from mdstorm_backend.format import Batch, Column, Schema, Values
-from mdstorm_backend.read import arrays_to_pandas, column_for_pandas, objects
+from mdstorm_backend.format import Batch, Schema, Values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +35,7 @@ class PandasTransform(DeclaredTransform):
         TransformError
             If the function returns other columns than declared, or arrays of other shapes.
         """
-        frame = self._to_frame(batch)
+        frame = batch_to_frame(batch, self.schema)
         if self.spec.func is not None:
             frame = self.spec.func(frame)
         columns = self._select(frame)
@@ -46,15 +46,6 @@ class PandasTransform(DeclaredTransform):
             return Expected.of_field(self.edited[name])
         column = self.schema.get(name)
         return Expected(pa.bool_()) if column is None else Expected.of_column(column)
-
-    def _to_frame(self, batch: Batch) -> pd.DataFrame:
-        arrays = {name: _for_function(v, self.schema.get(name)) for name, v in batch.items()}
-        try:
-            return arrays_to_pandas(arrays)
-        except (ValueError, OverflowError):
-            for name, array in arrays.items():
-                _check_pandas_holds(name, array)
-            raise
 
     def _select(self, frame: pd.DataFrame) -> tuple[str, ...]:
         if not hasattr(frame, "columns"):
@@ -93,31 +84,6 @@ class PandasTransform(DeclaredTransform):
                 f"cannot be delivered: {error}. Return values of one type, and arrays as one "
                 "numpy.ndarray per cell, or leave the column out with removed_fields"
             ) from error
-
-
-def _for_function(values: Values, column: Column | None) -> npt.NDArray[Any]:
-    """Return a column as the function gets it: booleans with nulls as True, False and None."""
-    if not isinstance(values, np.ndarray):
-        if pa.types.is_boolean(values.type):
-            return objects(values.to_pylist())
-        if pa.types.is_list(values.type) and pa.types.is_boolean(values.type.value_type):
-            cells = values.to_pylist()
-            # Of dtype object only where a null can be, then in every shard.
-            dtype = object if column is None or column.element_null_count else np.bool_
-            return objects([None if cell is None else np.array(cell, dtype) for cell in cells])
-    return column_for_pandas(values, column)
-
-
-def _check_pandas_holds(name: str, array: npt.NDArray[Any]) -> None:
-    """Name the column that pandas rejects: it stores timestamps as nanoseconds."""
-    try:
-        arrays_to_pandas({name: array})
-    except (ValueError, OverflowError) as error:
-        raise TransformError(
-            f"column {name!r} of type {array.dtype} does not fit into the pandas DataFrame of the "
-            f"transform: {error}. pandas holds timestamps from 1677 to 2262: cast the column to "
-            "LONG or STRING before converting, or leave it out with schema_fields"
-        ) from error
 
 
 def _stack(

@@ -224,6 +224,55 @@ class TestFunctionsOfSeries:
             assert included(Known(), IDS, batched) == [0, 3]
             assert included(in_negate(Known()), IDS, batched) == [1, 2, 4, 5]
 
+    def test_predicates_of_the_user_see_a_frame_of_their_fields(self) -> None:
+        seen: list[Any] = []
+
+        class Long(PredicateBase):
+            def get_fields(self) -> list[str]:
+                return ["pair", "id"]
+
+            def do_include(self, values: Any) -> Any:
+                seen.append(values)
+                values["id"] *= 2
+                return values.eval("id > 6") & (values.pair.str.len() > 0)
+
+        batch, schema = batch_of(IDS)
+        assert PredicateFilter(Long(), schema, True)(batch)["id"].tolist() == [5]
+        frame = seen[0]
+        assert (type(frame), list(frame.columns), len(seen)) == (pd.DataFrame, ["id", "pair"], 1)
+        assert frame.index.equals(pd.RangeIndex(6))
+        # What the predicate does with its frame stays there.
+        assert batch["id"].tolist() == [0, 1, 2, 3, 4, 5]
+
+    def test_predicates_of_the_user_within_others_see_frames(self) -> None:
+        class Even(PredicateBase):
+            def get_fields(self) -> set[str]:
+                return {"id"}
+
+            def do_include(self, values: Any) -> Any:
+                assert isinstance(values, pd.DataFrame)
+                return values.id.isin([0, 2, 4])
+
+        named = in_set(["a", "b"], "name")
+        for combined, expected in [
+            (in_negate(Even()), [1, 3, 5]),
+            (in_reduce([Even(), named], all), [0, 2]),
+            (in_reduce([Even(), named], lambda found: found[0] & ~found[1]), [4]),
+        ]:
+            assert included(combined, IDS, batched=True) == expected
+
+    def test_what_is_no_truth_is_told_of(self) -> None:
+        class Wide(PredicateBase):
+            def get_fields(self) -> set[str]:
+                return {"id"}
+
+            def do_include(self, values: Any) -> Any:
+                return values[["id"]] > 3
+
+        with pytest.raises(TypeError) as raised:
+            included(Wide(), IDS, batched=True)
+        assert "DataFrame with shape (6, 1)" in str(raised.value.__cause__)
+
     def test_a_class_derived_from_ours_answers_itself(self) -> None:
         class Beyond(in_set):
             def do_include(self, values: Any) -> bool:
