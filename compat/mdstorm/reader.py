@@ -180,9 +180,9 @@ def make_batch_reader(
     Parameters
     ----------
     dataset_url_or_urls : str or list of str
-        URL of a directory or file, or of several files, which are read in the order of the list.
-        In a directory files are read in the order of their paths, and Hive partitions become
-        columns.
+        URL of a directory or file, or of several files in their order: files of Parquet, or shards
+        of one MDS dataset. In a directory files are read in the order of their paths, and Hive
+        partitions become columns.
     schema_fields : iterable of str or of UnischemaField, optional
         Columns to read: regular expressions that match whole names, or fields; by default all that
         are not nested. They come in stored order.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlparse
 
+from mdstorm._datasets.file_lists import is_shard, open_files, open_parquet_files
 from mdstorm._datasets.petastorm_source import decoded, stored_unischema
 from mdstorm._schema.inferred_schema import infer_unischema
 from mdstorm._schema.unischema import Unischema
@@ -12,7 +13,7 @@ from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import warn_user
 from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.format import INDEX_NAME
-from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import SampleSource
 from mdstorm_backend.storage import Location, has_scheme
 
@@ -50,7 +51,7 @@ def open_source(
     Parameters
     ----------
     urls : str or list of str
-        A directory or file, or several files.
+        A directory or file, or several files: of Parquet, or shards of one MDS dataset.
     storage_options : dict, optional
         Options of the fsspec file system.
     filesystem : object, optional
@@ -66,11 +67,13 @@ def open_source(
         If there is no dataset, or it cannot be read.
     """
     check_urls(urls)
-    if isinstance(urls, str) and filesystem is None and _is_mds(urls, storage_options):
-        return _of_mds(open_dataset(urls, storage_options=storage_options))
-    return _of_parquet(
-        open_parquet(urls, storage_options=storage_options, filesystem=filesystem), decode
-    )
+    several = [urls] if isinstance(urls, str) else urls
+    if len(several) == 1 and filesystem is None and _is_mds(several[0], storage_options):
+        return _of_mds(open_dataset(several[0], storage_options=storage_options))
+    if any(map(is_shard, several)):
+        dataset = open_files(several, storage_options=storage_options, filesystem=filesystem)
+        return opened(dataset, decode=decode)
+    return _of_parquet(open_parquet_files(urls, storage_options, filesystem), decode)
 
 
 def opened(dataset: Dataset | ParquetDataset, *, decode: bool) -> Opened:

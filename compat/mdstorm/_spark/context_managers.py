@@ -11,7 +11,7 @@ from mdstorm._public import public
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.keywords import READER_KEYWORDS, check_keywords
 from mdstorm._readers.reader import Reader
-from mdstorm._spark.files import open_files
+from mdstorm._spark.files import open_converted
 from mdstorm._spark.mosaic_loader import is_mosaic_loader, make_mosaic_loader
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import OwnContext, require
@@ -24,7 +24,7 @@ class TFDatasetContextManager(OwnContext):
     Parameters
     ----------
     parquet_file_url_list : sequence of str
-        URLs of all shard files of one dataset.
+        URLs of the shards of one dataset, or of Parquet files.
     batch_size : int
         Rows of a batch.
     prefetch : int or None
@@ -43,8 +43,7 @@ class TFDatasetContextManager(OwnContext):
         petastorm_reader_kwargs: dict[str, Any],
         shuffling_queue_capacity: int | None,
     ) -> None:
-        self._dir_url = _directory_of(parquet_file_url_list)
-        self.parquet_file_url_list = list(parquet_file_url_list)
+        self.parquet_file_url_list = _checked(parquet_file_url_list)
         self.batch_size = batch_size
         self.prefetch = prefetch
         self.petastorm_reader_kwargs = petastorm_reader_kwargs
@@ -56,7 +55,7 @@ class TFDatasetContextManager(OwnContext):
         from mdstorm._spark.tf_dataset import make_dataset
 
         return make_dataset(
-            self._dir_url,
+            None,
             self.parquet_file_url_list,
             self._arguments,
             self.batch_size,
@@ -74,7 +73,7 @@ class TorchDatasetContextManager(OwnContext):
     Parameters
     ----------
     parquet_file_url_list : sequence of str
-        URLs of all shard files of one dataset.
+        URLs of the shards of one dataset, or of Parquet files.
     batch_size : int
         Passed on to `data_loader_fn`.
     petastorm_reader_kwargs : dict
@@ -103,8 +102,7 @@ class TorchDatasetContextManager(OwnContext):
         shuffling_queue_capacity: int,
         data_loader_fn: Callable[..., Any] | None,
     ) -> None:
-        self._dir_url = _directory_of(parquet_file_url_list)
-        self.parquet_file_url_list = list(parquet_file_url_list)
+        self.parquet_file_url_list = _checked(parquet_file_url_list)
         self.batch_size = batch_size
         self.petastorm_reader_kwargs = petastorm_reader_kwargs
         self.shuffling_queue_capacity = shuffling_queue_capacity
@@ -115,13 +113,13 @@ class TorchDatasetContextManager(OwnContext):
 
     def __enter__(self) -> Any:
         files, arguments = self.parquet_file_url_list, self._arguments
-        function, dataset = self.data_loader_fn, open_files(self._dir_url, files, arguments)
+        function, dataset = self.data_loader_fn, open_converted(None, files, arguments)
         if function is None:
             require("torch")
             from mdstorm._spark.torch_loader import make_loader
 
             rows = len(dataset)
-            self.loader = make_loader(self._dir_url, files, arguments, self.batch_size, rows)
+            self.loader = make_loader(None, files, arguments, self.batch_size, rows)
             return self.loader
         if is_mosaic_loader(function):
             require("torch")
@@ -148,10 +146,10 @@ class TorchDatasetContextManager(OwnContext):
             self.loader.close()
 
 
-def _directory_of(file_urls: Sequence[str]) -> str:
+def _checked(file_urls: Sequence[str]) -> list[str]:
     if not file_urls:
         raise InvalidArgumentError("a loader needs the URL of at least one shard file")
-    return file_urls[0].rpartition("/")[0]
+    return list(file_urls)
 
 
 def _arguments(keywords: dict[str, Any], queue_capacity: int | None) -> ReaderArguments:

@@ -32,14 +32,14 @@ class SparkDatasetConverter:
     """A converted DataFrame, from which loaders and TensorFlow datasets are made.
 
     It pickles as its three attributes, and works in any process that can read the files. It may be
-    made by hand: over an MDS dataset, or over any Parquet files.
+    made by hand: over shards of an MDS dataset, or over any Parquet files.
 
     Attributes
     ----------
-    cache_dir_url : str
-        URL of the dataset.
+    cache_dir_url : str or None
+        URL of the dataset; None for the directory that the files are in.
     file_urls : list of str
-        URLs of its shards, all of them and in order, or of Parquet files.
+        URLs of its shards, or of Parquet files: what is read, in this order.
     dataset_size : int
         Number of rows.
     """
@@ -49,7 +49,7 @@ class SparkDatasetConverter:
     #: Whether the data are the user's own.
     _is_given = False
 
-    def __init__(self, cache_dir_url: str, file_urls: list[str], dataset_size: int) -> None:
+    def __init__(self, cache_dir_url: str | None, file_urls: list[str], dataset_size: int) -> None:
         self.cache_dir_url = cache_dir_url
         self.file_urls = file_urls
         self.dataset_size = dataset_size
@@ -234,10 +234,12 @@ class SparkDatasetConverter:
     def delete(self) -> None:
         """Remove the converted copy: what mdstorm wrote, and the directory if it is then empty.
 
-        A converter that was made from a path has no copy, and removes nothing.
+        A converter that was made from a path, or without `cache_dir_url`, has no copy, and removes
+        nothing.
         """
-        if self._is_given:
-            _logger.warning("%s is no copy that a converter made: it stays", self.cache_dir_url)
+        if self._is_given or self.cache_dir_url is None:
+            what = self.cache_dir_url or "what is at the file_urls"
+            _logger.warning("%s is no copy that a converter made: it stays", what)
             return
         forget(self.cache_dir_url)
         delete_dir(self.cache_dir_url)

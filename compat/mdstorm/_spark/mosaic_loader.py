@@ -79,6 +79,11 @@ def make_mosaic_loader(
         raise _refused(
             f"the data at {dataset.url} are Parquet files: convert them, mdstorm convert"
         )
+    if dataset.is_part:
+        raise _refused(
+            f"{len(dataset.file_urls)} of the shards of {dataset.url} are given, or all of them in "
+            "another order: it reads whole datasets"
+        )
     _check_arguments(arguments, given)
     _check_nulls(dataset)
     elastic = sample_order(replace(arguments, order="elastic"))

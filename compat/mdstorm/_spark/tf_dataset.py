@@ -8,7 +8,7 @@ from typing import Any
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.options import reader_options
 from mdstorm._readers.sample_order import sample_order
-from mdstorm._spark.files import open_files
+from mdstorm._spark.files import open_converted
 from mdstorm._spark.model_inputs import ModelInputs
 from mdstorm._tensorflow.fields import declared_spec
 from mdstorm._transforms.transform_spec import TransformSpec
@@ -25,7 +25,7 @@ _NAMEDTUPLES = ModelInputs()
 
 
 def make_dataset(
-    url: str,
+    url: str | None,
     file_urls: Sequence[str],
     arguments: ReaderArguments,
     batch_size: int,
@@ -36,7 +36,7 @@ def make_dataset(
     order, spec = sample_order(arguments, is_shared=in_cluster()), arguments.transform_spec
 
     def options() -> ReaderOptions:
-        dataset = open_files(url, file_urls, arguments)
+        dataset = open_converted(url, file_urls, arguments)
         return inputs.narrowed(reader_options(arguments, dataset, order))
 
     def specs(options: ReaderOptions) -> Sequence[ColumnSpec]:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from mdstorm._datasets.file_lists import directory_of
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.batch_size import rows_of_batch
 from mdstorm._readers.options import reader_options
 from mdstorm._readers.sample_order import sample_order
-from mdstorm._spark.files import open_files
+from mdstorm._spark.files import open_converted
 from mdstorm._spark.model_inputs import ModelInputs
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import cached_property
@@ -29,12 +30,15 @@ class ConvertedDataset(StreamingDataset):
 
     def __init__(
         self,
-        url: str,
+        url: str | None,
         file_urls: Sequence[str],
         arguments: ReaderArguments,
         inputs: ModelInputs = _ALL_COLUMNS,
     ) -> None:
-        super().__init__(local=url, order=sample_order(arguments), num_epochs=arguments.num_epochs)
+        local = url or directory_of(file_urls)
+        super().__init__(
+            local=local, order=sample_order(arguments), num_epochs=arguments.num_epochs
+        )
         self._url = url
         self._file_urls = list(file_urls)
         self._arguments = arguments
@@ -57,7 +61,7 @@ class ConvertedDataset(StreamingDataset):
     @cached_property
     def dataset(self) -> SampleSource:
         """The dataset, opened on first use."""
-        return open_files(self._url, self._file_urls, self._arguments)
+        return open_converted(self._url, self._file_urls, self._arguments)
 
     @cached_property
     def options(self) -> ReaderOptions:
@@ -66,7 +70,7 @@ class ConvertedDataset(StreamingDataset):
 
 
 def make_loader(
-    url: str,
+    url: str | None,
     file_urls: Sequence[str],
     arguments: ReaderArguments,
     batch_size: int | None,
@@ -77,6 +81,8 @@ def make_loader(
     device: Any = None,
 ) -> StreamingDataLoader:
     """Make the loader; nothing is opened before its first use.
+
+    `url` is the directory of the dataset, by default the one that the files are in.
 
     Raises
     ------

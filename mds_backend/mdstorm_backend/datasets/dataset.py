@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.base.cached_property import cached_property
@@ -73,11 +74,15 @@ class Dataset(SampleDataset):
         Identity of the content, if it is known.
     cache, allow_unsafe_types
         See `open_dataset`.
+    whole : str, optional
+        Fingerprint of the dataset that this is a part of, see `with_shards`.
 
     Attributes
     ----------
     fingerprint : str
-        Identity of the content, by which checkpoints and caches recognise their dataset.
+        Identity of the content, by which checkpoints recognise their dataset.
+    whole : str
+        Identity of the whole dataset, by which caches recognise its files.
     """
 
     def __init__(
@@ -88,16 +93,18 @@ class Dataset(SampleDataset):
         fingerprint: str | None = None,
         cache: CacheOptions | None = None,
         allow_unsafe_types: bool = False,
+        whole: str | None = None,
     ) -> None:
         self.location = location
         self.index = index
         self.fingerprint = fingerprint or _fingerprint(index.to_bytes())
         self.cache = cache
         self.allow_unsafe_types = allow_unsafe_types
-        self._shards = DatasetShards(location, index, self.fingerprint, cache)
+        self.whole = whole or self.fingerprint
+        self._shards = DatasetShards(location, index, self.whole, cache)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        options = (self.fingerprint, self.cache, self.allow_unsafe_types)
+        options = (self.fingerprint, self.cache, self.allow_unsafe_types, self.whole)
         return _dataset, (self.location, self.index, *options)
 
     def __repr__(self) -> str:
@@ -125,10 +132,29 @@ class Dataset(SampleDataset):
         schema = self.schema.with_columns(columns)
         if schema == self.schema:
             return self
-        options = (self.fingerprint, self.cache, self.allow_unsafe_types)
-        other = _dataset(self.location, self.index, *options)
+        make, arguments = self.__reduce__()
+        other: Dataset = make(*arguments)
         other.schema = schema.opened(self.url, allow_unsafe_types=self.allow_unsafe_types)
         return other
+
+    def with_shards(self, numbers: Sequence[int]) -> Dataset:
+        """Return a dataset of some of the shards, in the order of `numbers`."""
+        chosen = [int(number) for number in numbers]
+        if chosen == list(range(len(self.index.shards))):
+            return self
+        return Dataset(
+            self.location,
+            replace(self.index, shards=tuple(self.index.shards[number] for number in chosen)),
+            fingerprint=_fingerprint(f"{self.fingerprint} {chosen}".encode()),
+            cache=self.cache,
+            allow_unsafe_types=self.allow_unsafe_types,
+            whole=self.whole,
+        )
+
+    @property
+    def is_part(self) -> bool:
+        """Whether some shards of the dataset at `url` were left out, or are in another order."""
+        return self.whole != self.fingerprint
 
     @cached_property
     def shard_sizes(self) -> tuple[int, ...]:
@@ -184,6 +210,7 @@ def _dataset(
     fingerprint: str,
     cache: CacheOptions | None,
     allow_unsafe_types: bool,
+    whole: str,
 ) -> Dataset:
     return Dataset(
         location,
@@ -191,6 +218,7 @@ def _dataset(
         fingerprint=fingerprint,
         cache=cache,
         allow_unsafe_types=allow_unsafe_types,
+        whole=whole,
     )
 
 

@@ -68,9 +68,11 @@ def test_numpy_integers_are_integers(ten: SparkDatasetConverter) -> None:
     assert sorted(numbers) == list(range(10))
 
 
-def test_a_part_of_the_files_is_refused(ten: SparkDatasetConverter) -> None:
-    half = SparkDatasetConverter(ten.cache_dir_url, ten.file_urls[:1], 5)
-    with pytest.raises(InvalidArgumentError, match="A part of a dataset cannot be read"):
-        half.make_torch_dataloader().__enter__()
-    with pytest.raises(InvalidArgumentError, match="A part of a dataset cannot be read"):
-        half.make_tf_dataset()
+def test_files_of_another_dataset_are_refused(ten: SparkDatasetConverter) -> None:
+    url = f"{ten.cache_dir_url}/part-1-2.00000.mds"
+    for urls, text in [([ten.file_urls[0], url], "is none of the .* shards"), ([], "no file is")]:
+        other = SparkDatasetConverter(ten.cache_dir_url, urls, 5)
+        with pytest.raises(InvalidArgumentError, match=text):
+            other.make_torch_dataloader().__enter__()
+        with pytest.raises(InvalidArgumentError, match=text):
+            other.make_tf_dataset()

@@ -187,14 +187,12 @@ class TestByHand:
         with pytest.raises(DatasetNotFoundError):
             manager.__enter__()
 
-    def test_a_part_of_the_files_is_refused(self, ten: SparkDatasetConverter) -> None:
-        part = ten.file_urls[:1]
-        for manager in (
-            TorchDatasetContextManager(part, 4, READER, 0, Recorder),
-            TFDatasetContextManager(part, 4, None, READER, 0),
-        ):
-            with pytest.raises(InvalidArgumentError, match="A part of a dataset cannot be read"):
-                manager.__enter__()
+    def test_a_part_of_the_files(self, ten: SparkDatasetConverter) -> None:
+        part = ten.file_urls[1:]
+        with TorchDatasetContextManager(part, 9, READER, 0, None) as loader:
+            assert [batch["number"].tolist() for batch in loader] == [[5, 6, 7, 8, 9]]
+        with TFDatasetContextManager(part, 9, None, READER, 0) as dataset:
+            assert [batch.number.numpy().tolist() for batch in dataset] == [[5, 6, 7, 8, 9]]
 
     @pytest.mark.parametrize(
         "make",

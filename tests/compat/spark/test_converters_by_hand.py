@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 import pickle
+from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from tests.compat.spark.converters import IN_ORDER, Read, with_either, with_torch
 from tests.mds_backend.convert.parquet_files import write
+from tests.mds_backend.small_datasets import write_numbers
 
-from mdstorm.errors import DatasetNotFoundError
+from mdstorm.errors import DatasetNotFoundError, StateMismatchError
 from mdstorm.spark import SparkDatasetConverter
 
 TABLE = pa.table({"id": range(6), "x": [i / 4 for i in range(6)], "s": list("abcdef")})
@@ -33,6 +35,41 @@ def test_any_files_of_parquet_will_do_in_their_order(data: Path, read: Read) -> 
     part = SparkDatasetConverter(f"file://{data}", urls[:1], 2)
     (batch,) = read(part, schema_fields=["id"], **IN_ORDER)
     assert batch["id"] == [4, 5]
+
+
+@with_either
+def test_shards_are_read_in_their_order(tmp_path: Path, read: Read) -> None:
+    dataset = write_numbers(tmp_path / "mds", 500)
+    urls = [dataset.file_urls[2], dataset.file_urls[0]]
+    sizes = [dataset.shard_sizes[2], dataset.shard_sizes[0]]
+    start = sum(dataset.shard_sizes[:2])
+    expected = [*range(start, start + sizes[0]), *range(sizes[1])]
+    for directory in (dataset.url, None):
+        some = SparkDatasetConverter(directory, urls, sum(sizes))
+        assert [n for batch in read(some, **IN_ORDER) for n in batch["number"]] == expected
+
+
+def test_states_of_some_shards_are_not_those_of_others(tmp_path: Path) -> None:
+    dataset = write_numbers(tmp_path / "mds", 500)
+    states = []
+    for urls in (dataset.file_urls, dataset.file_urls[:2], dataset.file_urls[2:]):
+        loader = SparkDatasetConverter(None, urls, 500).make_torch_dataloader(num_epochs=1)
+        next(iter(loader))
+        states.append((loader, loader.state_dict()))
+    for loader, _ in states:
+        for other, state in states:
+            with nullcontext() if other is loader else pytest.raises(StateMismatchError):
+                loader.load_state_dict(state)
+
+
+@with_either
+def test_without_a_directory(data: Path, read: Read) -> None:
+    urls = [f"file://{data}/{n}.parquet" for n in range(2)]
+    converter = SparkDatasetConverter(cache_dir_url=None, file_urls=urls, dataset_size=6)
+    (batch,) = read(converter, schema_fields=["id"], **IN_ORDER)
+    assert batch["id"] == list(range(6))
+    converter.delete()  # has no copy to delete
+    assert sorted(path.name for path in data.iterdir()) == ["0.parquet", "1.parquet"]
 
 
 def test_the_urls_that_spark_gives_are_understood(tmp_path: Path) -> None:
