@@ -1,12 +1,14 @@
-"""Convert the Parquet files that a block of code writes to MDS."""
+"""What becomes of the Parquet files that a block of code writes: described, or converted to MDS."""
 
 from __future__ import annotations
 
 import posixpath
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from mdstorm._conversion.petastorm_to_mds import mds_plan
 from mdstorm._datasets.metadata_keys import UNISCHEMA_EXTRA
+from mdstorm._datasets.petastorm_metadata import check_columns, write_petastorm_metadata
 from mdstorm._datasets.petastorm_source import with_declared_partitions
 from mdstorm._schema.schema_json import unischema_to_json
 from mdstorm._schema.unischema import Unischema
@@ -19,7 +21,7 @@ from mdstorm.errors import (
 from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.format import INDEX_NAME
 from mdstorm_backend.parquet import open_parquet
-from mdstorm_backend.storage import Location
+from mdstorm_backend.storage import Location, modification_of
 
 #: What Spark writes beside the data.
 _SPARK_FILES = frozenset({"_SUCCESS", "_common_metadata", "_metadata"})
@@ -36,10 +38,35 @@ class WrittenParquet:
 
     def __init__(self, location: Location) -> None:
         self._location = location
-        self._before = {name: _state(location, name) for name in location.list_names()}
+        self._before = self._states()
 
-    def convert(self, schema: Unischema, shard_size: int | None) -> None:
-        """Make an MDS dataset of all Parquet files in the directory.
+    def describe(self, schema: Unischema, *, with_summary: bool) -> None:
+        """Write Petastorm's metadata beside all Parquet files in the directory.
+
+        Parameters
+        ----------
+        schema : Unischema
+            What the rows were encoded by.
+        with_summary : bool
+            Whether to write ``_metadata``, too.
+
+        Raises
+        ------
+        DatasetNotFoundError
+            If there are no Parquet files; also OSError.
+        DatasetExistsError
+            If the directory holds a dataset of MDS, which readers would read instead.
+        PetastormMetadataGenerationError
+            If the schema does not describe them; no file is changed.
+        """
+        self._check_no_mds()
+        with self._generation("were given no metadata"):
+            write_petastorm_metadata(
+                self._location, schema, with_summary=with_summary, files_before=self._before.keys()
+            )
+
+    def convert(self, schema: Unischema) -> None:
+        """Make an MDS dataset of all Parquet files in the directory, one shard of each row group.
 
         After its index is written, the files that are new are removed, and what Spark wrote beside
         them. Files that were there before stay.
@@ -48,8 +75,6 @@ class WrittenParquet:
         ----------
         schema : Unischema
             What the rows were encoded by.
-        shard_size : int or None
-            Largest size of a shard in bytes.
 
         Raises
         ------
@@ -61,19 +86,16 @@ class WrittenParquet:
             If they cannot be converted; they are left unchanged.
         """
         location = self._location
-        if location.exists(INDEX_NAME):
-            raise DatasetExistsError(
-                f"{location.url} already holds an MDS dataset, and the block has not replaced "
-                "it: write with mode('overwrite'), or to another directory. What it wrote is left "
-                "there as Parquet files"
-            )
-        new = [name for name in location.list_names() if self._is_new(name)]
-        try:
+        self._check_no_mds()
+        states = self._states()
+        new = [name for name, state in states.items() if self._before.get(name) != state]
+        with self._generation("did not become a dataset"):
             source = open_parquet(
                 location.url,
                 storage_options=location.storage_options,
                 filesystem=location.filesystem,
             )
+            check_columns(source, schema)
             source = with_declared_partitions(source, schema)
             plan = mds_plan(schema, source)
             convert_parquet(
@@ -81,21 +103,38 @@ class WrittenParquet:
                 location,
                 plan=plan.schema,
                 recode=plan.recode,
-                shard_size=shard_size,
+                cut_at="row_groups",
                 extra={UNISCHEMA_EXTRA: unischema_to_json(schema)},
                 resume=False,
             )
+        self._remove(new)
+
+    def _states(self) -> dict[str, tuple[int, str]]:
+        """Return for each file what tells one version of it from another."""
+        found = self._location.list_files()
+        return {name: (info["size"], modification_of(info)) for name, info in found}
+
+    def _check_no_mds(self) -> None:
+        location = self._location
+        if location.exists(INDEX_NAME):
+            raise DatasetExistsError(
+                f"{location.url} already holds an MDS dataset, and the block has not replaced "
+                "it: write with mode('overwrite'), or to another directory. What it wrote is left "
+                "there as Parquet files"
+            )
+
+    @contextmanager
+    def _generation(self, failure: str) -> Iterator[None]:
+        """Raise errors about the files as PetastormMetadataGenerationError."""
+        try:
+            yield
         except (DatasetNotFoundError, DatasetExistsError):
             raise
         except MDStormError as error:
             raise PetastormMetadataGenerationError(
-                f"The Parquet files in {location.url} did not become a dataset: {error}. They are "
-                "left unchanged"
+                f"The Parquet files in {self._location.url} {failure}: {error}. They are left "
+                "unchanged"
             ) from error
-        self._remove(new)
-
-    def _is_new(self, name: str) -> bool:
-        return name not in self._before or self._before[name] != _state(self._location, name)
 
     def _remove(self, names: list[str]) -> None:
         """Remove Parquet files, what Spark wrote beside them, and directories of partitions."""
@@ -109,11 +148,3 @@ class WrittenParquet:
 def _is_of_spark(name: str) -> bool:
     file = posixpath.basename(name)
     return file.endswith((".parquet", ".crc")) or file in _SPARK_FILES
-
-
-def _state(location: Location, name: str) -> Any:
-    """Return a value that identifies one version of a file."""
-    try:
-        return location.stat(name)["size"], location.modified(name)
-    except FileNotFoundError:
-        return None

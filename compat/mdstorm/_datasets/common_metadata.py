@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mdstorm._datasets.metadata_keys import COMMON_METADATA
-from mdstorm.errors import ArgumentTypeError
-from mdstorm_backend.parquet import ParquetDataset
+from mdstorm.errors import ArgumentTypeError, CorruptDatasetError
+from mdstorm_backend.parquet import ParquetDataset, read_file_metadata
 from mdstorm_backend.storage import Location
 
+#: Arrow's own description of a schema, which it adds by itself.
 _ARROW_KEY = b"ARROW:schema"
 
 
@@ -42,10 +43,44 @@ def location_of(dataset: Any) -> Location:
 
 
 def common_metadata_of(dataset: Any) -> Mapping[bytes, bytes]:
-    """Return the keys and values of a dataset's ``_common_metadata``; {} if it has none."""
+    """Return the keys and values of a dataset's ``_common_metadata``; {} if it has none.
+
+    Raises
+    ------
+    CorruptDatasetError
+        If the file was truncated, or is something else.
+    """
     if isinstance(dataset, ParquetDataset):
-        return dataset.common_metadata
-    return _read(location_of(dataset))[1]
+        try:
+            return dataset.common_metadata
+        except CorruptDatasetError as error:
+            raise _damaged(error.url) from error
+    found = read_metadata(location_of(dataset))
+    return dict(found.metadata or {}) if found is not None else {}
+
+
+def read_metadata(location: Location) -> pq.FileMetaData | None:
+    """Return the footer of a directory's ``_common_metadata``; None if it has none.
+
+    Raises
+    ------
+    CorruptDatasetError
+        If the file was truncated, or is something else.
+    """
+    try:
+        content = location.read(COMMON_METADATA)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        return pq.read_metadata(pa.BufferReader(pa.py_buffer(content)))
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(location.file_url(COMMON_METADATA)) from error
+
+
+def entries_of(metadata: pq.FileMetaData | None) -> dict[bytes, bytes]:
+    """Return the keys and values of a footer, without Arrow's own; {} for None."""
+    entries = (metadata.metadata if metadata is not None else None) or {}
+    return {key: value for key, value in entries.items() if key != _ARROW_KEY}
 
 
 def add_metadata(dataset: Any, entries: Mapping[bytes, bytes]) -> None:
@@ -54,27 +89,59 @@ def add_metadata(dataset: Any, entries: Mapping[bytes, bytes]) -> None:
     Parameters
     ----------
     dataset : ParquetDataset or pyarrow.parquet.ParquetDataset
-        The dataset. Its schema is written where there is no such file.
+        The dataset. The columns of its first file are written where there is no such file.
     entries : mapping of bytes to bytes
         The entries.
+
+    Raises
+    ------
+    CorruptDatasetError
+        If the file that is there was truncated, or is something else.
     """
     location = location_of(dataset)
-    schema, metadata = _read(location)
-    if schema is None:
+    base = read_metadata(location)
+    if base is None:
         ours = isinstance(dataset, ParquetDataset)
-        schema = dataset.arrow_schema if ours else dataset.schema
-    # Arrow adds its own description of the schema.
-    kept = {key: value for key, value in metadata.items() if key != _ARROW_KEY}
+        base = read_file_metadata(dataset, dataset.files[:1])[0] if ours else _first(dataset)
+    write_beside(location, COMMON_METADATA, metadata_file(base, {**entries_of(base), **entries}))
+
+
+def metadata_file(columns: pq.FileMetaData, entries: Mapping[bytes, bytes]) -> bytes:
+    """Return the content of a Parquet file of the columns of another one, without rows.
+
+    Spark takes its columns for those of the dataset, so they are kept as they are stored.
+    """
+    described = columns.schema
+    stored = {described.column(number).physical_type for number in range(len(described))}
+    # Not with the metadata of the schema, which lacks what Arrow has taken from there.
+    schema = described.to_arrow_schema().remove_metadata().with_metadata(dict(entries))
     file = BytesIO()
-    pq.write_metadata(schema.with_metadata({**kept, **entries}), file)
-    location.write(COMMON_METADATA, [file.getvalue()])
+    pq.write_metadata(schema, file, use_deprecated_int96_timestamps="INT96" in stored)
+    return file.getvalue()
 
 
-def _read(location: Location) -> tuple[pa.Schema | None, dict[bytes, bytes]]:
-    try:
-        content = location.read(COMMON_METADATA)
-    except (FileNotFoundError, NotADirectoryError):
-        return None, {}
-    footer = pq.read_metadata(pa.BufferReader(pa.py_buffer(content)))
-    # Not from the schema of pyarrow, which leaves out what it has taken from there.
-    return footer.schema.to_arrow_schema().remove_metadata(), dict(footer.metadata or {})
+def write_beside(location: Location, name: str, content: bytes) -> None:
+    """Write a file of metadata atomically, and remove Hadoop's checksum of the one before.
+
+    Hadoop's local file system checks files against ``.<name>.crc``, if that exists, and refuses
+    those that others have rewritten.
+    """
+    if location.is_local_disk:
+        location.remove(f".{name}.crc")
+    location.write(name, [content])
+
+
+def _first(dataset: Any) -> pq.FileMetaData:
+    fragment = dataset.fragments[0]
+    fragment.ensure_complete_metadata()
+    return fragment.metadata
+
+
+def _damaged(url: str) -> CorruptDatasetError:
+    return CorruptDatasetError(
+        f"{url} was truncated, or is no Parquet file: what wrote it was probably interrupted. The "
+        "rows beside it are not affected. Write it again with generate_petastorm_metadata(spark, "
+        "url, 'package.module.MySchema'), or with an empty block: with materialize_dataset(spark, "
+        "url, MySchema): pass",
+        url=url,
+    )

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mdstorm._datasets.common_metadata import common_metadata_of
 from mdstorm._datasets.decoded_shard import DecodedShard
 from mdstorm._datasets.field_decoders import decoded_field
 from mdstorm._datasets.metadata_keys import UNISCHEMA_EXTRA, UNISCHEMA_KEY
@@ -36,10 +37,10 @@ def stored_unischema(source: Any) -> Unischema | None:
     UnsafePickleError
         If the pickled metadata is not a schema.
     CorruptDatasetError
-        If the index holds something else.
+        If the index holds something else, or ``_common_metadata`` was truncated.
     """
     if isinstance(source, ParquetDataset):
-        data = source.common_metadata.get(UNISCHEMA_KEY)
+        data = common_metadata_of(source).get(UNISCHEMA_KEY)
         return None if data is None else load_unischema(data)
     value = source.index.extra.get(UNISCHEMA_EXTRA) if isinstance(source, Dataset) else None
     return None if value is None else unischema_from_json(value, url=source.url)

@@ -54,6 +54,11 @@ class NamedSparkType:
         return StructField.fromJson(field).dataType
 
 
+def is_simple(json: SparkType) -> bool:
+    """Whether a type is a decimal or one without parameters, which pickles of Petastorm hold."""
+    return isinstance(json, str) and (json in _CLASSES or _DECIMAL.fullmatch(json) is not None)
+
+
 def class_name(spark_type: Any) -> str:
     """Name of the class of a Spark type: an instance of it, the class itself, or a named type."""
     if isinstance(spark_type, NamedSparkType):

@@ -1,14 +1,12 @@
-"""Load and store row group indexes, as JSON beside the shards.
+"""Load and store row group indexes: those of Parquet files as Petastorm does, those of MDS as JSON.
 
-The file's name does not end in ``.json``, so that it is not taken for part of the dataset, and
-begins with an underscore, so that it is not taken for a Parquet file. Indexes that Petastorm wrote
-into ``_common_metadata`` are read as well.
+The name of the JSON file does not end in ``.json``, so that it is not taken for part of the
+dataset.
 """
 
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 from collections.abc import Mapping
 from decimal import Decimal
@@ -16,14 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm._pickles.restricted_unpickler import load_indexes
+from mdstorm._datasets.common_metadata import add_metadata, common_metadata_of
+from mdstorm._datasets.metadata_keys import COMMON_METADATA, ROW_GROUPS_INDEX_KEY
+from mdstorm._datasets.stored_index import has_stale_index, index_entries
+from mdstorm._pickles.index_pickle import dump_indexes
+from mdstorm._pickles.restricted_unpickler import StoredIndex, load_indexes
 from mdstorm._selection.row_group_indexers import FieldNotNullIndexer, SingleFieldIndexer
 from mdstorm.errors import CorruptDatasetError, InvalidArgumentError
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.parquet import ParquetDataset
 
-#: Petastorm's key in ``_common_metadata``.
-ROWGROUPS_INDEX_KEY = b"dataset-toolkit.rowgroups_index.v1"
 INDEX_FILE = "_rowgroup_index"
 
 Indexer = SingleFieldIndexer | FieldNotNullIndexer
@@ -38,11 +38,20 @@ def save_indexers(dataset: Dataset | ParquetDataset, indexers: Mapping[str, Inde
     ------
     InvalidArgumentError
         If a field has values that cannot be kept.
+    CorruptDatasetError
+        If the metadata of the Parquet files are damaged.
     """
+    if isinstance(dataset, ParquetDataset):
+        stored = {
+            name: StoredIndex(_kind(i), name, i.column_names[0], i._index_data)
+            for name, i in indexers.items()
+        }
+        add_metadata(dataset, index_entries(dataset, dump_indexes(stored)))
+        return
     text = json.dumps(
         {
             "version": _VERSION,
-            "row_groups": _identity(dataset),
+            "row_groups": dataset.fingerprint,
             "indexes": [_to_json(indexer) for indexer in indexers.values()],
         }
     )
@@ -58,19 +67,37 @@ def load_row_group_index(dataset: Dataset | ParquetDataset) -> dict[str, Indexer
         If it has none, or they were built for another state of it; also ValueError.
     CorruptDatasetError
         If they cannot be read.
+    UnsafePickleError
+        If Petastorm would not have written them.
     """
+    found = _of_parquet(dataset) if isinstance(dataset, ParquetDataset) else _of_mds(dataset)
+    if found is None:
+        raise InvalidArgumentError(
+            f"Row groups index is not available at {dataset.url}: build it with "
+            "mdstorm.etl.rowgroup_indexing.build_rowgroup_index, or leave rowgroup_selector out"
+        )
+    return found
+
+
+def _of_parquet(dataset: ParquetDataset) -> dict[str, Indexer] | None:
+    entries = common_metadata_of(dataset)
+    if ROW_GROUPS_INDEX_KEY not in entries:
+        return None
+    if has_stale_index(dataset, entries):
+        raise _stale(dataset, COMMON_METADATA)
+    return _of_pickle(entries[ROW_GROUPS_INDEX_KEY])
+
+
+def _of_mds(dataset: Dataset) -> dict[str, Indexer] | None:
     try:
         content = bytes(dataset.location.read(INDEX_FILE))
     except (FileNotFoundError, NotADirectoryError):
-        return _of_petastorm(dataset)
+        return None
     url = dataset.location.file_url(INDEX_FILE)
     try:
         found = json.loads(content)
-        if found["row_groups"] != _identity(dataset):
-            raise InvalidArgumentError(
-                f"Row groups index is not available at {dataset.url}: the one in {url} was built "
-                "for other row groups than there are now. Build it again with build_rowgroup_index"
-            )
+        if found["row_groups"] != dataset.fingerprint:
+            raise _stale(dataset, INDEX_FILE)
         return {index["name"]: _from_json(index) for index in found["indexes"]}
     except InvalidArgumentError:
         raise
@@ -82,33 +109,32 @@ def load_row_group_index(dataset: Dataset | ParquetDataset) -> dict[str, Indexer
         ) from error
 
 
-def _of_petastorm(dataset: Dataset | ParquetDataset) -> dict[str, Indexer]:
-    metadata = dataset.common_metadata if isinstance(dataset, ParquetDataset) else {}
-    if ROWGROUPS_INDEX_KEY not in metadata:
-        raise InvalidArgumentError(
-            f"Row groups index is not available at {dataset.url}: build it with "
-            "mdstorm.etl.rowgroup_indexing.build_rowgroup_index, or leave rowgroup_selector out"
-        )
+def _of_pickle(content: bytes) -> dict[str, Indexer]:
     indexers: dict[str, Indexer] = {}
-    for name, stored in load_indexes(metadata[ROWGROUPS_INDEX_KEY]).items():
+    for name, stored in load_indexes(content).items():
         class_ = _CLASSES[stored.kind]
         indexers[name] = class_(stored.index_name, stored.column_name)
         indexers[name]._index_data = stored.row_groups
     return indexers
 
 
+def _stale(dataset: Dataset | ParquetDataset, name: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"Row groups index is not available at {dataset.url}: the one in "
+        f"{dataset.location.file_url(name)} was built for other row groups than there are now. "
+        "Build it again with build_rowgroup_index"
+    )
+
+
+def _kind(indexer: Indexer) -> str:
+    """Name the class of Petastorm that knows the same as an indexer, which may be a subclass."""
+    return next(name for name, class_ in _CLASSES.items() if isinstance(indexer, class_))
+
+
 _CLASSES: dict[str, type[Indexer]] = {
     "SingleFieldIndexer": SingleFieldIndexer,
     "FieldNotNullIndexer": FieldNotNullIndexer,
 }
-
-
-def _identity(dataset: Dataset | ParquetDataset) -> str:
-    """Return an identity that changes with the row groups, but not when files are copied."""
-    if isinstance(dataset, Dataset):
-        return dataset.fingerprint
-    groups = [(group.path, group.ordinal, group.num_rows) for group in dataset.row_groups]
-    return hashlib.sha256(repr(groups).encode()).hexdigest()[:16]
 
 
 def _to_json(indexer: Indexer) -> dict[str, Any]:

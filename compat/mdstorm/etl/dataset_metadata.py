@@ -1,7 +1,6 @@
 """Write datasets with a Unischema, and read the Unischema of existing ones.
 
-The names are those of ``petastorm.etl.dataset_metadata``; ``materialize_dataset`` writes an MDS
-dataset.
+The names are those of ``petastorm.etl.dataset_metadata``.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from mdstorm._conversion.storage_format import StorageFormat, chosen_storage_format
 from mdstorm._conversion.written_parquet import WrittenParquet
 from mdstorm._datasets.common_metadata import common_metadata_of
 from mdstorm._datasets.hadoop_conf import parquet_settings
@@ -17,6 +17,7 @@ from mdstorm._datasets.metadata_keys import ROW_GROUPS_PER_FILE_KEY, UNISCHEMA_K
 from mdstorm._datasets.petastorm_source import stored_unischema
 from mdstorm._datasets.sources import check_urls
 from mdstorm._pickles.restricted_unpickler import load_unischema
+from mdstorm._pickles.schema_pickle import dump_unischema
 from mdstorm._schema.inferred_schema import infer_unischema
 from mdstorm.errors import (
     ArgumentTypeError,
@@ -28,7 +29,6 @@ from mdstorm.errors import (
     UnsafePickleError,
 )
 from mdstorm.unischema import Unischema
-from mdstorm_backend.base import warn_user
 from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.format import INDEX_NAME
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
@@ -46,8 +46,6 @@ __all__ = [
     "materialize_dataset",
 ]
 
-_MIB = 1 << 20
-
 
 @contextmanager
 def materialize_dataset(
@@ -57,8 +55,10 @@ def materialize_dataset(
     row_group_size_mb: int | None = None,
     use_summary_metadata: bool = False,
     filesystem_factory: Callable[[], Any] | None = None,
+    *,
+    storage_format: StorageFormat | None = None,
 ) -> Iterator[None]:
-    """Convert the Parquet files that a ``with`` block writes to an MDS dataset of the same rows.
+    """Add the schema and row groups to the Parquet files that a ``with`` block writes.
 
     ::
 
@@ -68,12 +68,17 @@ def materialize_dataset(
             frame = spark.createDataFrame(rows, HelloWorld.as_spark_schema())
             frame.write.mode("overwrite").parquet(url)
 
-    At the end of the block all Parquet files below `dataset_url` are converted, by threads of this
-    process and in bounded memory: arrays to arrays of MDS, image files as they are, scalars by
-    type, columns of Hive partitions like any other. Then the files that the block wrote are
-    removed; files that were there before stay. The schema is kept in the index. `make_reader`,
-    `make_batch_reader` and `get_schema_from_dataset_url` read the dataset as they would have read
-    the Parquet files. If the block raises, nothing is converted and nothing removed.
+    The files stay as they are. At the end of the block ``_common_metadata`` is written beside them,
+    in the form of Petastorm 0.13.1, which reads the dataset as `make_reader` and Spark do: a
+    program may move its writers first and its readers later, or the other way round.
+
+    A block that appends files extends the dataset; one that writes nothing renews the metadata
+    of the files that are there, damaged metadata included. Blocks of several processes may end at
+    the same time. If the block raises, the metadata are left as they were. Row group indexes are
+    dropped when the row groups change: build them after the block.
+
+    With ``storage_format="mds"`` the Parquet files become an MDS dataset of the same rows, with a
+    shard for each row group, and those that the block wrote are removed. Readers deliver the same.
 
     Parameters
     ----------
@@ -81,26 +86,31 @@ def materialize_dataset(
         The session whose settings are changed during the block and restored at its end; nothing is
         set on Spark Connect.
     dataset_url : str
-        Directory of the dataset. This process must see what the executors write there.
+        Directory of the dataset; with a `filesystem_factory` possibly a path. This process must see
+        what the executors write there.
     schema : Unischema
-        The schema that encodes the rows.
+        The schema that encodes the rows. With Parquet, its codecs are Petastorm's own.
     row_group_size_mb : int, optional
-        Largest size of a shard, and of the intermediate row groups, in MiB.
+        Largest size of a row group in MiB.
     use_summary_metadata : bool
-        Has no effect: MDS has no summary.
+        Whether to write ``_metadata`` as well, a summary of all footers. It has no effect on MDS.
     filesystem_factory : callable, optional
         Returns the fsspec or pyarrow file system with which this process reads `dataset_url`.
+    storage_format : {"parquet", "mds", None}, keyword-only
+        What is left behind. None takes the conf ``mdstorm.materialize.storageFormat``, or else the
+        environment variable ``MDSTORM_MATERIALIZE_STORAGE_FORMAT``, or else Parquet.
 
     Raises
     ------
     InvalidArgumentError
-        If the URL has no scheme, or the size is invalid.
+        If the URL has no scheme, an argument is invalid, or Petastorm's metadata cannot hold a
+        codec of the schema; before the block is run.
     DatasetNotFoundError
         If there are no Parquet files at the end of the block; also OSError.
     DatasetExistsError
         If an existing MDS dataset was not replaced; also OSError.
     PetastormMetadataGenerationError
-        If the files do not match the schema.
+        If the files do not match the schema, or were appended to files of another schema.
     """
     if not isinstance(schema, Unischema):
         raise ArgumentTypeError(f"schema must be a Unischema, found {type(schema).__name__}")
@@ -108,14 +118,19 @@ def materialize_dataset(
         raise InvalidArgumentError(
             f"row_group_size_mb must be a positive number, found {row_group_size_mb!r}"
         )
-    if use_summary_metadata:
-        warn_user("use_summary_metadata has no effect: MDS datasets have an index and no summary")
-    check_urls(dataset_url)
+    format_ = chosen_storage_format(spark, storage_format)
+    if format_ == "parquet":
+        dump_unischema(schema)  # refuses a codec before Spark runs
+    if filesystem_factory is None:
+        check_urls(dataset_url)
     filesystem = None if filesystem_factory is None else filesystem_factory()
     written = WrittenParquet(Location.of(dataset_url, filesystem=filesystem))
     with parquet_settings(spark, row_group_size_mb):
         yield
-    written.convert(schema, None if row_group_size_mb is None else int(row_group_size_mb * _MIB))
+    if format_ == "parquet":
+        written.describe(schema, with_summary=use_summary_metadata)
+    else:
+        written.convert(schema)
 
 
 def get_schema(dataset: Any) -> Unischema:

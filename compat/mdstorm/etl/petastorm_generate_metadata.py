@@ -6,18 +6,15 @@ Also a command: ``python -m mdstorm.etl.petastorm_generate_metadata --dataset_ur
 from __future__ import annotations
 
 import argparse
-import json
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pydoc import locate
 from typing import Any
 
-from mdstorm._datasets.common_metadata import add_metadata
-from mdstorm._datasets.metadata_keys import ROW_GROUPS_PER_FILE_KEY, UNISCHEMA_EXTRA, UNISCHEMA_KEY
+from mdstorm._datasets.metadata_keys import UNISCHEMA_EXTRA
+from mdstorm._datasets.petastorm_metadata import write_petastorm_metadata
 from mdstorm._datasets.petastorm_source import decoded
 from mdstorm._datasets.sources import check_urls
-from mdstorm._pickles.schema_pickle import dump_unischema
 from mdstorm._schema.schema_json import unischema_to_json
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.etl.dataset_metadata import get_schema
@@ -40,8 +37,9 @@ def generate_petastorm_metadata(
 ) -> None:
     """Write the schema of a dataset beside its rows, which are not changed.
 
-    For Parquet files it goes into ``_common_metadata``, in a form that Petastorm also reads; for an
-    MDS dataset into its index.
+    For Parquet files it goes into ``_common_metadata``, with the number of row groups of each file,
+    as Petastorm writes and reads them: see `materialize_dataset`. A schema that is there already is
+    replaced. For an MDS dataset it goes into the index.
 
     Parameters
     ----------
@@ -53,7 +51,7 @@ def generate_petastorm_metadata(
         Dotted path of a `Unischema` object, such as ``"package.module.MySchema"``. By default the
         schema that the dataset has already.
     use_summary_metadata : bool
-        Not used.
+        Whether to write ``_metadata`` as well, a summary of the footers of all Parquet files.
     hdfs_driver : str
         Not used.
 
@@ -65,23 +63,24 @@ def generate_petastorm_metadata(
         If there is neither `unischema_class` nor a schema in the dataset.
     MissingColumnError
         If the dataset lacks a field of the schema.
+    PetastormMetadataGenerationError
+        If a column cannot hold its field, or no summary is possible.
     """
     check_urls(dataset_url)
     schema = None if unischema_class is None else _located(unischema_class)
-    if Location.of(dataset_url).exists(INDEX_NAME):
+    location = Location.of(dataset_url)
+    if location.exists(INDEX_NAME):
         dataset = open_dataset(dataset_url)
         schema = schema or get_schema(dataset)
         decoded(dataset, schema)
         extra = {**dataset.index.extra, UNISCHEMA_EXTRA: unischema_to_json(schema)}
         write_index(dataset.location, replace(dataset.index, extra=extra))
         return
-    source = open_parquet(dataset_url)
-    schema = schema or get_schema(source)
-    decoded(source, schema)
-    counts = Counter(group.path for group in source.row_groups)
-    per_file = json.dumps(dict(counts)).encode("utf-8")
-    entries = {UNISCHEMA_KEY: dump_unischema(schema), ROW_GROUPS_PER_FILE_KEY: per_file}
-    add_metadata(source, entries)
+    write_petastorm_metadata(
+        location,
+        schema or get_schema(open_parquet(dataset_url)),
+        with_summary=use_summary_metadata,
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -92,12 +91,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--dataset_url", required=True, help="URL of the dataset's directory")
     parser.add_argument("--unischema_class", help="dotted path of a Unischema object")
-    parser.add_argument("--use-summary-metadata", action="store_true", help="not used")
+    parser.add_argument("--use-summary-metadata", action="store_true", help="write _metadata, too")
     parser.add_argument("--master", help="not used: no Spark session is needed")
     parser.add_argument("--spark-driver-memory", default="4g", help="not used")
     parser.add_argument("--hdfs-driver", default="libhdfs3", help="not used")
     given = parser.parse_args(argv)
-    generate_petastorm_metadata(None, given.dataset_url, given.unischema_class)
+    generate_petastorm_metadata(
+        None, given.dataset_url, given.unischema_class, given.use_summary_metadata
+    )
 
 
 def _located(path: str) -> Unischema:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mdstorm._datasets.metadata_keys import ROW_GROUPS_INDEX_KEY
 from mdstorm._datasets.petastorm_source import DecodedSource
 from mdstorm._datasets.sources import open_source
 from mdstorm._rows.rows import cells
 from mdstorm._selection.distinct import distinct_cells
 from mdstorm._selection.row_group_index import (
-    ROWGROUPS_INDEX_KEY,
     Indexer,
     load_row_group_index,
     save_indexers,
@@ -31,6 +31,8 @@ from mdstorm_backend.read import SampleSource, default_workers, map_in_threads
 
 __all__ = ["ROWGROUPS_INDEX_KEY", "build_rowgroup_index", "get_row_group_indexes"]
 
+ROWGROUPS_INDEX_KEY = ROW_GROUPS_INDEX_KEY
+
 
 def build_rowgroup_index(
     dataset_url: str,
@@ -40,8 +42,9 @@ def build_rowgroup_index(
 ) -> None:
     """Index the row groups of a Parquet dataset, or the shards of an MDS dataset.
 
-    The indexes are written to a file ``_rowgroup_index`` beside the data, replacing any existing
-    ones.
+    Those of a Parquet dataset are written into ``_common_metadata``, where Petastorm finds them
+    too; those of an MDS dataset to a file ``_rowgroup_index`` beside the shards. Existing ones are
+    replaced.
 
     Parameters
     ----------

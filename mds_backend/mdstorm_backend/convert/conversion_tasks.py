@@ -52,6 +52,11 @@ def tasks_by_file(row_counts: Sequence[int], files: Sequence[str]) -> list[Conve
     return _tasks(row_counts, (range(run[0], run[-1] + 1) for run in runs))
 
 
+def tasks_by_row_group(row_counts: Sequence[int]) -> list[ConversionTask]:
+    """Make a task of each row group."""
+    return _tasks(row_counts, (range(i, i + 1) for i in range(len(row_counts))))
+
+
 def _tasks(row_counts: Sequence[int], runs: Iterable[range]) -> list[ConversionTask]:
     return [
         ConversionTask(number, row_groups, sum(row_counts[i] for i in row_groups))

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
 from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.base.shard_threads import num_threads
 from mdstorm_backend.convert.conversion import Conversion, OnProgress
-from mdstorm_backend.convert.conversion_tasks import cut_tasks, tasks_by_file
+from mdstorm_backend.convert.conversion_tasks import (
+    cut_tasks,
+    tasks_by_file,
+    tasks_by_row_group,
+)
 from mdstorm_backend.convert.finished_tasks import ConversionId
 from mdstorm_backend.convert.mds_plan import chosen_fields, plan_parquet, row_bytes
 from mdstorm_backend.convert.row_batches import RowBatches
@@ -20,15 +24,19 @@ from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.hashes import check_hashes
 from mdstorm_backend.format.schema import FORMAT_VERSION, Schema
+from mdstorm_backend.format.shard_info import MAX_SHARD_BYTES
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.spark.materialization import checked_shard_size
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.arrow_plan import check_columns, plan_batch
 from mdstorm_backend.write.shard_format import ShardFormat
 
+#: Boundaries in the source at which shards end.
+CutAt: TypeAlias = Literal["files", "row_groups"]
+
 #: Increased when the same rows would be converted differently, so that a conversion never resumes
 #: from parts that an earlier version wrote.
-_VERSION = 1
+_VERSION = 2
 
 
 def convert_parquet(
@@ -44,7 +52,7 @@ def convert_parquet(
     hashes: Iterable[str] = (),
     storage_options: dict[str, Any] | None = None,
     extra: Mapping[str, Any] | None = None,
-    join_files: bool = True,
+    cut_at: CutAt | None = None,
     workers: int | None = None,
     progress: OnProgress | None = None,
     resume: bool = True,
@@ -77,7 +85,8 @@ def convert_parquet(
         What floating-point scalars and the elements of arrays become; None keeps them. Not with
         `plan`.
     shard_size : int, optional
-        Largest size of an uncompressed shard in bytes; 64 MiB if None or 0, at most 4 GiB.
+        Largest size of an uncompressed shard in bytes, at most 4 GiB. None or 0: 64 MiB, or with
+        ``cut_at="row_groups"`` what the row group takes.
     compression : str, optional
         ``"zstd"``, ``"gz"``, ``"bz2"``, ``"br"`` or ``"snappy"``, with an optional ``":level"``.
     hashes : iterable of str
@@ -86,8 +95,8 @@ def convert_parquet(
         Options of the fsspec file system of `url`.
     extra : dict, optional
         Further entries, as JSON, beside the schema under the key ``"mdstorm"`` of the index.
-    join_files : bool
-        Whether a shard may hold rows of several files; False gives each file its own shards.
+    cut_at : {"files", "row_groups", None}
+        Whose rows no shard mixes. By default shards are filled across files.
     workers : int, optional
         Number of threads; by default one per CPU core, at most 8.
     progress : callable, optional
@@ -127,17 +136,20 @@ def convert_parquet(
             f"workers must be a whole number of at least 1, found {workers!r}"
         )
     location = url if isinstance(url, Location) else Location.of(url, storage_options)
-    limit = checked_shard_size(shard_size)
+    of_groups = cut_at == "row_groups" and not shard_size
+    limit = MAX_SHARD_BYTES if of_groups else checked_shard_size(shard_size)
     format_ = ShardFormat(limit, compression, check_hashes(hashes))
     fields = chosen_fields(source.arrow_schema, columns)
     schema = _planned(fields, plan, recode, dtype)
     as_given = frozenset(plan) if isinstance(plan, Mapping) else frozenset()
     size = row_bytes(schema, source.nbytes / max(len(source), 1))
-    if join_files:
+    if cut_at is None:
         tasks = cut_tasks(source.shard_sizes, limit / size)
-    else:
+    elif cut_at == "files":
         tasks = tasks_by_file(source.shard_sizes, [group.path for group in source.row_groups])
-    writing = [schema.to_json(), sorted(as_given), asdict(format_), dict(extra or {}), join_files]
+    else:
+        tasks = tasks_by_row_group(source.shard_sizes)
+    writing = [schema.to_json(), sorted(as_given), asdict(format_), dict(extra or {}), cut_at]
     conversion = Conversion(
         ConversionId(_VERSION, FORMAT_VERSION, source.fingerprint, fields.names, writing),
         RowBatches(source, fields, size),

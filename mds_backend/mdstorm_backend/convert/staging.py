@@ -85,7 +85,7 @@ def materialize_staged(
             shard_size=shard_size,
             compression=compression,
             storage_options=storage_options,
-            join_files=False,
+            cut_at="files",
             resume=False,
         )
     finally:

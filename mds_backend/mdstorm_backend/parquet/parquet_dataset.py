@@ -129,6 +129,11 @@ class ParquetDataset(SampleDataset):
         return self._contents.row_groups
 
     @property
+    def files(self) -> tuple[ParquetFileInfo, ...]:
+        """The files in order, also those that have no rows."""
+        return self._contents.files
+
+    @property
     def file_urls(self) -> list[str]:
         """URLs of the files in order, also of those that have no rows."""
         return [self._contents.location.file_url(file.name) for file in self._contents.files]

@@ -171,7 +171,10 @@ class Location:
         with self._files() as (fs, path):
             root = fs._strip_protocol(path)
             found = fs.find(root, detail=True)
-        return sorted((os.path.relpath(name, root), info) for name, info in found.items())
+        # File systems of Arrow name files without the slash at the beginning.
+        top = f"/{root.lstrip('/')}"
+        names = {os.path.relpath(f"/{name.lstrip('/')}", top): name for name in found}
+        return sorted((name, found[full]) for name, full in names.items())
 
     def list_matches(self, pattern: str) -> list[str]:
         """Names, relative to this directory, of the files and directories that match a pattern."""

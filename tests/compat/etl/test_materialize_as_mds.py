@@ -1,6 +1,7 @@
-"""`materialize_dataset`: what a block writes becomes MDS, and nothing else is touched."""
+"""`materialize_dataset` as MDS: what a block writes is converted, and nothing else is touched."""
 
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,14 @@ from mdstorm.codecs import (
     NdarrayCodec,
 )
 from mdstorm.errors import (
-    ArgumentTypeError,
     DatasetExistsError,
     DatasetNotFoundError,
-    InvalidArgumentError,
     PetastormMetadataGenerationError,
 )
 from mdstorm.etl.dataset_metadata import get_schema_from_dataset_url, materialize_dataset
 from mdstorm.etl.rowgroup_indexers import SingleFieldIndexer
 from mdstorm.etl.rowgroup_indexing import build_rowgroup_index, get_row_group_indexes
+from mdstorm.ngram import NGram
 from mdstorm.reader import make_reader
 from mdstorm.selectors import SingleIndexSelector
 from mdstorm.unischema import Unischema, UnischemaField, dict_to_spark_row
@@ -45,6 +45,9 @@ SCHEMA = Unischema(
         UnischemaField("split", np.str_, ()),
     ],
 )
+
+
+materialize = partial(materialize_dataset, storage_format="mds")
 
 
 def row(i: int) -> dict[str, Any]:
@@ -92,7 +95,7 @@ def assert_holds(directory: Path, numbers: range, schema: Unischema = SCHEMA) ->
 
 def test_what_the_block_writes_becomes_mds(tmp_path: Path) -> None:
     target = tmp_path / "data"
-    with materialize_dataset(None, f"file://{target}", SCHEMA, row_group_size_mb=1):
+    with materialize(None, f"file://{target}", SCHEMA, row_group_size_mb=1):
         write(target, "a.parquet", range(20))
         write(target, "b.parquet", range(20, 30))
         (target / "_SUCCESS").touch()
@@ -104,7 +107,7 @@ def test_what_the_block_writes_becomes_mds(tmp_path: Path) -> None:
 
 
 def test_fields_that_are_decoded_do_not_keep_row_groups_from_being_indexed(tmp_path: Path) -> None:
-    with materialize_dataset(None, tmp_path.as_uri(), SCHEMA):
+    with materialize(None, tmp_path.as_uri(), SCHEMA):
         write(tmp_path, "a.parquet", range(10))
     build_rowgroup_index(tmp_path.as_uri(), None, [SingleFieldIndexer("by_id", "id")])
     assert list(get_row_group_indexes(tmp_path.as_uri())) == ["by_id"]
@@ -114,7 +117,7 @@ def test_fields_that_are_decoded_do_not_keep_row_groups_from_being_indexed(tmp_p
 
 
 def test_columns_have_the_encodings_of_their_fields(tmp_path: Path) -> None:
-    with materialize_dataset(None, f"file://{tmp_path}", SCHEMA):
+    with materialize(None, f"file://{tmp_path}", SCHEMA):
         write(tmp_path, "a.parquet", range(5))
     encodings = {column.name: column.encoding for column in open_dataset(str(tmp_path)).schema}
     assert encodings == {
@@ -131,7 +134,7 @@ def test_columns_have_the_encodings_of_their_fields(tmp_path: Path) -> None:
 
 def test_a_block_that_raises_converts_and_removes_nothing(tmp_path: Path) -> None:
     def fail() -> None:
-        with materialize_dataset(None, f"file://{tmp_path}", SCHEMA):
+        with materialize(None, f"file://{tmp_path}", SCHEMA):
             write(tmp_path, "a.parquet", range(5))
             raise ZeroDivisionError
 
@@ -145,7 +148,7 @@ def test_files_that_were_there_are_part_of_the_dataset_and_stay(tmp_path: Path) 
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "_metadata.txt").write_text("mine")
     changed = write(tmp_path, "changed.parquet", range(1))
-    with materialize_dataset(None, f"file://{tmp_path}/", SCHEMA):
+    with materialize(None, f"file://{tmp_path}/", SCHEMA):
         write(tmp_path, "b.parquet", range(5, 8))
         write(tmp_path, changed.name, range(8, 12))
         (tmp_path / "new.txt").write_text("mine, too")
@@ -157,7 +160,7 @@ def test_files_that_were_there_are_part_of_the_dataset_and_stay(tmp_path: Path) 
 
 
 def test_directories_of_partitions_become_columns(tmp_path: Path) -> None:
-    with materialize_dataset(None, f"file://{tmp_path}", SCHEMA):
+    with materialize(None, f"file://{tmp_path}", SCHEMA):
         for split in ("train", "test"):
             table = encoded(range(8)).filter(pa.compute.field("split") == split)
             (tmp_path / f"split={split}").mkdir()
@@ -180,7 +183,7 @@ def test_partitions_are_of_the_type_of_their_field(tmp_path: Path) -> None:
             UnischemaField("number", np.int32, ()),
         ],
     )
-    with materialize_dataset(None, f"file://{tmp_path}", schema):
+    with materialize(None, f"file://{tmp_path}", schema):
         for text, number in (("01", "007"), ("1", "8"), ("__HIVE_DEFAULT_PARTITION__", "9")):
             directory = tmp_path / f"text={text}" / f"number={number}"
             directory.mkdir(parents=True)
@@ -196,18 +199,18 @@ def test_a_block_that_writes_nothing_is_told(tmp_path: Path) -> None:
     target = tmp_path / "nothing"
     with (
         pytest.raises(DatasetNotFoundError, match="Passed non-file path") as caught,
-        materialize_dataset(None, f"file://{target}", SCHEMA),
+        materialize(None, f"file://{target}", SCHEMA),
     ):
         pass
     assert isinstance(caught.value, OSError)
 
 
 def test_a_dataset_that_is_there_is_never_mixed_with_another(tmp_path: Path) -> None:
-    with materialize_dataset(None, f"file://{tmp_path}", SCHEMA):
+    with materialize(None, f"file://{tmp_path}", SCHEMA):
         write(tmp_path, "a.parquet", range(5))
     with (
         pytest.raises(DatasetExistsError, match="overwrite"),
-        materialize_dataset(None, f"file://{tmp_path}", SCHEMA),
+        materialize(None, f"file://{tmp_path}", SCHEMA),
     ):
         write(tmp_path, "b.parquet", range(5, 8))
     assert_holds(tmp_path, range(5))
@@ -229,18 +232,39 @@ def test_files_that_are_not_what_the_schema_says_stay(tmp_path: Path, damage: st
     content = b"garbage" if damage == "garbage" else file.getvalue().to_pybytes()
     with (
         pytest.raises(PetastormMetadataGenerationError, match="left unchanged"),
-        materialize_dataset(None, f"file://{tmp_path}", SCHEMA),
+        materialize(None, f"file://{tmp_path}", SCHEMA),
     ):
         (tmp_path / "a.parquet").write_bytes(content)
     assert [path.name for path in tmp_path.iterdir()] == ["a.parquet"]
 
 
-def test_the_size_of_shards_is_that_of_row_groups(tmp_path: Path) -> None:
+def test_each_row_group_becomes_a_shard(tmp_path: Path) -> None:
+    with materialize(None, f"file://{tmp_path}", SCHEMA, row_group_size_mb=1):
+        pq.write_table(encoded(range(8)), tmp_path / "a.parquet", row_group_size=3)
+        write(tmp_path, "b.parquet", range(8, 10))
+    assert open_dataset(str(tmp_path)).shard_sizes == (3, 3, 2, 2)
+    build_rowgroup_index(tmp_path.as_uri(), None, [SingleFieldIndexer("by_id", "id")])
+    selector = SingleIndexSelector("by_id", [4])
+    with make_reader(tmp_path.as_uri(), rowgroup_selector=selector) as reader:
+        assert sorted(row.id for row in reader) == [3, 4, 5]
+
+
+def test_row_groups_larger_than_the_usual_shard_stay_whole(tmp_path: Path) -> None:
     schema = Unischema("Big", [UnischemaField("a", np.float64, (50_000,), NdarrayCodec())])
     value = bytes(NdarrayCodec().encode(schema.a, np.zeros(50_000)))
-    with materialize_dataset(None, f"file://{tmp_path}", schema, row_group_size_mb=1):
+    with materialize(None, f"file://{tmp_path}", schema, row_group_size_mb=1):
         pq.write_table(pa.table({"a": [value] * 7}), tmp_path / "a.parquet")
-    assert open_dataset(str(tmp_path)).shard_sizes == (2, 2, 2, 1)
+    assert open_dataset(str(tmp_path)).shard_sizes == (7,)
+
+
+def test_n_grams_do_not_cross_the_files_of_the_block(tmp_path: Path) -> None:
+    with materialize(None, f"file://{tmp_path}", SCHEMA):
+        write(tmp_path, "a.parquet", range(3))
+        write(tmp_path, "b.parquet", range(3, 6))
+    pairs = NGram({0: ["id"], 1: ["id"]}, delta_threshold=1, timestamp_field="id")
+    with make_reader(tmp_path.as_uri(), schema_fields=pairs, shuffle_row_groups=False) as reader:
+        found = [(int(pair[0].id), int(pair[1].id)) for pair in reader]
+    assert found == [(0, 1), (1, 2), (3, 4), (4, 5)]
 
 
 class TextCodec(DataframeColumnCodec):
@@ -265,7 +289,7 @@ def test_values_of_a_users_own_codec_are_stored_decoded(tmp_path: Path) -> None:
             UnischemaField("b", np.float32, (None,), TextCodec()),
         ],
     )
-    with materialize_dataset(None, f"file://{tmp_path}", schema):
+    with materialize(None, f"file://{tmp_path}", schema):
         table = pa.table({"id": [0, 1], "a": ["1,2", None], "b": ["1", "1,2,3"]})
         pq.write_table(table, tmp_path / "a.parquet")
     dataset = open_dataset(str(tmp_path))
@@ -297,7 +321,7 @@ def test_scalars_are_stored_in_the_type_of_their_field(tmp_path: Path) -> None:
             "other": [1.5, 2.5],
         }
     )
-    with materialize_dataset(None, f"file://{tmp_path}", schema):
+    with materialize(None, f"file://{tmp_path}", schema):
         pq.write_table(table, tmp_path / "a.parquet")
     dataset = open_dataset(str(tmp_path))
     assert dataset.schema.names == ("u8", "u32", "price", "text", "other")
@@ -312,7 +336,7 @@ def test_numbers_that_do_not_fit_their_field_are_refused(tmp_path: Path) -> None
     schema = Unischema("S", [UnischemaField("u8", np.uint8, ())])
     with (
         pytest.raises(PetastormMetadataGenerationError, match="value 300 not in range"),
-        materialize_dataset(None, f"file://{tmp_path}", schema),
+        materialize(None, f"file://{tmp_path}", schema),
     ):
         pq.write_table(pa.table({"u8": [1, 300]}), tmp_path / "a.parquet")
 
@@ -321,7 +345,7 @@ def test_a_file_system_of_the_callers_own(tmp_path: Path) -> None:
     fsspec = pytest.importorskip("fsspec")
     fs = fsspec.filesystem("memory")
     url = f"memory://{tmp_path.name}/data"
-    with materialize_dataset(None, url, SCHEMA, filesystem_factory=lambda: fs):
+    with materialize(None, url, SCHEMA, filesystem_factory=lambda: fs):
         file = pa.BufferOutputStream()
         pq.write_table(encoded(range(6)), file)
         fs.pipe_file(f"/{tmp_path.name}/data/a.parquet", file.getvalue().to_pybytes())
@@ -333,51 +357,12 @@ def test_a_file_system_of_the_callers_own(tmp_path: Path) -> None:
     assert_rows(read_rows(decoded(dataset, found), found), [row(i) for i in range(6)])
 
 
-def test_arguments_are_checked_before_the_block(tmp_path: Path) -> None:
-    for arguments, error in (
-        ((None, str(tmp_path), SCHEMA), InvalidArgumentError),
-        ((None, f"file://{tmp_path}", "schema"), ArgumentTypeError),
-        ((None, f"file://{tmp_path}", SCHEMA, -1), InvalidArgumentError),
-    ):
-        with pytest.raises(error), materialize_dataset(*arguments):  # type: ignore[arg-type]
-            raise AssertionError
-
-
-def test_summaries_have_no_effect(tmp_path: Path) -> None:
-    with (
-        pytest.warns(UserWarning, match="use_summary_metadata has no effect"),
-        materialize_dataset(None, f"file://{tmp_path}", SCHEMA, use_summary_metadata=True),
-    ):
-        write(tmp_path, "a.parquet", range(2))
-    assert_holds(tmp_path, range(2))
-
-
 def test_spark_writes_datasets(spark: Any, tmp_path: Path) -> None:
     url = f"file://{tmp_path}/data"
     for last in (9, 12):
-        with materialize_dataset(spark, url, SCHEMA, row_group_size_mb=8):
+        with materialize(spark, url, SCHEMA, row_group_size_mb=8):
             rows = [dict_to_spark_row(SCHEMA, row(i)) for i in range(last)]
             frame = spark.createDataFrame(rows, SCHEMA.as_spark_schema())
             frame.repartition(2).write.mode("overwrite").partitionBy("split").parquet(url)
         assert_holds(tmp_path / "data", range(last))
         assert not [path for path in (tmp_path / "data").iterdir() if path.is_dir()]
-
-
-def test_settings_of_hadoop_come_back(classic_spark: Any, tmp_path: Path) -> None:
-    conf = classic_spark.sparkContext._jsc.hadoopConfiguration()
-    keys = ("parquet.block.size", "parquet.summary.metadata.level")
-    conf.set(keys[1], "COMMON_ONLY")
-    within = []
-
-    def fail() -> None:
-        with materialize_dataset(classic_spark, f"file://{tmp_path}", SCHEMA, row_group_size_mb=3):
-            within.extend(conf.get(key) for key in keys)
-            raise ZeroDivisionError
-
-    try:
-        with pytest.raises(ZeroDivisionError):
-            fail()
-        assert within == [str(3 << 20), "NONE"]
-        assert [conf.get(key) for key in keys] == [None, "COMMON_ONLY"]
-    finally:
-        conf.unset(keys[1])

@@ -110,7 +110,7 @@ def test_rows_of_any_schema_come_back(dataset: tuple[Unischema, pa.Table], per_g
         assert_rows(read_rows(decoded(parquet, stored), stored), expected)
 
         target = Path(directory) / "data"
-        with materialize_dataset(None, f"file://{target}", schema):
+        with materialize_dataset(None, f"file://{target}", schema, storage_format="mds"):
             target.mkdir()
             pq.write_table(table, target / "a.parquet", row_group_size=per_group)
         mds = open_dataset(str(target))

@@ -12,12 +12,21 @@ import pytest
 from tests.compat.selection.parquet_files import column, write
 from tests.mds_backend.small_datasets import array_of, write_dataset
 
+from mdstorm._datasets.common_metadata import add_metadata
+from mdstorm._datasets.stored_index import row_group_counts
+from mdstorm._pickles.index_pickle import dump_indexes
+from mdstorm._pickles.restricted_unpickler import StoredIndex, load_indexes
 from mdstorm._selection.row_group_index import INDEX_FILE
 from mdstorm._selection.selectors import select_row_groups
 from mdstorm.errors import ArgumentTypeError, CorruptDatasetError, InvalidArgumentError
 from mdstorm.etl import RowGroupIndexerBase
+from mdstorm.etl.dataset_metadata import ROW_GROUPS_PER_FILE_KEY
 from mdstorm.etl.rowgroup_indexers import FieldNotNullIndexer, SingleFieldIndexer
-from mdstorm.etl.rowgroup_indexing import build_rowgroup_index, get_row_group_indexes
+from mdstorm.etl.rowgroup_indexing import (
+    ROWGROUPS_INDEX_KEY,
+    build_rowgroup_index,
+    get_row_group_indexes,
+)
 from mdstorm.selectors import (
     IntersectIndexSelector,
     RowGroupSelectorBase,
@@ -168,10 +177,32 @@ class TestWhatIsNotThere:
 
     @pytest.mark.parametrize("text", ["", "[]", "{}", '{"row_groups": 5', "\xff"])
     def test_the_file_is_damaged(self, text: str, tmp_path: Path) -> None:
-        dataset = write(tmp_path, TABLE)
+        dataset = write_dataset(tmp_path, TABLE, TYPES)
         (tmp_path / INDEX_FILE).write_text(text, "latin-1")
         with pytest.raises(CorruptDatasetError, match=f"{INDEX_FILE} is not a row group index"):
             get_row_group_indexes(dataset)
+
+    def test_metadata_are_damaged(self, tmp_path: Path) -> None:
+        write(tmp_path, TABLE, rows=2)
+        build(tmp_path.as_uri())
+        path = tmp_path / "_common_metadata"
+        path.write_bytes(path.read_bytes()[:-20])
+        with pytest.raises(CorruptDatasetError, match="_common_metadata was truncated"):
+            get_row_group_indexes(open_parquet(str(tmp_path)))
+
+    def test_an_index_that_petastorm_built_later_is_not_ours(self, tmp_path: Path) -> None:
+        write(tmp_path, TABLE, rows=2)
+        build(tmp_path.as_uri())
+        dataset = write(tmp_path, TABLE, rows=3)
+        later = StoredIndex("SingleFieldIndexer", "i", "id", {3: {1}})
+        counts = json.dumps({dataset.files[0].name: 2}).encode()
+        entries = {ROWGROUPS_INDEX_KEY: dump_indexes({"i": later}), ROW_GROUPS_PER_FILE_KEY: counts}
+        add_metadata(dataset, entries)
+        found = get_row_group_indexes(open_parquet(str(tmp_path)))
+        assert found["i"].get_row_group_indexes(3) == {1}
+        write(tmp_path, TABLE, rows=1)
+        with pytest.raises(InvalidArgumentError, match="built for other row groups than there are"):
+            get_row_group_indexes(open_parquet(str(tmp_path)))
 
     def test_something_else_is_no_dataset(self) -> None:
         with pytest.raises(ArgumentTypeError, match="takes the URL of a dataset"):
@@ -195,8 +226,10 @@ def test_an_index_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
     build(tmp_path.as_uri())
     build_rowgroup_index(tmp_path.as_uri(), None, [SingleFieldIndexer("i", "id")])
     assert list(get_row_group_indexes(tmp_path.as_uri())) == ["i"]
-    assert json.loads((tmp_path / INDEX_FILE).read_text())["version"] == 1
-    assert column(open_parquet(str(tmp_path)), "id") == list(range(6))  # no Parquet file
+    dataset = open_parquet(str(tmp_path))
+    assert load_indexes(dataset.common_metadata[ROWGROUPS_INDEX_KEY])["i"].column_name == "id"
+    assert row_group_counts(dataset.common_metadata) == {dataset.files[0].name: 3}
+    assert not (tmp_path / INDEX_FILE).exists()
 
 
 def test_a_derived_indexer_sees_rows(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from tests.mds_backend.convert.parquet_files import every_type, numbers, vectors, write
@@ -62,8 +63,19 @@ def test_small_row_groups_share_shards(tmp_path: Path) -> None:
     source = write(tmp_path / "source", *[numbers(10, 10 * i) for i in range(5)], row_group_size=2)
     assert len(source.row_groups) == 25
     assert len(convert_parquet(source, str(tmp_path / "mds")).index.shards) == 1
-    apart = convert_parquet(source, str(tmp_path / "apart"), join_files=False)
+    apart = convert_parquet(source, str(tmp_path / "apart"), cut_at="files")
     assert [shard.samples for shard in apart.index.shards] == [10] * 5
+
+
+def test_row_groups_become_shards_on_request(tmp_path: Path) -> None:
+    source = write(tmp_path / "source", numbers(10), numbers(3, 10), row_group_size=4)
+    dataset = convert_parquet(source, str(tmp_path / "mds"), cut_at="row_groups")
+    assert dataset.shard_sizes == source.shard_sizes == (4, 4, 2, 3)
+    assert dataset.to_table().equals(numbers(13))
+    small = convert_parquet(source, str(tmp_path / "cut"), cut_at="row_groups", shard_size=60)
+    assert len(small.shard_sizes) > 4
+    ends = np.cumsum(small.shard_sizes)
+    assert {4, 8, 10, 13} <= set(ends.tolist())
 
 
 def test_hive_partitions_become_columns(tmp_path: Path) -> None:

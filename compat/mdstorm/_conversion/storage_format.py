@@ -1,0 +1,46 @@
+"""What ``materialize_dataset`` leaves behind: the configuration."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Literal, TypeAlias, cast, get_args
+
+from mdstorm.errors import InvalidArgumentError
+
+StorageFormat: TypeAlias = Literal["parquet", "mds"]
+
+CONF = "mdstorm.materialize.storageFormat"
+ENVIRONMENT_VARIABLE = "MDSTORM_MATERIALIZE_STORAGE_FORMAT"
+
+
+def chosen_storage_format(spark: Any, argument: str | None) -> StorageFormat:
+    """Return the format that is asked for.
+
+    The first one given wins: `argument`, the conf ``mdstorm.materialize.storageFormat`` of the
+    session, the environment variable ``MDSTORM_MATERIALIZE_STORAGE_FORMAT``, ``"parquet"``.
+
+    Parameters
+    ----------
+    spark : pyspark.sql.SparkSession or None
+        The session.
+    argument : str or None
+        What the caller gave.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is neither ``"parquet"`` nor ``"mds"``.
+    """
+    conf = getattr(spark, "conf", None)
+    given: dict[str, Any] = {
+        "storage_format": argument,
+        CONF: None if conf is None else conf.get(CONF, None),
+        ENVIRONMENT_VARIABLE: os.environ.get(ENVIRONMENT_VARIABLE),
+    }
+    for name, value in given.items():
+        if value is None or value == "":
+            continue
+        if value not in get_args(StorageFormat):
+            raise InvalidArgumentError(f"{name} must be 'parquet' or 'mds', found {value!r}")
+        return cast(StorageFormat, value)
+    return "parquet"

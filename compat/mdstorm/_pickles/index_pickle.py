@@ -1,0 +1,103 @@
+"""Write row group indexes as a pickle that Petastorm can read. Petastorm need not be installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from mdstorm._pickles.instructions import (
+    binary,
+    boolean,
+    called,
+    imported,
+    instance,
+    integer,
+    items,
+    list_of,
+    number,
+    text,
+    tuple_of,
+)
+from mdstorm._pickles.restricted_unpickler import StoredIndex
+from mdstorm.errors import InvalidArgumentError
+
+_INDEXERS = "petastorm.etl.rowgroup_indexers"
+_SET = imported("builtins", "set")
+#: What NumPy 1 and 2 both import.
+_SCALAR = imported("numpy.core.multiarray", "scalar")
+_DTYPE = imported("numpy", "dtype")
+
+
+def dump_indexes(indexes: Mapping[str, StoredIndex]) -> bytes:
+    """Return the value of the metadata key ``dataset-toolkit.rowgroups_index.v1``.
+
+    Numbers and strings are written as those of Python, to which NumPy's scalars are equal.
+
+    Parameters
+    ----------
+    indexes : mapping of str to StoredIndex
+        The indexes by name.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a field has values that cannot be kept.
+    """
+    found = items((text(name), _index(index)) for name, index in indexes.items())
+    return b"\x80\x03}" + found + b"."
+
+
+def _index(index: StoredIndex) -> bytes:
+    groups = index.row_groups
+    data = _values(groups, index.column_name) if isinstance(groups, dict) else _numbers(groups)
+    state = [
+        ("_index_name", text(index.index_name)),
+        ("_column_name", text(index.column_name)),
+        ("_index_data", data),
+    ]
+    return instance(_INDEXERS, index.kind, state)
+
+
+def _values(groups: Mapping[Any, Iterable[int]], field: str) -> bytes:
+    """Push a defaultdict, which Petastorm asks for values that it does not hold."""
+    empty = called(imported("collections", "defaultdict"), _SET)
+    return empty + items((_value(value, field), _numbers(n)) for value, n in groups.items())
+
+
+def _numbers(numbers: Iterable[int]) -> bytes:
+    return called(_SET, list_of(map(integer, sorted(numbers))))
+
+
+def _value(value: Any, field: str) -> bytes:
+    if isinstance(value, np.datetime64):
+        return _time(value)
+    if isinstance(value, np.generic) and not isinstance(value, (str, bytes)):
+        value = value.item()
+    if isinstance(value, bool):
+        return boolean(value)
+    if isinstance(value, int):
+        return integer(value)
+    if isinstance(value, float):
+        return number(value)
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, bytes):
+        return binary(value)
+    if isinstance(value, Decimal):
+        return called(imported("decimal", "Decimal"), text(str(value)))
+    raise InvalidArgumentError(
+        f"field {field!r} holds values of type {type(value).__name__}, which cannot be indexed"
+    )
+
+
+def _time(value: np.datetime64) -> bytes:
+    unit, count = np.datetime_data(value)
+    one = integer(1)
+    metadata = tuple_of([b"}", tuple_of([binary(unit.encode("ascii")), integer(count), one, one])])
+    size_and_flags = [integer(-1), integer(-1), integer(0)]
+    state = tuple_of([integer(4), text("<"), b"N", b"N", b"N", *size_and_flags, metadata])
+    dtype = called(_DTYPE, text("M8"), boolean(False), boolean(True)) + state + b"b"
+    return called(_SCALAR, dtype, binary(value.astype("<i8").tobytes()))

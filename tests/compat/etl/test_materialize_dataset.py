@@ -1,0 +1,476 @@
+"""`materialize_dataset`: what a block writes stays as it is, and its metadata come beside it."""
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs
+import pyarrow.parquet as pq
+import pytest
+from tests.compat.etl.golden_rows import assert_rows
+from tests.compat.etl.test_materialize_as_mds import SCHEMA, TextCodec, encoded, row, write
+
+from mdstorm.codecs import NdarrayCodec
+from mdstorm.errors import (
+    ArgumentTypeError,
+    CorruptDatasetError,
+    DatasetExistsError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    PetastormMetadataGenerationError,
+)
+from mdstorm.etl.dataset_metadata import (
+    ROW_GROUPS_PER_FILE_KEY,
+    UNISCHEMA_KEY,
+    get_schema_from_dataset_url,
+    load_row_groups,
+    materialize_dataset,
+)
+from mdstorm.etl.petastorm_generate_metadata import generate_petastorm_metadata
+from mdstorm.etl.rowgroup_indexers import SingleFieldIndexer
+from mdstorm.etl.rowgroup_indexing import build_rowgroup_index, get_row_group_indexes
+from mdstorm.reader import make_reader
+from mdstorm.unischema import Unischema, UnischemaField, dict_to_spark_row
+from mdstorm_backend.parquet import open_parquet
+
+IDS = Unischema("Ids", [UnischemaField("id", np.int64, ())])
+WIDER = Unischema("Wider", [*IDS.fields.values(), UnischemaField("x", np.float32, (), None, True)])
+
+
+def content(directory: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file()
+    }
+
+
+def metadata(directory: Path, name: str = "_common_metadata") -> dict[bytes, bytes]:
+    return dict(pq.read_metadata(directory / name).metadata)
+
+
+def counts(directory: Path) -> dict[str, int]:
+    found: dict[str, int] = json.loads(metadata(directory)[ROW_GROUPS_PER_FILE_KEY])
+    return found
+
+
+def write_ids(directory: Path, name: str, ids: range, *, group: int = 1000) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"id": pa.array(ids)}), directory / name, row_group_size=group)
+
+
+def ids_of(directory: Path) -> list[int]:
+    with make_reader(directory.as_uri(), shuffle_row_groups=False) as reader:
+        return [int(row.id) for row in reader]
+
+
+def test_files_stay_and_metadata_come_beside_them(tmp_path: Path) -> None:
+    with materialize_dataset(None, tmp_path.as_uri(), SCHEMA, row_group_size_mb=1):
+        write(tmp_path, "a.parquet", range(20))
+        write(tmp_path, "b.parquet", range(20, 30))
+        (tmp_path / "_SUCCESS").touch()
+        (tmp_path / ".a.parquet.crc").write_bytes(b"crc")
+        (tmp_path / "_mine.txt").write_text("mine")
+        written = content(tmp_path)
+    after = content(tmp_path)
+    assert after.pop("_common_metadata")
+    assert after == written
+    assert counts(tmp_path) == {"a.parquet": 1, "b.parquet": 1}
+    assert str(get_schema_from_dataset_url(tmp_path.as_uri())) == str(SCHEMA)
+    with make_reader(tmp_path.as_uri(), shuffle_row_groups=False) as reader:
+        assert_rows(list(reader), [row(i) for i in range(30)])
+
+
+def test_the_columns_of_metadata_are_those_of_the_files(tmp_path: Path) -> None:
+    table = pa.table({"id": [1], "at": pa.array([1], pa.timestamp("us"))})
+    with materialize_dataset(None, tmp_path.as_uri(), IDS):
+        for part in ("x", "y"):
+            (tmp_path / f"part={part}").mkdir()
+            path = tmp_path / f"part={part}" / "a.parquet"
+            pq.write_table(table, path, use_deprecated_int96_timestamps=True)
+    written = pq.read_metadata(path).schema
+    assert pq.read_metadata(tmp_path / "_common_metadata").schema.equals(written)
+    assert written.column(1).physical_type == "INT96"
+    assert counts(tmp_path) == {"part=x/a.parquet": 1, "part=y/a.parquet": 1}
+
+
+def test_a_block_that_appends_extends_the_dataset(tmp_path: Path) -> None:
+    for name, ids in (("a.parquet", range(5)), ("b.parquet", range(5, 8))):
+        with materialize_dataset(None, tmp_path.as_uri(), IDS):
+            write_ids(tmp_path, name, ids, group=2)
+    assert counts(tmp_path) == {"a.parquet": 3, "b.parquet": 2}
+    assert ids_of(tmp_path) == list(range(8))
+
+
+def test_rows_of_another_schema_are_not_appended(tmp_path: Path) -> None:
+    with materialize_dataset(None, tmp_path.as_uri(), IDS):
+        write_ids(tmp_path, "a.parquet", range(5))
+    before = metadata(tmp_path)
+    other = Unischema("Other", [UnischemaField("id", np.int32, ())])
+    with (
+        pytest.raises(PetastormMetadataGenerationError, match=r"\['id'\] are not those of 'Other'"),
+        materialize_dataset(None, tmp_path.as_uri(), other),
+    ):
+        write_ids(tmp_path, "b.parquet", range(5, 8))
+    assert metadata(tmp_path) == before
+    assert content(tmp_path).keys() == {"a.parquet", "b.parquet", "_common_metadata"}
+    generate_petastorm_metadata(None, tmp_path.as_uri(), f"{__name__}.IDS")  # as the message says
+    assert ids_of(tmp_path) == list(range(8))
+
+
+def test_a_block_that_replaces_all_files_may_change_the_schema(tmp_path: Path) -> None:
+    with materialize_dataset(None, tmp_path.as_uri(), IDS):
+        write_ids(tmp_path, "a.parquet", range(5))
+    with materialize_dataset(None, tmp_path.as_uri(), WIDER):
+        (tmp_path / "a.parquet").unlink()
+        pq.write_table(pa.table({"id": [1, 2], "x": [0.5, None]}), tmp_path / "b.parquet")
+    assert counts(tmp_path) == {"b.parquet": 1}
+    with make_reader(tmp_path.as_uri(), shuffle_row_groups=False) as reader:
+        assert next(row.x for row in reader) == np.float32(0.5)
+
+
+@pytest.mark.parametrize("damage", ["missing", "truncated", "empty", "hostile", "stale"])
+def test_a_block_that_writes_nothing_renews_the_metadata(tmp_path: Path, damage: str) -> None:
+    with materialize_dataset(None, tmp_path.as_uri(), IDS):
+        write_ids(tmp_path, "a.parquet", range(5))
+    expected = metadata(tmp_path)
+    path = tmp_path / "_common_metadata"
+    if damage == "missing":
+        path.unlink()
+    elif damage == "hostile":
+        schema = pq.read_schema(path)
+        hostile = {UNISCHEMA_KEY: b"cos\nsystem\n(S'touch hacked'\ntR."}
+        pq.write_metadata(schema.with_metadata(hostile), path)
+    elif damage == "stale":
+        write_ids(tmp_path, "a.parquet", range(5), group=2)
+        expected[ROW_GROUPS_PER_FILE_KEY] = b'{"a.parquet": 3}'
+    else:
+        path.write_bytes(path.read_bytes()[: -9 if damage == "truncated" else 0])
+    if damage in ("truncated", "empty"):
+        with pytest.raises(CorruptDatasetError, match=r"_common_metadata was truncated.*pass"):
+            make_reader(tmp_path.as_uri())
+    with materialize_dataset(None, tmp_path.as_uri(), IDS):
+        pass
+    found = metadata(tmp_path)
+    for key in (UNISCHEMA_KEY, ROW_GROUPS_PER_FILE_KEY):
+        assert found[key] == expected[key]
+    assert ids_of(tmp_path) == list(range(5))
+
+
+def test_a_block_that_raises_leaves_the_metadata_as_they_were(tmp_path: Path) -> None:
+    def fail() -> None:
+        with materialize_dataset(None, tmp_path.as_uri(), IDS):
+            write_ids(tmp_path, "b.parquet", range(5, 8))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert content(tmp_path).keys() == {"b.parquet"}
+    with materialize_dataset(None, tmp_path.as_uri(), IDS):
+        pass
+    before = content(tmp_path)["_common_metadata"]
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert content(tmp_path)["_common_metadata"] == before
+
+
+@pytest.mark.parametrize("name", ["nothing", ""])
+def test_a_block_that_writes_nothing_is_told(tmp_path: Path, name: str) -> None:
+    (tmp_path / "_SUCCESS").touch()
+    with (
+        pytest.raises(DatasetNotFoundError) as caught,
+        materialize_dataset(None, (tmp_path / name).as_uri(), IDS),
+    ):
+        pass
+    assert isinstance(caught.value, OSError)
+    assert content(tmp_path).keys() == {"_SUCCESS"}
+
+
+def test_files_without_rows_are_part_of_the_dataset(tmp_path: Path) -> None:
+    with materialize_dataset(None, tmp_path.as_uri(), IDS):
+        pq.write_metadata(pa.schema([("id", pa.int64())]), tmp_path / "a.parquet")
+    assert counts(tmp_path) == {"a.parquet": 0}
+    with materialize_dataset(None, tmp_path.as_uri(), IDS):
+        write_ids(tmp_path, "b.parquet", range(2))
+    assert counts(tmp_path) == {"a.parquet": 0, "b.parquet": 1}
+    assert ids_of(tmp_path) == [0, 1]
+
+
+def _other_columns(directory: Path) -> None:
+    pq.write_table(pa.table({"day": [1]}), directory / "theirs.parquet")
+
+
+def _other_type(directory: Path) -> None:
+    table = encoded(range(3)).drop(["vec"]).append_column("vec", pa.array([1.5] * 3))
+    pq.write_table(table.select(SCHEMA.fields.keys()), directory / "a.parquet")
+
+
+def _no_parquet(directory: Path) -> None:
+    (directory / "notes.txt").write_text("mine")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (_other_columns, r"theirs\.parquet has no column 'id', which .*/a\.parquet has"),
+        (_other_type, r"column 'vec' in .* is double, but NdarrayCodec\(\) stores bytes"),
+        (_no_parquet, r"notes\.txt is not a Parquet file"),
+    ],
+)
+def test_files_that_do_not_belong_to_the_dataset_are_named(
+    tmp_path: Path, spoil: Callable[[Path], None], message: str
+) -> None:
+    write(tmp_path, "a.parquet", range(3))
+    spoil(tmp_path)
+    before = content(tmp_path)
+    with (
+        pytest.raises(PetastormMetadataGenerationError, match=message),
+        materialize_dataset(None, tmp_path.as_uri(), SCHEMA),
+    ):
+        pass
+    assert content(tmp_path) == before
+
+
+def test_a_field_without_a_column_is_named(tmp_path: Path) -> None:
+    with (
+        pytest.raises(PetastormMetadataGenerationError, match="no column 'x', which the schema"),
+        materialize_dataset(None, tmp_path.as_uri(), WIDER),
+    ):
+        write_ids(tmp_path, "a.parquet", range(3))
+    assert content(tmp_path).keys() == {"a.parquet"}
+
+
+def test_an_mds_dataset_is_not_hidden_by_parquet(tmp_path: Path) -> None:
+    with materialize_dataset(None, tmp_path.as_uri(), IDS, storage_format="mds"):
+        write_ids(tmp_path, "a.parquet", range(3))
+    with (
+        pytest.raises(DatasetExistsError, match="already holds an MDS dataset"),
+        materialize_dataset(None, tmp_path.as_uri(), IDS),
+    ):
+        write_ids(tmp_path, "b.parquet", range(3))
+    assert ids_of(tmp_path) == [0, 1, 2]
+
+
+def test_blocks_that_end_together_lose_no_file(tmp_path: Path) -> None:
+    numbers, failed = range(6), []
+    together = threading.Barrier(len(numbers))
+
+    def append(number: int) -> None:
+        try:
+            with materialize_dataset(None, tmp_path.as_uri(), IDS):
+                write_ids(tmp_path, f"{number}.parquet", range(number, number + 1))
+                together.wait()
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=append, args=(number,)) for number in numbers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert counts(tmp_path) == {f"{number}.parquet": 1 for number in numbers}
+    assert content(tmp_path).keys() == {*counts(tmp_path), "_common_metadata"}
+
+
+def test_files_that_come_while_metadata_are_written_are_in_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mdstorm._datasets import petastorm_metadata
+
+    later, write_beside = [1, 2], petastorm_metadata.write_beside
+
+    def write_and_add_a_file(*arguments: Any) -> None:
+        write_beside(*arguments)
+        if later:
+            write_ids(tmp_path, f"{later.pop()}.parquet", range(2))
+
+    monkeypatch.setattr(petastorm_metadata, "write_beside", write_and_add_a_file)
+    with materialize_dataset(None, tmp_path.as_uri(), IDS):
+        write_ids(tmp_path, "0.parquet", range(2))
+    assert counts(tmp_path) == {"0.parquet": 1, "1.parquet": 1, "2.parquet": 1}
+
+
+def test_an_index_of_other_row_groups_does_not_survive(tmp_path: Path) -> None:
+    def block(*names: str, group: int = 2) -> None:
+        with materialize_dataset(None, tmp_path.as_uri(), IDS):
+            for name in names:
+                write_ids(tmp_path, name, range(4), group=group)
+
+    block("b.parquet")
+    build_rowgroup_index(tmp_path.as_uri(), None, [SingleFieldIndexer("by_id", "id")])
+    block()
+    assert get_row_group_indexes(tmp_path.as_uri())["by_id"].get_row_group_indexes(3) == {1}
+    write_ids(tmp_path, "a.parquet", range(4))
+    for _ in range(2):  # before and after the metadata are renewed
+        with pytest.raises(InvalidArgumentError, match="Row groups index is not available"):
+            get_row_group_indexes(tmp_path.as_uri())
+        block()
+    assert b"dataset-toolkit.rowgroups_index.v1" not in metadata(tmp_path)
+
+
+def test_a_checksum_of_the_metadata_before_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "._common_metadata.crc").write_bytes(b"old")
+    with materialize_dataset(None, tmp_path.as_uri(), IDS):
+        write_ids(tmp_path, "a.parquet", range(3))
+    assert content(tmp_path).keys() == {"a.parquet", "_common_metadata"}
+
+
+class TestSummaries:
+    """`_metadata`, which Petastorm believes where it is."""
+
+    def test_a_summary_is_written_on_request(self, tmp_path: Path) -> None:
+        with materialize_dataset(None, tmp_path.as_uri(), IDS, use_summary_metadata=True):
+            for part in ("x", "y"):
+                write_ids(tmp_path / f"part={part}", "a.parquet", range(4), group=2)
+        found = pq.read_metadata(tmp_path / "_metadata")
+        groups = [found.row_group(i) for i in range(found.num_row_groups)]
+        assert [(group.column(0).file_path, group.num_rows) for group in groups] == [
+            *[("part=x/a.parquet", 2)] * 2,
+            *[("part=y/a.parquet", 2)] * 2,
+        ]
+        assert len(load_row_groups(open_parquet(str(tmp_path)))) == 4
+
+    def test_a_summary_that_is_there_learns_of_new_files(self, tmp_path: Path) -> None:
+        for name, asked in (("a.parquet", True), ("b.parquet", False)):
+            with materialize_dataset(None, tmp_path.as_uri(), IDS, use_summary_metadata=asked):
+                write_ids(tmp_path, name, range(3))
+        assert pq.read_metadata(tmp_path / "_metadata").num_row_groups == 2
+
+    def test_files_that_no_summary_can_hold_are_named(self, tmp_path: Path) -> None:
+        write_ids(tmp_path, "a.parquet", range(3))
+        pq.write_table(pa.table({"id": pa.array([1], pa.int32())}), tmp_path / "b.parquet")
+        with (
+            pytest.raises(PetastormMetadataGenerationError, match=r"b\.parquet stores its columns"),
+            materialize_dataset(None, tmp_path.as_uri(), IDS, use_summary_metadata=True),
+        ):
+            pass
+        assert content(tmp_path).keys() == {"a.parquet", "b.parquet"}
+
+
+@pytest.mark.parametrize("kind", ["memory", "arrow", "path"])
+def test_a_file_system_of_the_callers_own_takes_paths(tmp_path: Path, kind: str) -> None:
+    fs: Any = fsspec.filesystem("memory" if kind == "memory" else "file")
+    url = f"{tmp_path}/data" if kind == "path" else f"/{tmp_path.name}/data"
+    if kind == "arrow":
+        fs = pa.fs.SubTreeFileSystem(str(tmp_path.parent), pa.fs.LocalFileSystem())
+    with materialize_dataset(None, url, IDS, filesystem_factory=lambda: fs):
+        file = pa.BufferOutputStream()
+        pq.write_table(pa.table({"id": [1, 2]}), file)
+        if kind == "memory":
+            fs.pipe_file(f"{url}/a.parquet", file.getvalue().to_pybytes())
+        else:
+            (tmp_path / "data").mkdir()
+            (tmp_path / "data" / "a.parquet").write_bytes(file.getvalue().to_pybytes())
+    if kind != "memory":
+        assert counts(tmp_path / "data") == {"a.parquet": 1}
+    url = f"memory://{url}" if kind == "memory" else (tmp_path / "data").as_uri()
+    with make_reader(url, shuffle_row_groups=False) as reader:
+        assert [int(row.id) for row in reader] == [1, 2]
+
+
+def test_arguments_are_checked_before_the_block(tmp_path: Path) -> None:
+    own = Unischema("Own", [UnischemaField("a", np.float32, (2,), TextCodec())])
+    for arguments, error in (
+        ((None, str(tmp_path), SCHEMA), InvalidArgumentError),
+        ((None, f"file://{tmp_path}", "schema"), ArgumentTypeError),
+        ((None, f"file://{tmp_path}", SCHEMA, -1), InvalidArgumentError),
+        ((None, f"file://{tmp_path}", own), InvalidArgumentError),
+    ):
+        with pytest.raises(error), materialize_dataset(*arguments):  # type: ignore[arg-type]
+            raise AssertionError
+
+
+class TestStorageFormat:
+    """MDS on request: an argument, a conf key, an environment variable."""
+
+    def make(self, directory: Path, spark: Any = None, **arguments: Any) -> str:
+        with materialize_dataset(spark, directory.as_uri(), IDS, **arguments):
+            write_ids(directory, "a.parquet", range(3))
+        return "mds" if (directory / "index.json").exists() else "parquet"
+
+    def test_it_is_set_for_whole_programs(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("MDSTORM_MATERIALIZE_STORAGE_FORMAT", "mds")
+        assert self.make(tmp_path / "a") == "mds"
+        assert self.make(tmp_path / "b", storage_format="parquet") == "parquet"
+
+    def test_the_conf_of_the_session_comes_before_the_environment(
+        self,
+        tmp_path: Path,
+        spark: Any,
+        set_conf: Callable[[str, str | None], None],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setenv("MDSTORM_MATERIALIZE_STORAGE_FORMAT", "parquet")
+        set_conf("mdstorm.materialize.storageFormat", "mds")
+        assert self.make(tmp_path / "a", spark) == "mds"
+        assert self.make(tmp_path / "b", spark, storage_format="parquet") == "parquet"
+
+    def test_other_formats_are_refused_before_the_block(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with pytest.raises(InvalidArgumentError, match="'parquet' or 'mds', found 'orc'"):
+            self.make(tmp_path, storage_format="orc")
+        monkeypatch.setenv("MDSTORM_MATERIALIZE_STORAGE_FORMAT", "MDS")
+        with pytest.raises(InvalidArgumentError, match="MDSTORM_MATERIALIZE_STORAGE_FORMAT must"):
+            self.make(tmp_path)
+        assert not content(tmp_path)
+
+
+def test_spark_reads_and_appends_to_what_it_wrote(spark: Any, tmp_path: Path) -> None:
+    url = f"file://{tmp_path}/data"
+    for start, mode in ((0, "overwrite"), (6, "append")):
+        with materialize_dataset(spark, url, SCHEMA, row_group_size_mb=8):
+            rows = [dict_to_spark_row(SCHEMA, row(i)) for i in range(start, start + 6)]
+            frame = spark.createDataFrame(rows, SCHEMA.as_spark_schema()).coalesce(1)
+            frame.write.mode(mode).partitionBy("split").parquet(url)
+    assert (tmp_path / "data" / "_SUCCESS").exists()
+    assert sum(counts(tmp_path / "data").values()) == 4
+    assert spark.read.parquet(url).filter("split = 'train' and id < 8").count() == 4
+    with make_reader(url, shuffle_row_groups=False) as reader:
+        found = sorted(reader, key=lambda row: int(row.id))
+    assert_rows(found, [row(i) for i in range(12)])
+
+
+def test_settings_of_hadoop_come_back(classic_spark: Any, tmp_path: Path) -> None:
+    conf = classic_spark.sparkContext._jsc.hadoopConfiguration()
+    keys = ("parquet.block.size", "parquet.summary.metadata.level")
+    conf.set(keys[1], "COMMON_ONLY")
+    within = []
+
+    def fail() -> None:
+        with materialize_dataset(classic_spark, f"file://{tmp_path}", SCHEMA, row_group_size_mb=3):
+            within.extend(conf.get(key) for key in keys)
+            raise ZeroDivisionError
+
+    try:
+        with pytest.raises(ZeroDivisionError):
+            fail()
+        assert within == [str(3 << 20), "NONE"]
+        assert [conf.get(key) for key in keys] == [None, "COMMON_ONLY"]
+    finally:
+        conf.unset(keys[1])
+
+
+def test_a_codec_in_the_schema_is_compared_too(tmp_path: Path) -> None:
+    def schema(codec: Any) -> Unischema:
+        return Unischema("S", [UnischemaField("a", np.float32, (2,), codec)])
+
+    from mdstorm.codecs import CompressedNdarrayCodec
+
+    first = schema(NdarrayCodec())
+    value = bytes(NdarrayCodec().encode(first.a, np.zeros(2, np.float32)))
+    with materialize_dataset(None, tmp_path.as_uri(), first):
+        pq.write_table(pa.table({"a": [value]}), tmp_path / "a.parquet")
+    with (
+        pytest.raises(PetastormMetadataGenerationError, match=r"\['a'\]"),
+        materialize_dataset(None, tmp_path.as_uri(), schema(CompressedNdarrayCodec())),
+    ):
+        pq.write_table(pa.table({"a": [value]}), tmp_path / "b.parquet")
