@@ -10,6 +10,10 @@
     ├── NoMatchingFieldsError      also ValueError, RuntimeError
     ├── UnsupportedArgumentError   also NotImplementedError
     ├── PetastormImportedError     an AlreadyImportedError, hence ImportError
+    ├── MissingModuleError         also ModuleNotFoundError
+    ├── MissingNameError           also ImportError
+    ├── MissingAttributeError      also AttributeError
+    ├── ShufflingBufferError       also RuntimeError
     ├── DecodeFieldError           also RuntimeError
     ├── PetastormMetadataError
     │   ├── MetadataNotFoundError  also DatasetNotFoundError, hence OSError
@@ -72,6 +76,7 @@ __all__ = [
     "InvalidArgumentError",
     "MDStormError",
     "MetadataNotFoundError",
+    "MissingAttributeError",
     "MissingColumnError",
     "MissingDependencyError",
     "MissingModuleError",
@@ -86,6 +91,7 @@ __all__ = [
     "PetastormMetadataError",
     "PetastormMetadataGenerationError",
     "RowTransformError",
+    "ShufflingBufferError",
     "StateMismatchError",
     "StorageError",
     "TransformError",
@@ -124,6 +130,22 @@ class UnsupportedArgumentError(MDStormError, NotImplementedError):
 
 class PetastormImportedError(AlreadyImportedError):
     """mdstorm cannot replace a Petastorm that has already been imported."""
+
+
+class MissingModuleError(MDStormError, ModuleNotFoundError):
+    """A program imports a module of Petastorm that mdstorm lacks."""
+
+
+class MissingNameError(MDStormError, ImportError):
+    """A program imports a name of Petastorm that mdstorm lacks."""
+
+
+class MissingAttributeError(MDStormError, AttributeError):
+    """A program asks a module for an attribute of Petastorm's that mdstorm lacks."""
+
+
+class ShufflingBufferError(MDStormError, RuntimeError):
+    """A shuffling buffer is too full to add to, too empty to retrieve from, or finished."""
 
 
 class DecodeFieldError(MDStormError, RuntimeError):

@@ -3,33 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import islice
 from typing import Any
 
-import numpy as np
 import torch
 
 from mdstorm._readers.argument_checks import check_integer
 from mdstorm._readers.passes import ReaderPasses
 from mdstorm._torch.blocks import collated, tensors, transformed
-from mdstorm._torch.columns import (
-    Columns,
-    arrays_of,
-    cut,
-    first_rows,
-    num_rows,
-    only_tensor,
-    rows_of_columns,
-    shuffled,
-    tensors_of,
-)
-from mdstorm._torch.loader import LoaderBase, ReaderLoader
-from mdstorm._torch.rows import (
-    collate_rows,
-    decimal_friendly_collate,
-    row_for_torch,
-    shuffled_rows,
-)
+from mdstorm._torch.columns import first_rows
+from mdstorm._torch.loader import LoaderBase
+from mdstorm._torch.loader_parts import ROWS_AT_A_TIME, ColumnLoader, RowLoader
+from mdstorm._torch.rows import decimal_friendly_collate, sanitize_pytorch_types
 from mdstorm.errors import ArgumentTypeError
 from mdstorm_backend.base import OwnContext
 from mdstorm_backend.loaders import Convert
@@ -42,11 +26,11 @@ __all__ = [
     "decimal_friendly_collate",
 ]
 
-#: Rows to convert at a time when they come one by one.
-_ROWS_AT_A_TIME = 1024
+#: Private in Petastorm, and used by copies of its loaders all the same.
+_sanitize_pytorch_types = sanitize_pytorch_types
 
 
-class DataLoader(ReaderLoader):
+class DataLoader(RowLoader):
     """Batches of a reader's rows as dicts of tensors.
 
     Over an unused reader from `make_batch_reader` or `make_reader`, batches are sliced from whole
@@ -100,34 +84,15 @@ class DataLoader(ReaderLoader):
     ) -> None:
         super().__init__(reader, batch_size, shuffling_queue_capacity)
         self.collate_fn = collate_fn
-
-    @property
-    def _collates(self) -> bool:
-        return self.collate_fn is not decimal_friendly_collate
+        self._batch_acc = []
 
     def _of_blocks(self, passes: ReaderPasses) -> Convert:
         if self._collates:
             return collated(self.reader, self.collate_fn)
         return tensors(self.reader, passes.options)
 
-    def _of_items(self, batch_size: int) -> Iterator[Any]:
-        if not self.reader.batched_output:
-            rows = map(row_for_torch, self.reader)
-            queue = shuffled_rows(rows, self._queue()) if self._queue() else rows
-            while batch := list(islice(queue, batch_size)):
-                yield self.collate_fn(batch) if self._collates else collate_rows(batch)
-            return
-        parts: Iterator[Columns] = map(self._columns, self.reader)
-        if self._queue():
-            parts = shuffled(parts, self._queue(), np.random.permutation)
-        for columns in cut(parts, batch_size):
-            yield self.collate_fn(rows_of_columns(columns)) if self._collates else columns
 
-    def _columns(self, item: Any) -> Columns:
-        return arrays_of(item) if self._collates else tensors_of(item)
-
-
-class BatchedDataLoader(ReaderLoader):
+class BatchedDataLoader(ColumnLoader):
     """Batches of a reader's rows as dicts of tensors, made by a function of whole columns.
 
     Works like `DataLoader`, except that every column is a tensor.
@@ -167,26 +132,6 @@ class BatchedDataLoader(ReaderLoader):
 
     def _of_blocks(self, passes: ReaderPasses) -> Convert:
         return transformed(self.reader, passes.options, self.transform_fn)
-
-    def _of_items(self, batch_size: int) -> Iterator[Any]:
-        parts: Iterator[Columns] = map(self._tensors, self._parts())
-        if self._queue():
-            parts = shuffled(parts, self._queue(), lambda rows: torch.randperm(rows).numpy())
-        yield from cut(parts, batch_size)
-
-    def _parts(self) -> Iterator[Columns]:
-        """Yield columns of some rows each."""
-        if self.reader.batched_output:
-            for item in self.reader:
-                yield tensors_of(item)
-            return
-        rows = map(row_for_torch, self.reader)
-        while part := list(islice(rows, _ROWS_AT_A_TIME)):
-            yield collate_rows(part)
-
-    def _tensors(self, columns: Columns) -> Columns:
-        tensors = {name: only_tensor(values, name) for name, values in columns.items()}
-        return {n: torch.as_tensor(self.transform_fn(t.numpy())) for n, t in tensors.items()}
 
 
 class InMemBatchedDataLoader(OwnContext):
@@ -249,10 +194,7 @@ class InMemBatchedDataLoader(OwnContext):
         self._seed = seed
         self._shuffle = shuffle
         self._next_epoch = 0
-        loader = BatchedDataLoader(reader, min(rows_capacity, _ROWS_AT_A_TIME), transform_fn)
-        with loader:
-            is_endless = getattr(reader, "num_epochs", 1) is None
-            self._columns = first_rows(loader, rows_capacity, is_endless=is_endless)
+        self._keys, self._buffer = _load_rows_into_mem(reader, transform_fn, rows_capacity)
 
     def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
         first = self._next_epoch
@@ -261,13 +203,27 @@ class InMemBatchedDataLoader(OwnContext):
             order = self._order(epoch)
             for start in range(0, len(order), self._batch_size):
                 rows = order[start : start + self._batch_size]
-                yield {name: tensor[rows] for name, tensor in self._columns.items()}
+                batch = (tensor[rows] for tensor in self._buffer)
+                yield dict(zip(self._keys, batch, strict=True))
 
     def _order(self, epoch: int) -> torch.Tensor:
-        rows = num_rows(self._columns)
+        rows = len(self._buffer[0]) if self._buffer else 0
         if not self._shuffle:
             return torch.arange(rows)
         return torch.randperm(rows, generator=torch.Generator().manual_seed(self._seed + epoch))
 
     def _leave(self) -> None:
         """Do nothing: the reader was stopped before."""
+
+
+def _load_rows_into_mem(
+    reader: Any, transform_fn: Callable[[Any], Any] | None, rows_capacity: int
+) -> tuple[list[str], list[torch.Tensor]]:
+    """Return the columns of the first rows of a reader, by names and tensors, and stop it.
+
+    Private in Petastorm, and used by copies of its loaders all the same.
+    """
+    with BatchedDataLoader(reader, min(rows_capacity, ROWS_AT_A_TIME), transform_fn) as loader:
+        is_endless = getattr(reader, "num_epochs", 1) is None
+        columns = first_rows(loader, rows_capacity, is_endless=is_endless)
+    return list(columns), list(columns.values())

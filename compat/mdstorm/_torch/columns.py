@@ -75,11 +75,16 @@ def only_tensor(values: torch.Tensor | list[Any], name: str) -> torch.Tensor:
     if isinstance(values, torch.Tensor):
         return values
     found = type(next((value for value in values if value is not None), None)).__name__
-    raise UnsupportedTypeError(
+    raise no_tensor(name, found)
+
+
+def no_tensor(name: str, found: object) -> UnsupportedTypeError:
+    """Return the error for a column of which PyTorch has no tensor."""
+    return UnsupportedTypeError(
         f"Pytorch does not support arrays of string or object classes. Found in field {name}. "
         "Leave it out with schema_fields=[…], make numbers or arrays of one length of it in a "
         "transform_spec, or use mdstorm.pytorch.DataLoader, which delivers such columns as lists",
-        columns={name: found},
+        columns={name: str(found)},
     )
 
 

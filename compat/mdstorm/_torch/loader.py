@@ -169,7 +169,14 @@ class ReaderLoader(OwnContext, LoaderBase):
         return self._passes
 
     def _is_over_rows(self) -> bool:
-        return can_pass_over(self.reader) and type(self)._iter_impl is ReaderLoader._iter_impl
+        return can_pass_over(self.reader) and not self._has_own_parts()
+
+    def _has_own_parts(self) -> bool:
+        """Whether a subclass makes its batches itself, of the items of the reader."""
+        return self._overrides(ReaderLoader, "_iter_impl")
+
+    def _overrides(self, base: type, name: str) -> bool:
+        return getattr(type(self), name) is not getattr(base, name)
 
     def _begins_anew(self) -> bool:
         return self._in_iter is False or is_at_a_start(self.reader)

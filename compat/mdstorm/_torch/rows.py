@@ -1,16 +1,16 @@
-"""Promote, shuffle and collate rows for PyTorch batches."""
+"""Promote and collate rows for PyTorch batches."""
 
 from __future__ import annotations
 
 import datetime
 import decimal
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 from torch.utils.data import default_collate
 
-from mdstorm._torch.columns import array_for_torch, column_to_torch
+from mdstorm._torch.columns import array_for_torch, column_to_torch, no_tensor
 from mdstorm.errors import NullValueError
 
 #: Column to value, or offset of an n-gram to such a row.
@@ -45,17 +45,25 @@ def null_in_row(name: str, count: int) -> NullValueError:
     )
 
 
-def shuffled_rows(rows: Iterable[Row], capacity: int) -> Iterator[Row]:
-    """Draw the rows at random from a pool that always holds `capacity` others, but at the end."""
-    pool: list[Row] = []
-    for row in rows:
-        pool.append(row)
-        if len(pool) > capacity:
-            chosen = np.random.randint(len(pool))  # noqa: NPY002  users seed it, as for Petastorm
-            pool[chosen], pool[-1] = pool[-1], pool[chosen]
-            yield pool.pop()
-    for chosen in np.random.permutation(len(pool)):  # noqa: NPY002
-        yield pool[chosen]
+def sanitize_pytorch_types(row_as_dict: dict[str, Any]) -> None:
+    """Promote the arrays and booleans of a row or a batch to types of PyTorch, in place.
+
+    Booleans become uint8, arrays of uint16 int32 and of uint32 int64.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        If there is an array of strings, bytes or objects; also TypeError.
+    NullValueError
+        If a value is None; also TypeError.
+    """
+    for name, value in row_as_dict.items():
+        if value is None:
+            raise null_in_row(name, 1)
+        if isinstance(value, np.ndarray) and value.dtype.kind in "SUO":
+            raise no_tensor(name, value.dtype)
+        if isinstance(value, (np.ndarray, np.bool_)):
+            row_as_dict[name] = array_for_torch(value)
 
 
 def collate_rows(rows: Sequence[Row]) -> dict[Any, Any]:
