@@ -7,6 +7,7 @@ imports neither pyspark nor a framework.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ _HOMES = {
 #: Modules that are attributes of the package without an import of their own, as in Petastorm.
 _MODULES = frozenset(
     {
+        "benchmark",
         "cache",
         "codecs",
         "errors",
@@ -51,15 +53,18 @@ _MODULES = frozenset(
         "predicates",
         "pytorch",
         "reader",
+        "reader_impl",
         "selectors",
         "spark",
         "spark_utils",
         "test_util",
         "tf_utils",
+        "tools",
         "transform",
         "unischema",
         "utils",
         "weighted_sampling_reader",
+        "workers_pool",
     }
 )
 
@@ -69,7 +74,9 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(f"mdstorm.{_HOMES[name]}"), name)
     if name in _MODULES:
         return importlib.import_module(f"mdstorm.{name}")
-    raise AttributeError(f"module 'mdstorm' has no attribute {name!r}")
+    from mdstorm._absent import ABSENT
+
+    raise ABSENT.error("mdstorm", name, sys._getframe(1))
 
 
 def __dir__() -> list[str]:

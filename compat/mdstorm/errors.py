@@ -10,9 +10,6 @@
     ├── NoMatchingFieldsError      also ValueError, RuntimeError
     ├── UnsupportedArgumentError   also NotImplementedError
     ├── PetastormImportedError     an AlreadyImportedError, hence ImportError
-    ├── MissingModuleError         also ModuleNotFoundError
-    ├── MissingNameError           also ImportError
-    ├── MissingAttributeError      also AttributeError
     ├── ShufflingBufferError       also RuntimeError
     ├── DecodeFieldError           also RuntimeError
     ├── PetastormMetadataError
@@ -45,6 +42,7 @@ from mdstorm_backend.errors import (
     EncodingTypeError,
     InvalidArgumentError,
     MDStormError,
+    MissingAttributeError,
     MissingColumnError,
     MissingDependencyError,
     MissingModuleError,
@@ -130,18 +128,6 @@ class UnsupportedArgumentError(MDStormError, NotImplementedError):
 
 class PetastormImportedError(AlreadyImportedError):
     """mdstorm cannot replace a Petastorm that has already been imported."""
-
-
-class MissingModuleError(MDStormError, ModuleNotFoundError):
-    """A program imports a module of Petastorm that mdstorm lacks."""
-
-
-class MissingNameError(MDStormError, ImportError):
-    """A program imports a name of Petastorm that mdstorm lacks."""
-
-
-class MissingAttributeError(MDStormError, AttributeError):
-    """A program asks a module for an attribute of Petastorm's that mdstorm lacks."""
 
 
 class ShufflingBufferError(MDStormError, RuntimeError):

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import ParseResult, urlparse
 
+from mdstorm._absent import ABSENT
 from mdstorm._datasets.sources import check_urls
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.storage import normalize_url, open_filesystem
@@ -20,6 +21,8 @@ __all__ = [
     "get_filesystem_and_path_or_paths",
     "normalize_dir_url",
 ]
+
+__getattr__ = ABSENT.refusing(__name__)
 
 #: Schemes whose first part after the slashes is a host, not part of the path.
 _WITH_HOST = frozenset({"file", "hdfs", ""})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
+from mdstorm._absent import ABSENT
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.keywords import refuses_unknown_keywords
 from mdstorm._readers.open_reader import (
@@ -27,6 +28,8 @@ __all__ = [
     "make_reader",
     "normalize_dataset_url_or_urls",
 ]
+
+__getattr__ = ABSENT.refusing(__name__)
 
 NULL_CACHE = "null"
 LOCAL_DISK_CACHE = "local-disk"

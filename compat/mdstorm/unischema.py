@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from mdstorm._absent import ABSENT
+from mdstorm._schema.inferred_schema import numpy_type_of
+from mdstorm._schema.spark_fields import numpy_to_spark_mapping, spark_type
 from mdstorm._schema.unischema import (
     Unischema,
     UnischemaField,
@@ -17,3 +20,10 @@ __all__ = [
     "insert_explicit_nulls",
     "match_unischema_fields",
 ]
+
+__getattr__ = ABSENT.refusing(__name__)
+
+#: Private in Petastorm, and used by programs all the same.
+_field_spark_dtype = spark_type
+_numpy_and_codec_from_arrow_type = numpy_type_of
+_numpy_to_spark_mapping = numpy_to_spark_mapping

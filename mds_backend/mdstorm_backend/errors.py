@@ -26,6 +26,7 @@
     ├── MissingDependencyError    also ImportError
     ├── MissingNameError          also ImportError
     ├── MissingModuleError        also ModuleNotFoundError
+    ├── MissingAttributeError     also AttributeError
     └── AlreadyImportedError      also ImportError
 
 Each class is also the builtin that code written before mdstorm already catches. Each message says
@@ -47,6 +48,7 @@ __all__ = [
     "EncodingTypeError",
     "InvalidArgumentError",
     "MDStormError",
+    "MissingAttributeError",
     "MissingColumnError",
     "MissingDependencyError",
     "MissingModuleError",
@@ -258,6 +260,10 @@ class MissingNameError(MDStormError, ImportError):
 
 class MissingModuleError(MDStormError, ModuleNotFoundError):
     """A program imports a module that mdstorm lacks, of a library in whose place it stands."""
+
+
+class MissingAttributeError(MDStormError, AttributeError):
+    """A program asks for an attribute that mdstorm lacks, of a library in whose place it stands."""
 
 
 class AlreadyImportedError(MDStormError, ImportError):

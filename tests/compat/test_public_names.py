@@ -14,6 +14,13 @@ NAMES = {
         "make_batch_reader",
         "make_reader",
     ],
+    ".benchmark.cli": ["main"],
+    ".benchmark.throughput": [
+        "BenchmarkResult",
+        "ReadMethod",
+        "WorkerPoolType",
+        "reader_throughput",
+    ],
     ".cache": ["CacheBase", "NullCache"],
     ".codecs": [
         "CompressedImageCodec",
@@ -34,10 +41,13 @@ NAMES = {
         "load_row_groups",
         "materialize_dataset",
     ],
+    ".etl.legacy": ["depickle_legacy_package_name_compatible", "restricted_loads"],
+    ".etl.metadata_util": ["main"],
     ".etl.petastorm_generate_metadata": ["generate_petastorm_metadata", "main"],
     ".etl.rowgroup_indexers": ["FieldNotNullIndexer", "SingleFieldIndexer"],
     ".etl.rowgroup_indexing": [
         "ROWGROUPS_INDEX_KEY",
+        "PieceInfo",
         "build_rowgroup_index",
         "get_row_group_indexes",
     ],
@@ -74,6 +84,18 @@ NAMES = {
         "make_reader",
         "normalize_dataset_url_or_urls",
     ],
+    ".reader_impl.arrow_table_serializer": ["ArrowTableSerializer"],
+    ".reader_impl.pickle_serializer": ["PickleSerializer"],
+    ".reader_impl.pytorch_shuffling_buffer": [
+        "BatchedNoopShufflingBuffer",
+        "BatchedRandomShufflingBuffer",
+        "BatchedShufflingBufferBase",
+    ],
+    ".reader_impl.shuffling_buffer": [
+        "NoopShufflingBuffer",
+        "RandomShufflingBuffer",
+        "ShufflingBufferBase",
+    ],
     ".selectors": [
         "IntersectIndexSelector",
         "RowGroupSelectorBase",
@@ -99,6 +121,8 @@ NAMES = {
         "make_petastorm_dataset",
         "tf_tensors",
     ],
+    ".tools.copy_dataset": ["args_parser", "copy_dataset", "main"],
+    ".tools.spark_session_cli": ["add_configure_spark_arguments", "configure_spark"],
     ".transform": ["TransformSpec", "edit_field", "transform_schema"],
     ".unischema": [
         "Unischema",
@@ -109,6 +133,9 @@ NAMES = {
     ],
     ".utils": ["DecodeFieldError", "add_to_dataset_metadata", "decode_row", "run_in_subprocess"],
     ".weighted_sampling_reader": ["WeightedSamplingReader"],
+    ".workers_pool.dummy_pool": ["DummyPool"],
+    ".workers_pool.process_pool": ["ProcessPool"],
+    ".workers_pool.thread_pool": ["ThreadPool"],
 }
 
 
@@ -118,6 +145,24 @@ def test_names_are_where_petastorm_has_them(module: str) -> None:
     for name in NAMES[module]:
         assert hasattr(mirror, name)
         assert name in mirror.__all__
+
+
+#: Names with an underscore that programs use, by module.
+PRIVATE = {
+    ".pytorch": ["_load_rows_into_mem", "_sanitize_pytorch_types"],
+    ".tools.copy_dataset": ["_main"],
+    ".unischema": [
+        "_field_spark_dtype",
+        "_numpy_and_codec_from_arrow_type",
+        "_numpy_to_spark_mapping",
+    ],
+}
+
+
+@pytest.mark.parametrize("module", PRIVATE)
+def test_private_names_that_programs_use_are_there_too(module: str) -> None:
+    mirror = importlib.import_module(f"mdstorm{module}")
+    assert all(hasattr(mirror, name) for name in PRIVATE[module])
 
 
 def test_sub_modules_are_attributes() -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mdstorm._absent import ABSENT
 from mdstorm.errors import PetastormImportedError
 from mdstorm_backend.drop_in import StandIn
 
 _PETASTORM = StandIn(
-    library="petastorm",
-    package="mdstorm",
+    absent=ABSENT,
     version="0.13.1",
     shim=Path(__file__).parent / "shim" / "petastorm.py",
-    page="docs/differences.md",
     remedy=(
         "Call mdstorm.install_as_petastorm() first, before anything imports petastorm, or run the "
         "program unedited with: mdstorm run program.py"

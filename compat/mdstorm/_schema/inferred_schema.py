@@ -81,6 +81,25 @@ def from_arrow(dataset: Any, *, omit_unsupported_fields: bool = True) -> Unische
     return Unischema(_NAME, fields)
 
 
+def numpy_type_of(arrow_type: pa.DataType) -> Any:
+    """Return the NumPy type of the values of a column or, of lists, of their elements.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a Unischema has none for it; also ValueError.
+    """
+    while pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
+        arrow_type = arrow_type.value_type
+    found = _field("", arrow_type, nullable=True)
+    if found is None:
+        raise InvalidArgumentError(
+            f"Cannot auto-create unischema due to unsupported column type {arrow_type}. Leave such "
+            "columns out, or store them with a codec"
+        )
+    return found.numpy_dtype
+
+
 def _arrow_schema_of(dataset: Any) -> pa.Schema:
     for candidate in (
         dataset,

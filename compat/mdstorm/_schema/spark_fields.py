@@ -28,6 +28,11 @@ _SPARK_TYPES: dict[Any, str] = {
 }
 
 
+def numpy_to_spark_mapping() -> dict[Any, Any]:
+    """Return the Spark types of scalars without a codec, by NumPy type; it needs pyspark."""
+    return {dtype: NamedSparkType(name).load() for dtype, name in _SPARK_TYPES.items()}
+
+
 def spark_type(field: UnischemaField) -> Any:
     """Return the Spark type of a field's column, a `pyspark.sql.types.DataType`.
 

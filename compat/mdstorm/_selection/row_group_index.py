@@ -85,7 +85,7 @@ def _of_parquet(dataset: ParquetDataset) -> dict[str, Indexer] | None:
         return None
     if has_stale_index(dataset, entries):
         raise _stale(dataset, COMMON_METADATA)
-    return _of_pickle(entries[ROW_GROUPS_INDEX_KEY])
+    return indexers_of(load_indexes(entries[ROW_GROUPS_INDEX_KEY]))
 
 
 def _of_mds(dataset: Dataset) -> dict[str, Indexer] | None:
@@ -109,12 +109,12 @@ def _of_mds(dataset: Dataset) -> dict[str, Indexer] | None:
         ) from error
 
 
-def _of_pickle(content: bytes) -> dict[str, Indexer]:
+def indexers_of(stored: Mapping[str, StoredIndex]) -> dict[str, Indexer]:
+    """Return indexes that Petastorm has pickled as indexers, by name."""
     indexers: dict[str, Indexer] = {}
-    for name, stored in load_indexes(content).items():
-        class_ = _CLASSES[stored.kind]
-        indexers[name] = class_(stored.index_name, stored.column_name)
-        indexers[name]._index_data = stored.row_groups
+    for name, index in stored.items():
+        indexers[name] = _CLASSES[index.kind](index.index_name, index.column_name)
+        indexers[name]._index_data = index.row_groups
     return indexers
 
 

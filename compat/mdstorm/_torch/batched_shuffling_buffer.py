@@ -72,7 +72,7 @@ class BatchedNoopShufflingBuffer(BatchedShufflingBufferBase):
         self._parts: list[list[torch.Tensor]] = []
         self._columns: list[torch.Tensor] = []
         self._size = 0
-        self._is_finished = False
+        self._done_adding = False
 
     def _add_many(self, items: list[torch.Tensor]) -> None:
         self._parts.append(items)
@@ -102,7 +102,7 @@ class BatchedNoopShufflingBuffer(BatchedShufflingBufferBase):
 
     def can_retrieve(self) -> bool:
         """Whether there is a batch or, after `finish`, any row."""
-        return self._size > 0 if self._is_finished else self._size >= self.batch_size
+        return self._size > 0 if self._done_adding else self._size >= self.batch_size
 
     @property
     def size(self) -> int:
@@ -111,7 +111,7 @@ class BatchedNoopShufflingBuffer(BatchedShufflingBufferBase):
 
     def finish(self) -> None:
         """Say that nothing will be added any more, so that all rows may be removed."""
-        self._is_finished = True
+        self._done_adding = True
 
 
 @public("mdstorm.reader_impl.pytorch_shuffling_buffer")
@@ -149,11 +149,11 @@ class BatchedRandomShufflingBuffer(BatchedShufflingBufferBase):
         #: Numbers of the rows of the columns that are left, in the order in which they will go.
         self._order = torch.empty(0, dtype=torch.int64)
         self._size = 0
-        self._is_finished = False
+        self._done_adding = False
 
     def _add_many(self, items: list[torch.Tensor]) -> None:
         count = len(items[0])
-        check_addition(self, count, self._most, is_finished=self._is_finished)
+        check_addition(self, count, self._most, is_finished=self._done_adding)
         self._parts.append(items)
         self._size += count
 
@@ -175,11 +175,11 @@ class BatchedRandomShufflingBuffer(BatchedShufflingBufferBase):
 
     def can_add(self) -> bool:
         """Whether the capacity is not reached, and the buffer not finished."""
-        return self._size < self._capacity and not self._is_finished
+        return self._size < self._capacity and not self._done_adding
 
     def can_retrieve(self) -> bool:
         """Whether enough rows are inside or, after `finish`, any."""
-        least = 1 if self._is_finished else max(self._least + self.batch_size - 1, 1)
+        least = 1 if self._done_adding else max(self._least + self.batch_size - 1, 1)
         return self._size >= least
 
     @property
@@ -189,7 +189,7 @@ class BatchedRandomShufflingBuffer(BatchedShufflingBufferBase):
 
     def finish(self) -> None:
         """Say that nothing will be added any more, so that all rows may be removed."""
-        self._is_finished = True
+        self._done_adding = True
 
     def _mix(self) -> None:
         """Join what is left with what has come, and permute all of it."""

@@ -1,7 +1,7 @@
 """Loaders over the items of any reader, in the parts that subclasses of Petastorm's override.
 
-Code that copied ``petastorm.pytorch`` replaces `_iter_impl`, or only `_yield_batches`, and finds the
-rows in ``_shuffling_buffer`` and ``_batch_acc``. For such a subclass both loaders work in these
+Code that copied ``petastorm.pytorch`` replaces `_iter_impl`, or only `_yield_batches`, and finds
+the rows in ``_shuffling_buffer`` and ``_batch_acc``. For such a subclass both loaders work in these
 parts over every reader; others use them only where rows come one by one.
 """
 

@@ -108,7 +108,7 @@ class RandomShufflingBuffer(ShufflingBufferBase):
         self._most = shuffling_buffer_capacity + extra_capacity
         self._least = min_after_retrieve
         self._items: list[Any] = []
-        self._is_finished = False
+        self._done_adding = False
 
     def add_many(self, items: Collection[Any]) -> None:
         """Add items.
@@ -119,7 +119,7 @@ class RandomShufflingBuffer(ShufflingBufferBase):
             If the buffer is full or finished, or these are more than it may hold; also
             RuntimeError.
         """
-        check_addition(self, len(items), self._most, is_finished=self._is_finished)
+        check_addition(self, len(items), self._most, is_finished=self._done_adding)
         self._items.extend(items)
 
     def retrieve(self) -> Any:
@@ -138,11 +138,11 @@ class RandomShufflingBuffer(ShufflingBufferBase):
 
     def can_add(self) -> bool:
         """Whether the capacity is not reached, and the buffer not finished."""
-        return self.size < self._capacity and not self._is_finished
+        return self.size < self._capacity and not self._done_adding
 
     def can_retrieve(self) -> bool:
         """Whether enough items are inside or, after `finish`, any."""
-        return self.size >= (1 if self._is_finished else max(self._least, 1))
+        return self.size >= (1 if self._done_adding else max(self._least, 1))
 
     @property
     def size(self) -> int:
@@ -151,7 +151,7 @@ class RandomShufflingBuffer(ShufflingBufferBase):
 
     def finish(self) -> None:
         """Say that nothing will be added any more, so that all items may be removed."""
-        self._is_finished = True
+        self._done_adding = True
 
 
 def check_addition(buffer: Any, count: int, most: int, *, is_finished: bool) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from mdstorm._absent import ABSENT
 from mdstorm._conversion.storage_format import StorageFormat, chosen_storage_format
 from mdstorm._conversion.written_parquet import WrittenParquet
 from mdstorm._datasets.common_metadata import common_metadata_of
@@ -45,6 +46,8 @@ __all__ = [
     "load_row_groups",
     "materialize_dataset",
 ]
+
+__getattr__ = ABSENT.refusing(__name__)
 
 
 @contextmanager

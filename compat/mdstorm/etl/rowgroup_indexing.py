@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +29,29 @@ from mdstorm_backend.format import Batch, Column, Values
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import SampleSource, default_workers, map_in_threads
 
-__all__ = ["ROWGROUPS_INDEX_KEY", "build_rowgroup_index", "get_row_group_indexes"]
+__all__ = ["ROWGROUPS_INDEX_KEY", "PieceInfo", "build_rowgroup_index", "get_row_group_indexes"]
+
+
+class PieceInfo(NamedTuple):
+    """A row group, as Petastorm's index jobs name it.
+
+    Attributes
+    ----------
+    piece_index : int
+        Its number in the dataset.
+    path : str
+        Its file.
+    row_group : int
+        Its number in the file.
+    partition_keys : sequence of tuple
+        Names and values of the Hive partitions that the file is in.
+    """
+
+    piece_index: int
+    path: str
+    row_group: int
+    partition_keys: Any
+
 
 ROWGROUPS_INDEX_KEY = ROW_GROUPS_INDEX_KEY
 

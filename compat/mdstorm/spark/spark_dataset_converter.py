@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mdstorm._absent import ABSENT
 from mdstorm._spark.context_managers import TFDatasetContextManager, TorchDatasetContextManager
 from mdstorm._spark.conversions import CachedDataFrameMeta
 from mdstorm._spark.converter import SparkDatasetConverter
@@ -17,3 +18,5 @@ __all__ = [
     "make_spark_converter",
     "register_delete_dir_handler",
 ]
+
+__getattr__ = ABSENT.refusing(__name__)

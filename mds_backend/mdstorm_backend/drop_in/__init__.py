@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from mdstorm_backend.drop_in.absent_names import AbsentNames
 from mdstorm_backend.drop_in.stand_in import StandIn
 from mdstorm_backend.drop_in.streaming import install_as_streaming
 
-__all__ = ["StandIn", "install_as_streaming"]
+__all__ = ["AbsentNames", "StandIn", "install_as_streaming"]

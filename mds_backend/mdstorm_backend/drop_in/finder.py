@@ -6,17 +6,19 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import InspectLoader, Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
+from mdstorm_backend.drop_in.absent_names import AbsentNames
 from mdstorm_backend.errors import MissingModuleError
 
 
-def install(library: str, package: str, version: str, page: str) -> None:
-    """Put a finder for `library` first, once, and replace its shim by the package."""
-    finder = _Finder(library, package, version, page)
+def install(absent: AbsentNames, version: str) -> None:
+    """Put a finder for a library first, once, and replace its shim by the package."""
+    library = absent.library
+    finder = _Finder(absent, version)
     if finder not in sys.meta_path:
         sys.meta_path.insert(0, finder)
     if not isinstance(sys.modules.get(library), Alias):
@@ -30,8 +32,9 @@ class Alias(ModuleType):
     Attributes set on it, for example by `unittest.mock.patch`, are set on the package.
     """
 
-    def __init__(self, name: str, package: ModuleType, version: str) -> None:
-        super().__init__(name, package.__doc__)
+    def __init__(self, absent: AbsentNames, package: ModuleType, version: str) -> None:
+        super().__init__(absent.library, package.__doc__)
+        self.__absent__ = absent
         self.__aliased__ = package
         self.__version__ = version
 
@@ -39,8 +42,7 @@ class Alias(ModuleType):
         try:
             return getattr(self.__aliased__, name)
         except AttributeError:
-            own = self.__name__
-            raise AttributeError(f"module {own!r} has no attribute {name!r}") from None
+            raise self.__absent__.error(self.__name__, name, sys._getframe(1)) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
         if _is_special(name):
@@ -66,11 +68,11 @@ def _is_special(name: str) -> bool:
 class _Finder(MetaPathFinder):
     """Finds ``library.x.y`` as ``package.x.y``."""
 
-    def __init__(self, library: str, package: str, version: str, page: str) -> None:
-        self._library = library
-        self._package = package
+    def __init__(self, absent: AbsentNames, version: str) -> None:
+        self._absent = absent
+        self._library = absent.library
+        self._package = absent.package
         self._version = version
-        self._page = page
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Finder) and other._library == self._library
@@ -89,7 +91,7 @@ class _Finder(MetaPathFinder):
             return None
         if not rest:
             package = importlib.import_module(self._package)
-            loader = _AliasLoader(package, self._version)
+            loader = _AliasLoader(self._absent, package, self._version)
             return ModuleSpec(fullname, loader, origin=package.__file__, is_package=True)
         ours = f"{self._package}.{rest}"
         spec = importlib.util.find_spec(ours)
@@ -102,8 +104,8 @@ class _Finder(MetaPathFinder):
             return None
         raise MissingModuleError(
             f"No module named {fullname!r}: this program runs with mdstorm in {library}'s place, "
-            f"and mdstorm has no {ours}. {self._page} of mdstorm says which parts of "
-            f"{library.capitalize()} it leaves out, and what to use instead",
+            f"and mdstorm has no {ours}. {self._absent.replacement(fullname) or self._absent.page} "
+            "of mdstorm says what replaces it",
             name=fullname,
         )
 
@@ -119,12 +121,13 @@ def _is_only_asked() -> bool:
 class _AliasLoader(Loader):
     """Makes the package itself."""
 
-    def __init__(self, package: ModuleType, version: str) -> None:
+    def __init__(self, absent: AbsentNames, package: ModuleType, version: str) -> None:
+        self._absent = absent
         self._package = package
         self._version = version
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return Alias(spec.name, self._package, self._version)
+        return Alias(self._absent, self._package, self._version)
 
     def exec_module(self, module: ModuleType) -> None:
         """Do nothing: its contents are the package's."""
@@ -142,6 +145,12 @@ class _ModuleLoader(Loader):
         module = importlib.import_module(self._ours)
         self._spec = module.__spec__
         return module
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        """Return the code of the module, for ``mdstorm run -m petastorm.…``."""
+        spec = importlib.util.find_spec(self._ours)
+        loader = None if spec is None else spec.loader
+        return loader.get_code(self._ours) if isinstance(loader, InspectLoader) else None
 
     def exec_module(self, module: ModuleType) -> None:
         # It is complete. The import system has just overwritten its name and spec: restore them, so

@@ -20,11 +20,8 @@ _ENTRANCES = {
     "pyspark.sql.connect.session": "SparkSession",
 }
 
-#: Marks constructors that already send the shims.
-_MARK = "_sends_shims_of_mdstorm"
-
-#: What sessions get.
-_shims: list[Path] = []
+#: The attribute of a patched constructor that lists the shims it sends.
+_SHIMS = "_shims_of_mdstorm"
 
 
 def install(shim: Path) -> None:
@@ -33,33 +30,38 @@ def install(shim: Path) -> None:
     This does not import PySpark: if it is not loaded yet, its session classes are patched when they
     are loaded.
     """
-    if shim in _shims:
-        return
-    _shims.append(shim)
     for name in _ENTRANCES:
         if name in sys.modules:
             module = sys.modules[name]
-            _complete(module)
-            _send_to_present_session(getattr(module, _ENTRANCES[name]), shim)
-    if not any(isinstance(finder, _PySparkFinder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _PySparkFinder())
+            if _complete(module, shim):
+                _send_to_present_session(getattr(module, _ENTRANCES[name]), shim)
+    finder = next((each for each in sys.meta_path if isinstance(each, _PySparkFinder)), None)
+    if finder is None:
+        finder = _PySparkFinder()
+        sys.meta_path.insert(0, finder)
+    if shim not in finder.shims:
+        finder.shims.append(shim)
 
 
-def _complete(module: ModuleType) -> None:
-    """Patch the constructor in `module` to send the shims."""
+def _complete(module: ModuleType, shim: Path) -> bool:
+    """Patch the constructor in `module` to send the shim; False if it already does."""
     entrance = getattr(module, _ENTRANCES[module.__name__])
     construct = entrance.__init__
-    if hasattr(construct, _MARK):
-        return
+    shims: list[Path] = getattr(construct, _SHIMS, [])
+    if shim in shims:
+        return False
+    shims.append(shim)
+    if not hasattr(construct, _SHIMS):
 
-    @functools.wraps(construct)
-    def construct_and_send(self: Any, *args: Any, **kwargs: Any) -> None:
-        construct(self, *args, **kwargs)
-        for shim in _shims:
-            _send(self, shim)
+        @functools.wraps(construct)
+        def construct_and_send(self: Any, *args: Any, **kwargs: Any) -> None:
+            construct(self, *args, **kwargs)
+            for each in shims:
+                _send(self, each)
 
-    setattr(construct_and_send, _MARK, True)
-    entrance.__init__ = construct_and_send
+        setattr(construct_and_send, _SHIMS, shims)
+        entrance.__init__ = construct_and_send
+    return True
 
 
 def _send_to_present_session(entrance: Any, shim: Path) -> None:
@@ -88,7 +90,16 @@ def _send(spark: Any, shim: Path) -> None:
 
 
 class _PySparkFinder(MetaPathFinder):
-    """Notices when PySpark's session classes are loaded; finds what the other finders find."""
+    """Notices when PySpark's session classes are loaded; finds what the other finders find.
+
+    Attributes
+    ----------
+    shims : list of Path
+        What these classes are to send.
+    """
+
+    def __init__(self) -> None:
+        self.shims: list[Path] = []
 
     def find_spec(
         self,
@@ -103,8 +114,12 @@ class _PySparkFinder(MetaPathFinder):
             if spec is not None:
                 break
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, _complete)
+            spec.loader = _Loader(spec.loader, self._complete)
         return spec
+
+    def _complete(self, module: ModuleType) -> None:
+        for shim in self.shims:
+            _complete(module, shim)
 
 
 class _Loader(Loader):

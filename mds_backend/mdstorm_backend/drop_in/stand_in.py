@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mdstorm_backend.drop_in import finder, spark
+from mdstorm_backend.drop_in.absent_names import AbsentNames
 from mdstorm_backend.errors import AlreadyImportedError
 
 
@@ -17,29 +18,23 @@ class StandIn:
 
     Attributes
     ----------
-    library : str
-        The library's name, as programs import it.
-    package : str
-        Ours.
+    absent : AbsentNames
+        The library, our package, and what that lacks.
     version : str
         The library's release whose API this is: its ``__version__``.
     shim : Path
         A module with the library's name that installs this in processes which import it before
         any of ours. Its folder holds nothing else and is put on search paths. It sets
         ``STANDS_FOR_MDSTORM``.
-    page : str
-        The page that says what is left out, and what to use instead.
     remedy : str
         What to do if the library was imported first.
     imported : type
         The error for that.
     """
 
-    library: str
-    package: str
+    absent: AbsentNames
     version: str
     shim: Path
-    page: str
     remedy: str
     imported: type[AlreadyImportedError] = AlreadyImportedError
 
@@ -51,14 +46,15 @@ class StandIn:
         AlreadyImportedError
             If the real library was imported already: its classes may be in use.
         """
-        present = sys.modules.get(self.library)
+        library = self.absent.library
+        present = sys.modules.get(library)
         if present is not None and not _is_ours(present):
             raise self.imported(
-                f"{self.library} was already imported, from "
+                f"{library} was already imported, from "
                 f"{getattr(present, '__file__', None)!r}, and its classes may be in use. "
                 f"{self.remedy}"
             )
-        finder.install(self.library, self.package, self.version, self.page)
+        finder.install(self.absent, self.version)
         _reach_other_processes(self.shim.parent)
         spark.install(self.shim)
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mdstorm_backend.drop_in.absent_names import AbsentNames
 from mdstorm_backend.drop_in.stand_in import StandIn
 
 _STREAMING = StandIn(
-    library="streaming",
-    package="mdstorm_backend.streaming",
+    absent=AbsentNames("streaming", "mdstorm_backend.streaming", "docs/mosaicml.md", {}),
     version="0.13.0",
     shim=Path(__file__).parent / "shim" / "streaming.py",
-    page="docs/mosaicml.md",
     remedy=("Call mdstorm_backend.install_as_streaming() first, before anything imports streaming"),
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import pickle
+import re
 import subprocess
 import sys
 import types
@@ -17,7 +18,8 @@ from tests.installed import installed_as_petastorm
 import mdstorm
 import mdstorm.errors
 import mdstorm.spark.spark_dataset_converter
-from mdstorm.errors import MissingModuleError, PetastormImportedError
+from mdstorm._absent import ABSENT
+from mdstorm.errors import MissingAttributeError, MissingModuleError, PetastormImportedError
 
 
 @pytest.fixture
@@ -91,22 +93,55 @@ class TestInstalled:
     def test_specs_are_found_without_an_import(self) -> None:
         assert importlib.util.find_spec("petastorm") is not None
         assert importlib.util.find_spec("petastorm.spark.spark_dataset_converter") is not None
-        assert importlib.util.find_spec("petastorm.workers_pool") is None
+        assert importlib.util.find_spec("petastorm.hdfs") is None
 
+    @pytest.mark.parametrize(
+        ("statement", "missing"),
+        [
+            ("import petastorm.hdfs", "petastorm.hdfs"),
+            ("from petastorm.hdfs.namenode import HdfsNamenodeResolver", "petastorm.hdfs"),
+            ("import petastorm.workers_pool.ventilator as v", "petastorm.workers_pool.ventilator"),
+        ],
+    )
+    def test_missing_modules_are_named_with_their_section(
+        self, statement: str, missing: str
+    ) -> None:
+        with pytest.raises(MissingModuleError, match=f"'{re.escape(missing)}'") as caught:
+            exec(statement)
+        assert isinstance(caught.value, ModuleNotFoundError)
+        assert caught.value.name == missing
+        assert f"docs/differences.md#{ABSENT.names[missing.partition('.')[2]]} " in str(
+            caught.value
+        )
+
+    def test_an_unknown_module_is_named_with_the_page(self) -> None:
+        with pytest.raises(MissingModuleError, match=r"docs/differences\.md of mdstorm"):
+            exec("import petastorm.nothing")
+
+    @pytest.mark.parametrize("package", ["petastorm", "mdstorm"])
     @pytest.mark.parametrize(
         "statement",
         [
-            "import petastorm.workers_pool",
-            "from petastorm.workers_pool.thread_pool import ThreadPool",
-            "import petastorm.workers_pool.thread_pool as pool",
+            "from {0} import hdfs",
+            "from {0}.reader import PyDictReaderWorker",
+            "from {0}.etl.dataset_metadata import _init_spark",
+            "from {0}.workers_pool import EmptyResultError",
         ],
     )
-    def test_what_is_missing_is_named_with_the_page_of_differences(self, statement: str) -> None:
-        with pytest.raises(MissingModuleError, match=r"'petastorm\.workers_pool'") as caught:
-            exec(statement)
-        assert isinstance(caught.value, ModuleNotFoundError)
-        assert caught.value.name == "petastorm.workers_pool"
-        assert "docs/differences.md" in str(caught.value)
+    def test_missing_names_are_import_errors_with_their_section(
+        self, package: str, statement: str
+    ) -> None:
+        with pytest.raises(ImportError, match=r"docs/differences\.md#[\w-]+ says what replaces it"):
+            exec(statement.format(package))
+
+    def test_a_missing_attribute_can_be_asked_for(self) -> None:
+        import petastorm
+        from petastorm import reader
+
+        assert not hasattr(reader, "PyDictReaderWorker")
+        assert not hasattr(petastorm, "hdfs")
+        with pytest.raises(MissingAttributeError, match="workers-and-their-queues"):
+            _ = reader.PyDictReaderWorker
 
     def test_missing_names_are_import_errors(self) -> None:
         for module in ("petastorm", "petastorm.spark"):

@@ -69,9 +69,7 @@ def preprocessed_by_a_function(folder: Path, spark: Any) -> Any:
 
 def arrays_and_binaries(folder: Path, spark: Any) -> Any:
     rows = [(i, [i, i + 1], bytearray([i]), [i / 2]) for i in range(4)]
-    frame = spark.createDataFrame(
-        rows, "id long, pair array<long>, data binary, one array<double>"
-    )
+    frame = spark.createDataFrame(rows, "id long, pair array<long>, data binary, one array<double>")
     columns = {
         "id": "int64",
         "pair": "ndarray:int64",

@@ -305,9 +305,7 @@ def _collate(samples: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
 
 
 def prompts_and_responses(folder: Path) -> Any:
-    with MDSWriter(
-        out=str(folder / "data"), columns={"prompt": "str", "response": "str"}
-    ) as out:
+    with MDSWriter(out=str(folder / "data"), columns={"prompt": "str", "response": "str"}) as out:
         for i in range(8):
             out.write({"prompt": f"{i} + {i} =", "response": f" {2 * i}"})
     dataset = FinetuningDataset(
@@ -362,8 +360,6 @@ def masked_tokens_of_wikipedia(folder: Path) -> Any:
                 np.array([1, i + 2]),
                 np.array([70, 80]),
             ]
-            out.write(
-                {n: v.astype(np.int32).tobytes() for n, v in zip(names, values, strict=True)}
-            )
+            out.write({n: v.astype(np.int32).tobytes() for n, v in zip(names, values, strict=True)})
     dataset = StreamingEnWiki(local=str(folder / "data"), batch_size=2, shuffle=True)
     return [dataset[3], list(StreamingDataLoader(dataset, batch_size=2))]

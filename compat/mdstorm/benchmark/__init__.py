@@ -1,0 +1,1 @@
+"""Measure how fast a dataset is read: the mirror of ``petastorm.benchmark``."""

@@ -1,0 +1,92 @@
+"""What a package lacks of the library in whose place it stands, and where that is documented."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from dis import opmap
+from sys import _getframe
+from types import FrameType
+from typing import Any
+
+from mdstorm_backend.base import cached_property
+from mdstorm_backend.errors import MissingAttributeError, MissingNameError
+
+_IMPORT_FROM = opmap["IMPORT_FROM"]
+
+
+@dataclass(frozen=True)
+class AbsentNames:
+    """The names of a library that its stand-in lacks.
+
+    Attributes
+    ----------
+    library, package : str
+        The library, and ours in its place.
+    page : str
+        The page that says what replaces each name.
+    sections : mapping of str to tuple of str
+        Anchor of a section of the page → the names it is about, as dotted paths below the library.
+    """
+
+    library: str
+    package: str
+    page: str
+    sections: Mapping[str, tuple[str, ...]]
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """Each of the names, and the anchor of its section."""
+        return {name: section for section, names in self.sections.items() for name in names}
+
+    def replacement(self, path: str) -> str | None:
+        """Return where the page says what replaces a name, as ``page#section``.
+
+        Parameters
+        ----------
+        path : str
+            Dotted path that begins with the library or the package: what is in the table, or is
+            part of that.
+
+        Returns
+        -------
+        str or None
+            None if neither is there.
+        """
+        _, *parts = path.split(".")
+        for stop in range(len(parts), 0, -1):
+            section = self.names.get(".".join(parts[:stop]))
+            if section is not None:
+                return f"{self.page}#{section}"
+        return None
+
+    def refusing(self, module: str) -> Callable[[str], Any]:
+        """Return the ``__getattr__`` of a module, whose ``__name__`` is given."""
+
+        def refuse(name: str) -> Any:
+            raise self.error(module, name, _getframe(1))
+
+        return refuse
+
+    def error(self, module: str, name: str, asker: FrameType) -> Exception:
+        """Return the error for a name that a module lacks.
+
+        Parameters
+        ----------
+        module : str
+            The module, as whoever asks calls it.
+        name : str
+            The name.
+        asker : frame
+            Who asks. Of an `AttributeError` within ``from module import name`` Python shows
+            nothing, so that an `ImportError` is due there, and only there: `hasattr` expects the
+            former.
+        """
+        place = self.replacement(f"{module}.{name}")
+        if place is None:
+            return AttributeError(f"module {module!r} has no attribute {name!r}")
+        theirs = self.library + module.removeprefix(self.package).removeprefix(self.library)
+        message = f"mdstorm has no counterpart of {theirs}.{name}: {place} says what replaces it"
+        if asker.f_code.co_code[asker.f_lasti] == _IMPORT_FROM:
+            return MissingNameError(f"cannot import name {name!r} from {module!r}: {message}")
+        return MissingAttributeError(f"module {module!r} has no attribute {name!r}: {message}")
