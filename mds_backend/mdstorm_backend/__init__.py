@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mdstorm_backend.datasets.stream import Stream
     from mdstorm_backend.drop_in import install_as_streaming
     from mdstorm_backend.elastic import ElasticOrder
+    from mdstorm_backend.format.encodings.registry import register_encoding
     from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
     from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
     from mdstorm_backend.order.exact import ExactOrder
@@ -36,6 +37,7 @@ __all__ = [
     "materialize",
     "merge_index",
     "open_dataset",
+    "register_encoding",
 ]
 
 _HOMES = {
@@ -51,6 +53,7 @@ _HOMES = {
     "materialize": "spark.materialization",
     "merge_index": "write.merge",
     "open_dataset": "datasets.dataset",
+    "register_encoding": "format.encodings.registry",
 }
 
 

@@ -6,7 +6,7 @@
     ├── DatasetNotFoundError      also FileNotFoundError, RuntimeError
     ├── CorruptDatasetError       also ValueError
     ├── UnsafeTypeError           also ValueError
-    ├── UnsupportedEncodingError  also NotImplementedError
+    ├── UnsupportedEncodingError  also NotImplementedError, ValueError
     ├── UnsupportedTypeError      also TypeError
     ├── UnsupportedURLError       also ValueError
     ├── InvalidArgumentError      also ValueError
@@ -102,8 +102,8 @@ class UnsafeTypeError(MDStormError, ValueError):
     """A column holds pickles, and the caller did not allow loading them."""
 
 
-class UnsupportedEncodingError(MDStormError, NotImplementedError):
-    """A column is stored in an encoding that this version cannot decode."""
+class UnsupportedEncodingError(MDStormError, NotImplementedError, ValueError):
+    """A column is stored in an encoding that is not known here."""
 
 
 class UnsupportedTypeError(MDStormError, TypeError):

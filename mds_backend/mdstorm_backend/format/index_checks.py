@@ -97,7 +97,10 @@ def check_basename(value: Any, reserved: str) -> str:
 def check_sizes(
     value: Any, names: tuple[str, ...], encodings: tuple[str, ...]
 ) -> tuple[int | None, ...]:
-    """Require one size per column, None where it varies, and the one that its encoding fixes."""
+    """Require one size per column, None where it varies.
+
+    It need not be that of the encoding, whose name the writer may have given another meaning.
+    """
     if type(value) is not list:
         raise TypeError(f"column_sizes is {shown(value)} and not a list")
     if not len(names) == len(encodings) == len(value):
@@ -108,14 +111,9 @@ def check_sizes(
         if size is not None:
             check_count(size, "a size in column_sizes", _MAX_FIXED_BYTES)
         try:
-            parsed = parse_encoding(encoding)
+            parse_encoding(encoding)
         except UnsupportedEncodingError as error:
             raise ValueError(f"column {shown(name)}: {error}") from error
-        if not parsed.is_opaque and parsed.size != size:
-            raise ValueError(
-                f"column {shown(name)} of encoding {shown(encoding)} has a size of {size} bytes, "
-                f"where the encoding has {parsed.size}"
-            )
     if fixed_bytes(value) > _MAX_FIXED_BYTES:
         raise ValueError("the fixed-size columns of a sample take 2 GiB and more")
     return tuple(value)

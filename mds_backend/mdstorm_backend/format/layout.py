@@ -25,8 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.errors import CorruptDatasetError
-from mdstorm_backend.format.encodings import Encoding, parse_encoding
-from mdstorm_backend.format.encodings.opaque import Opaque
+from mdstorm_backend.format.encodings import Encoding, sized_encoding
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.format.index_checks import check_depth, check_object, shown
 
@@ -52,7 +51,7 @@ class ShardLayout:
     def of(cls, info: ShardInfo) -> ShardLayout:
         """Return the layout of the shard that `info` describes."""
         pairs = zip(info.column_encodings, info.column_sizes, strict=True)
-        return cls(info.column_names, tuple(_sized(parse_encoding(e), size) for e, size in pairs))
+        return cls(info.column_names, tuple(sized_encoding(e, size) for e, size in pairs))
 
     @property
     def is_fixed(self) -> bool:
@@ -79,13 +78,11 @@ class ShardLayout:
 def _record_dtype(layout: ShardLayout) -> np.dtype[np.void]:
     """Thousands of shards may have one layout, and dtypes that are one are compared at once."""
     return np.dtype(
-        [(n, e.dtype, e.shape) for n, e in zip(layout.names, layout.encodings, strict=True)]
+        [
+            (name, e.dtype, e.shape) if e.is_viewed else (name, f"V{e.size}")
+            for name, e in zip(layout.names, layout.encodings, strict=True)
+        ]
     )
-
-
-def _sized(encoding: Encoding, size: int | None) -> Encoding:
-    """Give an opaque encoding the size that the index states."""
-    return encoding.sized(size) if isinstance(encoding, Opaque) and size is not None else encoding
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,10 @@ from mdstorm_backend.format.encodings import (
     general_encoding,
     parse_encoding,
     register,
+    sized_encoding,
 )
 from mdstorm_backend.format.encodings.dtypes import array_encoding
-from mdstorm_backend.format.encodings.registry import foreign_encodings
+from mdstorm_backend.format.encodings.registry import foreign_encodings_of
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.format.values.spark_types import SparkType, arrow_type
 
@@ -89,7 +90,7 @@ class Column:
 
     def __getstate__(self) -> dict[str, Any]:
         """Take along what another process has to know of the encoding."""
-        return {**vars(self), "foreign_encodings": foreign_encodings()}
+        return {**vars(self), "foreign_encodings": foreign_encodings_of(self.encoding)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         register(*state.pop("foreign_encodings"))
@@ -165,9 +166,7 @@ class Column:
         floating-point column is not to become NaN.
         """
         encoding = self.parsed_encoding
-        fixed_size = encoding.size is not None or (
-            encoding.dtype is not None and self.length is not None
-        )
+        fixed_size = encoding.is_viewed or (encoding.dtype is not None and self.length is not None)
         if not fixed_size or not self.may_have_nulls:
             return fixed_size
         null_arrays = self.is_array and (self.null_count > 0 or not self.origin.counts_nulls)
@@ -251,9 +250,10 @@ class Schema:
         """Derive the schema of a dataset that carries none: its columns in the stored order."""
         encodings: dict[str, set[str]] = {}
         # Most shards look alike, and there may be many.
-        for names, found in dict.fromkeys((s.column_names, s.column_encodings) for s in shards):
-            for name, encoding in zip(names, found, strict=True):
-                encodings.setdefault(name, set()).add(encoding)
+        kinds = dict.fromkeys((s.column_names, s.column_encodings, s.column_sizes) for s in shards)
+        for names, found, sizes in kinds:
+            for name, encoding, size in zip(names, found, sizes, strict=True):
+                encodings.setdefault(name, set()).add(sized_encoding(encoding, size).text)
         return cls(tuple(_merge_encodings(name, found) for name, found in encodings.items()))
 
 

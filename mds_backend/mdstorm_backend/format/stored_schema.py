@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from mdstorm_backend.errors import CorruptDatasetError, UnsupportedEncodingError
-from mdstorm_backend.format.encodings import parse_encoding
+from mdstorm_backend.format.encodings import parse_encoding, sized_encoding
 from mdstorm_backend.format.encodings.arrays import Array
 from mdstorm_backend.format.index import Index, ShardInfo
 from mdstorm_backend.format.index_checks import check_count, check_object, check_text, shown
@@ -42,7 +42,7 @@ def schema_of(index: Index, *, url: str) -> Schema:
             "again, or restore this file from where it was copied",
             url=url,
         ) from error
-    return schema
+    return _with_redefined(schema, index.shards)
 
 
 def parse_columns(value: Any) -> Schema:
@@ -133,6 +133,19 @@ def _check_shards(schema: Schema, shards: Iterable[ShardInfo]) -> None:
                     f"column {shown(column.name)} has arrays of length {column.length}, and in a "
                     f"shard encoding {shown(found)}"
                 )
+
+
+def _with_redefined(schema: Schema, shards: Iterable[ShardInfo]) -> Schema:
+    """Return the schema with the columns whose encoding the writer has redefined as such."""
+    seen = dict.fromkeys((s.column_names, s.column_encodings, s.column_sizes) for s in shards)
+    redefined = {
+        name: Column(name, encoding.text)
+        for columns in seen
+        for name, text, size in zip(*columns, strict=True)
+        for encoding in [sized_encoding(text, size)]
+        if encoding.text != text
+    }
+    return schema.with_columns(redefined.values()) if redefined else schema
 
 
 def _is_form(found: str, column: Column) -> bool:

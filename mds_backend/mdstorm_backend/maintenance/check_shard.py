@@ -174,8 +174,7 @@ class _Checker:
         encoding = column.parsed_encoding
         if encoding.is_opaque:
             self._add(
-                f"holds column {column.name!r} in the unknown encoding {column.encoding!r}, which "
-                "cannot be decoded"
+                f"holds column {column.name!r} in {encoding.described}, which cannot be decoded"
             )
         elif encoding.is_unsafe:
             self._note(

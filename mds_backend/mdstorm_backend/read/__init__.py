@@ -8,10 +8,9 @@ from mdstorm_backend.read.formats import (
     arrays_to_pandas,
     column_for_pandas,
     column_to_numpy,
-    objects,
     scalars_to_numpy,
 )
-from mdstorm_backend.read.late import LateDecoder
+from mdstorm_backend.read.late import LateDecoder, objects
 from mdstorm_backend.read.open_shards import OpenShards
 from mdstorm_backend.read.parallel import default_workers, map_in_threads
 from mdstorm_backend.read.shard import Rows, Shard

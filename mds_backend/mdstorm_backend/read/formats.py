@@ -14,7 +14,7 @@ from mdstorm_backend.base.optional import require
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.batch import Batch, Values, as_arrow
-from mdstorm_backend.read.late import LateDecoder
+from mdstorm_backend.read.late import LateDecoder, objects
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -183,12 +183,6 @@ def _arrays_to_numpy(values: pa.Array, column: Column, length: int | None) -> np
             for a, valid in zip(arrays, values.is_valid().to_pylist(), strict=True)
         ]
     return objects(arrays)
-
-
-def objects(values: list[Any]) -> npt.NDArray[Any]:
-    """Return the values as an array of dtype object, one per row whatever they are."""
-    # Not by assignment: NumPy would look into lists of one length for a second dimension.
-    return np.fromiter(values, object, len(values))
 
 
 def to_pandas(batch: Batch, schema: Schema) -> pd.DataFrame:

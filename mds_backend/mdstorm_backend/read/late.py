@@ -111,8 +111,9 @@ class LateDecoder:
         Returns
         -------
         numpy.ndarray
-            Images as arrays that have one shape: ``(rows, height, width[, channels])``. Anything
-            else: shape ``(rows,)`` and dtype object.
+            Images as arrays that have one shape: ``(rows, height, width[, channels])``. Arrays and
+            numbers that a user's encoding returns: one array, if they are of one dtype and shape.
+            Anything else: shape ``(rows,)`` and dtype object.
 
         Raises
         ------
@@ -130,4 +131,24 @@ class LateDecoder:
             stored,
             workers if encoding.in_threads else 1,
         )
-        return np.fromiter(decoded, object, len(decoded))
+        return joined(decoded) if encoding.joins_arrays else objects(decoded)
+
+
+def joined(values: list[Any]) -> npt.NDArray[Any]:
+    """Return numbers, or arrays, of one dtype and shape as one array, others as objects."""
+    kinds = {
+        (value.dtype, value.shape) if isinstance(value, (np.ndarray, np.generic)) else type(value)
+        for value in values
+    }
+    kind = kinds.pop() if len(kinds) == 1 else None
+    if isinstance(kind, tuple):
+        return np.stack(values)
+    numbers = np.array(values) if kind in (int, float) else None
+    # Integers of more than 64 bits are objects, or unsigned.
+    return objects(values) if numbers is None or numbers.dtype.kind in "Ou" else numbers
+
+
+def objects(values: list[Any]) -> npt.NDArray[Any]:
+    """Return the values as an array of dtype object, one per row whatever they are."""
+    # Not by assignment: NumPy would look into lists of one length for a second dimension.
+    return np.fromiter(values, object, len(values))

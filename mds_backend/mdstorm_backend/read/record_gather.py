@@ -58,8 +58,7 @@ class RecordGatherer:
     def accepts(schema: Schema, dtype: np.dtype[np.void]) -> bool:
         """Whether records of `dtype` hold the columns in the encodings of the whole dataset."""
         return all(
-            column.name in (dtype.names or ())
-            and dtype[column.name].base == column.parsed_encoding.dtype
+            column.name in (dtype.names or ()) and _is_stored_as(dtype[column.name].base, column)
             for column in schema
         )
 
@@ -128,6 +127,12 @@ class RecordGatherer:
         records = records.view(self._view)
         for strip, memory in strips:
             strip.fill(memory, positions, records)
+
+
+def _is_stored_as(dtype: np.dtype[Any], column: Column) -> bool:
+    """Whether values of `dtype` are in the encoding of the whole dataset."""
+    wanted = column.parsed_encoding.dtype
+    return wanted is not None and dtype == wanted
 
 
 def _records(selection: Selection) -> npt.NDArray[np.void]:

@@ -67,7 +67,7 @@ class ValueDecoder:
         """Whether the reading core has to decode the row: its value is not just the stored one."""
         if self._encoding.is_verbatim:
             return False
-        if self._encoding.size is None and not self._encoding.is_array:
+        if not (self._encoding.is_viewed or self._encoding.is_array):
             # What stands in the place of a null need not be decodable.
             is_plain = not self._is_typed or pa.types.is_decimal(self.column.arrow_type)
             return self.column.null_count > 0 or not is_plain
@@ -89,12 +89,15 @@ class ValueDecoder:
         """Return the function for a column of samples of one size."""
         sizes = [encoding.size or 0 for encoding in self._shard.layout.encodings]
         start = int(self._shard.offsets[0]) + sum(sizes[: self._number])
+        if not self._encoding.is_viewed:
+            get, stride, size = self.of_span(), sum(sizes), sizes[self._number]
+            return lambda row: get(start + row * stride, start + row * stride + size)
         return self._of_view(self._view(start, self._shard.num_samples, sum(sizes)))
 
     def of_span(self) -> DecodeSpan:
         """Return the function for a column of samples of varying size."""
         encoding, data = self._encoding, self._shard.data
-        if encoding.size is not None:
+        if encoding.is_viewed and encoding.size is not None:
             get = self._of_view(self._view(0, len(data) - encoding.size + 1, 1))
             return lambda start, stop: get(start)
         decode = encoding.span_decoder(data, self._object_decoder())

@@ -10,7 +10,19 @@ from mdstorm_backend.format.encodings.registry import (
     general_encoding,
     parse_encoding,
     register,
+    register_encoding,
+    sized_encoding,
     unregister,
+    unregister_encoding,
 )
 
-__all__ = ["Encoding", "general_encoding", "parse_encoding", "register", "unregister"]
+__all__ = [
+    "Encoding",
+    "general_encoding",
+    "parse_encoding",
+    "register",
+    "register_encoding",
+    "sized_encoding",
+    "unregister",
+    "unregister_encoding",
+]

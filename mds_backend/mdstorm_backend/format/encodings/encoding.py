@@ -68,6 +68,9 @@ class Encoding(ABC):
         Whether to decode a value is to run a program in it.
     in_threads : bool
         Whether decoding leaves the interpreter's lock alone for long.
+    joins_arrays : bool
+        Whether decoded objects may be arrays or numbers, which are one array in a batch where they
+        are alike.
     late : {"always", "untyped", "never"}
         Whether the reading core delivers what is stored, for others to decode: also where no Spark
         type is known, only there, or never.
@@ -98,6 +101,7 @@ class Encoding(ABC):
     is_verbatim: ClassVar[bool] = False
     is_unsafe: ClassVar[bool] = False
     in_threads: ClassVar[bool] = False
+    joins_arrays: ClassVar[bool] = False
     late: ClassVar[Literal["always", "untyped", "never"]] = "always"
     carries: ClassVar[tuple[_Check, ...]] = ()
     stores: ClassVar[tuple[_Check, ...]] = ()
@@ -130,9 +134,26 @@ class Encoding(ABC):
         return self.dtype.itemsize * math.prod(self.shape)
 
     @property
+    def is_viewed(self) -> bool:
+        """Whether stored bytes are just values of `dtype` and `shape`, with nothing to decode."""
+        return self.dtype is not None and self.shape is not None
+
+    def sized(self, size: int | None) -> Encoding | None:
+        """Return the encoding for values of the `size` that an index states; None if it has none.
+
+        Only those that the format does not know have another one.
+        """
+        return self if size == self.size else None
+
+    @property
     def is_shown(self) -> bool:
         """Whether what the reading core delivers is shown to people, rather than its size."""
         return self.is_text or not self.is_late(typed=True)
+
+    @property
+    def described(self) -> str:
+        """The encoding in the middle of a sentence."""
+        return f"the encoding {self.text!r}"
 
     def check_decodable(self, column: str) -> None:  # noqa: B027  # most are
         """Raise UnsupportedEncodingError if the values of `column` cannot be decoded."""

@@ -90,6 +90,10 @@ class PythonInteger(Number):
 
     names = ("int",)
 
+    def decode(self, stored: Any) -> Any:
+        """Return the number as a Python integer."""
+        return int(super().decode(stored))
+
 
 def stored_dtype(type_: pa.DataType) -> str | None:
     """Return the name of the dtype that stores values of an Arrow type, None if there is none."""

@@ -1,9 +1,9 @@
-"""Encodings that cannot be decoded: unknown ones, and mixtures in one column."""
+"""Encodings that cannot be decoded: unknown and redefined ones, and mixtures in one column."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,19 +12,33 @@ from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.format.encodings.encoding import Encoding
 
 
+@dataclass(frozen=True)
 class Opaque(Encoding):
-    """An encoding of a later version, or of somebody else's."""
+    """An encoding of a later version, or of somebody else's.
+
+    Attributes
+    ----------
+    reason : str
+        Why it is not known, where there is more to say than that it is not.
+    """
+
+    reason: str = ""
 
     is_opaque = True
     late = "never"
 
-    def sized(self, size: int) -> Encoding:
+    def sized(self, size: int | None) -> Encoding:
         """Return it for values of a size, which the index states."""
-        return replace(self, dtype=np.dtype(f"V{size}"), shape=())
+        return self if size is None else replace(self, dtype=np.dtype(f"V{size}"), shape=())
 
     def general(self, encodings: Sequence[Encoding]) -> str | None:
         """Return None."""
         return None
+
+    @property
+    def described(self) -> str:
+        """The encoding in the middle of a sentence."""
+        return f"the unknown encoding {self.text!r}"
 
     def check_decodable(self, column: str) -> None:
         """Raise UnsupportedEncodingError."""
@@ -32,9 +46,11 @@ class Opaque(Encoding):
         from mdstorm_backend.format.encodings.registry import encoding_names
 
         raise UnsupportedEncodingError(
-            f"column {column!r} has encoding {self.text!r}, which this version of mdstorm "
-            f"cannot decode; it decodes {', '.join(encoding_names())}. Leave the column out with "
-            "columns=[…]"
+            f"column {column!r} has encoding {self.text!r}, which is not known in this process"
+            f"{self.reason and ': '}{self.reason}. If somebody defined it, register the class that "
+            f"decodes it: mdstorm_backend.register_encoding({self.kind!r}, TheClass). Otherwise "
+            "leave the column out with columns=[…]. Known are "
+            f"{', '.join(encoding_names())}"
         )
 
     def encode(self, value: Any) -> bytes:
@@ -44,6 +60,42 @@ class Opaque(Encoding):
     def decode(self, stored: Any) -> Any:
         """Raise UnsupportedEncodingError."""
         raise UnsupportedEncodingError(f"there is no encoding {self.text!r}")
+
+
+class Redefined(Opaque):
+    """An encoding of the format whose values have another size in the index.
+
+    Whoever wrote them had registered a class of his own under its name.
+    """
+
+    names = ("redefined",)
+
+    @classmethod
+    def of(cls, text: str) -> Redefined:
+        """Return it for the encoding `text`."""
+        return cls(f"redefined:{text}")
+
+    @classmethod
+    def parse(cls, text: str, parameters: str) -> Encoding | None:
+        """Return it for any parameters."""
+        return cls(text)
+
+    @property
+    def described(self) -> str:
+        """The encoding in the middle of a sentence."""
+        return f"the encoding {self.text.partition(':')[2]!r} as somebody has redefined it"
+
+    def check_decodable(self, column: str) -> None:
+        """Raise UnsupportedEncodingError, and say how to decode it."""
+        stated = self.text.partition(":")[2]
+        name = stated.partition(":")[0]
+        raise UnsupportedEncodingError(
+            f"column {column!r} has encoding {stated!r}, with another size of its values in the "
+            "index than this encoding has. Whoever wrote it has redefined the encoding: register "
+            f"the class that decodes it with mdstorm_backend.register_encoding({name!r}, "
+            "TheClass), before the dataset is opened, or leave the column out with columns=[…]. "
+            "If nobody has, the index is damaged: restore it from where it was copied"
+        )
 
 
 class Mixed(Opaque):

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import TypeAlias
 
-from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.format.encodings.arrays import Array
 from mdstorm_backend.format.encodings.binary import Bytes, Pickle
 from mdstorm_backend.format.encodings.encoding import Encoding
 from mdstorm_backend.format.encodings.images import IMAGE_ENCODINGS
 from mdstorm_backend.format.encodings.json import Json
 from mdstorm_backend.format.encodings.numbers import Number, PythonInteger
-from mdstorm_backend.format.encodings.opaque import Mixed, Opaque
+from mdstorm_backend.format.encodings.opaque import Mixed, Opaque, Redefined
 from mdstorm_backend.format.encodings.texts import DecimalText, FloatText, IntegerText, String
+from mdstorm_backend.format.encodings.user_encoding import value_size
+from mdstorm_backend.format.encodings.user_kinds import (
+    LostKind,
+    MakeCoder,
+    UserKind,
+    send_by_name,
+)
+
+_Kind: TypeAlias = type[Encoding] | UserKind | LostKind
 
 _BUILT_IN: tuple[type[Encoding], ...] = (
     Number,
@@ -27,17 +37,99 @@ _BUILT_IN: tuple[type[Encoding], ...] = (
     Json,
     Array,
     *IMAGE_ENCODINGS,
+    Redefined,
     Mixed,
 )
 
-_classes = {name: kind for kind in _BUILT_IN for name in (*kind.names, *kind.aliases)}
+_FORMAT = {name: kind for kind in _BUILT_IN for name in (*kind.names, *kind.aliases)}
+
+_classes: dict[str, _Kind] = dict(_FORMAT)
 
 
-def register(*kinds: type[Encoding]) -> None:
+def register_encoding(name: str, make: MakeCoder) -> None:
+    """Make an encoding of one's own known in this process, or redefine one of the format.
+
+    The class is that of MosaicML Streaming's ``_encodings[name] = make``. `MDSWriter` writes such
+    columns and every reader reads them, one value at a time: samples have what ``decode`` returns,
+    batches a list of it, or one array where it returns numbers, or arrays that are alike.
+
+    Processes that read or write for this one, of PyTorch or Spark, are told of it. They have to be
+    able to import the class. Whoever else reads the dataset registers it as well; without it the
+    other columns can be read.
+
+    Parameters
+    ----------
+    name : str
+        What stands in `columns` of `MDSWriter` and in the index. A name that is known already gets
+        the new meaning.
+    make : type
+        A class that is made without arguments. ``encode(value)`` returns the bytes of a value,
+        which is not ``bytes`` already: these are stored as they are. ``decode(stored)`` returns the
+        value of bytes. ``size`` is the number of bytes of every value, or None where they vary, as
+        without the attribute. If columns state parameters, as in ``"name:parameters"``, the class
+        method ``from_str(parameters)`` makes the object.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If the name is not a text, or `make` is not a class.
+    InvalidArgumentError
+        If the name is empty or has a colon, or the class lacks a method.
+    """
+    if not isinstance(name, str) or not callable(make):
+        raise ArgumentTypeError(
+            f"register_encoding takes a name and a class, found {name!r} and {make!r}"
+        )
+    if not name or ":" in name:
+        raise InvalidArgumentError(
+            f"{name!r} is not the name of an encoding: it must not be empty, and parameters follow "
+            "it after a colon"
+        )
+    value_size(make())
+    send_by_name()
+    _classes[name] = UserKind(name, make, is_unsafe=name in Pickle.names)
+    parse_encoding.cache_clear()
+
+
+def unregister_encoding(name: str) -> None:
+    """Forget what `register_encoding` made known, so that a name of the format is itself again.
+
+    Raises
+    ------
+    KeyError
+        If the name is not one that a user registered.
+    """
+    if not isinstance(_classes.get(name), UserKind):
+        raise KeyError(name)
+    del _classes[name]
+    if name in _FORMAT:
+        _classes[name] = _FORMAT[name]
+    parse_encoding.cache_clear()
+
+
+def kind_of(name: str) -> type[Encoding] | UserKind | None:
+    """Return what is known under a name, if its values can be encoded and decoded."""
+    kind = _classes.get(name)
+    return None if kind is None or isinstance(kind, LostKind) or kind.is_opaque else kind
+
+
+def known_names() -> list[str]:
+    """Return the names of all encodings that can be written and read, without parameters."""
+    return [name for name, kind in _classes.items() if not kind.is_opaque]
+
+
+def format_encoding(text: str) -> Encoding | None:
+    """Return the encoding that a text has by the format, whatever users registered; or None."""
+    name, _, parameters = text.partition(":")
+    kind = _FORMAT.get(name)
+    return None if kind is None else kind.parse(text, parameters)
+
+
+def register(*kinds: _Kind) -> None:
     """Make kinds of encodings known in this process.
 
     Processes that read or write for this one, of Spark or of PyTorch, are told of them; they have
-    to be able to import the module of the class.
+    to be able to import the module of the class. What a user registered in this process stays.
 
     Raises
     ------
@@ -45,6 +137,10 @@ def register(*kinds: type[Encoding]) -> None:
         If one lacks a name or a method, or its name is that of another class.
     """
     for kind in kinds:
+        if not isinstance(kind, type):
+            if not isinstance(_classes.get(kind.name), UserKind):
+                _classes[kind.name] = kind
+            continue
         missing = sorted(kind.__abstractmethods__) or ([] if kind.names else ["names"])
         if missing:
             raise InvalidArgumentError(
@@ -52,10 +148,10 @@ def register(*kinds: type[Encoding]) -> None:
             )
         for name in (*kind.names, *kind.aliases):
             known = _classes.get(name, kind)
-            if _identity(known) != _identity(kind):
+            if not isinstance(known, type) or _identity(known) != _identity(kind):
+                owner = known.__qualname__ if isinstance(known, type) else "of a user"
                 raise InvalidArgumentError(
-                    f"there is an encoding {name!r} already, {known.__qualname__}: give yours "
-                    "another name"
+                    f"there is an encoding {name!r} already, {owner}: give yours another name"
                 )
             _classes[name] = kind
     parse_encoding.cache_clear()
@@ -73,15 +169,26 @@ def _identity(kind: type[Encoding]) -> tuple[str, str]:
     return kind.__module__, kind.__qualname__
 
 
-def foreign_encodings() -> tuple[type[Encoding], ...]:
+def foreign_encodings() -> tuple[_Kind, ...]:
     """Return the kinds that were registered: what other processes have to be told."""
     return tuple(dict.fromkeys(kind for kind in _classes.values() if kind not in _BUILT_IN))
 
 
+def foreign_encodings_of(text: str) -> tuple[_Kind, ...]:
+    """Return those that the values of a column with the encoding `text` may need."""
+    return tuple(
+        kind for kind in foreign_encodings() if isinstance(kind, type) or kind.name in text
+    )
+
+
 def encoding_names() -> list[str]:
     """Return the names of the encodings that can be written and read, for messages."""
-    names = sorted(name for name, kind in _classes.items() if not kind.is_opaque)
-    return [*names, "ndarray:<dtype>", "ndarray:<dtype>:<shape>"]
+    return [*sorted(known_names()), "ndarray:<dtype>", "ndarray:<dtype>:<shape>"]
+
+
+def sized_encoding(text: str, size: int | None) -> Encoding:
+    """Return the encoding of a text whose values have the size in bytes that an index states."""
+    return parse_encoding(text).sized(size) or Redefined.of(text).sized(size)
 
 
 @lru_cache(maxsize=1024)

@@ -216,6 +216,10 @@ def as_arrow(values: Values) -> pa.Array:
     """The column as an Arrow array; two-dimensional arrays become lists."""
     if not isinstance(values, np.ndarray):
         return values
+    if values.dtype.kind == "V":
+        data = pa.py_buffer(np.ascontiguousarray(values).view(np.uint8))
+        type_ = pa.binary(values.dtype.itemsize)
+        return pa.Array.from_buffers(type_, len(values), [None, data])
     if values.ndim == 1:
         return pa.array(values)
     rows, length = len(values), int(np.prod(values.shape[1:]))

@@ -83,7 +83,11 @@ def to_torch(values: Values, column: Column | None, name: str) -> TorchValues:
         # In a worker process of PyTorch the other processors are busy with other batches.
         workers = None if get_worker_info() is None else 1
         decoded = _late_to_torch(LateDecoder(column)(values, workers=workers), name)
-        return _Alike(decoded) if column.is_image and isinstance(decoded, list) else decoded
+        is_alike = column.is_image or (
+            column.parsed_encoding.joins_arrays
+            and all(isinstance(value, torch.Tensor) for value in decoded)
+        )
+        return _Alike(decoded) if is_alike and isinstance(decoded, list) else decoded
     if isinstance(values, np.ndarray):
         return _array_to_torch(values, name)
     if pa.types.is_list(values.type) and _has_tensor(values.type.value_type):

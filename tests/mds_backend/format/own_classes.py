@@ -1,0 +1,88 @@
+"""Encodings as users of MosaicML Streaming define them; they travel to other processes by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+class Complex128:
+    """A number of NumPy, of a fixed size."""
+
+    size = 16
+
+    def encode(self, obj: Any) -> bytes:
+        return np.complex128(obj).tobytes()
+
+    def decode(self, data: bytes) -> Any:
+        return np.frombuffer(data, np.complex128)[0]
+
+
+class Words:
+    """A list of texts, of any size."""
+
+    size = None
+
+    def encode(self, obj: Any) -> bytes:
+        return " ".join(obj).encode()
+
+    def decode(self, data: bytes) -> Any:
+        return data.decode().split()
+
+
+class Square:
+    """An array whose side is a parameter."""
+
+    def __init__(self, side: int = 2) -> None:
+        self.side, self.size = side, side * side
+
+    @classmethod
+    def from_str(cls, text: str) -> Square:
+        return cls(int(text))
+
+    def encode(self, obj: Any) -> bytes:
+        return np.asarray(obj, np.uint8).tobytes()
+
+    def decode(self, data: bytes) -> Any:
+        return np.frombuffer(data, np.uint8).reshape(self.side, self.side)
+
+
+class Digits:
+    """Integers as text, also in the place of the format's own encoding."""
+
+    size = None
+
+    def encode(self, obj: Any) -> bytes:
+        return str(obj).encode()
+
+    def decode(self, data: bytes) -> Any:
+        return int(data)
+
+
+#: What a program registers.
+OWN = {"complex128": Complex128, "words": Words, "square": Square, "int": Digits}
+
+COLUMNS = {
+    "c": "complex128",
+    "i": "int",
+    "n": "int64",
+    "s": "square",
+    "t": "square:3",
+    "w": "words",
+}
+
+#: All columns; those of a fixed size, which are read as records; a redefined one.
+LAYOUTS = {"all": list(COLUMNS), "fixed": ["c", "n", "s", "t"], "redefined": ["i", "n"]}
+
+
+def sample(i: int) -> dict[str, Any]:
+    """A sample of COLUMNS."""
+    return {
+        "c": complex(i, -i),
+        "i": 1000 * i,
+        "n": i,
+        "s": np.full((2, 2), i, np.uint8),
+        "t": np.full((3, 3), i, np.uint8),
+        "w": ["a"] * (i % 4),
+    }

@@ -1,0 +1,267 @@
+"""Encodings that users define with a class of their own, or in the place of the format's."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.mds_backend.format.own_classes import (
+    COLUMNS,
+    LAYOUTS,
+    OWN,
+    Complex128,
+    Digits,
+    Words,
+    sample,
+)
+
+from mdstorm_backend import MDSWriter, open_dataset, register_encoding
+from mdstorm_backend.errors import (
+    ArgumentTypeError,
+    CorruptDatasetError,
+    EncodingError,
+    EncodingTypeError,
+    InvalidArgumentError,
+    UnsafeTypeError,
+    UnsupportedEncodingError,
+)
+from mdstorm_backend.format.encodings import parse_encoding, unregister_encoding
+from mdstorm_backend.format.encodings.registry import register
+from mdstorm_backend.format.encodings.user_kinds import LostKind, UserKind
+from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
+from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
+from mdstorm_backend.maintenance.head import head
+from mdstorm_backend.maintenance.inspect import inspect
+from mdstorm_backend.maintenance.reindex import reindex
+from mdstorm_backend.maintenance.verify import verify
+
+ROWS = 40
+
+
+@pytest.fixture(autouse=True)
+def own() -> Iterator[None]:
+    for name, kind in OWN.items():
+        register_encoding(name, kind)
+    yield
+    forget()
+
+
+def forget() -> None:
+    for name in OWN:
+        if isinstance(parse_encoding(name).__dict__.get("coder"), OWN[name]):
+            unregister_encoding(name)
+
+
+def write(directory: Path, columns: list[str]) -> str:
+    encodings = {name: COLUMNS[name] for name in columns}
+    with MDSWriter(columns=encodings, out=str(directory), size_limit=500) as writer:
+        for i in range(ROWS):
+            writer.write({name: sample(i)[name] for name in columns})
+    return str(directory)
+
+
+def check_values(found: Any, expected: list[Any]) -> None:
+    for value, wanted in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(np.asarray(value), np.asarray(wanted))
+
+
+@pytest.mark.parametrize("columns", LAYOUTS.values(), ids=LAYOUTS)
+def test_it_is_written_and_read_everywhere(columns: list[str], tmp_path: Path) -> None:
+    url = write(tmp_path, columns)
+    dataset = open_dataset(url)
+    for i in (0, 7, ROWS - 1):
+        for name in columns:
+            check_values([dataset[i][name]], [sample(i)[name]])
+    for format_ in ("numpy", "pandas"):
+        batch = next(iter(dataset.batches(ROWS, format=format_)))
+        for name in columns:
+            check_values(batch[name], [sample(i)[name] for i in range(ROWS)])
+    (arrow,) = dataset.batches(ROWS, format="arrow")
+    assert {arrow.schema.field(name).type for name in columns if name != "n"} == {pa.binary()}
+    report = verify(url)
+    assert report.is_good
+    assert not report.notes
+    assert len(head(url, 3).to_json()) == 3
+    assert {c.name for c in inspect(url, statistics=True).columns} == {*columns}
+    before = (tmp_path / "index.json").read_bytes()
+    (tmp_path / "index.json").unlink()
+    reindex(url)
+    assert (tmp_path / "index.json").read_bytes() == before
+
+
+def test_arrays_and_numbers_are_one_array_in_a_batch(tmp_path: Path) -> None:
+    (batch,) = open_dataset(write(tmp_path, list(COLUMNS))).batches(ROWS)
+    assert (batch["c"].dtype, batch["i"].dtype) == (np.complex128, np.int64)
+    assert (batch["s"].shape, batch["t"].shape) == ((ROWS, 2, 2), (ROWS, 3, 3))
+    assert batch["w"].dtype == object
+
+
+@pytest.mark.parametrize("context", [None, "fork", pytest.param("spawn", marks=pytest.mark.long)])
+def test_streaming_datasets_read_it_also_in_workers(context: str | None, tmp_path: Path) -> None:
+    dataset = StreamingDataset(local=write(tmp_path, list(COLUMNS)), batch_size=8, shuffle=True)
+    loader = StreamingDataLoader(
+        dataset,
+        batch_size=8,
+        num_workers=0 if context is None else 1,
+        multiprocessing_context=context,
+    )
+    found = 0
+    for batch in loader:
+        for name in COLUMNS:
+            check_values(batch[name], [sample(int(i))[name] for i in batch["n"]])
+        assert batch["c"].is_complex()
+        assert isinstance(batch["w"], list)
+        found += len(batch["n"])
+    assert found == ROWS
+
+
+def test_bytes_are_stored_as_they_are_and_arrow_data_value_by_value(tmp_path: Path) -> None:
+    columns = {"c": "complex128", "w": "words"}
+    with MDSWriter(columns=columns, out=str(tmp_path)) as writer:
+        writer.write({"c": np.complex128(1 + 2j).tobytes(), "w": b"x y"})
+        data = {"c": pa.array([2.5, None, 3.5]), "w": pa.array([["a"], ["b", "c"], None])}
+        writer.write_batch(pa.table(data))
+    dataset = open_dataset(str(tmp_path))
+    assert [s["c"] for s in dataset[:]] == [1 + 2j, 2.5, None, 3.5]
+    assert [s["w"] for s in dataset[:]] == [["x", "y"], ["a"], ["b", "c"], None]
+    (batch,) = dataset.batches(4)
+    assert list(batch["c"]) == [1 + 2j, 2.5, None, 3.5]
+    assert verify(str(tmp_path)).is_good
+
+
+@pytest.mark.parametrize("columns", LAYOUTS.values(), ids=LAYOUTS)
+def test_without_the_class_the_other_columns_are_read(columns: list[str], tmp_path: Path) -> None:
+    url = write(tmp_path, columns)
+    forget()
+    dataset = open_dataset(url)
+    name = next(iter(columns))
+    with pytest.raises(
+        UnsupportedEncodingError, match=rf"'{name}' .*register_encoding\('{COLUMNS[name]}', "
+    ):
+        dataset[0]
+    with pytest.raises(ValueError, match="columns="):
+        next(iter(dataset.batches(2)))
+    assert dataset.sample(7, ["n"]) == {"n": 7}
+    (batch,) = dataset.batches(ROWS, columns=["n"])
+    assert batch["n"].tolist() == list(range(ROWS))
+    (first, *_) = StreamingDataset(local=url, batch_size=8, columns=["n"])
+    assert first == {"n": 0}
+    assert any("cannot be decoded" in problem.problem for problem in verify(url).problems)
+    assert head(url, 1, columns=["n"]).to_json() == [{"n": 0}]
+
+
+def test_a_wrong_size_in_an_index_is_not_read_as_something_else(tmp_path: Path) -> None:
+    with MDSWriter(columns={"a": "int32", "b": "str"}, out=str(tmp_path)) as writer:
+        writer.write({"a": 1, "b": "text"})
+    index = tmp_path / "index.json"
+    index.write_text(index.read_text().replace("[4, null]", "[null, null]"))
+    with pytest.raises(UnsupportedEncodingError, match=r"'a' .*'int32'.*the index is damaged"):
+        next(iter(open_dataset(str(tmp_path)).batches(1)))
+    with pytest.raises(CorruptDatasetError, match="do not add up"):
+        open_dataset(str(tmp_path)).sample(0, ["b"])
+
+
+def test_values_of_the_format_written_before_are_given_to_the_new_class(tmp_path: Path) -> None:
+    class Doubled:
+        def encode(self, obj: Any) -> bytes:
+            raise NotImplementedError
+
+        def decode(self, data: bytes) -> Any:
+            return 2 * int.from_bytes(data, "little")
+
+    unregister_encoding("int")
+    with MDSWriter(columns={"i": "int"}, out=str(tmp_path)) as writer:
+        writer.write({"i": 21})
+    register_encoding("int", Doubled)
+    assert open_dataset(str(tmp_path))[0] == {"i": 42}
+    unregister_encoding("int")
+    assert open_dataset(str(tmp_path))[0] == {"i": 21}
+
+
+def test_a_value_that_does_not_fit_is_refused_and_leaves_no_trace(tmp_path: Path) -> None:
+    class Wrong(Complex128):
+        def encode(self, obj: Any) -> bytes:
+            return obj  # type: ignore[no-any-return]
+
+    register_encoding("wrong", Wrong)
+    with MDSWriter(columns={"c": "wrong"}, out=str(tmp_path)) as writer:
+        with pytest.raises(EncodingTypeError, match=r"'c' .*returned str and must return bytes"):
+            writer.write({"c": "text"})
+        with pytest.raises(EncodingError, match="2 bytes"):
+            writer.write({"c": bytearray(b"ab")})
+        writer.write({"c": bytearray(16)})
+    assert len(open_dataset(str(tmp_path))) == 1
+    unregister_encoding("wrong")
+
+
+def test_a_damaged_value_is_reported(tmp_path: Path) -> None:
+    url = write(tmp_path, ["i", "n"])
+    shard = tmp_path / "shard.00000.mds"
+    shard.write_bytes(shard.read_bytes().replace(b"1000", b"1x00"))
+    with pytest.raises(CorruptDatasetError, match=r"'i' .*cannot be decoded as int"):
+        open_dataset(url)[1]
+    assert not verify(url).is_good
+
+
+def test_a_class_in_the_place_of_pickles_is_as_unsafe(tmp_path: Path) -> None:
+    register_encoding("pkl", Words)
+    with MDSWriter(columns={"p": "pkl"}, out=str(tmp_path)) as writer:
+        writer.write({"p": ["a", "b"]})
+    with pytest.raises(UnsafeTypeError):
+        open_dataset(str(tmp_path))[0]
+    assert open_dataset(str(tmp_path), allow_unsafe_types=True)[0] == {"p": ["a", "b"]}
+    unregister_encoding("pkl")
+
+
+def test_what_is_no_encoding_is_refused() -> None:
+    class Half:
+        def encode(self, obj: Any) -> bytes:
+            return b""
+
+    class Sized(Digits):
+        size: Any = "8"
+
+    for name, kind, message in (
+        ("half", Half, "no method decode"),
+        ("sized", Sized, "the size '8'"),
+        ("a:b", Digits, "colon"),
+        ("", Digits, "empty"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=message):
+            register_encoding(name, kind)
+    with pytest.raises(ArgumentTypeError, match="a name and a class"):
+        register_encoding("digits", 7)  # type: ignore[arg-type]
+    with pytest.raises(KeyError):
+        unregister_encoding("int64")
+    with pytest.raises(UnsupportedEncodingError, match=r"'square:x'.*invalid literal"):
+        parse_encoding("square:x")
+    assert parse_encoding("words:x").is_opaque
+
+
+def test_a_class_that_cannot_be_imported_is_missed_only_where_it_is_needed() -> None:
+    class Local(Words):
+        pass
+
+    kind = ForkingPickler.loads(ForkingPickler.dumps(UserKind("local", Local)))
+    assert isinstance(kind, LostKind)
+    register(kind)
+    with pytest.raises(
+        UnsupportedEncodingError, match=r"'u' .*Local of the module tests\..* import"
+    ):
+        parse_encoding("local").check_decodable("u")
+    register_encoding("local", Local)
+    assert parse_encoding("local").encode(["a"]) == b"a"
+    unregister_encoding("local")
+    assert parse_encoding("local").is_opaque
+
+
+def test_other_processes_find_a_class_by_its_name() -> None:
+    kind = UserKind("words", Words)
+    assert ForkingPickler.loads(ForkingPickler.dumps(kind)) == kind
+    assert copy.copy(kind) == kind

@@ -1,0 +1,132 @@
+"""The mirror of ``streaming.base.format.mds.encodings``: classes, functions and the registry."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mdstorm_backend import MDSWriter, open_dataset
+from mdstorm_backend.streaming.base.format.mds import encodings
+from mdstorm_backend.streaming.base.format.mds.encodings import (
+    Encoding,
+    Int,
+    List,
+    NDArray,
+    Str,
+    StrDecimal,
+    UInt8,
+    _encodings,
+    get_mds_encoded_size,
+    get_mds_encodings,
+    is_mds_encoding,
+    is_mds_encoding_safe,
+    mds_decode,
+    mds_encode,
+)
+
+VALUES = [
+    ("bytes", b"ab"),
+    ("str", "a\u00e4"),
+    ("int", -5),
+    ("uint8", np.uint8(200)),
+    ("float32", np.float32(1.5)),
+    ("str_int", 1 << 80),
+    ("str_float", 0.1),
+    ("str_decimal", Decimal("1.20")),
+    ("json", {"a": [1, None]}),
+    ("pkl", {1, 2}),
+    ("ndarray", np.arange(6).reshape(2, 3)),
+    ("ndarray:int16", np.arange(3, dtype=np.int16)),
+    ("ndarray:int16:3", np.arange(3, dtype=np.int16)),
+]
+
+
+@pytest.mark.parametrize(("encoding", "value"), VALUES)
+def test_functions_and_the_writer_store_the_same_bytes(
+    encoding: str, value: Any, tmp_path: Path
+) -> None:
+    stored = mds_encode(encoding, value)
+    found = mds_decode(encoding, stored)
+    np.testing.assert_array_equal(found, value)
+    assert get_mds_encoded_size(encoding) in (None, len(stored))
+    with MDSWriter(columns={"a": encoding}, out=str(tmp_path)) as writer:
+        writer.write({"a": value})
+    assert stored in (tmp_path / "shard.00000.mds").read_bytes()
+    (sample,) = open_dataset(str(tmp_path), allow_unsafe_types=True)[:]
+    np.testing.assert_array_equal(sample["a"], value)
+    assert type(sample["a"]) is type(found)
+
+
+def test_every_encoding_of_the_format_has_its_class() -> None:
+    assert get_mds_encodings() == set(_encodings) == {*_encodings.keys()}
+    assert len(_encodings) == len(get_mds_encodings()) == 28
+    for name in _encodings:
+        kind = _encodings[name]
+        assert issubclass(kind, Encoding)
+        assert getattr(encodings, kind.__name__) is kind
+        assert kind().size == get_mds_encoded_size(name)
+
+
+def test_unknown_names_are_value_errors_and_pickles_are_unsafe() -> None:
+    for text in ("nothing", "nothing:3"):
+        assert not is_mds_encoding(text)
+        for call in (mds_decode, mds_encode):
+            with pytest.raises(ValueError, match="'nothing"):
+                call(text, b"" if call is mds_decode else "")  # type: ignore[arg-type]
+    assert mds_encode("nothing", b"as it is") == b"as it is"
+    assert is_mds_encoding("ndarray:float32:2,3")
+    assert not is_mds_encoding_safe("pkl")
+    assert is_mds_encoding_safe("json")
+
+
+@pytest.mark.parametrize(("coder", "value"), [(Int(), "5"), (Str(), b"a"), (StrDecimal(), 1.5)])
+def test_wrong_types_are_the_errors_that_programs_catch(coder: Encoding, value: Any) -> None:
+    for kind in (AttributeError, TypeError):
+        with pytest.raises(kind):
+            coder.encode(value)
+    with pytest.raises(OverflowError):
+        UInt8().encode(256)
+    with pytest.raises(ValueError, match="shape"):
+        NDArray("int8", (2,)).encode(np.zeros(3, np.int8))
+
+
+class Texts(List):
+    def underlying_encoder(self) -> Encoding:
+        return Str()
+
+
+class Negative(Int):
+    def encode(self, obj: int) -> bytes:
+        return super().encode(-obj)
+
+    def decode(self, data: bytes) -> int:
+        return -super().decode(data)  # type: ignore[no-any-return]
+
+
+def test_subclasses_are_registered_like_a_dict(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(_encodings, "texts", Texts)
+    monkeypatch.setitem(_encodings, "int", Negative)
+    assert _encodings["texts"] is Texts
+    assert "texts" in get_mds_encodings()
+    assert mds_encode("int", 5) == np.int64(-5).tobytes()
+    with MDSWriter(columns={"i": "int", "t": "texts"}, out=str(tmp_path)) as writer:
+        writer.write({"i": 5, "t": ["a", "bc"]})
+    assert open_dataset(str(tmp_path))[0] == {"i": 5, "t": ["a", "bc"]}
+    monkeypatch.undo()
+    assert "texts" not in _encodings
+    assert _encodings["int"] is Int
+    assert open_dataset(str(tmp_path)).sample(0, ["i"]) == {"i": -5}
+
+
+def test_only_what_was_registered_can_be_deleted() -> None:
+    _encodings["int"] = Negative
+    del _encodings["int"]
+    assert _encodings["int"] is Int
+    with pytest.raises(KeyError):
+        del _encodings["int"]
