@@ -32,12 +32,14 @@ _AZURE = _Lookup(
         "AZURE_STORAGE_TENANT_ID",
         "AZURE_STORAGE_CLIENT_ID",
         "AZURE_STORAGE_CLIENT_SECRET",
+        "AZURE_ACCOUNT_NAME",
+        "AZURE_ACCOUNT_ACCESS_KEY",
     ),
     "the identity of this machine or of `az login`",
 )
 _GOOGLE = _Lookup(
     "Google Cloud Storage",
-    ("GOOGLE_APPLICATION_CREDENTIALS",),
+    ("GOOGLE_APPLICATION_CREDENTIALS", "GCS_KEY", "GCS_SECRET"),
     "`gcloud auth application-default login`, the service account of this machine",
 )
 _S3 = _Lookup(
@@ -165,4 +167,6 @@ def _refusal(url: str, text: str) -> str:
 def _what_to_set(lookup: _Lookup) -> str:
     if lookup is _AZURE:
         return f"{lookup.variables[1]} and {lookup.variables[2]}, or {lookup.variables[0]}"
+    if lookup is _GOOGLE:
+        return f"{lookup.variables[0]}, or {lookup.variables[1]} and {lookup.variables[2]}"
     return " and ".join(lookup.variables[:2])

@@ -11,6 +11,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from mdstorm_backend.errors import MissingDependencyError, UnsupportedURLError
 from mdstorm_backend.storage.urls import FUSE_PREFIXES
+from mdstorm_backend.storage.variables import protocol_of, with_variables
 
 #: Scheme → the extra that installs its file system.
 _EXTRAS = {
@@ -64,19 +65,20 @@ def open_filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
             return _shared(DatabricksFileSystem, arguments), path
         return LocalFileSystem(), path
     scheme = scheme_of(url)
+    protocol = protocol_of(scheme, options)
     try:
-        kind = fsspec.get_filesystem_class(scheme)
+        kind = fsspec.get_filesystem_class(protocol)
     except ValueError as error:
         raise UnsupportedURLError(
             f"{url!r} cannot be opened ({error}): use file:///…, dbfs:/…, s3://…, gs://…, "
             "abfss://… or another scheme that fsspec knows"
         ) from error
     except ImportError as error:
-        raise _missing(url, scheme, error) from error
+        raise _missing(url, protocol, error) from error
     if kind.async_impl and "::" not in url:
         arguments = {**kind._get_kwargs_from_urls(url), **options}
-        fs = _shared(kind, arguments)
-        return fs, fs._strip_protocol(url)
+        fs = _shared(kind, with_variables(url, scheme, arguments))
+        return fs, fs._strip_protocol(url if protocol == scheme else url.partition("://")[2])
     fs, path = fsspec.core.url_to_fs(url, **options)
     return fs, path
 

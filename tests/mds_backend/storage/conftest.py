@@ -18,7 +18,7 @@ from mdstorm_backend.storage import Location
 from mdstorm_backend.storage.databricks import DatabricksFileSystem
 
 #: Environment variables that may hold credentials of whoever runs the tests.
-_FOREIGN = ("AWS_", "AZURE_", "DATABRICKS_", "GOOGLE_")
+_FOREIGN = ("AWS_", "AZURE_", "DATABRICKS_", "GCS_", "GOOGLE_", "MOSAICML_", "S3_")
 
 
 @pytest.fixture(scope="session")
