@@ -100,7 +100,7 @@ class ConverterLoaders:
 
     def state_dict(self) -> dict[str, Any]:
         """Return what Lightning's checkpoint has beside the state of the training loader."""
-        is_counted = "train" not in self.loaders or self.loaders["train"].has_length
+        is_counted = "train" not in self.loaders or self.loaders["train"]._mdstorm.has_length
         return {"world_size": self._world_size, "is_counted": is_counted}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -111,7 +111,7 @@ class ConverterLoaders:
         """
         is_same = state_dict["is_counted"] and state_dict["world_size"] == self._world_size
         if "train" in self._converters:
-            self._loader("train").has_length = is_same
+            self._loader("train")._mdstorm.has_length = is_same
 
     @property
     def _world_size(self) -> int:

@@ -15,8 +15,8 @@ from mdstorm._spark.files import open_converted
 from mdstorm._spark.model_inputs import ModelInputs
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import cached_property
-from mdstorm_backend.loaders import ReaderOptions
-from mdstorm_backend.loaders.torch import StreamingDataLoader, StreamingDataset
+from mdstorm_backend.loaders import DatasetSettings, ReaderOptions
+from mdstorm_backend.loaders.torch import DatasetStates, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.read import SampleSource
 
 if TYPE_CHECKING:
@@ -39,6 +39,22 @@ class ConvertedDataset(StreamingDataset):
         super().__init__(
             local=local, order=sample_order(arguments), num_epochs=arguments.num_epochs
         )
+        settings = self._mdstorm.settings
+        self._mdstorm = _ConvertedFiles(settings, url, file_urls, arguments, inputs)
+
+
+class _ConvertedFiles(DatasetStates):
+    """What such a dataset reads, and how."""
+
+    def __init__(
+        self,
+        settings: DatasetSettings,
+        url: str | None,
+        file_urls: Sequence[str],
+        arguments: ReaderArguments,
+        inputs: ModelInputs,
+    ) -> None:
+        super().__init__(settings)
         self._url = url
         self._file_urls = list(file_urls)
         self._arguments = arguments

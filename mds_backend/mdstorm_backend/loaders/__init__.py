@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mdstorm_backend.loaders.dataset_settings import DatasetSettings
 from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.item_cursor import ItemCursor
 from mdstorm_backend.loaders.nulls import MASK_SUFFIX, NullPolicy, null_error
@@ -22,6 +23,7 @@ __all__ = [
     "NOTHING",
     "Batching",
     "Convert",
+    "DatasetSettings",
     "Delivered",
     "ElasticShare",
     "ItemCursor",

@@ -162,6 +162,13 @@ class ElasticEpochs:
             "initial_physical_nodes": start.initial_physical_nodes or nodes,
         }
 
+    def forget_order(self) -> None:
+        """Let the arguments decide again, and not a state, unless that is still to go on."""
+        with self._own_record.changing() as record:
+            if record["next"] != record["start"]:
+                keys = ("num_canonical_nodes", "shuffle_seed")
+                record["next"] = {**record["next"], **dict.fromkeys(keys)}
+
     def go_on(self, start: EpochStart) -> None:
         """Let the next epoch be `start`."""
         with self._own_record.changing() as record:

@@ -66,7 +66,7 @@ def test_one_name_is_one_tensor_and_all_others_are_features(
 
 def test_columns_that_are_not_named_are_not_read(converter: SparkDatasetConverter) -> None:
     loader = loader_of(converter, features="a", labels="label")
-    assert loader.dataset.options.delivered == ("a", "label")
+    assert loader.dataset._mdstorm.options.delivered == ("a", "label")
 
 
 def test_reading_goes_on_where_a_state_was_taken(converter: SparkDatasetConverter) -> None:

@@ -20,7 +20,6 @@ from torch.utils.data import DataLoader, default_collate
 from mdstorm_backend import ElasticOrder, ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import (
-    ArgumentTypeError,
     InvalidArgumentError,
     StateMismatchError,
 )
@@ -371,8 +370,3 @@ def test_the_batch_size_is_that_of_the_loader_unless_the_dataset_has_one(numbers
     stratified = StreamingDataset(**options, batching_method="stratified")
     with pytest.raises(InvalidArgumentError, match="please pass `batch_size`"):
         next(iter(stratified))
-
-
-def test_other_datasets_are_refused() -> None:
-    with pytest.raises(ArgumentTypeError, match=r"found list: use torch\.utils\.data"):
-        StreamingDataLoader([1, 2, 3])  # type: ignore[arg-type]

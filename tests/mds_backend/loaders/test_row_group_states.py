@@ -27,7 +27,7 @@ def numbers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 def row_groups(dataset: Dataset, rank: int, world_size: int) -> PassRunner:
     order = ExactOrder(rank=rank, world_size=world_size, **SHUFFLE)
     source = StreamingDataset(local=dataset.url, order=order)
-    return PassRunner(reading_of(source.options), Batching(ROWS, by_shard=True))
+    return PassRunner(reading_of(source._mdstorm.options), Batching(ROWS, by_shard=True))
 
 
 def groups_of(runner: PassRunner) -> Iterator[list[int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mdstorm_backend.loaders.torch.dataset_states import DatasetStates
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.loaders.torch.torch_batches import (
@@ -15,6 +16,7 @@ from mdstorm_backend.loaders.torch.torch_tensors import TorchValues, to_torch
 __all__ = [
     "Collate",
     "ConvertColumn",
+    "DatasetStates",
     "StreamingDataLoader",
     "StreamingDataset",
     "TorchValues",

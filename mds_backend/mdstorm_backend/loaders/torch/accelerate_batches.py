@@ -14,8 +14,10 @@ from torch.utils.data import IterableDataset
 from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.exact_pass import ExactPass
 from mdstorm_backend.loaders.reading import Pass
+from mdstorm_backend.loaders.torch.block_batches import BlockBatches, source_of
 from mdstorm_backend.loaders.torch.repeated_rows import repeated_rows
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
+from mdstorm_backend.loaders.torch.streaming_dataset import reading_as
 from mdstorm_backend.order.exact import ExactOrder
 
 _NONE: Any = object()
@@ -75,7 +77,7 @@ class PreparedBatches(IterableDataset[Any]):
         TypeError
             If a transform may drop rows.
         """
-        reading = self.loader._source.reading
+        reading = source_of(self.loader)._mdstorm.reading
         if reading.options.transform is not None:
             raise TypeError("the number of rows is not known: a transform may drop some")
         return reading.epoch_size
@@ -90,7 +92,7 @@ class PreparedBatches(IterableDataset[Any]):
             if batch is not _NONE:
                 padding = self._padding()
             while batch is not _NONE:
-                place = loader._passes.place.copied()
+                place = BlockBatches(loader).passes.place.copied()
                 following = next(batches, _NONE)
                 is_last = following is _NONE
                 if is_last and padding is not None:
@@ -105,11 +107,11 @@ class PreparedBatches(IterableDataset[Any]):
     @property
     def order(self) -> ExactOrder | ElasticShare:
         """The order with the share that a pass would have if it began now."""
-        return self.loader._source.reading.options.here().order
+        return source_of(self.loader)._mdstorm.reading.options.here().order
 
     def _padding(self) -> Padding | None:
         """Return how the last global batch of the pass that has begun is padded; None if not."""
-        order = self.loader._passes.place.order
+        order = BlockBatches(self.loader).passes.place.order
         if not isinstance(order, ExactOrder) or not order.padded_to:
             return None
         split, total = order.split, order.rows_left(len(self))
@@ -138,8 +140,9 @@ class PreparedBatches(IterableDataset[Any]):
     def _batch_of_anything(self, size: int) -> Any:
         """Return a batch of rows that are not this rank's, which has none to repeat."""
         other = copy(self.loader)
-        dataset = self.loader._source.in_order(ExactOrder(seed=1))
-        other.__dict__.update(dataset=dataset, num_workers=0, _runner=None)
+        opened = source_of(self.loader)._mdstorm.in_order(ExactOrder(seed=1))
+        other.__dict__.update(dataset=reading_as(other.dataset, opened), num_workers=0)
+        other._mdstorm.runner = None
         with other:
             return repeated_rows(next(iter(other)), min(size, len(self)), size)
 
@@ -148,8 +151,9 @@ class PreparedBatches(IterableDataset[Any]):
         loader = self.loader
         if self._place is not None:
             loader = copy(loader)
-            assert loader._runner is not None
-            loader._runner.go_to(self._place)
+            runner = loader._mdstorm.runner
+            assert runner is not None
+            runner.go_to(self._place)
         return {**self.__dict__, "loader": loader, "_place": None}
 
     def state_dict(self) -> dict[str, Any]:
@@ -157,7 +161,7 @@ class PreparedBatches(IterableDataset[Any]):
 
         It is the same on all ranks: they may write it to one file.
         """
-        place = self._place or self.loader._passes.place
+        place = self._place or BlockBatches(self.loader).passes.place
         return (place.of_first_rank() if isinstance(place, ExactPass) else place).state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

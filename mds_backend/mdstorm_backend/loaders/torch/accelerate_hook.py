@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.loaders.torch.block_batches import source_of
+from mdstorm_backend.loaders.torch.streaming_dataset import reading_as
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.world import World
 
@@ -30,11 +32,13 @@ def prepare_in_place(loader: StreamingDataLoader) -> bool:
     -------
     bool
         Whether the loader is prepared now. It is not where somebody else asks, and where the
-        dataset overrides ``__iter__``: its samples Accelerate may split.
+        dataset overrides ``__iter__``, or is another: its samples Accelerate may split.
     """
     accelerate = sys.modules.get("accelerate")
     asking = sys._getframe(2)  # above the property
-    if accelerate is None or asking.f_code.co_name != _ASKING or loader._is_opaque:
+    if accelerate is None or asking.f_code.co_name != _ASKING:
+        return False
+    if not loader._mdstorm.reads_blocks:
         return False
     accelerator = asking.f_locals.get("self")
     if not isinstance(accelerator, accelerate.Accelerator):
@@ -64,7 +68,7 @@ def _prepared(loader: StreamingDataLoader, accelerator: Any, placed: bool | None
 
 def _with_share(loader: StreamingDataLoader, accelerator: Any) -> StreamingDataLoader:
     """Return a copy of the loader that reads this process's share."""
-    source, batch_size = loader._source, loader.batch_size
+    source, batch_size = source_of(loader)._mdstorm, loader.batch_size
     assert batch_size is not None
     shared, is_told = source.shared(), source.is_told_its_share
     if accelerator.split_batches and not is_told:
@@ -85,7 +89,8 @@ def _with_share(loader: StreamingDataLoader, accelerator: Any) -> StreamingDataL
         return copy(loader)
     other = copy(loader)
     # PyTorch's class does not let them be set.
-    other.__dict__.update(dataset=shared, batch_size=batch_size, _runner=None)
+    other.__dict__.update(dataset=reading_as(loader.dataset, shared), batch_size=batch_size)
+    other._mdstorm.runner = None
     if (state := _loaded_state(loader)) is not None:
         other.load_state_dict(state)
     return other
@@ -113,7 +118,8 @@ def _world_of_data(mesh: Any) -> World:
 def _loaded_state(loader: StreamingDataLoader) -> dict[str, Any] | None:
     """Return the state that was loaded, of which nothing was delivered yet; None for none."""
     # The dataset may have loaded it too, but not before it has something to read.
-    if loader.num_samples_yielded or "reading" not in vars(loader._source):
+    if loader.num_samples_yielded or "reading" not in vars(source_of(loader)._mdstorm):
         return None
     state = loader.state_dict()
+    assert state is not None
     return state if state["epoch"] or state["sample_in_epoch"] else None

@@ -59,17 +59,17 @@ class DatasetBatches(IterableDataset[Any]):
         info = get_worker_info()
         if info is None:
             return self._own_batches()
-        return self._batches_of(self.dataset.begin_part(info, self._batch_size))
+        return self._batches_of(self.dataset._mdstorm.begin_part(info, self._batch_size))
 
     def _own_batches(self) -> Iterator[Any]:
-        self.dataset.refuse_second_split()
+        self.dataset._mdstorm.refuse_second_split()
         yield from self._loader
 
     def _batches_of(self, part: WorkerPart) -> Iterator[Any]:
         dataset = self.dataset
         making = Making(default_collate if overrides(type(dataset)) else None)
         if making.collate is None:
-            check_columns(dataset.options)
+            check_columns(dataset._mdstorm.options)
         for leg, number in part.legs():
             batches = DeliveredBatches(dataset, making, leg)
             # Blocks of one batch: a view would take its whole block along to the other process.
@@ -80,7 +80,7 @@ class DatasetBatches(IterableDataset[Any]):
 
     def set_epoch(self, epoch: int) -> None:
         """Say with which epoch the next iteration begins, see `StreamingDataset.set_epoch`."""
-        self.dataset.set_epoch(epoch)
+        self.dataset._mdstorm.reading.next_epoch = epoch
 
     def state_dict(self) -> dict[str, Any]:
         """Return where reading stands, in a worker process of its own part.
@@ -91,7 +91,7 @@ class DatasetBatches(IterableDataset[Any]):
             If nobody knows: in the elastic order, workers of a plain ``DataLoader`` read the
             batches.
         """
-        place: Any = self._loader if get_worker_info() is None else self.dataset
+        place: Any = self._loader if get_worker_info() is None else self.dataset._mdstorm
         state: dict[str, Any] = place.state_dict()
         return state
 
@@ -103,7 +103,7 @@ class DatasetBatches(IterableDataset[Any]):
         StateMismatchError
             If it was taken from another dataset, order or world, or is no state.
         """
-        self.dataset.load_state_dict(state)
+        self.dataset._mdstorm.load_state_dict(state)
         if get_worker_info() is None:
             # Another one: where this one has stood no longer counts.
             self._loader = StreamingDataLoader(self.dataset, self._batch_size)

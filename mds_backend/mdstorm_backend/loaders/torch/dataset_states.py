@@ -1,74 +1,43 @@
-"""The epochs and the state of a `StreamingDataset`."""
+"""Where the reading of a `StreamingDataset` stands, in its process and in workers."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from multiprocessing import context, parent_process
 from typing import Any
 
 from torch.utils.data import get_worker_info
 
 from mdstorm_backend.errors import StateMismatchError
+from mdstorm_backend.loaders.reading import Worker
 from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
+from mdstorm_backend.loaders.torch.second_split import refuse_second_split
+from mdstorm_backend.loaders.torch.worker_guard import end_with_parent
 from mdstorm_backend.loaders.torch.worker_part import (
     WorkerPart,
     is_of_worker,
     refuse_state_of_worker,
 )
+from mdstorm_backend.order.world import World, find_world
 
 
 class DatasetStates(OpenedDataset):
     """A dataset that says where reading stands, and goes on from there."""
 
     #: Samples of the iteration that was begun last, in the elastic order of its last epoch.
-    _yielded = 0
+    yielded = 0
     #: In a worker process of a plain ``DataLoader``: what it reads, and the state with which the
     #: next iteration goes on.
     _part: WorkerPart | None = None
     _part_state: Mapping[str, Any] | None = None
-
-    @property
-    def next_epoch(self) -> int:
-        """Number of the epoch that is begun next."""
-        return self.reading.next_epoch
-
-    @next_epoch.setter
-    def next_epoch(self, epoch: int) -> None:
-        self.reading.next_epoch = epoch
-
-    def set_epoch(self, epoch: int) -> None:
-        """Say with which epoch the next iteration begins, over samples or by a loader.
-
-        One that goes on where a state was taken does so still, if that is in this epoch. In the
-        exact order the workers of a plain ``DataLoader`` begin with that of the dataset they were
-        copied from.
-        """
-        self.reading.next_epoch = epoch
+    #: The process that has sent this copy to one that it was starting, and its world.
+    _sent: tuple[int, World] | None = None
 
     def state_dict(
         self, num_samples: int | None = None, from_beginning: bool = True
     ) -> dict[str, Any]:
-        """Return where reading stands, for `load_state_dict`.
-
-        Without arguments that is where the iteration stands that was begun last, over samples in
-        this process or by a `StreamingDataLoader`. With them, as in MosaicML Streaming, the caller
-        says it.
-
-        Parameters
-        ----------
-        num_samples : int, optional
-            Samples that all ranks together have had of the epoch; in the exact order of the pass,
-            which may be of several epochs.
-        from_beginning : bool
-            Whether that is counted from the beginning, or from where a loaded state began.
-
-        Raises
-        ------
-        StateMismatchError
-            If nobody knows: the samples are read by workers of a plain ``DataLoader``, or a
-            transform may have dropped some. A worker knows of its own part, which is what
-            torchdata's ``StatefulDataLoader`` asks for. In the exact order the process that started
-            workers does not notice them: its state is that of what it has read itself.
-        """
+        """Return where reading stands: see `StreamingDataset.state_dict`."""
         if num_samples is not None:
             return self.reading.state_dict(num_samples, from_beginning)
         if get_worker_info() is not None:
@@ -78,23 +47,52 @@ class DatasetStates(OpenedDataset):
                     "for the state once the dataset is iterated there"
                 )
             return self._part.state_dict()
-        return self.reading.state_of_samples(self._yielded)
+        return self.reading.state_of_samples(self.yielded)
 
     def load_state_dict(self, obj: dict[str, Any]) -> None:
-        """Let the next iteration go on where a state was taken, by this class or MosaicML's.
-
-        After the last sample of an epoch that is the next one. The state's seed and canonical nodes
-        go before the arguments'.
-
-        Raises
-        ------
-        StateMismatchError
-            If it was taken from another dataset or order, or is no state.
-        """
+        """Let the next iteration go on: see `StreamingDataset.load_state_dict`."""
         if get_worker_info() is not None and is_of_worker(obj):
             self._part_state = obj
             return
         refuse_state_of_worker(obj)
         self.reading.load_state_dict(obj)
-        self._yielded = 0
+        self.yielded = 0
         self.go_on_with(self.reading)
+
+    def begin_part(self, info: Any, batch_size: int | None = None) -> WorkerPart:
+        """Begin an iteration in a worker process of a plain ``DataLoader``.
+
+        Parameters
+        ----------
+        info : object
+            What `torch.utils.data.get_worker_info` says.
+        batch_size : int, optional
+            Rows of a batch; by default those that the dataset was told.
+        """
+        self.refuse_second_split()
+        end_with_parent()
+        group, world = info.seed - info.id, self._world_of_parent()
+        worker = Worker(info.id, info.num_workers, group=group, world=world)
+        state, self._part_state = self._part_state, None
+        rows = batch_size or self.settings.batch_size
+        self._part = WorkerPart(self.reading, rows, worker, state)
+        return self._part
+
+    def refuse_second_split(self) -> None:
+        """Refuse to read a share for a loader that splits what it reads, see `second_split`."""
+        refuse_second_split(self, self.count_ranks)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Tell the world to a process that is being started, which may be a worker."""
+        sent = context.get_spawning_popen() is not None and self.order.follows_world
+        if sent:
+            self.refuse_second_split()
+        place = (os.getpid(), find_world()) if sent else None
+        return {**self.__dict__, "_sent": place, "_part": None}
+
+    def _world_of_parent(self) -> World | None:
+        """Return what the process said whose worker this is; a fork knows it by itself."""
+        parent = parent_process()
+        if self._sent is None or parent is None or parent.pid != self._sent[0]:
+            return None
+        return self._sent[1]

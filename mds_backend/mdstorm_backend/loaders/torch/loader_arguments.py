@@ -2,15 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.read.batch_reader import check_batch_size
 
+#: Arguments of ``DataLoader`` after the dataset and the batch size, in its order.
+_IN_ORDER = (
+    "shuffle",
+    "sampler",
+    "batch_sampler",
+    "num_workers",
+    "collate_fn",
+    "pin_memory",
+    "drop_last",
+    "timeout",
+    "worker_init_fn",
+    "multiprocessing_context",
+    "generator",
+)
 #: Arguments of ``DataLoader`` that say which samples come when.
 _SAMPLERS = ("shuffle", "sampler", "batch_sampler")
+
+
+def named(arguments: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of ``DataLoader`` by name, those given by position among them.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If there are too many, or one is given twice.
+    """
+    if len(arguments) > len(_IN_ORDER):
+        raise ArgumentTypeError(
+            f"a DataLoader takes at most {len(_IN_ORDER) + 2} arguments by position, found "
+            f"{len(arguments) + 2}: give the others by name"
+        )
+    by_place = dict(zip(_IN_ORDER, arguments, strict=False))
+    if twice := sorted(by_place.keys() & options.keys()):
+        raise ArgumentTypeError(f"{', '.join(twice)} was given by position and by name")
+    found = {**by_place, **options}
+    return {**found, "num_workers": int(found.get("num_workers", 0))}
 
 
 def check_arguments(
@@ -28,16 +62,19 @@ def check_arguments(
     Raises
     ------
     ArgumentTypeError
-        If `dataset` is no `StreamingDataset`, or `batch_map` no function.
+        If `batch_map` is no function.
     InvalidArgumentError
         If a value is not possible, or arguments do not go together.
     """
-    if not isinstance(dataset, StreamingDataset):
-        raise ArgumentTypeError(
-            f"a StreamingDataLoader reads a StreamingDataset of mdstorm_backend, found "
-            f"{type(dataset).__name__}: use torch.utils.data.DataLoader for other datasets"
-        )
-    check_batch_size(batch_size)
+    if batch_size is not None:
+        check_batch_size(batch_size)
+    if isinstance(dataset, StreamingDataset):
+        _check_order(options)
+    if batch_map is not None:
+        _check_batch_map(batch_map, batch_size, options)
+
+
+def _check_order(options: Mapping[str, Any]) -> None:
     if given := [n for n in _SAMPLERS if options.get(n) not in (None, False)]:
         raise InvalidArgumentError(
             f"{', '.join(given)}: the samples come in the order of the dataset. Shuffle with "
@@ -48,12 +85,18 @@ def check_arguments(
             "in_order=False would let batches come in any order, so that no state could say "
             "which of them were delivered: leave it out"
         )
-    if batch_map is None:
-        return
+
+
+def _check_batch_map(batch_map: object, batch_size: object, options: Mapping[str, Any]) -> None:
     if not callable(batch_map):
         raise ArgumentTypeError(
             "batch_map must be a function from a batch to what the model takes, found "
             f"{batch_map!r}"
+        )
+    if batch_size is None:
+        raise InvalidArgumentError(
+            "batch_map gets a whole batch, and with batch_size=None there are none: give a batch "
+            "size, or map the samples in the dataset's __getitem__"
         )
     if options.get("collate_fn") is not None:
         raise InvalidArgumentError(

@@ -9,41 +9,58 @@ from typing import TYPE_CHECKING, Any
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.datasets.joined_dataset import JoinedDataset
-from mdstorm_backend.datasets.stream import Stream, StreamDefaults
-from mdstorm_backend.loaders.dataset_info import DatasetInfo
+from mdstorm_backend.datasets.stream import Stream
+from mdstorm_backend.elastic import ElasticOrder
+from mdstorm_backend.loaders.dataset_settings import DatasetSettings
+from mdstorm_backend.loaders.elastic_reading import ElasticReading
 from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Reading
 from mdstorm_backend.loaders.runner import reading_of
+from mdstorm_backend.loaders.sample_maker import SampleMaker
 from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
+from mdstorm_backend.order.world import find_world
 from mdstorm_backend.read.source import SampleSource
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+#: Settings with which the data are opened.
+_OPENED_WITH = ("streams", "cache_limit", "allow_unsafe_types")
+#: Settings that the first epoch settles, if they were not given, or that a state may bring along.
+_SETTLED = ("num_canonical_nodes", "shuffle_block_size", "shuffle_seed")
 
-class OpenedDataset(DatasetInfo):
+
+class OpenedDataset:
     """What a dataset reads, and how: opened on first use.
+
+    Parameters
+    ----------
+    settings : DatasetSettings
+        What it was told.
 
     Attributes
     ----------
-    streams : list of Stream
-        The streams.
+    settings : DatasetSettings
+        What it was told, at first or later.
     order : ExactOrder or ElasticShare
         The order of the samples, and this process's share of them.
     """
 
-    streams: list[Stream]
-    order: ExactOrder | ElasticShare
-    _defaults: StreamDefaults
-    _read_options: dict[str, Any]
-    #: Whether the seed of the exact order was not given.
-    _is_unseeded: bool
+    def __init__(self, settings: DatasetSettings) -> None:
+        self.settings = settings
+        self.order = settings.new_order()
+
+    @property
+    def streams(self) -> list[Stream]:
+        """The streams."""
+        return list(self.settings.streams)
 
     @cached_property
     def parts(self) -> list[Dataset]:
         """The dataset of each stream, opened on first use."""
-        return [stream.open(self._defaults) for stream in self.streams]
+        defaults = self.settings.stream_defaults
+        return [stream.open(defaults) for stream in self.settings.streams]
 
     @cached_property
     def dataset(self) -> SampleSource:
@@ -55,13 +72,14 @@ class OpenedDataset(DatasetInfo):
         """How it is read."""
         if isinstance(self.order, ElasticShare) and not self.order.streams:
             self.order = self._weighed(self.order)
-        return ReaderOptions(self.dataset, self.order, **self._read_options)
+        return ReaderOptions(self.dataset, self.order, **self.settings.read_options)
 
     def _weighed(self, share: ElasticShare) -> ElasticShare:
         """Work out what each stream has of an epoch."""
-        shapes = tuple(s.shape(d) for s, d in zip(self.streams, self.parts, strict=True))
+        streams = self.settings.streams
+        shapes = tuple(s.shape(d) for s, d in zip(streams, self.parts, strict=True))
         weights = share.order.weights(shapes)
-        for stream, weight in zip(self.streams, weights, strict=True):
+        for stream, weight in zip(streams, weights, strict=True):
             stream.derive(weight)
         return replace(share, streams=shapes)
 
@@ -69,6 +87,16 @@ class OpenedDataset(DatasetInfo):
     def reading(self) -> Reading:
         """How its order is read."""
         return reading_of(self.options)
+
+    @cached_property
+    def sample_maker(self) -> SampleMaker:
+        """Makes single samples."""
+        return SampleMaker(self.options)
+
+    @property
+    def num_epochs(self) -> int | None:
+        """Passes over the data in an iteration; None never ends."""
+        return self.settings.num_epochs
 
     def go_on_with(self, reading: Reading) -> None:
         """Read as `reading` does from now on: in the order of a state."""
@@ -83,6 +111,79 @@ class OpenedDataset(DatasetInfo):
             other.reading.next_epoch = self.reading.next_epoch
         return other
 
+    def shown(self, name: str) -> Any:
+        """Return a setting as the attribute of that name has it."""
+        if name == "epoch_size":
+            return self.reading.epoch_size
+        if name == "predownload":
+            return self.settings.least_ahead
+        if name == "streams":
+            return self.streams
+        if name == "order":
+            return self.order
+        if name in _SETTLED and isinstance(self.order, ElasticShare) and self._is_begun:
+            return getattr(self._settled(self.order), name)
+        return getattr(self.settings, name)
+
+    def change(self, name: str, value: Any) -> None:
+        """Change a setting for the iterations that begin from now on.
+
+        Raises
+        ------
+        ArgumentTypeError, InvalidArgumentError
+            If the constructor would refuse it.
+        """
+        settings = replace(self.settings, **{name: value})
+        if isinstance(self.order, ElasticShare) and settings.order is None:
+            self.order = self._changed_order(self.order, settings, name)
+        self.settings = settings
+        if name in _OPENED_WITH:
+            for opened in ("parts", "dataset"):
+                self.__dict__.pop(opened, None)
+        for derived in ("options", "sample_maker"):
+            self.__dict__.pop(derived, None)
+        if "reading" in self.__dict__:
+            self.reading.options = self.options  # a pass that is under way keeps its own
+
+    def _changed_order(
+        self, share: ElasticShare, settings: DatasetSettings, name: str
+    ) -> ElasticShare:
+        asked = settings.new_order()
+        assert isinstance(asked, ElasticShare)
+        order = asked.order
+        if self._is_begun:
+            settled = self._settled(share)
+            kept = {key: getattr(settled, key) for key in _SETTLED if key != name}
+            order = replace(order, **kept)
+            reading = self.reading
+            assert isinstance(reading, ElasticReading)
+            reading.epochs.forget_order()
+        states = asked.states_batch_size
+        return replace(share, order=order, states_batch_size=states, streams=())
+
+    @property
+    def _is_begun(self) -> bool:
+        """Whether an epoch of the elastic order was begun."""
+        reading = self.__dict__.get("reading")
+        return isinstance(reading, ElasticReading) and reading.epochs.begun is not None
+
+    def _settled(self, share: ElasticShare) -> ElasticOrder:
+        """The order as the epoch that was begun last has it."""
+        reading = self.reading
+        assert isinstance(reading, ElasticReading)
+        start, world = reading.epochs.begun, share.world
+        assert start is not None
+        if share.follows_world:
+            world = find_world()
+        order = start.order(share.order)
+        return order.resolved(world.replicated(order.replication).num_nodes)
+
+    @property
+    def initial_physical_nodes(self) -> int | None:
+        """Nodes with which the epoch began that a loaded state goes on with; None without one."""
+        begun = self.reading.epochs.begun if isinstance(self.reading, ElasticReading) else None
+        return None if begun is None else begun.initial_physical_nodes
+
     @property
     def is_told_its_share(self) -> bool:
         """Whether the share is one that was given, whatever the world."""
@@ -93,20 +194,17 @@ class OpenedDataset(DatasetInfo):
         if self.order.is_share:
             return self
         order = replace(self.order, follows_world=True)
-        if self._is_unseeded and isinstance(order, ExactOrder):
+        if self.settings.is_unseeded and isinstance(order, ExactOrder):
             order = replace(order, seed=DEFAULT_SEED)
         return self.in_order(order)
 
-    def __len__(self) -> int:
-        """Samples of this rank in one epoch."""
-        return self.reading.rows_per_epoch
+    def count_ranks(self) -> int:
+        """Return among how many ranks the samples are shared out."""
+        return find_world().size if self.order.follows_world else self.order.world_size
 
-    @property
-    def length(self) -> int:
-        """The same as ``len``."""
-        return len(self)
-
-    @property
-    def epoch_size(self) -> int:
-        """Samples of an epoch over all ranks."""
-        return self.reading.epoch_size
+    def count_shares(self) -> int:
+        """Return how many ranks read different samples."""
+        world = find_world() if self.order.follows_world else None
+        if isinstance(self.order, ExactOrder):
+            return self.order.world_size if world is None else world.size
+        return (world or self.order.world).replicated(self.order.order.replication).size

@@ -9,7 +9,7 @@ from typing import Any
 from mdstorm_backend.errors import InvalidArgumentError
 
 
-def refuse_second_split(dataset: Any, count_ranks: Callable[[], int]) -> None:
+def refuse_second_split(opened: object, count_ranks: Callable[[], int]) -> None:
     """Refuse to read a share for a loader of Accelerate, which splits what it reads.
 
     Its loaders, those of Hugging Face's Trainer among them, say when they are iterated. They give
@@ -18,23 +18,23 @@ def refuse_second_split(dataset: Any, count_ranks: Callable[[], int]) -> None:
 
     Parameters
     ----------
-    dataset : object
-        What is going to be read.
+    opened : object
+        What is behind the dataset that is going to be read.
     count_ranks : callable
         Returns among how many ranks it has shared out its samples.
 
     Raises
     ------
     InvalidArgumentError
-        If an active loader reads `dataset`, and both split.
+        If an active loader reads that dataset, and both split.
     """
     state = sys.modules.get("accelerate.state")
     if state is None or state.PartialState._shared_state.get("num_processes", 1) == 1:
         return
     read = getattr(state.GradientState().active_dataloader, "dataset", None)
-    while read is not None and read is not dataset:
+    while read is not None and _behind(read) is not opened:
         read = getattr(read, "dataset", None)
-    if read is dataset and (num_ranks := count_ranks()) > 1:
+    if read is not None and (num_ranks := count_ranks()) > 1:
         raise InvalidArgumentError(
             "Accelerate, as in accelerator.prepare(DataLoader(dataset)) or Hugging Face's Trainer, "
             "splits the samples among its processes, and this dataset has split them among "
@@ -43,3 +43,7 @@ def refuse_second_split(dataset: Any, count_ranks: Callable[[], int]) -> None:
             "MyTrainer(StreamingTrainerMixin, Trainer). With an Accelerator, prepare a "
             "StreamingDataLoader(dataset, batch_size=…) or a converter's loader"
         )
+
+
+def _behind(dataset: Any) -> object:
+    return getattr(dataset, "_mdstorm", None)

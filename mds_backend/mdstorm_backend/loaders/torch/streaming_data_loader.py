@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any
+from copy import copy
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils.data import DataLoader
 
 from mdstorm_backend.base.own_context import OwnContext
-from mdstorm_backend.base.pass_threads import PassThreads
-from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders.reading import Batching, Leg
-from mdstorm_backend.loaders.runner import Delivered, PassRunner
+from mdstorm_backend.loaders.torch.block_batches import BlockBatches
+from mdstorm_backend.loaders.torch.counted_batches import (
+    counted_batches,
+    has_own_states,
+    load_into_dataset,
+    rows_of,
+    state_of_count,
+)
 from mdstorm_backend.loaders.torch.dataset_samples import overrides
-from mdstorm_backend.loaders.torch.device_batches import check_device, on_device
-from mdstorm_backend.loaders.torch.fetched_ahead import FetchedAhead, refuse_other_world
-from mdstorm_backend.loaders.torch.loader_arguments import check_arguments
+from mdstorm_backend.loaders.torch.device_batches import check_device
+from mdstorm_backend.loaders.torch.kept_by_loader import KeptByLoader
+from mdstorm_backend.loaders.torch.loader_arguments import check_arguments, named
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
-from mdstorm_backend.loaders.torch.torch_batches import (
-    BatchMap,
-    DeliveredBatches,
-    Making,
-    MappedCollate,
-    check_columns,
-    pinned,
-)
-from mdstorm_backend.loaders.torch.torch_workers import (
-    PersistentWorkers,
-    check_can_be_sent,
-    from_processes,
-)
+from mdstorm_backend.loaders.torch.torch_batches import BatchMap, MappedCollate
+from mdstorm_backend.loaders.torch.torch_workers import check_can_be_sent
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class StreamingDataLoader(OwnContext, DataLoader[Any]):
@@ -55,15 +52,19 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
     statement, at whose end its threads are stopped. Nothing is opened before. A copy, or a pickled
     loader, goes on from where the original stands.
 
+    Without a batch size, over a dataset that overrides ``__iter__`` and over any other dataset it
+    is PyTorch's own loader. It counts the samples that it delivers, and its state is that of the
+    `StreamingDataset` after so many; of other datasets there is none.
+
     Parameters
     ----------
-    dataset : StreamingDataset
+    dataset : StreamingDataset or torch.utils.data.Dataset
         What to read. In the exact order batches span epochs; only at the very end they may be
         shorter.
-    batch_size : int
-        Rows of a batch.
-    num_workers : int
-        Processes that read; 0, the default, reads in threads and is usually faster.
+    batch_size : int or None
+        Rows of a batch; None for single samples.
+    *arguments
+        Further arguments of ``DataLoader``, in its order.
     batch_map : callable, optional
         Makes whatever the model takes of a batch, a dict from column to tensor or list: ``lambda
         batch: (batch["x"], batch["y"])``. Nothing else changes: neither ``len`` nor the state. It
@@ -73,14 +74,16 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
         Where the tensors of a batch are to be. They are pinned and copied there, on a stream of
         their own, while the batch before is used; so one batch more is in memory. For the CPU
         nothing happens. With workers ``pin_memory=True`` pins in a thread.
+    num_workers : int
+        Processes that read; 0, the default, reads in threads and is usually faster.
     **options
-        Any argument of ``DataLoader``, but those for another order: samplers, ``shuffle=True``,
-        ``in_order=False``. The order of the dataset is what a state counts by.
+        Any argument of ``DataLoader``; with a `StreamingDataset` none for another order: samplers,
+        ``shuffle=True``, ``in_order=False``. The order of the dataset is what a state counts by.
 
     Raises
     ------
     ArgumentTypeError
-        If `dataset` is no `StreamingDataset`, `batch_map` no function, or `device` no device.
+        If `batch_map` is no function, or `device` no device.
     InvalidArgumentError
         If `batch_size` is not a positive integer, or samples or batches are to come in another
         order than the dataset's, or both `batch_map` and ``collate_fn`` are given.
@@ -88,62 +91,52 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
 
     def __init__(
         self,
-        dataset: StreamingDataset,
-        batch_size: int = 1,
-        *,
-        num_workers: int = 0,
+        dataset: Any,
+        batch_size: int | None = 1,
+        *arguments: Any,
         batch_map: BatchMap | None = None,
         device: torch.device | str | int | None = None,
         **options: Any,
     ) -> None:
+        options = named(arguments, options)
         check_arguments(dataset, batch_size, batch_map, options)
-        self.batch_map = batch_map
-        self.device = device
-        self._device = check_device(device)
-        self._collates = options.get("collate_fn") is not None or overrides(type(dataset))
-        #: Whether the samples are whatever the dataset's own iterator makes.
-        self._is_opaque = type(dataset).__iter__ is not StreamingDataset.__iter__
-        self._options = options
-        #: None before the first use, which opens the dataset.
-        self._runner: PassRunner | None = None
-        self._workers: PersistentWorkers | None = None
-        self._threads = PassThreads()
-        self._ahead = FetchedAhead()
-        #: Whether those who take the length of one pass for that of all may know it.
-        self.has_length = True
-        if self._is_opaque and batch_map is not None:
+        reads_blocks = (
+            isinstance(dataset, StreamingDataset)
+            and type(dataset).__iter__ is StreamingDataset.__iter__
+            and batch_size is not None
+        )
+        self._mdstorm = KeptByLoader(
+            options=options,
+            batch_map=batch_map,
+            device=check_device(device),
+            collates=options.get("collate_fn") is not None or overrides(type(dataset)),
+            reads_blocks=reads_blocks,
+        )
+        if not reads_blocks and batch_map is not None:
             options = {**options, "collate_fn": MappedCollate(batch_map)}
         # PyTorch refuses the integers of NumPy.
-        super().__init__(
-            dataset, batch_size=int(batch_size), num_workers=int(num_workers), **options
-        )
-
-    @property
-    def _source(self) -> StreamingDataset:
-        assert isinstance(self.dataset, StreamingDataset)
-        return self.dataset
-
-    @property
-    def _batching(self) -> Batching:
-        assert self.batch_size is not None
-        return Batching(self.batch_size, self.drop_last, self.num_workers)
-
-    @property
-    def _passes(self) -> PassRunner:
-        """The passes over what the dataset reads: a state may have changed it."""
-        reading = self._source.reading
-        if self._runner is None:
-            self._runner = PassRunner(reading, self._batching, self._threads)
-        self._runner.reading = reading
-        return self._runner
+        rows = None if batch_size is None else int(batch_size)
+        super().__init__(dataset, batch_size=rows, **options)
 
     @property
     def num_samples_yielded(self) -> int:
         """Samples that the iteration which was advanced last has delivered, on this rank.
 
-        In the elastic order they are counted anew in each epoch.
+        In the elastic order they are counted anew in each epoch. A subclass that makes its own
+        iterations of PyTorch's loader sets it, and is believed.
         """
-        return 0 if self._runner is None else self._runner.rows
+        kept = self._mdstorm
+        if kept.counted is not None:
+            return kept.counted
+        return 0 if kept.runner is None else kept.runner.rows
+
+    @num_samples_yielded.setter
+    def num_samples_yielded(self, count: int) -> None:
+        self._mdstorm.counted = count
+
+    def _get_batch_size(self, batch: Any) -> int:
+        """Return the samples of a batch that PyTorch's loader has made, as MosaicML Streaming's."""
+        return rows_of(batch, None if self.batch_sampler is None else self.batch_size or 1)
 
     def __len__(self) -> int:
         """Batches of a whole pass; of one that goes on in another world, those that were left.
@@ -151,27 +144,29 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
         Raises
         ------
         TypeError
-            If epochs are infinite, or a transform may drop rows, or the dataset overrides
-            ``__iter__``.
+            If epochs are infinite, or a transform may drop rows, or the dataset has no length.
         """
-        if self._is_opaque:
-            raise TypeError("the number of batches is not known: the dataset overrides __iter__")
-        if not self.has_length:
+        if not self._mdstorm.reads_blocks:
+            return DataLoader.__len__(self)
+        if not self._mdstorm.has_length:
             raise TypeError("this pass goes on in another world, with fewer batches than the next")
-        return self._passes.place.num_batches()
+        return BlockBatches(self).passes.place.num_batches()
 
     def __iter__(self) -> Any:
-        if self.num_workers and self.batch_map is not None:
-            check_can_be_sent(self.batch_map, self._options)
-        self._ahead.note_begun()
-        batches = self._opaque_batches() if self._is_opaque else self._batches()
-        return self._threads.follow(batches)
+        kept = self._mdstorm
+        if self.num_workers and kept.batch_map is not None:
+            check_can_be_sent(kept.batch_map, kept.options)
+        kept.ahead.note_begun()
+        batches: Generator[Any, None, None] = (
+            BlockBatches(self).run() if kept.reads_blocks else counted_batches(self)
+        )
+        return kept.threads.follow(batches)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out running iterations; the copy continues where this loader stands."""
-        threads, runner = PassThreads(), self._runner
-        runner = None if runner is None else runner.to_continue(threads)
-        return {**self.__dict__, "_threads": threads, "_runner": runner, "_workers": None}
+    def __copy__(self) -> Self:
+        """Return a loader that continues where this one stands, without what is under way."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, _mdstorm=copy(self._mdstorm))
+        return other
 
     @property
     def _is_accelerate_prepared(self) -> bool:
@@ -180,8 +175,9 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
 
         return prepare_in_place(self)
 
-    def __enter__(self) -> StreamingDataLoader:
-        _ = self._source.dataset  # a dataset that is gone shows here, not at the first batch
+    def __enter__(self) -> Self:
+        if isinstance(self.dataset, StreamingDataset):
+            _ = self.dataset._mdstorm.dataset  # one that is gone shows here, not at the first batch
         return self
 
     def _leave(self) -> None:
@@ -189,34 +185,33 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
 
     def close(self) -> None:
         """End running iterations, their threads and processes. The loader can be iterated again."""
-        self._threads.end()
-        self._end_workers()
+        self._mdstorm.threads.end()
+        self._mdstorm.end_workers()
 
     def set_epoch(self, epoch: int) -> None:
         """Say with which epoch the next iteration begins, see `StreamingDataset.set_epoch`."""
-        self._source.set_epoch(epoch)
+        dataset: Any = self.dataset
+        dataset.set_epoch(epoch)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any] | None:
         """Return where the loader stands, for `load_state_dict` of an equal loader.
 
         With several iterations under way it is where the one stands that was advanced last. The
         keys are those of MosaicML Streaming, and under ``"mdstorm"`` what belongs to this order.
-        A batch that Lightning or Ray Train has fetched ahead does not count as delivered.
-
-        Raises
-        ------
-        StateMismatchError
-            If the dataset overrides ``__iter__``: nobody knows which rows its samples are.
+        A batch that Lightning or Ray Train has fetched ahead does not count as delivered. Of a
+        dataset that is no `StreamingDataset` there is no state: it is None.
         """
-        self._check_resumable()
-        return self._passes.state_dict(before_last=self._ahead.has_one())
+        kept = self._mdstorm
+        if kept.reads_blocks and kept.counted is None and not has_own_states(self.dataset):
+            return BlockBatches(self).state_dict()
+        return state_of_count(self)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let the next iteration continue where `state` was taken, on this rank or another one.
 
         All ranks must have had as many batches as that one. In another world, or in the exact order
         with another batch size, what is left of the epoch is split anew. After the last batch of a
-        pass the next one begins.
+        pass the next one begins. With a dataset that is no `StreamingDataset` nothing happens.
 
         Raises
         ------
@@ -226,84 +221,8 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
         NoDataAvailableError
             If the pass has fewer rows left than the world has ranks.
         """
-        self._check_resumable()
-        if self.has_length:
-            refuse_other_world(state, self._source.count_ranks())
-        passes = self._passes
-        passes.load_state_dict(state)
-        self._source.go_on_with(passes.reading)
-
-    def _check_resumable(self) -> None:
-        if self._is_opaque:
-            raise StateMismatchError(
-                f"{type(self._source).__name__} overrides __iter__, so nobody knows which rows its "
-                "samples are, and no state can be taken or loaded: override __getitem__ instead"
-            )
-
-    def _opaque_batches(self) -> Generator[Any, None, None]:
-        batches: Delivered = ((batch, None, 0) for batch in DataLoader.__iter__(self))
-        if self._device is not None:
-            batches = on_device(batches, self._device)
-        for batch, _, _ in batches:
-            yield batch
-        if self.num_workers:
-            # The copies in the workers have gone on to the next epoch, this one has not.
-            self._source.reading.skip_pass()
-
-    def _batches(self) -> Generator[Any, None, None]:
-        if not self._collates:
-            check_columns(self._source.options)
-        passes = self._passes
-        passes.remembers = self._ahead.is_always or self._has_no_length()
-        yield from passes.run(self._delivered)
-
-    def _has_no_length(self) -> bool:
-        try:
-            len(self)
-        except TypeError:
-            return True
-        return False
-
-    def _delivered(self, leg: Leg) -> Delivered:
-        batches = self._made(leg)
-        if self._device is not None:
-            return on_device(batches, self._device)
-        # The batches of workers are pinned by PyTorch.
-        if self.pin_memory and not self.num_workers and torch.cuda.is_available():
-            return pinned(batches, are_dicts=not self._collates and self.batch_map is None)
-        return batches
-
-    def _made(self, leg: Leg) -> Delivered:
-        if self.num_workers and self.persistent_workers:
-            return self._from_persistent_workers(leg)
-        batches = DeliveredBatches(self._source, self._making, leg)
-        if self.num_workers:
-            return from_processes(batches, self._process_options)
-        return self._passes.converted(batches.blocks(), batches.converted)
-
-    @property
-    def _making(self) -> Making:
-        return Making(self.collate_fn if self._collates else None, self.batch_map)
-
-    @property
-    def _process_options(self) -> dict[str, Any]:
-        return {**self._options, "num_workers": self.num_workers}
-
-    def _from_persistent_workers(self, leg: Leg) -> Delivered:
-        workers = self._workers
-        if workers is None or workers.reading is not self._source.reading or workers.is_busy:
-            self._end_workers()
-            workers = self._workers = PersistentWorkers(
-                self._source, self._making, self._batching, self._process_options
-            )
-        try:
-            yield from workers.deliver(leg)
-        except Exception:
-            self._end_workers()
-            raise
-
-    def _end_workers(self) -> None:
-        """End persistent workers; those of an iteration that goes on end with it."""
-        workers, self._workers = self._workers, None
-        if workers is not None and not workers.is_busy:
-            workers.shutdown()
+        if self._mdstorm.reads_blocks and not has_own_states(self.dataset):
+            self._mdstorm.counted = None
+            BlockBatches(self).load_state_dict(state)
+        else:
+            load_into_dataset(self, state)

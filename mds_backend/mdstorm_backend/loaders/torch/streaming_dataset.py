@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import IterableDataset
 
-from mdstorm_backend.datasets.stream import Stream, StreamDefaults
+from mdstorm_backend.base.user_warnings import warn_user
+from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.elastic import ElasticOrder
-from mdstorm_backend.loaders.dataset_arguments import (
-    check_read_options,
-    find_order,
-    find_streams,
-)
+from mdstorm_backend.loaders.dataset_arguments import find_streams
+from mdstorm_backend.loaders.dataset_settings import DatasetSettings
 from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.torch.dataset_samples import DatasetSamples
+from mdstorm_backend.loaders.torch.dataset_states import DatasetStates
 from mdstorm_backend.order.exact import DEFAULT_SEED, ExactOrder
-from mdstorm_backend.read.batch_reader import check_batch_size, check_num_epochs
 from mdstorm_backend.read.block import Transform
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from mdstorm_backend.loaders.torch.dataset_batches import DatasetBatches
 
 
@@ -138,53 +139,106 @@ class StreamingDataset(DatasetSamples, IterableDataset[Any]):
         storage_options: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        self.streams = find_streams(streams, remote, local, stream_name, stream_config)
-        self._defaults = StreamDefaults(
+        settings = DatasetSettings(
+            streams=find_streams(streams, remote, local, stream_name, stream_config),
+            remote=remote,
+            local=local,
             split=split,
             download_retry=download_retry,
             download_timeout=download_timeout,
             validate_hash=validate_hash,
             keep_zip=keep_zip,
+            epoch_size=epoch_size,
+            predownload=predownload,
             cache_limit=cache_limit,
+            sampling_method=sampling_method,
+            sampling_granularity=sampling_granularity,
+            partition_algo=partition_algo,
+            num_canonical_nodes=num_canonical_nodes,
+            batch_size=batch_size,
+            shuffle=shuffle,
+            shuffle_algo=shuffle_algo,
+            shuffle_seed=shuffle_seed,
+            shuffle_block_size=shuffle_block_size,
+            batching_method=batching_method,
             allow_unsafe_types=allow_unsafe_types,
+            replication=replication,
+            stream_name=stream_name,
+            stream_config=stream_config,
+            order=order,
+            columns=columns,
+            num_epochs=num_epochs,
+            transform=transform,
+            fill_nulls=fill_nulls,
+            null_masks=null_masks,
+            workers=workers,
+            prefetch=prefetch,
             storage_options=storage_options,
         )
-        if batch_size is not None:
-            check_batch_size(batch_size)
-        self.batch_size = batch_size
-        settings = {
-            "shuffle": shuffle,
-            "shuffle_algo": shuffle_algo,
-            "shuffle_seed": shuffle_seed,
-            "shuffle_block_size": shuffle_block_size,
-            "partition_algo": partition_algo,
-            "num_canonical_nodes": num_canonical_nodes,
-            "batching_method": batching_method,
-            "sampling_method": sampling_method,
-            "sampling_granularity": sampling_granularity,
-            "epoch_size": epoch_size,
-            "replication": replication,
-        }
-        self.order = find_order(order, batch_size, settings, self.streams)
-        self._is_unseeded = isinstance(order, ExactOrder) and not order.seed
-        check_num_epochs(num_epochs)
-        self.num_epochs = num_epochs if num_epochs is None else int(num_epochs)
-        threads: dict[str, Any] = {
-            "workers": workers,
-            "prefetch": prefetch,
-            "predownload": predownload,
-        }
-        check_read_options(columns=columns, null_masks=null_masks, transform=transform, **threads)
-        self._read_options: dict[str, Any] = {
-            "columns": None if columns is None else tuple(columns),
-            "num_epochs": self.num_epochs,
-            "transform": transform,
-            "fill_nulls": fill_nulls,
-            "null_masks": tuple(null_masks),
-            **threads,
-        }
+        if predownload is not None and batch_size is not None and predownload < batch_size:
+            warn_user(
+                f"predownload < batch_size ({predownload} < {batch_size}): the shards of a batch "
+                "may be brought here while it is waited for. Give at least batch_size, or leave it "
+                "out"
+            )
+        self._mdstorm = DatasetStates(settings)
         if order is None:
-            _ = self.reading  # copies in worker processes are to count the same epochs
+            _ = self._mdstorm.reading  # copies in worker processes are to count the same epochs
+
+    def __copy__(self) -> Self:
+        """Return a dataset that can be told other settings, and shares the count of epochs."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, _mdstorm=copy(self._mdstorm))
+        return other
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say with which epoch the next iteration begins, over samples or by a loader.
+
+        One that goes on where a state was taken does so still, if that is in this epoch. In the
+        exact order the workers of a plain ``DataLoader`` begin with that of the dataset they were
+        copied from.
+        """
+        self._mdstorm.reading.next_epoch = epoch
+
+    def state_dict(
+        self, num_samples: int | None = None, from_beginning: bool = True
+    ) -> dict[str, Any]:
+        """Return where reading stands, for `load_state_dict`.
+
+        Without arguments that is where the iteration stands that was begun last, over samples in
+        this process or by a `StreamingDataLoader`. With them, as in MosaicML Streaming, the caller
+        says it.
+
+        Parameters
+        ----------
+        num_samples : int, optional
+            Samples that all ranks together have had of the epoch; in the exact order of the pass,
+            which may be of several epochs.
+        from_beginning : bool
+            Whether that is counted from the beginning, or from where a loaded state began.
+
+        Raises
+        ------
+        StateMismatchError
+            If nobody knows: the samples are read by workers of a plain ``DataLoader``, or a
+            transform may have dropped some. A worker knows of its own part, which is what
+            torchdata's ``StatefulDataLoader`` asks for. In the exact order the process that started
+            workers does not notice them: its state is that of what it has read itself.
+        """
+        return self._mdstorm.state_dict(num_samples, from_beginning)
+
+    def load_state_dict(self, obj: dict[str, Any]) -> None:
+        """Let the next iteration go on where a state was taken, by this class or MosaicML's.
+
+        After the last sample of an epoch that is the next one. The state's seed and canonical nodes
+        go before the arguments'.
+
+        Raises
+        ------
+        StateMismatchError
+            If it was taken from another dataset or order, or is no state.
+        """
+        self._mdstorm.load_state_dict(obj)
 
     def as_batches(self, batch_size: int) -> DatasetBatches:
         """Return the same data as whole batches, for ``DataLoader(…, batch_size=None)``.
@@ -212,3 +266,10 @@ class StreamingDataset(DatasetSamples, IterableDataset[Any]):
         from mdstorm_backend.loaders.torch.dataset_batches import DatasetBatches
 
         return DatasetBatches(self, batch_size)
+
+
+def reading_as(dataset: Any, opened: DatasetStates) -> Any:
+    """Return a copy of a `StreamingDataset` that reads as `opened` says."""
+    other = copy(dataset)
+    other._mdstorm = opened
+    return other

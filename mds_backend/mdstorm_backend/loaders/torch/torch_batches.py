@@ -18,6 +18,7 @@ from mdstorm_backend.format.values.batch import Values
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Leg
 from mdstorm_backend.loaders.runner import Delivered
+from mdstorm_backend.loaders.torch.dataset_samples import sample_blocks, samples_of
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.loaders.torch.torch_tensors import (
     TorchValues,
@@ -83,13 +84,13 @@ class DeliveredBatches(IterableDataset[Any]):
         """Read a part of the stretch, or lay it out where samples are made one by one."""
         if self._making.collate is None:
             return self._leg.blocks(part, block_rows=block_rows)
-        return self._source.sample_blocks(self._leg, part, block_rows=block_rows)
+        return sample_blocks(self._source, self._leg, part, block_rows=block_rows)
 
     def converted(self, blocks: Iterator[Block]) -> Delivered:
         """Make batches of them."""
         making = self._making
         batches = (
-            tensor_batches(self._source.options, blocks)
+            tensor_batches(self._source._mdstorm.options, blocks)
             if making.collate is None
             else _collated(self._source, blocks, making.collate)
         )
@@ -131,7 +132,7 @@ def _collated(source: StreamingDataset, blocks: Iterator[Block], collate: Collat
     """Collate the samples of each batch; None for none, where padding takes their place."""
     pads = _pads(source)
     for block in blocks:
-        samples = source.samples(block)
+        samples = samples_of(source, block)
         for mark, size in zip(block.marks, block.sizes, strict=True):
             if size == 0 and pads:
                 yield None, mark, size
@@ -150,7 +151,8 @@ def _mapped(batches: Delivered, batch_map: BatchMap, *, pads: bool) -> Delivered
 
 def _pads(source: StreamingDataset) -> bool:
     """Whether padding is put in the place of batches without rows."""
-    return isinstance(source.order, ExactOrder) and source.order.padded_to > 0
+    order = source._mdstorm.order
+    return isinstance(order, ExactOrder) and order.padded_to > 0
 
 
 def _without_rows(batch: Any) -> Any:

@@ -116,7 +116,7 @@ class PersistentWorkers:
         options: Mapping[str, Any],
     ) -> None:
         #: What the workers have copies of.
-        self.reading = source.reading
+        self.options = source._mdstorm.reading.options
         self.is_busy = False
         context = context_of(options)
         self._queues = [context.SimpleQueue() for _ in range(batching.num_workers)]
@@ -163,5 +163,5 @@ class _Stretches(IterableDataset[Any]):
         assert worker is not None
         end_with_parent()
         token = self._queues[worker.id].get()
-        leg = self._source.reading.leg(token, self._batching)
+        leg = self._source._mdstorm.reading.leg(token, self._batching)
         return iter(DeliveredBatches(self._source, self._making, leg))

@@ -243,7 +243,7 @@ def test_a_wrong_hash_is_raised_and_the_file_is_gone(tmp_path: Path) -> None:
 def test_shards_can_be_prepared(data: Path) -> None:
     dataset = StreamingDataset(streams=streams(data))
     dataset.prepare_shard(3)
-    assert dataset.dataset.find_open(3) is not None
+    assert dataset._mdstorm.dataset.find_open(3) is not None
     with pytest.raises(IndexError):
         dataset.prepare_shard(6)
 

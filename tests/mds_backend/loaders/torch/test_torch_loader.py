@@ -222,7 +222,7 @@ def test_an_overridden_getitem_makes_the_samples(numbers: Dataset) -> None:
     assert rows(loader) == [-n for n in range(100)]
 
 
-@pytest.mark.parametrize("batch_size", [0, -1, 1.5, None, True])
+@pytest.mark.parametrize("batch_size", [0, -1, 1.5, "4", True])
 def test_a_batch_size_is_a_positive_integer(numbers: Dataset, batch_size: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="batch_size must be a positive"):
         torch_loader(numbers, batch_size=batch_size)

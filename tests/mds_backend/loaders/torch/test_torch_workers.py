@@ -49,8 +49,8 @@ PERSISTENT: dict[str, Any] = {"num_workers": 2, "persistent_workers": True}
 
 
 def workers_of(loader: StreamingDataLoader) -> list[int]:
-    assert loader._workers is not None
-    return [process.pid for process in loader._workers._loader._iterator._workers]  # type: ignore[union-attr]
+    assert loader._mdstorm.workers is not None
+    return [process.pid for process in loader._mdstorm.workers._loader._iterator._workers]  # type: ignore[union-attr]
 
 
 def is_alive(process: int) -> bool:

@@ -1,0 +1,132 @@
+"""The batches of a `StreamingDataLoader` that are read as blocks, and their state."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from mdstorm_backend.loaders.reading import Batching, Leg
+from mdstorm_backend.loaders.runner import Delivered, PassRunner
+from mdstorm_backend.loaders.torch.device_batches import on_device
+from mdstorm_backend.loaders.torch.fetched_ahead import refuse_other_world
+from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
+from mdstorm_backend.loaders.torch.torch_batches import (
+    DeliveredBatches,
+    Making,
+    check_columns,
+    pinned,
+)
+from mdstorm_backend.loaders.torch.torch_workers import PersistentWorkers, from_processes
+
+if TYPE_CHECKING:
+    from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
+
+
+def source_of(loader: StreamingDataLoader) -> StreamingDataset:
+    """Return the dataset of a loader that reads one of ours."""
+    assert isinstance(loader.dataset, StreamingDataset)
+    return loader.dataset
+
+
+class BlockBatches:
+    """Reads the batches of a loader. Made for each use: what stays is kept by the loader.
+
+    Parameters
+    ----------
+    loader : StreamingDataLoader
+        Its dataset makes samples in the order that it reads them.
+    """
+
+    def __init__(self, loader: StreamingDataLoader) -> None:
+        self._loader = loader
+        self._kept = loader._mdstorm
+
+    @property
+    def _source(self) -> StreamingDataset:
+        return source_of(self._loader)
+
+    @property
+    def _batching(self) -> Batching:
+        loader = self._loader
+        assert loader.batch_size is not None
+        return Batching(loader.batch_size, loader.drop_last, loader.num_workers)
+
+    @property
+    def passes(self) -> PassRunner:
+        """The passes over what the dataset reads: a state may have changed it."""
+        reading, kept = self._source._mdstorm.reading, self._kept
+        if kept.runner is None:
+            kept.runner = PassRunner(reading, self._batching, kept.threads)
+        kept.runner.reading = reading
+        return kept.runner
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the loader stands."""
+        return self.passes.state_dict(before_last=self._kept.ahead.has_one())
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Let the next iteration continue where `state` was taken."""
+        opened = self._source._mdstorm
+        if self._kept.has_length:
+            refuse_other_world(state, opened.count_ranks())
+        passes = self.passes
+        passes.load_state_dict(state)
+        opened.go_on_with(passes.reading)
+
+    def run(self) -> Generator[Any, None, None]:
+        """Go through a pass."""
+        kept, passes = self._kept, self.passes
+        kept.counted = None
+        if not kept.collates:
+            check_columns(self._source._mdstorm.options)
+        passes.remembers = kept.ahead.is_always or self._has_no_length()
+        yield from passes.run(self._delivered)
+
+    def _has_no_length(self) -> bool:
+        try:
+            len(self._loader)
+        except TypeError:
+            return True
+        return False
+
+    def _delivered(self, leg: Leg) -> Delivered:
+        batches, loader, kept = self._made(leg), self._loader, self._kept
+        if kept.device is not None:
+            return on_device(batches, kept.device)
+        # The batches of workers are pinned by PyTorch.
+        if loader.pin_memory and not loader.num_workers and torch.cuda.is_available():
+            return pinned(batches, are_dicts=not kept.collates and kept.batch_map is None)
+        return batches
+
+    def _made(self, leg: Leg) -> Delivered:
+        if self._loader.num_workers and self._loader.persistent_workers:
+            return self._from_persistent_workers(leg)
+        batches = DeliveredBatches(self._source, self._making, leg)
+        if self._loader.num_workers:
+            return from_processes(batches, self._process_options)
+        return self.passes.converted(batches.blocks(), batches.converted)
+
+    @property
+    def _making(self) -> Making:
+        kept = self._kept
+        return Making(self._loader.collate_fn if kept.collates else None, kept.batch_map)
+
+    @property
+    def _process_options(self) -> dict[str, Any]:
+        return {**self._kept.options, "num_workers": self._loader.num_workers}
+
+    def _from_persistent_workers(self, leg: Leg) -> Delivered:
+        kept, workers = self._kept, self._kept.workers
+        reading = self._source._mdstorm.reading
+        if workers is None or workers.options is not reading.options or workers.is_busy:
+            kept.end_workers()
+            workers = kept.workers = PersistentWorkers(
+                self._source, self._making, self._batching, self._process_options
+            )
+        try:
+            yield from workers.deliver(leg)
+        except Exception:
+            kept.end_workers()
+            raise

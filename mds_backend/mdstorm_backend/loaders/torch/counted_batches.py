@@ -1,0 +1,100 @@
+"""Batches that PyTorch makes of what a dataset yields, counted for the state.
+
+So they are where a dataset is no `StreamingDataset`, or overrides ``__iter__``, and without a batch
+size. As MosaicML Streaming's loader does, this takes each row for one sample of the dataset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sized
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils.data import DataLoader
+
+from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.loaders.runner import Delivered
+from mdstorm_backend.loaders.torch.device_batches import on_device
+from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
+
+if TYPE_CHECKING:
+    from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
+
+
+def counted_batches(loader: StreamingDataLoader) -> Generator[Any, None, None]:
+    """Go through what PyTorch's own loader makes of the dataset, and count its rows."""
+    kept = loader._mdstorm
+    kept.counted = 0
+    batches: Delivered = (
+        (batch, None, loader._get_batch_size(batch)) for batch in DataLoader.__iter__(loader)
+    )
+    if kept.device is not None:
+        batches = on_device(batches, kept.device)
+    for batch, _, size in batches:
+        kept.counted = (kept.counted or 0) + size
+        yield batch
+    if loader.num_workers and isinstance(loader.dataset, StreamingDataset):
+        # The copies in the workers have gone on to the next epoch, this one has not.
+        loader.dataset._mdstorm.reading.skip_pass()
+
+
+def rows_of(batch: Any, batch_size: int | None) -> int:
+    """Return the number of samples in a batch.
+
+    Parameters
+    ----------
+    batch : object
+        Columns in a mapping, a tensor, a list of samples, or a list or tuple of columns. Anything
+        else counts as a full one.
+    batch_size : int or None
+        Rows of a full batch; None if batches are single samples.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is a mapping without columns.
+    """
+    if batch_size is None:
+        return 1
+    if isinstance(batch, Mapping):
+        if not batch:
+            raise InvalidArgumentError("Batch is empty: it has no columns to count rows by")
+        columns = list(batch.values())
+    elif isinstance(batch, torch.Tensor):
+        columns = [batch]
+    elif isinstance(batch, (list, tuple)) and batch:
+        if isinstance(batch[0], (Mapping, str, bytes)):
+            return len(batch)
+        columns = list(batch)
+    else:
+        columns = []
+    return next((len(column) for column in columns if _has_rows(column)), batch_size)
+
+
+def _has_rows(column: Any) -> bool:
+    if isinstance(column, torch.Tensor):
+        return column.ndim > 0
+    return isinstance(column, Sized) and not isinstance(column, (str, bytes))
+
+
+def has_own_states(dataset: object) -> bool:
+    """Whether a subclass of `StreamingDataset` overrides its states, which then are those."""
+    names = ("state_dict", "load_state_dict")
+    return isinstance(dataset, StreamingDataset) and any(
+        getattr(type(dataset), name) is not getattr(StreamingDataset, name) for name in names
+    )
+
+
+def state_of_count(loader: StreamingDataLoader) -> dict[str, Any] | None:
+    """Return the state of the dataset after the samples that were counted; None if it has none."""
+    dataset = loader.dataset
+    if not isinstance(dataset, StreamingDataset):
+        return None
+    return dataset.state_dict(loader.num_samples_yielded * dataset._mdstorm.count_shares(), False)
+
+
+def load_into_dataset(loader: StreamingDataLoader, state: dict[str, Any]) -> None:
+    """Let the dataset go on where `state` was taken, if it is one that has states."""
+    if isinstance(loader.dataset, StreamingDataset):
+        loader.dataset.load_state_dict(state)
+    loader._mdstorm.runner = loader._mdstorm.counted = None

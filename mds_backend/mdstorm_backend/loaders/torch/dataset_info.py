@@ -1,0 +1,212 @@
+"""What a `StreamingDataset` tells of itself, under the names of MosaicML Streaming."""
+
+from __future__ import annotations
+
+import os
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.cache.directory import CacheDirectory
+from mdstorm_backend.format.index import INDEX_NAME, ShardInfo
+from mdstorm_backend.loaders.torch.dataset_attributes import Argument, Setting, fact
+
+if TYPE_CHECKING:
+    from mdstorm_backend.datasets.dataset import Dataset
+    from mdstorm_backend.loaders.torch.dataset_states import DatasetStates
+    from mdstorm_backend.read.source import SampleSource
+
+Counts = npt.NDArray[np.int64]
+
+
+class DatasetInfo:
+    """The arguments of a dataset; counts and offsets of its samples, shards and streams.
+
+    Samples and shards are numbered through all streams. A subclass may use the names of what cannot
+    be set for itself.
+    """
+
+    #: Everything that a dataset keeps.
+    _mdstorm: DatasetStates
+
+    batch_size = Setting()
+    shuffle = Setting()
+    shuffle_algo = Setting()
+    shuffle_seed = Setting()
+    shuffle_block_size = Setting()
+    num_canonical_nodes = Setting()
+    partition_algo = Setting()
+    batching_method = Setting()
+    sampling_method = Setting()
+    sampling_granularity = Setting()
+    epoch_size = Setting()
+    replication = Setting()
+    predownload = Setting()
+    cache_limit = Setting()
+    allow_unsafe_types = Setting()
+    streams = Setting()
+
+    remote = Argument()
+    local = Argument()
+    split = Argument()
+    download_retry = Argument()
+    download_timeout = Argument()
+    validate_hash = Argument()
+    keep_zip = Argument()
+    stream_name = Argument()
+    stream_config = Argument()
+    order = Argument()
+    columns = Argument()
+    num_epochs = Argument()
+    transform = Argument()
+    fill_nulls = Argument()
+    null_masks = Argument()
+    workers = Argument()
+    prefetch = Argument()
+    storage_options = Argument()
+
+    @property
+    def next_epoch(self) -> int:
+        """Number of the epoch that is begun next."""
+        return self._mdstorm.reading.next_epoch
+
+    @next_epoch.setter
+    def next_epoch(self, epoch: int) -> None:
+        self._mdstorm.reading.next_epoch = epoch
+
+    @property
+    def size(self) -> int:
+        """The same as `num_samples`."""
+        return self.num_samples
+
+    def __len__(self) -> int:
+        """Samples of this rank in one epoch."""
+        return self.length
+
+    @fact
+    def length(self) -> int:
+        """The same as ``len``."""
+        return self._mdstorm.reading.rows_per_epoch
+
+    @fact
+    def initial_physical_nodes(self) -> int | None:
+        """Nodes with which the epoch began that a loaded state goes on with; None without one."""
+        return self._mdstorm.initial_physical_nodes
+
+    @fact
+    def epoch_seed_change(self) -> bool:
+        """Whether each epoch draws other samples, if it does not have all."""
+        return bool(self.shuffle and self.sampling_method == "balanced")
+
+    @fact
+    def num_samples(self) -> int:
+        """Samples of all streams, each counted once."""
+        return len(self._mdstorm.dataset)
+
+    @fact
+    def num_streams(self) -> int:
+        """Number of streams."""
+        return len(self._mdstorm.parts)
+
+    @fact
+    def num_shards(self) -> int:
+        """Number of shards."""
+        return len(self._mdstorm.dataset.shard_sizes)
+
+    @fact
+    def shards(self) -> list[ShardInfo]:
+        """What the indexes say of the shards."""
+        return [shard for part in self._mdstorm.parts for shard in part.index.shards]
+
+    @fact
+    def samples_per_shard(self) -> Counts:
+        """Samples of each shard."""
+        return np.array(self._mdstorm.dataset.shard_sizes, np.int64)
+
+    @fact
+    def sample_offset_per_shard(self) -> Counts:
+        """Number of the first sample of each shard."""
+        return np.array(self._mdstorm.dataset.bounds[:-1])
+
+    @fact
+    def samples_per_stream(self) -> Counts:
+        """Samples of each stream."""
+        return np.array([len(part) for part in self._mdstorm.parts], np.int64)
+
+    @fact
+    def sample_offset_per_stream(self) -> Counts:
+        """Number of the first sample of each stream."""
+        return _offsets(self.samples_per_stream)
+
+    @fact
+    def shards_per_stream(self) -> Counts:
+        """Shards of each stream."""
+        return np.array([len(part.shard_sizes) for part in self._mdstorm.parts], np.int64)
+
+    @fact
+    def shard_offset_per_stream(self) -> Counts:
+        """Number of the first shard of each stream."""
+        return _offsets(self.shards_per_stream)
+
+    @fact
+    def stream_per_shard(self) -> Counts:
+        """Number of the stream that each shard belongs to."""
+        numbers: Counts = np.repeat(np.arange(len(self._mdstorm.parts)), self.shards_per_stream)
+        return numbers
+
+    @fact
+    def spanner(self) -> Spanner:
+        """Finds samples: ``spanner[i]`` is the number of a sample's shard, and its row there."""
+        return Spanner(self._mdstorm.dataset)
+
+    @fact
+    def cache_usage(self) -> int:
+        """Bytes that the streams take in their cache directories on this machine.
+
+        Shards that are read where they are take none.
+        """
+        return sum(map(_cached, self._mdstorm.parts))
+
+    def prepare_shard(self, shard_id: int, blocking: bool = True) -> None:
+        """Bring a shard to this machine.
+
+        Parameters
+        ----------
+        shard_id : int
+            Its number.
+        blocking : bool
+            Accepted, and without effect: it is there when this returns.
+
+        Raises
+        ------
+        MDStormError
+            If it cannot be brought there, or is not what the index says.
+        """
+        dataset = self._mdstorm.dataset
+        dataset.shard(range(len(dataset.shard_sizes))[shard_id])
+
+
+class Spanner:
+    """Finds the shard and the row of a sample."""
+
+    def __init__(self, dataset: SampleSource) -> None:
+        self._dataset = dataset
+
+    def __getitem__(self, index: int) -> tuple[int, int]:
+        return self._dataset.locate(index)
+
+
+def _offsets(counts: Counts) -> Counts:
+    return np.array([0, *accumulate(counts.tolist())][:-1], np.int64)
+
+
+def _cached(part: Dataset) -> int:
+    if part.is_mapped or part.files.directory is None:
+        return 0
+    directory = CacheDirectory(part.files.directory)
+    infos = part.index.shards
+    files = [file for info in infos for file in (info.raw_data, info.zip_data) if file is not None]
+    paths = [directory.file(name) for name in (INDEX_NAME, *(file.basename for file in files))]
+    return sum(os.stat(path).st_size for path in paths if os.path.exists(path))

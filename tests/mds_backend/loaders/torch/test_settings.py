@@ -1,0 +1,138 @@
+"""The arguments of a dataset are attributes, and setting them counts from the next iteration on."""
+
+from __future__ import annotations
+
+import inspect
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.mds_backend.loaders.loaders import column
+from tests.mds_backend.small_datasets import write_numbers
+
+from mdstorm_backend import ExactOrder, Stream, StreamingDataLoader, StreamingDataset
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
+
+GIVEN: dict[str, Any] = {"shuffle": True, "num_canonical_nodes": 2, "shuffle_block_size": 20}
+
+CHANGES: list[tuple[str, Any]] = [
+    ("shuffle", False),
+    ("shuffle_algo", "py1s"),
+    ("shuffle_seed", 11),
+    ("shuffle_block_size", 100),
+    ("num_canonical_nodes", 4),
+    ("batch_size", 8),
+    ("batching_method", "per_stream"),
+    ("epoch_size", 30),
+    ("sampling_method", "fixed"),
+    ("predownload", 50),
+    ("partition_algo", "orig"),
+]
+
+
+@pytest.fixture
+def urls(tmp_path: Path) -> list[str]:
+    sizes = {"a": 60, "b": 40}
+    return [write_numbers(tmp_path / name, rows, tasks=4).url for name, rows in sizes.items()]
+
+
+def dataset_of(urls: list[str], **arguments: Any) -> StreamingDataset:
+    streams = [Stream(remote=url) for url in urls]
+    return StreamingDataset(streams=streams, **{"batch_size": 4, **GIVEN, **arguments})
+
+
+@pytest.mark.parametrize("num_workers", [0, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("name", "value"), CHANGES)
+def test_what_is_set_counts_from_the_next_pass_on(
+    urls: list[str], name: str, value: Any, num_workers: int
+) -> None:
+    dataset, told = dataset_of(urls), dataset_of(urls, **{name: value})
+    loader = StreamingDataLoader(dataset, batch_size=4, num_workers=num_workers)
+    iterator = iter(loader)
+    before = column(islice(iterator, 3))
+    setattr(dataset, name, value)
+    assert before + column(iterator) == column(StreamingDataLoader(dataset_of(urls), 4))
+    assert getattr(dataset, name) == value
+    told.next_epoch = 1
+    other = StreamingDataLoader(told, batch_size=4, num_workers=num_workers)
+    assert column(loader) == column(other)
+    assert [s["number"] for s in dataset] == [s["number"] for s in told]
+    assert len(dataset) == len(told)
+
+
+def test_every_argument_can_be_read(urls: list[str]) -> None:
+    dataset = StreamingDataset(remote=urls[0], batch_size=4, epoch_size="0.05k", split="")
+    for name in inspect.signature(StreamingDataset).parameters:
+        assert hasattr(dataset, name), name
+    assert (dataset.remote, dataset.local, dataset.columns) == (urls[0], None, None)
+    assert (dataset.epoch_size, dataset.predownload, dataset.shuffle_seed) == (50, 32, 9176)
+    assert StreamingDataset(remote=urls[0]).predownload == 64
+
+
+def test_the_first_epoch_settles_what_was_left_open(urls: list[str]) -> None:
+    dataset = StreamingDataset(remote=urls[0], batch_size=4, shuffle=True)
+    assert (dataset.num_canonical_nodes, dataset.shuffle_block_size) == (None, None)
+    list(dataset)
+    assert (dataset.num_canonical_nodes, dataset.shuffle_block_size) == (1, 4_000_000)
+    dataset.shuffle_algo = "py1s"
+    assert dataset.num_canonical_nodes == 1
+
+
+def test_a_seed_set_after_a_state_was_loaded_counts_once_its_epoch_is_over(
+    urls: list[str],
+) -> None:
+    first = StreamingDataset(remote=urls[0], batch_size=4, shuffle=True, shuffle_seed=5)
+    state = first.state_dict(20, True) | {"epoch": 0}
+    dataset = StreamingDataset(remote=urls[0], batch_size=4, shuffle=True)
+    dataset.load_state_dict({key: state[key] for key in state if key != "mdstorm"})
+    dataset.shuffle_seed = 6
+    rest = [s["number"] for s in dataset]
+    assert rest == [s["number"] for s in first][20:]
+    assert (dataset.shuffle_seed, dataset.initial_physical_nodes) == (5, 1)
+    dataset.shuffle_seed = 6
+    told = StreamingDataset(remote=urls[0], batch_size=4, shuffle=True, shuffle_seed=6)
+    told.next_epoch = 1
+    assert [s["number"] for s in dataset] == [s["number"] for s in told]
+
+
+def test_streams_can_be_set(urls: list[str]) -> None:
+    dataset = StreamingDataset(remote=urls[0], batch_size=4)
+    assert (len(dataset), dataset.num_streams) == (60, 1)
+    dataset.streams = [Stream(remote=url) for url in urls]
+    assert (len(dataset), dataset.size, dataset.num_streams) == (100, 100, 2)
+    assert len([*dataset]) == 100
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [
+        ("shuffle_seed", -1, InvalidArgumentError),
+        ("shuffle_algo", "py9", InvalidArgumentError),
+        ("batch_size", 0, InvalidArgumentError),
+        ("num_canonical_nodes", "2", ArgumentTypeError),
+        ("predownload", -1, InvalidArgumentError),
+    ],
+)
+def test_what_the_constructor_refuses_cannot_be_set(
+    urls: list[str], name: str, value: Any, error: type[Exception]
+) -> None:
+    dataset = dataset_of(urls)
+    before = getattr(dataset, name)
+    with pytest.raises(error, match=name):
+        setattr(dataset, name, value)
+    assert getattr(dataset, name) == before
+    assert len([*dataset]) == 100
+
+
+def test_the_exact_order_has_no_such_settings(urls: list[str]) -> None:
+    dataset = StreamingDataset(remote=urls[0], order=ExactOrder(seed=1))
+    with pytest.raises(InvalidArgumentError, match="shuffle would have no effect"):
+        dataset.shuffle = True
+    dataset.predownload = 7
+    assert dataset.predownload == 7
+
+
+def test_a_small_predownload_is_warned_of(urls: list[str]) -> None:
+    with pytest.warns(UserWarning, match=r"predownload < batch_size \(3 < 4\)"):
+        StreamingDataset(remote=urls[0], batch_size=4, predownload=3)
