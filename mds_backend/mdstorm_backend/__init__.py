@@ -13,6 +13,7 @@ from mdstorm_backend.base.optional import require
 if TYPE_CHECKING:
     from mdstorm_backend.datasets.dataset import Dataset, open_dataset
     from mdstorm_backend.datasets.stream import Stream
+    from mdstorm_backend.datasets.stream_registry import streams_registry
     from mdstorm_backend.drop_in import install_as_streaming
     from mdstorm_backend.elastic import ElasticOrder
     from mdstorm_backend.format.encodings.registry import register_encoding
@@ -38,6 +39,7 @@ __all__ = [
     "merge_index",
     "open_dataset",
     "register_encoding",
+    "streams_registry",
 ]
 
 _HOMES = {
@@ -54,6 +56,7 @@ _HOMES = {
     "merge_index": "write.merge",
     "open_dataset": "datasets.dataset",
     "register_encoding": "format.encodings.registry",
+    "streams_registry": "datasets.stream_registry",
 }
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.datasets.dataset_shards import DatasetShards
+from mdstorm_backend.datasets.dataset_shards import DatasetShards, PrepareShard
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.format.index import INDEX_NAME, Index
 from mdstorm_backend.format.schema import Column, Schema
@@ -76,6 +76,8 @@ class Dataset(SampleDataset):
         See `open_dataset`.
     whole : str, optional
         Fingerprint of the dataset that this is a part of, see `with_shards`.
+    prepare : callable, optional
+        Called with each shard before its file is opened. It pickles.
 
     Attributes
     ----------
@@ -94,6 +96,7 @@ class Dataset(SampleDataset):
         cache: CacheOptions | None = None,
         allow_unsafe_types: bool = False,
         whole: str | None = None,
+        prepare: PrepareShard | None = None,
     ) -> None:
         self.location = location
         self.index = index
@@ -101,10 +104,17 @@ class Dataset(SampleDataset):
         self.cache = cache
         self.allow_unsafe_types = allow_unsafe_types
         self.whole = whole or self.fingerprint
-        self._shards = DatasetShards(location, index, self.whole, cache)
+        self._prepare = prepare
+        self._shards = DatasetShards(location, index, self.whole, cache, prepare)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        options = (self.fingerprint, self.cache, self.allow_unsafe_types, self.whole)
+        options = (
+            self.fingerprint,
+            self.cache,
+            self.allow_unsafe_types,
+            self.whole,
+            self._prepare,
+        )
         return _dataset, (self.location, self.index, *options)
 
     def __repr__(self) -> str:
@@ -211,6 +221,7 @@ def _dataset(
     cache: CacheOptions | None,
     allow_unsafe_types: bool,
     whole: str,
+    prepare: PrepareShard | None,
 ) -> Dataset:
     return Dataset(
         location,
@@ -219,6 +230,7 @@ def _dataset(
         cache=cache,
         allow_unsafe_types=allow_unsafe_types,
         whole=whole,
+        prepare=prepare,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.datasets.lost_schema import check_nulls, restored
@@ -23,6 +23,8 @@ _KEPT_OF_LIMITED_CACHE = 4
 _SMALL_SHARD = 64 << 10
 
 _Parsed = TypeVar("_Parsed")
+#: Brings a shard to where it is read.
+PrepareShard: TypeAlias = Callable[[ShardInfo], object]
 
 
 class DatasetShards:
@@ -38,15 +40,23 @@ class DatasetShards:
         Identity of its content.
     cache : CacheOptions or None
         How shards are downloaded to this machine.
+    prepare : callable, optional
+        Called with each shard before its file is opened.
     """
 
     def __init__(
-        self, location: Location, index: Index, fingerprint: str, cache: CacheOptions | None
+        self,
+        location: Location,
+        index: Index,
+        fingerprint: str,
+        cache: CacheOptions | None,
+        prepare: PrepareShard | None = None,
     ) -> None:
         self._location = location
         self._index = index
         self._fingerprint = fingerprint
         self._cache = cache
+        self._prepare = prepare
         # The cache limit bounds disk use, and removed files use the disk while they are open.
         limited = cache is not None and cache.limit is not None
         self._opened: OpenShards[MDSShard] = (
@@ -120,6 +130,8 @@ class DatasetShards:
 
     def _parsed(self, info: ShardInfo, parse: Callable[[Buffer], _Parsed]) -> _Parsed:
         """Parse the bytes of a shard; a damaged copy is downloaded once more."""
+        if self._prepare is not None:
+            self._prepare(info)
         content = self.files.open(info)
         try:
             return parse(content)

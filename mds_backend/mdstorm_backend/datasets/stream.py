@@ -3,60 +3,29 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
-from mdstorm_backend.elastic import StreamShape, StreamWeight
-from mdstorm_backend.errors import DatasetNotFoundError, InvalidArgumentError
-from mdstorm_backend.storage import check_no_secrets
+from mdstorm_backend.datasets.stream_defaults import INHERITED, check_download
+from mdstorm_backend.datasets.stream_files import StreamFiles
+from mdstorm_backend.elastic import StreamShape
+from mdstorm_backend.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from mdstorm_backend.cache import CacheOptions
-    from mdstorm_backend.datasets.dataset import Dataset
+    from mdstorm_backend.format.index import ShardInfo
+    from mdstorm_backend.order.world import World
 
 
-class StreamDefaults:
-    """Defaults that a stream takes from its `StreamingDataset`.
+class _Said:
+    """What a stream was told, or otherwise has from its dataset."""
 
-    Parameters
-    ----------
-    split, download_retry, download_timeout, validate_hash, keep_zip
-        See `Stream`.
-    cache_limit : int or str, optional
-        Bytes that the shards of each stream may take on the local disk.
-    allow_unsafe_types : bool
-        Whether values may be unpickled.
-    storage_options : dict, optional
-        Options of the fsspec file system.
-    """
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
 
-    def __init__(
-        self,
-        *,
-        split: str | None = None,
-        download_retry: int = 2,
-        download_timeout: float = 60,
-        validate_hash: str | None = None,
-        keep_zip: bool = False,
-        cache_limit: int | str | None = None,
-        allow_unsafe_types: bool = False,
-        storage_options: dict[str, Any] | None = None,
-    ) -> None:
-        _check_download(download_retry, download_timeout)
-        self.split = split
-        self.download_retry = download_retry
-        self.download_timeout = download_timeout
-        self.validate_hash = validate_hash
-        self.keep_zip = keep_zip
-        self.cache_limit = cache_limit
-        self.allow_unsafe_types = allow_unsafe_types
-        self.storage_options = storage_options
+    def __get__(self, stream: Any, owner: type | None = None) -> Any:
+        return self if stream is None else stream._mdstorm.shown(self._name)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Refuse to send credentials to other processes."""
-        check_no_secrets(self.storage_options or {})
-        return self.__dict__
+    def __set__(self, stream: Any, value: Any) -> None:
+        stream._mdstorm.say(self._name, value)
 
 
 class Stream:
@@ -64,10 +33,14 @@ class Stream:
 
     Streams can be used in any number of datasets, also at the same time.
 
+    Subclasses may override `get_shards`, `prepare_shard` and `_download_file`, which are called as
+    MosaicML Streaming calls them: when a dataset is made, and when a shard is not in `local`.
+
     Parameters
     ----------
     remote : str, optional
-        URL or path of the dataset.
+        URL or path of the dataset. One of `remote` and `local` has to be there when a dataset is
+        made of the stream.
     local : str, optional
         Local directory: the dataset itself or, with `remote`, the directory to cache its shards in.
     split : str, optional
@@ -90,6 +63,10 @@ class Stream:
 
     Attributes
     ----------
+    remote, local, split, download_retry, download_timeout, validate_hash, keep_zip
+        As given, or as the dataset has them that was made of the stream last. They can be set, for
+        the datasets that are made afterwards. Without a `local` that was given, it is where the
+        shards are on this machine, or will be.
     proportion, repeat, choose
         As given, None by default. Once a `StreamingDataset` is made: the stream's share of its
         epochs, expressed in each of the three ways.
@@ -99,6 +76,16 @@ class Stream:
     InvalidArgumentError
         If more than one of the weights is given, or a value is invalid.
     """
+
+    remote = _Said()
+    split = _Said()
+    proportion = _Said()
+    repeat = _Said()
+    choose = _Said()
+    download_retry = _Said()
+    download_timeout = _Said()
+    validate_hash = _Said()
+    keep_zip = _Said()
 
     def __init__(
         self,
@@ -114,102 +101,95 @@ class Stream:
         validate_hash: str | None = None,
         keep_zip: bool | None = None,
     ) -> None:
-        if remote is None and local is None:
-            raise InvalidArgumentError(
-                "a stream needs remote, local, or both: the URL or path of the dataset, and the "
-                "local directory for its shards"
-            )
-        self._weights = StreamShape((), proportion, repeat, choose)
-        _check_download(download_retry, download_timeout)
+        StreamShape((), proportion, repeat, choose)
+        check_download(download_retry, download_timeout)
         self.remote = None if remote is None else os.fspath(remote)
-        self.local = None if local is None else os.fspath(local)
+        self._mdstorm.say("local", None if local is None else os.fspath(local))
         self.split = split
+        self.proportion, self.repeat, self.choose = proportion, repeat, choose
         self.download_retry = download_retry
         self.download_timeout = download_timeout
         self.validate_hash = validate_hash
         self.keep_zip = keep_zip
-        self.proportion, self.repeat, self.choose = proportion, repeat, choose
 
     def __repr__(self) -> str:
-        return f"Stream(remote={self.remote!r}, local={self.local!r}, split={self.split!r})"
+        local = self._mdstorm.own("local")
+        return f"Stream(remote={self.remote!r}, local={local!r}, split={self.split!r})"
 
     @property
-    def is_weighted(self) -> bool:
-        """Whether it was given a proportion, repeat or choose."""
-        return self._weights.weighting is not None
+    def _mdstorm(self) -> StreamFiles:
+        """Everything that a stream keeps; subclasses need not call the constructor."""
+        found: StreamFiles | None = self.__dict__.get("_mdstorm")
+        if found is None:
+            found = self.__dict__["_mdstorm"] = StreamFiles()
+        return found
 
-    def shape(self, dataset: Dataset) -> StreamShape:
-        """Return what the order needs to know about it."""
-        return replace(self._weights, shard_sizes=dataset.shard_sizes)
+    @property
+    def local(self) -> str | None:
+        """Where the shards are on this machine, or will be; None if nobody has said anything."""
+        return self._mdstorm.local(self)
 
-    def derive(self, weight: StreamWeight) -> None:
-        """Set the attributes that state its share of an epoch."""
-        self.proportion, self.repeat, self.choose = (
-            weight.proportion,
-            weight.repeat,
-            weight.choose,
-        )
+    @local.setter
+    def local(self, path: str | None) -> None:
+        self._mdstorm.say("local", path)
 
-    def open(self, defaults: StreamDefaults) -> Dataset:
-        """Open the dataset.
+    @property
+    def safe_keep_zip(self) -> bool:
+        """Whether compressed files stay: also where they are the dataset itself."""
+        return bool(self.keep_zip) or self.remote in (None, self.local)
+
+    def apply_default(self, default: dict[str, Any]) -> None:
+        """Take from a dataset what the stream does not say itself; called when one is made of it.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the stream has neither `remote` nor `local`.
+        """
+        if not (self.remote or self._mdstorm.own("local")):
+            raise InvalidArgumentError(
+                "`remote` and/or `local` path must be provided: a stream needs the URL or path of "
+                "the dataset, or the local directory of its shards, or both"
+            )
+        self._mdstorm.applied = {name: default.get(name) for name in INHERITED}
+
+    def get_shards(self, world: World, allow_unsafe_types: bool) -> list[ShardInfo]:
+        """Return the shards of the stream, in the order in which samples are numbered.
+
+        An override may leave some out, arrange them otherwise, or come by them in another way.
+
+        Parameters
+        ----------
+        world : World
+            The processes that train together, as MosaicML Streaming passes them.
+        allow_unsafe_types : bool
+            Whether values may be unpickled.
 
         Raises
         ------
         DatasetNotFoundError
-            If there is none.
+            If there is no index.
         """
-        from mdstorm_backend.datasets.dataset import open_dataset
+        return self._mdstorm.shards(self)
 
-        split = defaults.split if self.split is None else self.split
-        url = _join(self.local if self.remote is None else self.remote, split)
-        try:
-            dataset = open_dataset(
-                url,
-                storage_options=defaults.storage_options,
-                cache=self._cache(split, defaults),
-                allow_unsafe_types=defaults.allow_unsafe_types,
-            )
-        except DatasetNotFoundError as error:
-            if self.remote is not None:
-                raise
-            raise DatasetNotFoundError(
-                f"{error}. If it is elsewhere, give that place as remote", url=error.url
-            ) from error
-        return dataset
+    def prepare_shard(self, shard: ShardInfo) -> int:
+        """Bring a shard to `local`; called for those that are not there, before they are read.
 
-    def _cache(self, split: str | None, defaults: StreamDefaults) -> CacheOptions:
-        from mdstorm_backend.cache import CacheOptions
+        Returns
+        -------
+        int
+            Bytes that `local` has gained.
+        """
+        return self._mdstorm.prepare(self, shard)
 
-        def chosen(name: str) -> Any:
-            own = getattr(self, name)
-            return getattr(defaults, name) if own is None else own
+    def _download_file(self, from_basename: str, to_basename: str | None = None) -> str:
+        """Bring a file to `local`, and return its path there.
 
-        keeps_local = self.remote is not None and self.local is not None
-        return CacheOptions(
-            directory=_join(self.local, split) if keeps_local else None,
-            limit=defaults.cache_limit,  # type: ignore[arg-type]  # CacheOptions parses text
-            validate_hash=chosen("validate_hash") or None,
-            retry=chosen("download_retry"),
-            timeout=chosen("download_timeout"),
-            keep_zip=chosen("keep_zip"),
-        )
-
-
-def _join(directory: str | None, split: str | None) -> str:
-    assert directory is not None
-    return f"{directory.rstrip('/') or '/'}/{split}" if split else directory
-
-
-def _check_download(retry: int | None, timeout: float | None) -> None:
-    if retry is not None and not (_is_a(Integral, retry) and retry >= 1):
-        raise InvalidArgumentError(
-            f"download_retry must be a number of attempts of at least 1, found {retry!r}"
-        )
-    if timeout is not None and not (_is_a(Real, timeout) and timeout > 0):
-        raise InvalidArgumentError(
-            f"download_timeout must be a positive number of seconds, found {timeout!r}"
-        )
-
-
-def _is_a(kind: type, value: object) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool)
+        Parameters
+        ----------
+        from_basename : str
+            Name below `remote` and `split`.
+        to_basename : str, optional
+            Name below `local` and `split`, if that is another.
+        """
+        return self._mdstorm.download(self, from_basename, to_basename or from_basename)

@@ -7,7 +7,9 @@ from dataclasses import fields
 from typing import Any
 
 from mdstorm_backend.base.integers import is_integer
+from mdstorm_backend.datasets.open_streams import weights_of
 from mdstorm_backend.datasets.stream import Stream
+from mdstorm_backend.datasets.stream_registry import streams_registry
 from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.loaders.elastic_share import ElasticShare
@@ -15,13 +17,18 @@ from mdstorm_backend.order.exact import ExactOrder
 
 
 def find_streams(
-    streams: Sequence[Stream] | None,
-    remote: str | None,
-    local: str | None,
-    name: str,
-    config: dict[str, Any] | None,
+    streams: Sequence[Stream] | None, name: str, config: Mapping[str, Any]
 ) -> list[Stream]:
     """Return the streams to read, which are given or named by their places.
+
+    Parameters
+    ----------
+    streams : sequence of Stream, optional
+        The streams.
+    name : str
+        The kind of the only stream, if they are not given.
+    config : mapping
+        Its arguments, ``remote`` and ``local`` among them.
 
     Raises
     ------
@@ -30,13 +37,20 @@ def find_streams(
     ArgumentTypeError
         If they are no streams.
     """
+    remote, local = config.get("remote"), config.get("local")
     if (streams is None) == (remote is None and local is None):
         raise InvalidArgumentError(
             "You must provide either `streams` or `remote`/`local`, but not both: found "
             f"streams={streams!r}, remote={remote!r} and local={local!r}"
         )
     if streams is None:
-        return [_only_stream(name, remote, local, config)]
+        stream = streams_registry.get(name)(**config)
+        if not isinstance(stream, Stream):
+            raise ArgumentTypeError(
+                f"streams_registry.get({name!r}) made {stream!r}, which is no Stream: register a "
+                "subclass of Stream, or a function that returns one"
+            )
+        return [stream]
     if not isinstance(streams, Sequence) or not all(isinstance(s, Stream) for s in streams):
         raise ArgumentTypeError(
             f"streams must be a list of mdstorm_backend.Stream, found {streams!r}: give "
@@ -45,17 +59,6 @@ def find_streams(
     if not streams:
         raise InvalidArgumentError("streams is empty: give at least one Stream")
     return list(streams)
-
-
-def _only_stream(
-    name: str, remote: str | None, local: str | None, config: dict[str, Any] | None
-) -> Stream:
-    if name != "stream":
-        raise InvalidArgumentError(
-            f"stream_name={name!r} is no kind of stream that mdstorm knows: leave it out, or give "
-            "streams=[Stream(…)]"
-        )
-    return Stream(**{"remote": remote, "local": local, **(config or {})})
 
 
 def find_order(
@@ -102,7 +105,7 @@ def find_order(
 
 
 def _check_unweighted(streams: Sequence[Stream]) -> None:
-    if weighted := [stream for stream in streams if stream.is_weighted]:
+    if weighted := [stream for stream in streams if weights_of(stream).weighting]:
         raise InvalidArgumentError(
             f"{weighted[0]!r} has a weight, and in the exact order every sample comes once: leave "
             "proportion, repeat and choose out, or read in the elastic order"

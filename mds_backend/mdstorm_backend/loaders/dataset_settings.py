@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from mdstorm_backend.datasets.stream import Stream, StreamDefaults
+from mdstorm_backend.datasets.stream import Stream
+from mdstorm_backend.datasets.stream_defaults import StreamDefaults
 from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.loaders.dataset_arguments import check_read_options, find_order
 from mdstorm_backend.loaders.elastic_share import ElasticShare

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from tests.mds_backend.small_datasets import write_numbers
 
-from mdstorm_backend.datasets.stream import Stream, StreamDefaults
+from mdstorm_backend.datasets.open_streams import derive, open_stream, shape_of
+from mdstorm_backend.datasets.stream import Stream
+from mdstorm_backend.datasets.stream_defaults import StreamDefaults
 from mdstorm_backend.elastic import StreamWeight
 from mdstorm_backend.errors import (
     ArgumentTypeError,
@@ -19,7 +21,6 @@ from mdstorm_backend.errors import (
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({}, "a stream needs remote, local, or both"),
         ({"local": "a", "repeat": 1, "choose": 2}, "at most one of proportion, repeat and choose"),
         ({"local": "a", "proportion": -0.1}, "proportion of a stream must be finite and not neg"),
         ({"local": "a", "repeat": -1}, "repeat of a stream must be finite and not negative"),
@@ -44,13 +45,43 @@ def test_a_weight_is_a_number() -> None:
 def test_derived_weights_can_be_read_and_do_not_stand_in_the_way(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 10)
     stream = Stream(local=str(tmp_path), proportion=0.25)
-    stream.derive(StreamWeight(0.5, 2.0, 20))
+    derive(stream, StreamWeight(0.5, 2.0, 20))
     assert (stream.proportion, stream.repeat, stream.choose) == (0.5, 2.0, 20)
-    shape = stream.shape(dataset)
+    shape = shape_of(stream, dataset)
     assert (shape.proportion, shape.repeat, shape.choose) == (0.25, None, None)
     assert shape.shard_sizes == dataset.shard_sizes
     copy = pickle.loads(pickle.dumps(stream))  # noqa: S301 - our own bytes
-    assert copy.shape(dataset) == shape
+    assert shape_of(copy, dataset) == shape
+
+
+def test_a_stream_has_to_be_somewhere_once_it_is_read() -> None:
+    stream = Stream()
+    assert (stream.local, stream.remote, stream.split) == (None, None, "")
+    with pytest.raises(InvalidArgumentError, match="a stream needs the URL or path"):
+        open_stream(stream, StreamDefaults())
+
+
+def test_weights_that_are_set_count(tmp_path: Path) -> None:
+    dataset = write_numbers(tmp_path, 10)
+    stream = Stream(local=str(tmp_path))
+    derive(stream, StreamWeight(0.5, 2.0, 20))
+    stream.choose = 7
+    assert (stream.proportion, stream.repeat, stream.choose) == (None, None, 7)
+    assert shape_of(stream, dataset).choose == 7
+
+
+def test_local_is_where_the_shards_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "cached"))
+    remote = write_numbers(tmp_path / "data" / "train", 10, compression="zstd")
+    assert Stream(remote=str(tmp_path / "data")).local == str(tmp_path / "data")
+    elsewhere = Stream(remote="s3://acorns/train")
+    assert elsewhere.local is not None
+    assert elsewhere.local.startswith(str(tmp_path / "cached"))
+    stream = Stream(remote=str(tmp_path / "data"), split="train")
+    assert open_stream(stream, StreamDefaults())[0]
+    name = remote.index.shards[0].raw_data.basename
+    assert stream.local is not None
+    assert (Path(stream.local) / name).exists()
 
 
 def test_what_a_stream_does_not_say_its_dataset_says(tmp_path: Path) -> None:
@@ -62,18 +93,18 @@ def test_what_a_stream_does_not_say_its_dataset_says(tmp_path: Path) -> None:
         download_timeout=7,
         keep_zip=False,
     )
-    cache = stream.open(defaults).cache
+    cache = open_stream(stream, defaults).cache
     assert cache is not None
     assert cache.directory == str(tmp_path / "cache" / "train")
     assert (cache.limit, cache.retry, cache.timeout, cache.keep_zip) == (1 << 30, 5, 7, False)
     other = Stream(local=str(tmp_path), split="data/train")
-    assert len(other.open(defaults)) == 10
+    assert len(open_stream(other, defaults)) == 10
 
 
 def test_shards_are_brought_to_the_local_directory(tmp_path: Path) -> None:
     remote = write_numbers(tmp_path / "remote", 10)
     stream = Stream(remote=remote.url, local=str(tmp_path / "local"))
-    dataset = stream.open(StreamDefaults())
+    dataset = open_stream(stream, StreamDefaults())
     assert dataset[3] == {"number": 3}
     names = [shard.raw_data.basename for shard in remote.index.shards]
     assert {path.name for path in (tmp_path / "local").iterdir()} >= set(names)
@@ -83,7 +114,7 @@ def test_shards_are_brought_to_the_local_directory(tmp_path: Path) -> None:
 def test_a_remote_that_is_local_is_read_where_it_is(tmp_path: Path) -> None:
     write_numbers(tmp_path, 10)
     before = set(tmp_path.iterdir())
-    dataset = Stream(remote=str(tmp_path), local=str(tmp_path)).open(StreamDefaults())
+    dataset = open_stream(Stream(remote=str(tmp_path), local=str(tmp_path)), StreamDefaults())
     assert dataset[9] == {"number": 9}
     assert dataset.is_mapped
     assert set(tmp_path.iterdir()) == before
@@ -91,10 +122,10 @@ def test_a_remote_that_is_local_is_read_where_it_is(tmp_path: Path) -> None:
 
 def test_a_dataset_that_is_nowhere_is_looked_for_elsewhere_by_the_user(tmp_path: Path) -> None:
     with pytest.raises(DatasetNotFoundError, match="give that place as remote") as caught:
-        Stream(local=str(tmp_path)).open(StreamDefaults())
+        open_stream(Stream(local=str(tmp_path)), StreamDefaults())
     assert isinstance(caught.value, RuntimeError)
     with pytest.raises(DatasetNotFoundError, match="there is no dataset at"):
-        Stream(remote=str(tmp_path), local=str(tmp_path / "x")).open(StreamDefaults())
+        open_stream(Stream(remote=str(tmp_path), local=str(tmp_path / "x")), StreamDefaults())
 
 
 def test_credentials_are_not_pickled() -> None:

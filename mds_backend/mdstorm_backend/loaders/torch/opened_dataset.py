@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.datasets.joined_dataset import JoinedDataset
+from mdstorm_backend.datasets.open_streams import derive, open_stream, shape_of
 from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
@@ -60,7 +61,7 @@ class OpenedDataset:
     def parts(self) -> list[Dataset]:
         """The dataset of each stream, opened on first use."""
         defaults = self.settings.stream_defaults
-        return [stream.open(defaults) for stream in self.settings.streams]
+        return [open_stream(stream, defaults) for stream in self.settings.streams]
 
     @cached_property
     def dataset(self) -> SampleSource:
@@ -77,10 +78,10 @@ class OpenedDataset:
     def _weighed(self, share: ElasticShare) -> ElasticShare:
         """Work out what each stream has of an epoch."""
         streams = self.settings.streams
-        shapes = tuple(s.shape(d) for s, d in zip(streams, self.parts, strict=True))
+        shapes = tuple(shape_of(s, d) for s, d in zip(streams, self.parts, strict=True))
         weights = share.order.weights(shapes)
         for stream, weight in zip(streams, weights, strict=True):
-            stream.derive(weight)
+            derive(stream, weight)
         return replace(share, streams=shapes)
 
     @cached_property

@@ -69,7 +69,7 @@ class StreamingDataset(DatasetSamples, IterableDataset[Any]):
     allow_unsafe_types : bool
         Unpickle columns with the encoding ``pkl``. Whoever wrote them can run code of theirs here.
     stream_name : str
-        ``"stream"``, the only kind of stream there is.
+        The kind of the only stream, as `streams_registry` has it.
     stream_config : dict, optional
         Further arguments of the only `Stream`.
     order : ExactOrder or ElasticOrder, optional
@@ -139,8 +139,11 @@ class StreamingDataset(DatasetSamples, IterableDataset[Any]):
         storage_options: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
+        config: dict[str, Any] = {"remote": remote, "local": local, "split": split}
+        config |= {"download_retry": download_retry, "download_timeout": download_timeout}
+        config |= {"validate_hash": validate_hash, "keep_zip": keep_zip, **(stream_config or {})}
         settings = DatasetSettings(
-            streams=find_streams(streams, remote, local, stream_name, stream_config),
+            streams=find_streams(streams, stream_name, config),
             remote=remote,
             local=local,
             split=split,

@@ -1,0 +1,111 @@
+"""Open the streams of a dataset, and work with their weights."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.datasets.stream import Stream
+from mdstorm_backend.datasets.stream_defaults import INHERITED, StreamDefaults
+from mdstorm_backend.datasets.stream_files import is_hooked, join
+from mdstorm_backend.elastic import StreamShape, StreamWeight
+from mdstorm_backend.errors import ArgumentTypeError, DatasetNotFoundError
+from mdstorm_backend.format.index import Index, ShardInfo
+from mdstorm_backend.order.world import find_world
+from mdstorm_backend.storage import Location
+
+
+def weights_of(stream: Stream) -> StreamShape:
+    """Return what a stream was told of its share of an epoch.
+
+    Raises
+    ------
+    ArgumentTypeError, InvalidArgumentError
+        If more than one weight was given, or one is not a number or negative.
+    """
+    own = stream._mdstorm.own
+    return StreamShape((), own("proportion"), own("repeat"), own("choose"))
+
+
+def shape_of(stream: Stream, dataset: Dataset) -> StreamShape:
+    """Return what the order needs to know about a stream."""
+    weights = weights_of(stream)
+    return StreamShape(dataset.shard_sizes, weights.proportion, weights.repeat, weights.choose)
+
+
+def derive(stream: Stream, weight: StreamWeight) -> None:
+    """Set the attributes that state a stream's share of an epoch."""
+    stream._mdstorm.derive(weight)
+
+
+def open_stream(stream: Stream, defaults: StreamDefaults) -> Dataset:
+    """Open the dataset of a stream.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there is none.
+    InvalidArgumentError
+        If nobody has said where it is.
+    ArgumentTypeError
+        If a subclass returns something else than shards.
+    """
+    stream.apply_default({name: getattr(defaults, name) for name in INHERITED})
+    kept = stream._mdstorm
+    kept.storage_options = defaults.storage_options
+    if is_hooked(stream):
+        return _open_own_shards(stream, defaults)
+    given, split = kept.own("local"), kept.shown("split")
+    keeps_local = stream.remote is not None and given is not None
+    try:
+        kept.dataset = open_dataset(
+            join(given if stream.remote is None else stream.remote, split),
+            storage_options=defaults.storage_options,
+            cache=kept.cache(join(given, split) if keeps_local else None, defaults.cache_limit),
+            allow_unsafe_types=defaults.allow_unsafe_types,
+        )
+    except DatasetNotFoundError as error:
+        if stream.remote is not None:
+            raise
+        raise DatasetNotFoundError(
+            f"No `remote` provided, but local file index.json does not exist either: {error}. If "
+            "it is elsewhere, give that place as remote",
+            url=error.url,
+        ) from error
+    return kept.dataset
+
+
+def _open_own_shards(stream: Stream, defaults: StreamDefaults) -> Dataset:
+    """Open the shards that a subclass names, or brings here."""
+    kept = stream._mdstorm
+    kept.dataset, kept.extra = None, {}
+    shards = stream.get_shards(find_world(), defaults.allow_unsafe_types)
+    for shard in shards:
+        if not isinstance(shard, ShardInfo):
+            raise ArgumentTypeError(
+                f"{type(stream).__name__}.get_shards has to return shards as super().get_shards "
+                f"does, some of them or others of mdstorm_backend; found {shard!r}"
+            )
+    directory = kept.directory(stream)
+    return Dataset(
+        Location.of(directory),
+        Index(tuple(shards), kept.extra),
+        cache=kept.cache(None),
+        allow_unsafe_types=defaults.allow_unsafe_types,
+        prepare=Prepare(stream, directory),
+    )
+
+
+@dataclass(frozen=True)
+class Prepare:
+    """Lets a stream bring the shards here that are missing. It pickles."""
+
+    stream: Stream
+    directory: str
+
+    def __call__(self, shard: ShardInfo) -> Any:
+        """Have it bring one, if it has to."""
+        if not os.path.exists(os.path.join(self.directory, shard.raw_data.basename)):
+            self.stream.prepare_shard(shard)

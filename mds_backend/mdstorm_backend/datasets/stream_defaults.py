@@ -1,0 +1,77 @@
+"""What streams take from their dataset where they do not say it themselves."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.storage import check_no_secrets
+
+#: What a stream may say, and otherwise takes from its dataset.
+INHERITED = ("split", "download_retry", "download_timeout", "validate_hash", "keep_zip")
+
+
+class StreamDefaults:
+    """Defaults that a stream takes from its `StreamingDataset`.
+
+    Parameters
+    ----------
+    split, download_retry, download_timeout, validate_hash, keep_zip
+        See `Stream`.
+    cache_limit : int or str, optional
+        Bytes that the shards of each stream may take on the local disk.
+    allow_unsafe_types : bool
+        Whether values may be unpickled.
+    storage_options : dict, optional
+        Options of the fsspec file system.
+    """
+
+    def __init__(
+        self,
+        *,
+        split: str | None = None,
+        download_retry: int = 2,
+        download_timeout: float = 60,
+        validate_hash: str | None = None,
+        keep_zip: bool = False,
+        cache_limit: int | str | None = None,
+        allow_unsafe_types: bool = False,
+        storage_options: dict[str, Any] | None = None,
+    ) -> None:
+        check_download(download_retry, download_timeout)
+        self.split = split
+        self.download_retry = download_retry
+        self.download_timeout = download_timeout
+        self.validate_hash = validate_hash
+        self.keep_zip = keep_zip
+        self.cache_limit = cache_limit
+        self.allow_unsafe_types = allow_unsafe_types
+        self.storage_options = storage_options
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Refuse to send credentials to other processes."""
+        check_no_secrets(self.storage_options or {})
+        return self.__dict__
+
+
+def check_download(retry: int | None, timeout: float | None) -> None:
+    """Refuse what is no number of attempts, or no number of seconds.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If one of them is not.
+    """
+    if retry is not None and not (_is_a(Integral, retry) and retry >= 1):
+        raise InvalidArgumentError(
+            f"download_retry must be a number of attempts of at least 1, found {retry!r}"
+        )
+    if timeout is not None and not (_is_a(Real, timeout) and timeout > 0):
+        raise InvalidArgumentError(
+            f"download_timeout must be a positive number of seconds, found {timeout!r}"
+        )
+
+
+def _is_a(kind: type, value: object) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)

@@ -1,0 +1,195 @@
+"""What a `Stream` keeps, and the files of one whose methods a subclass overrides."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from mdstorm_backend.cache.attempts import try_again
+from mdstorm_backend.cache.directory import default_directory
+from mdstorm_backend.datasets.stream_defaults import INHERITED
+from mdstorm_backend.errors import DatasetNotFoundError
+from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
+from mdstorm_backend.storage import Location
+
+if TYPE_CHECKING:
+    from mdstorm_backend.cache import CacheOptions
+    from mdstorm_backend.datasets.dataset import Dataset
+    from mdstorm_backend.datasets.stream import Stream
+    from mdstorm_backend.elastic import StreamWeight
+
+_WEIGHTS = ("proportion", "repeat", "choose")
+#: In place of the fingerprint of a dataset whose shards a subclass names.
+_OWN_SHARDS = "stream"
+
+
+class StreamFiles:
+    """What a stream was told and has taken from its dataset, and how its files come here.
+
+    Attributes
+    ----------
+    applied : dict
+        What the dataset says that was made of it last.
+    dataset : Dataset or None
+        The one that was opened last.
+    extra : dict
+        What the index said beside its shards that was read last for a subclass.
+    storage_options : dict or None
+        Options of the file system; they are not pickled.
+    """
+
+    def __init__(self) -> None:
+        self._own: dict[str, Any] = {}
+        self._derived: dict[str, Any] = {}
+        self.applied: dict[str, Any] = {}
+        self.dataset: Dataset | None = None
+        self.extra: dict[str, Any] = {}
+        self.storage_options: dict[str, Any] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "storage_options": None}
+
+    def say(self, name: str, value: Any) -> None:
+        """Note what the stream was told."""
+        self._own[name] = value
+        if name in _WEIGHTS:
+            self._derived = {}
+
+    def own(self, name: str) -> Any:
+        """Return what it was told itself."""
+        return self._own.get(name)
+
+    def shown(self, name: str) -> Any:
+        """Return what its attribute says."""
+        if name in self._derived:
+            return self._derived[name]
+        own = self._own.get(name)
+        if name in INHERITED and (own is None or own == ""):
+            own = self.applied.get(name)
+        return own or "" if name == "split" else own
+
+    def derive(self, weight: StreamWeight) -> None:
+        """Note its share of an epoch, expressed in each of the three ways."""
+        self._derived = {name: getattr(weight, name) for name in _WEIGHTS}
+
+    def local(self, stream: Stream) -> str | None:
+        """Return where shards are on this machine, or will be."""
+        if (own := self._own.get("local")) is not None:
+            return str(own)
+        remote = self._own.get("remote")
+        if remote is None:
+            return None
+        if not is_hooked(stream):
+            if self.dataset is not None and not self.dataset.is_mapped:
+                return _without(self.dataset.files.directory, self.shown("split"))
+            location = Location.of(remote)
+            if location.is_local_disk:
+                return location.path
+        return default_directory(remote, _OWN_SHARDS)
+
+    def shards(self, stream: Stream) -> list[ShardInfo]:
+        """Return the shards that the index lists."""
+        if _downloads(stream):
+            path = os.path.join(self.directory(stream), INDEX_NAME)
+            if not os.path.exists(path):
+                os.replace(stream._download_file(INDEX_NAME, f"{INDEX_NAME}.tmp"), path)
+            with open(path, "rb") as file:
+                index = Index.from_bytes(file.read(), url=path)
+        else:
+            index = self._opened(stream).index
+        self.extra = index.extra
+        return list(index.shards)
+
+    def prepare(self, stream: Stream, shard: ShardInfo) -> int:
+        """Bring a shard to the local directory; return how many bytes it has gained."""
+        file = shard.zip_data or shard.raw_data
+        directory = self.directory(stream)
+        if any(os.path.exists(os.path.join(directory, name)) for name in _names(shard)):
+            return 0
+        if _downloads(stream):
+            stream._download_file(file.basename)
+            return file.bytes
+        self._opened(stream).files.open(shard)
+        return shard.raw_data.bytes
+
+    def download(self, stream: Stream, source: str, target: str) -> str:
+        """Bring a file to the local directory, and return its path."""
+        split = self.shown("split")
+        if stream.remote is None:
+            raise DatasetNotFoundError(
+                f"{source} is not in {stream.local}, and the stream has no remote: give the place "
+                "of the dataset as remote",
+                url=str(stream.local),
+            )
+        path = os.path.join(self.directory(stream), target)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        part = f"{path}.{os.getpid()}.part"
+        location = Location.of(join(stream.remote, split), self.storage_options)
+        url, attempts = location.file_url(source), self.shown("download_retry") or 1
+        try:
+            try_again(lambda: location.download(source, part), url=url, attempts=attempts)
+        except FileNotFoundError as error:
+            raise DatasetNotFoundError(f"there is no {url}", url=url) from error
+        os.replace(part, path)
+        return path
+
+    def directory(self, stream: Stream) -> str:
+        """Return the local directory of the files themselves."""
+        return os.path.join(stream.local or "", self.shown("split"))
+
+    def _opened(self, stream: Stream) -> Dataset:
+        """The dataset at its remote, brought to the local directory."""
+        if self.dataset is None:
+            from mdstorm_backend.datasets.dataset import open_dataset
+
+            remote = stream.remote or stream.local
+            self.dataset = open_dataset(
+                join(remote, self.shown("split")),
+                storage_options=self.storage_options,
+                cache=self.cache(self.directory(stream)),
+            )
+        return self.dataset
+
+    def cache(self, directory: str | None, limit: int | str | None = None) -> CacheOptions:
+        """Return how shards come to a directory, or to one of their own."""
+        from mdstorm_backend.cache import CacheOptions
+
+        return CacheOptions(
+            directory=directory,
+            limit=limit,  # type: ignore[arg-type]  # CacheOptions parses text
+            validate_hash=self.shown("validate_hash") or None,
+            retry=self.shown("download_retry"),
+            timeout=self.shown("download_timeout"),
+            keep_zip=self.shown("keep_zip"),
+        )
+
+
+def is_hooked(stream: Stream) -> bool:
+    """Whether a subclass has its own way to name shards, or to bring them here."""
+    return _overrides(stream, "get_shards", "prepare_shard", "_download_file")
+
+
+def _downloads(stream: Stream) -> bool:
+    return _overrides(stream, "_download_file")
+
+
+def _overrides(stream: Stream, *names: str) -> bool:
+    from mdstorm_backend.datasets.stream import Stream
+
+    return any(getattr(type(stream), name) is not getattr(Stream, name) for name in names)
+
+
+def join(directory: str | None, split: str | None) -> str:
+    """Return the directory of a split."""
+    assert directory is not None
+    return f"{directory.rstrip('/') or '/'}/{split}" if split else directory
+
+
+def _names(shard: ShardInfo) -> list[str]:
+    return [file.basename for file in (shard.raw_data, shard.zip_data) if file is not None]
+
+
+def _without(directory: str | None, split: str) -> str | None:
+    if directory is None or not split or not directory.endswith(f"/{split}"):
+        return directory
+    return directory[: -len(split) - 1]

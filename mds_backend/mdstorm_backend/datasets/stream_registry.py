@@ -1,0 +1,90 @@
+"""Kinds of streams by name, for ``StreamingDataset(stream_name=…)``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from typing import Any, TypeVar, overload
+
+from mdstorm_backend.datasets.stream import Stream
+from mdstorm_backend.errors import InvalidArgumentError
+
+StreamMaker = Callable[..., Stream]
+_Made = TypeVar("_Made", bound=StreamMaker)
+
+#: Where distributions name theirs, as for MosaicML Streaming.
+_ENTRY_POINTS = "streaming_streams_registry"
+
+
+class StreamRegistry:
+    """Kinds of streams: subclasses of `Stream`, or functions that make streams.
+
+    Attributes
+    ----------
+    namespace : tuple of str
+        Where MosaicML Streaming has its own.
+    """
+
+    namespace = ("streaming", "streams_registry")
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, StreamMaker] = {"stream": Stream}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._kinds or name in self.get_entry_points()
+
+    @overload
+    def register(self, name: str, *, func: _Made) -> _Made: ...
+
+    @overload
+    def register(self, name: str, *, func: None = None) -> Callable[[_Made], _Made]: ...
+
+    def register(self, name: str, *, func: Any = None) -> Any:
+        """Register a kind of streams, in place of another one of that name.
+
+        Parameters
+        ----------
+        name : str
+            What ``stream_name`` is to be.
+        func : callable, optional
+            Makes a stream of keyword arguments. Without it this is a decorator.
+        """
+
+        def register(made: _Made) -> _Made:
+            self._kinds[name] = made
+            return made
+
+        return register if func is None else register(func)
+
+    register_class = register
+    __call__ = register
+
+    def get(self, name: str) -> StreamMaker:
+        """Return the kind of that name.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If there is none.
+        """
+        if name in self._kinds:
+            return self._kinds[name]
+        known = self.get_all()
+        if name not in known:
+            raise InvalidArgumentError(
+                f"stream_name={name!r} is no kind of stream: register one, "
+                f"streams_registry.register({name!r}, func=…), or choose among {sorted(known)}"
+            )
+        return known[name]
+
+    def get_all(self) -> dict[str, StreamMaker]:
+        """Return all kinds by name."""
+        return {**self.get_entry_points(), **self._kinds}
+
+    def get_entry_points(self) -> dict[str, StreamMaker]:
+        """Return the kinds that installed distributions have."""
+        return {point.name: point.load() for point in entry_points(group=_ENTRY_POINTS)}
+
+
+#: The kinds of streams that there are.
+streams_registry = StreamRegistry()
