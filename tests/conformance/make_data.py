@@ -1,8 +1,9 @@
-"""Writes the datasets in data/ with the real Petastorm and Spark.
+"""Writes the datasets in data/ with the real Petastorm and Spark; with mdstorm data_of_mdstorm/.
 
 ::
 
     benchmarks/.environments/petastorm/bin/python -m tests.conformance.make_data
+    .venv/bin/mdstorm run -m tests.conformance.make_data
 
 Repeating it changes the files, not what is in them.
 """
@@ -14,9 +15,11 @@ import os
 import shutil
 import sys
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import petastorm
 from petastorm.codecs import (
     CompressedImageCodec,
     CompressedNdarrayCodec,
@@ -29,7 +32,7 @@ from petastorm.etl.rowgroup_indexing import build_rowgroup_index
 from petastorm.unischema import Unischema, UnischemaField, dict_to_spark_row
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T  # noqa: N812
-from tests.conformance.place import DATA
+from tests.conformance.place import DATA, DATA_OF_MDSTORM
 
 CODECS = Unischema(
     "Codecs",
@@ -74,6 +77,14 @@ PLACES = Unischema(
 )
 
 
+def indexers_of_places() -> list[Any]:
+    return [
+        SingleFieldIndexer("by_id", "id"),
+        SingleFieldIndexer("by_city", "city"),
+        FieldNotNullIndexer("has_tag", "tag"),
+    ]
+
+
 def codecs_row(i: int) -> dict[str, Any]:
     return {
         "id": i,
@@ -98,7 +109,7 @@ def codecs_row(i: int) -> dict[str, Any]:
 
 def write(
     spark: SparkSession,
-    name: str,
+    target: Path,
     schema: Unischema,
     rows: list[dict[str, Any]],
     *,
@@ -106,7 +117,6 @@ def write(
     partition_by: tuple[str, ...] = (),
 ) -> str:
     """Write rows in files of `per_file` rows, each one row group."""
-    target = DATA / name
     shutil.rmtree(target, ignore_errors=True)
     with materialize_dataset(spark, target.as_uri(), schema, row_group_size_mb=1):
         for start in range(0, len(rows), per_file):
@@ -122,15 +132,15 @@ def write(
     return target.as_uri()
 
 
-def main() -> None:
+def main(data: Path) -> None:
     builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
     spark = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
 
-    write(spark, "codecs", CODECS, [codecs_row(i) for i in range(6)], per_file=4)
+    write(spark, data / "codecs", CODECS, [codecs_row(i) for i in range(6)], per_file=4)
 
     times = [0, 1, 2, 3, 7, 8, 20, 21, 22, 23]
     series = [{"time": time, "value": np.float32(time) / 2, "label": f"t{time}"} for time in times]
-    write(spark, "series", SERIES, series, per_file=6)
+    write(spark, data / "series", SERIES, series, per_file=6)
 
     places = [
         {
@@ -141,17 +151,12 @@ def main() -> None:
         }
         for i in range(6)
     ]
-    url = write(spark, "places", PLACES, places, per_file=2)
-    indexers = [
-        SingleFieldIndexer("by_id", "id"),
-        SingleFieldIndexer("by_city", "city"),
-        FieldNotNullIndexer("has_tag", "tag"),
-    ]
-    build_rowgroup_index(url, spark.sparkContext, indexers)
-    for leftover in (DATA / "places").rglob("*.crc"):
+    url = write(spark, data / "places", PLACES, places, per_file=2)
+    build_rowgroup_index(url, spark.sparkContext, indexers_of_places())
+    for leftover in (data / "places").rglob("*.crc"):
         leftover.unlink()
 
-    write(spark, "cities", PLACES, places, per_file=6, partition_by=("city",))
+    write(spark, data / "cities", PLACES, places, per_file=6, partition_by=("city",))
     spark.stop()
 
 
@@ -159,4 +164,5 @@ if __name__ == "__main__":
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["TZ"] = "UTC"
-    main()
+    library = Path(petastorm.__file__).parent.name
+    main(DATA_OF_MDSTORM if library == "mdstorm" else DATA)

@@ -10,10 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["Place"]
+__all__ = ["DATA", "DATA_OF_MDSTORM", "Place"]
 
 #: Datasets that the real Petastorm wrote; see make_data.py.
 DATA = Path(__file__).with_name("data")
+#: The same datasets, written by mdstorm with the same program.
+DATA_OF_MDSTORM = Path(__file__).with_name("data_of_mdstorm")
 
 
 class Place:
@@ -25,6 +27,10 @@ class Place:
     def dataset(self, name: str) -> str:
         """URL of a dataset that the real Petastorm wrote."""
         return f"file://{DATA / name}"
+
+    def dataset_of_mdstorm(self, name: str) -> str:
+        """URL of a dataset that mdstorm's `materialize_dataset` wrote."""
+        return f"file://{DATA_OF_MDSTORM / name}"
 
     def url(self, name: str = "") -> str:
         """URL of something in the program's own folder."""

@@ -7,15 +7,21 @@ something else on purpose, differences.json says what, and why.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from tests.conformance.describing import agree
 from tests.conformance.differences import DIFFERENCES
+from tests.conformance.place import DATA_OF_MDSTORM
 from tests.conformance.running import RECORDED, Program, load_programs, needs_spark, run
 from tests.installed import installed_as_petastorm
+
+from mdstorm.etl.dataset_metadata import materialize_dataset
+from mdstorm.etl.rowgroup_indexing import build_rowgroup_index
 
 RESULTS: dict[str, Any] = json.loads(RECORDED.read_text("utf-8"))
 
@@ -26,7 +32,19 @@ def programs() -> Iterator[dict[str, Program]]:
         yield load_programs()
 
 
-@pytest.mark.parametrize("name", RESULTS)
+#: Of what writes with Spark, the gate runs these.
+_OF_THE_GATE = {"spark_reads_the_files", "two_blocks_append", "selectors_choose_files"}
+
+
+def _is_long(name: str) -> bool:
+    module, _, program = name.partition(".")
+    return module == "writing_parquet" and program not in _OF_THE_GATE
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.long) if _is_long(name) else name for name in RESULTS],
+)
 def test_program(
     name: str,
     programs: dict[str, Program],
@@ -41,6 +59,25 @@ def test_program(
         assert not agree(RESULTS[name], result), "no difference any more: remove it from the table"
     else:
         assert agree(RESULTS[name], result), f"Petastorm: {RESULTS[name]}\nmdstorm:   {result}"
+
+
+@pytest.mark.parametrize("name", ["codecs", "series", "places", "cities"])
+@pytest.mark.usefixtures("programs")
+def test_metadata_are_those_that_petastorm_was_seen_to_read(name: str, tmp_path: Path) -> None:
+    from tests.conformance import make_data
+
+    schemas = {"codecs": make_data.CODECS, "series": make_data.SERIES}
+    source, target = DATA_OF_MDSTORM / name, tmp_path / "data"
+    shutil.copytree(source, target)
+    (target / "_common_metadata").unlink()
+    with materialize_dataset(None, target.as_uri(), schemas.get(name, make_data.PLACES)):
+        pass
+    if name == "places":
+        build_rowgroup_index(target.as_uri(), None, make_data.indexers_of_places())
+    before, after = (pq.read_metadata(d / "_common_metadata") for d in (source, target))
+    assert after.schema.equals(before.schema)
+    arrows_own = {b"ARROW:schema": b""}  # which each version writes in its own way
+    assert {**after.metadata, **arrows_own} == {**before.metadata, **arrows_own}
 
 
 def test_all_programs_are_recorded(programs: dict[str, Program]) -> None:

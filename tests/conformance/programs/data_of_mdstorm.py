@@ -1,0 +1,138 @@
+"""Datasets that mdstorm's `materialize_dataset` and `build_rowgroup_index` wrote.
+
+Petastorm's results were recorded when Petastorm itself read them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlparse
+
+import pyarrow.parquet as pq
+from petastorm.etl.dataset_metadata import get_schema_from_dataset_url
+from petastorm.ngram import NGram
+from petastorm.predicates import in_set
+from petastorm.selectors import (
+    IntersectIndexSelector,
+    RowGroupSelectorBase,
+    SingleIndexSelector,
+    UnionIndexSelector,
+)
+from petastorm.unischema import Unischema
+from tests.conformance.describing import error_of
+from tests.conformance.place import Place
+from tests.conformance.reading import CALM, batches, ids_of, rows
+
+
+def _schema(place: Place, name: str) -> Unischema:
+    return get_schema_from_dataset_url(place.dataset_of_mdstorm(name))
+
+
+def schemas(place: Place) -> Any:
+    found = {}
+    for name in ("codecs", "series", "places", "cities"):
+        schema = _schema(place, name)
+        fields = schema.fields.values()
+        # Without the precision of decimals, which mdstorm's text for their type leaves out.
+        found[schema._name] = [
+            [f.name, f.numpy_dtype, f.shape, str(f.codec).partition("(Decimal")[0], f.nullable]
+            for f in fields
+        ]
+    return found
+
+
+def rows_of_all_codecs(place: Place) -> Any:
+    return rows(place.dataset_of_mdstorm("codecs"))
+
+
+def views_of_rows(place: Place) -> Any:
+    url = place.dataset_of_mdstorm("codecs")
+    found = rows(url, schema_fields=["id", "png", "zip.*"])
+    return [dict(sorted(row._asdict().items())) for row in found]
+
+
+def torch_batches(place: Place) -> Any:
+    from petastorm import make_reader
+    from petastorm.pytorch import DataLoader
+
+    url = place.dataset_of_mdstorm("codecs")
+    reader = make_reader(url, schema_fields=["id", "matrix", "grey"], **CALM)
+    with DataLoader(reader, batch_size=4) as loader:
+        return [{name: batch[name] for name in ("id", "matrix")} for batch in loader]
+
+
+def columns_as_they_are_stored(place: Place) -> Any:
+    return [
+        [batch.id, [type(value).__name__ for value in batch.matrix]]
+        for batch in batches(place.dataset_of_mdstorm("codecs"), schema_fields=["id", "matrix"])
+    ]
+
+
+def rows_of_partitions(place: Place) -> Any:
+    return rows(place.dataset_of_mdstorm("cities"))
+
+
+def one_partition(place: Place) -> Any:
+    predicate = in_set(["Rome"], "city")
+    return [int(row.id) for row in rows(place.dataset_of_mdstorm("cities"), predicate=predicate)]
+
+
+def n_grams(place: Place) -> Any:
+    fields = _schema(place, "series").fields
+    ngram = NGram(
+        {0: [fields["time"], fields["value"]], 1: [fields["time"]]},
+        delta_threshold=1,
+        timestamp_field=fields["time"],
+    )
+    found = rows(place.dataset_of_mdstorm("series"), schema_fields=ngram)
+    return [[int(row.time) for row in pair.values()] for pair in found]
+
+
+def _selected(place: Place, selector: RowGroupSelectorBase) -> list[int]:
+    url = place.dataset_of_mdstorm("places")
+    return [int(row.id) for row in rows(url, rowgroup_selector=selector)]
+
+
+def _single(name: str, values: Sequence[Any]) -> SingleIndexSelector:
+    return SingleIndexSelector(name, values)
+
+
+def row_groups_by_index(place: Place) -> Any:
+    return [
+        _selected(place, _single("by_id", [3])),
+        _selected(place, _single("by_city", ["Bern", "Oslo"])),
+        _selected(place, _single("has_tag", [None])),
+        _selected(place, UnionIndexSelector([_single("by_id", [0]), _single("by_id", [5])])),
+        _selected(
+            place, IntersectIndexSelector([_single("by_id", [2]), _single("by_city", ["Rome"])])
+        ),
+    ]
+
+
+def a_value_that_no_row_group_has(place: Place) -> Any:
+    return _selected(place, _single("by_id", [77]))
+
+
+def an_index_that_was_not_built(place: Place) -> Any:
+    return error_of(lambda: _selected(place, _single("by_zip", [1])), "Some of required indexes")
+
+
+def row_groups_of_each_file(place: Place) -> Any:
+    found = {}
+    for name in ("codecs", "series", "places", "cities"):
+        path = urlparse(place.dataset_of_mdstorm(name)).path
+        metadata = pq.read_metadata(f"{path}/_common_metadata").metadata
+        found[name] = json.loads(metadata[b"dataset-toolkit.num_row_groups_per_file.v1"])
+    return found
+
+
+def a_batch_for_each_row_group(place: Place) -> Any:
+    url = place.dataset_of_mdstorm("places")
+    return ids_of(batches(url, schema_fields=["id"]))
+
+
+def columns_in_spark(place: Place, spark: Any) -> Any:
+    frame = spark.read.parquet(place.dataset_of_mdstorm("cities"))
+    return [sorted(frame.columns), sorted(row.id for row in frame.collect())]
