@@ -43,10 +43,10 @@ class WorkerPoolType(Enum):
 
 
 class ReadMethod(Enum):
-    """What takes the rows: Python, or a TensorFlow graph by `tf_tensors`."""
+    """What takes the rows: a TensorFlow graph by `tf_tensors`, or Python."""
 
-    PYTHON = "python"
     TF = "tf"
+    PYTHON = "python"
 
     def __str__(self) -> str:
         return self.value
