@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mdstorm_backend.drop_in import install_as_streaming
     from mdstorm_backend.elastic import ElasticOrder
     from mdstorm_backend.format.encodings.registry import register_encoding
+    from mdstorm_backend.loaders.torch.local_dataset import LocalDataset
     from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
     from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
     from mdstorm_backend.order.exact import ExactOrder
@@ -29,6 +30,7 @@ __all__ = [
     "Dataset",
     "ElasticOrder",
     "ExactOrder",
+    "LocalDataset",
     "MDSWriter",
     "Stream",
     "StreamingDataLoader",
@@ -46,6 +48,7 @@ _HOMES = {
     "Dataset": "datasets.dataset",
     "ElasticOrder": "elastic",
     "ExactOrder": "order.exact",
+    "LocalDataset": "loaders.torch.local_dataset",
     "MDSWriter": "write.mds_writer",
     "Stream": "datasets.stream",
     "StreamingDataLoader": "loaders.torch.streaming_data_loader",
@@ -63,7 +66,7 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name.startswith("Streaming"):
+    if _HOMES[name].startswith("loaders.torch"):
         require("torch")
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
 

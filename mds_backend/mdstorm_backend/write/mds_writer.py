@@ -8,19 +8,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, WriteError
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.hashes import check_hashes
-from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.size_limit import parse_size_limit
 from mdstorm_backend.write.arrow_plan import check_columns
-from mdstorm_backend.write.commit import build_index
 from mdstorm_backend.write.directories import DEFAULT_RETRY
-from mdstorm_backend.write.file_sink import FileSink, check_counts
-from mdstorm_backend.write.mixed_shards import MixedShards
-from mdstorm_backend.write.progress import FileProgress
-from mdstorm_backend.write.shard_format import FullShard, ShardFormat
-from mdstorm_backend.write.shard_store import ShardStore
+from mdstorm_backend.write.file_sink import check_counts
+from mdstorm_backend.write.shard_format import ShardFormat
 from mdstorm_backend.write.target import Path, clear_target, find_targets
+from mdstorm_backend.write.writing import Writing, shard_name
 
 
 class MDSWriter:
@@ -68,6 +65,10 @@ class MDSWriter:
     ----------
     local, remote : str or None
         Local directory and URL of the dataset; None where there is none.
+    columns, keep_local, compression, hashes, size_limit
+        As given; the size limit in bytes.
+    column_names, column_encodings, column_sizes : list
+        Of each column in stored order; the size of its values in bytes is None where it varies.
 
     Raises
     ------
@@ -108,20 +109,25 @@ class MDSWriter:
         format_ = ShardFormat(limit, compression or None, check_hashes(hashes))
         targets = find_targets(out, keep_local, storage_options)
         self.local, self.remote = targets.local, targets.remote
-        first = format_.file_name(_shard_name(0))
+        first = format_.file_name(shard_name(0))
         for location in targets.all:
             clear_target(location, exist_ok=exist_ok, first_shard=first)
-        self._progress = FileProgress(shown=progress_bar)
-        self._sink = FileSink(
+        self.columns = None if columns is None else dict(columns)
+        encodings = sorted((columns or {}).items())
+        self.column_names = [name for name, _ in encodings]
+        self.column_encodings = [encoding for _, encoding in encodings]
+        self.column_sizes = [parse_encoding(encoding).size for _, encoding in encodings]
+        self.keep_local, self.compression = keep_local, compression
+        self.hashes, self.size_limit = list(format_.hashes), limit
+        #: Everything else: a subclass has all other names for itself.
+        self._mdstorm = Writing(
+            columns,
+            format_,
             targets.to_write,
             max_workers=max_workers,
             retry=retry,
-            exclusive=True,
-            on_file=self._progress.add,
+            progress_bar=progress_bar,
         )
-        self._store = ShardStore(self._sink, format_, _shard_name)
-        self._shards = MixedShards(columns, format_, self._emit)
-        self._state = "open"
 
     def write(self, sample: Mapping[str, Any]) -> None:
         """Append a sample: a value for every column; further entries are ignored.
@@ -139,9 +145,7 @@ class MDSWriter:
         WriteError
             If the writer is finished, or an earlier shard could not be stored.
         """
-        if self._state != "open":
-            raise self._closed_error()
-        self._shards.write(sample)
+        self._mdstorm.write(sample)
 
     def write_batch(self, data: pa.Table | pa.RecordBatch) -> None:
         """Append all rows of Arrow data, a whole column at a time.
@@ -166,21 +170,7 @@ class MDSWriter:
         WriteError
             If the writer is finished, or an earlier shard could not be stored.
         """
-        if not isinstance(data, (pa.Table, pa.RecordBatch)):
-            raise ArgumentTypeError(
-                f"write_batch takes a pyarrow Table or RecordBatch, found {type(data).__name__}: "
-                "use pyarrow.Table.from_pandas(…) or from_pydict(…), or write(sample)"
-            )
-        if self._state != "open":
-            raise self._closed_error()
-        table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
-        before = self._shards.num_batch_rows
-        try:
-            self._shards.write_batch(table)
-        except BaseException:
-            if self._shards.num_batch_rows > before:
-                self._abandon()
-            raise
+        self._mdstorm.write_batch(data)
 
     def finish(self) -> None:
         """Write the last shard, wait for all, and write the index; a second call does nothing.
@@ -190,20 +180,7 @@ class MDSWriter:
         WriteError
             If a file could not be stored; then all are removed.
         """
-        if self._state == "finished":
-            return
-        if self._state != "open":
-            raise self._closed_error()
-        try:
-            self._shards.flush()
-            index = build_index(self._shards.plan, self._store.finish())
-            self._sink.write(INDEX_NAME, [index.to_bytes()])
-            self._sink.close()
-        except BaseException:
-            self._abandon()
-            raise
-        self._state = "finished"
-        self._progress.close()
+        self._mdstorm.finish()
 
     def __reduce__(self) -> Any:
         raise ArgumentTypeError(
@@ -223,27 +200,5 @@ class MDSWriter:
     ) -> None:
         if kind is None:
             self.finish()
-        elif self._state == "open":
-            self._abandon()
-
-    def _closed_error(self) -> WriteError:
-        return WriteError(
-            f"this MDSWriter is {self._state}, and takes no more samples: write another dataset "
-            "with a new one"
-        )
-
-    def _emit(self, shard: FullShard) -> None:
-        try:
-            self._store.put(shard)
-        except BaseException:
-            self._abandon()
-            raise
-
-    def _abandon(self) -> None:
-        self._state = "abandoned"
-        self._sink.remove_all()
-        self._progress.close()
-
-
-def _shard_name(number: int) -> str:
-    return f"shard.{number:05}.mds"
+        else:
+            self._mdstorm.leave_unfinished()

@@ -12,11 +12,11 @@ import numpy.typing as npt
 from mdstorm_backend.cache.directory import CacheDirectory
 from mdstorm_backend.format.index import INDEX_NAME, ShardInfo
 from mdstorm_backend.loaders.torch.dataset_attributes import Argument, Setting, fact
+from mdstorm_backend.loaders.torch.spanner import Spanner
 
 if TYPE_CHECKING:
     from mdstorm_backend.datasets.dataset import Dataset
     from mdstorm_backend.loaders.torch.dataset_states import DatasetStates
-    from mdstorm_backend.read.source import SampleSource
 
 Counts = npt.NDArray[np.int64]
 
@@ -186,16 +186,6 @@ class DatasetInfo:
         """
         dataset = self._mdstorm.dataset
         dataset.shard(range(len(dataset.shard_sizes))[shard_id])
-
-
-class Spanner:
-    """Finds the shard and the row of a sample."""
-
-    def __init__(self, dataset: SampleSource) -> None:
-        self._dataset = dataset
-
-    def __getitem__(self, index: int) -> tuple[int, int]:
-        return self._dataset.locate(index)
 
 
 def _offsets(counts: Counts) -> Counts:

@@ -1,0 +1,93 @@
+"""`LocalDataset`: a dataset on this machine, for PyTorch's own loaders and samplers."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from torch.utils.data import Dataset as TorchDataset
+
+from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.datasets.sample_access import pick
+from mdstorm_backend.format.index import ShardInfo
+from mdstorm_backend.loaders.torch.dataset_attributes import fact
+from mdstorm_backend.loaders.torch.spanner import Spanner
+
+
+class LocalDataset(TorchDataset[Any]):
+    """The samples of an MDS dataset by number: what MosaicML Streaming has under this name.
+
+    It can be subclassed, pickled, and read by a ``DataLoader`` with any sampler and any number of
+    workers. Subclasses override ``__getitem__`` or `get_item`, and may use every other name.
+
+    Parameters
+    ----------
+    local : str
+        Directory of the dataset.
+    split : str, optional
+        Sub-directory to read.
+    allow_unsafe_types : bool
+        Unpickle columns with the encoding ``pkl``. Whoever wrote them can run code of theirs here.
+
+    Attributes
+    ----------
+    local, split : str
+        As given; without a split ``""``.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there is no dataset.
+    CorruptDatasetError
+        If its index cannot be parsed.
+    UnsafeTypeError
+        If columns hold pickles, by the first sample.
+    """
+
+    def __init__(
+        self, local: str, split: str | None = None, *, allow_unsafe_types: bool = False
+    ) -> None:
+        self.local, self.split = os.fspath(local), split or ""
+        path = os.path.join(self.local, self.split) if self.split else self.local
+        #: Everything that it keeps.
+        self._mdstorm: Dataset = open_dataset(path, allow_unsafe_types=allow_unsafe_types)
+
+    def __len__(self) -> int:
+        """Number of samples."""
+        return self.num_samples
+
+    @property
+    def size(self) -> int:
+        """Number of samples."""
+        return self.num_samples
+
+    @fact
+    def num_samples(self) -> int:
+        """Number of samples."""
+        return len(self._mdstorm)
+
+    @fact
+    def shards(self) -> list[ShardInfo]:
+        """What the index says of the shards."""
+        return list(self._mdstorm.index.shards)
+
+    @fact
+    def spanner(self) -> Spanner:
+        """Finds samples: ``spanner[i]`` is the number of a sample's shard, and its row there."""
+        return Spanner(self._mdstorm)
+
+    def __getitem__(self, at: Any) -> Any:
+        """Return samples by number: one for an integer, a list for a slice, list or array.
+
+        Raises
+        ------
+        IndexError
+            If there is no such sample.
+        InvalidArgumentError
+            If `at` is something else.
+        """
+        return pick(at, self.size, self.get_item)
+
+    def get_item(self, sample_id: int) -> Any:
+        """Return one sample: a dict from column to value, as it was written."""
+        return self._mdstorm.sample(sample_id)
