@@ -1,0 +1,201 @@
+"""Classes that people derive from the loaders of `petastorm.pytorch`, and copies of their parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from petastorm import make_batch_reader, make_reader
+from petastorm.pytorch import (
+    BatchedDataLoader,
+    DataLoader,
+    InMemBatchedDataLoader,
+    LoaderBase,
+    _sanitize_pytorch_types,
+    decimal_friendly_collate,
+)
+from petastorm.reader_impl.shuffling_buffer import NoopShufflingBuffer, RandomShufflingBuffer
+from tests.conformance.describing import error_of
+from tests.conformance.place import Place
+from tests.conformance.reading import CALM
+
+
+class _Filled(DataLoader):
+    """Leaves out a last batch that is not full."""
+
+    def _iter_impl(self) -> Iterator[Any]:
+        for batch in super()._iter_impl():
+            if len(batch["id"]) == self.batch_size:
+                yield batch
+
+
+class _InPairs(DataLoader):
+    """Hands over two batches at a time, as a change of `_yield_batches` alone."""
+
+    def _yield_batches(self, keys: Any) -> Iterator[Any]:
+        while self._shuffling_buffer.can_retrieve():
+            row = self._shuffling_buffer.retrieve()
+            row = row if isinstance(row, dict) else dict(zip(keys, row, strict=True))
+            self._batch_acc.append(row)
+            if len(self._batch_acc) == 2 * self.batch_size:
+                yield self.collate_fn(self._batch_acc)
+                self._batch_acc = []
+
+
+class _Copied(DataLoader):
+    """A loop of its own around the parts, with a shuffle for each batch of the reader."""
+
+    def _iter_impl(self) -> Iterator[Any]:
+        keys: Any = ()
+        self._batch_acc = []
+        for item in self.reader:
+            capacity = self.shuffling_queue_capacity
+            self._shuffling_buffer = (
+                RandomShufflingBuffer(capacity, capacity - 1, extra_capacity=1000)
+                if capacity > 0
+                else NoopShufflingBuffer()
+            )
+            columns = item._asdict()
+            _sanitize_pytorch_types(columns)
+            keys = columns.keys()
+            self._shuffling_buffer.add_many(list(zip(*columns.values(), strict=True)))
+            self._shuffling_buffer.finish()
+            yield from self._yield_batches(keys)
+        if self._batch_acc:
+            yield self.collate_fn(self._batch_acc)
+
+
+class _Numbered(BatchedDataLoader):
+    """Adds to each batch its number, as a change of `_yield_batches` alone."""
+
+    count = 0
+
+    def _yield_batches(self, keys: Any) -> Iterator[Any]:
+        for batch in super()._yield_batches(keys):
+            self.count += 1
+            yield {**batch, "batch": self.count}
+
+
+class _Plain(LoaderBase):
+    """Only the base class: batches as the reader has them."""
+
+    def __init__(self, reader: Any) -> None:
+        super().__init__()
+        self.reader = reader
+
+    def _iter_impl(self) -> Iterator[Any]:
+        for item in self.reader:
+            yield item.id.tolist()
+
+
+class _Backwards(InMemBatchedDataLoader):
+    """Batches of the rows in memory, from the last one on."""
+
+    def __iter__(self) -> Iterator[Any]:
+        for start in range(len(self._buffer[0]) - 1, -1, -self._batch_size):
+            rows = slice(max(start - self._batch_size + 1, 0), start + 1)
+            yield dict(zip(self._keys, (column[rows] for column in self._buffer), strict=True))
+
+
+def _ids(batches: Any) -> list[list[int]]:
+    return [batch["id"].tolist() for batch in batches]
+
+
+def _over_batches(loader: Any, place: Place, **arguments: Any) -> Any:
+    url = place.numbers(11, group=4)
+    with loader(make_batch_reader(url, **CALM), **arguments) as batches:
+        return _ids(batches)
+
+
+def _over_rows(loader: Any, place: Place, **arguments: Any) -> Any:
+    fields = ["id", "vector"]
+    reader = make_reader(place.dataset("places"), schema_fields=fields, **CALM)
+    with loader(reader, **arguments) as batches:
+        return _ids(batches)
+
+
+def a_wrapped_pass(place: Place) -> Any:
+    return [_over_batches(_Filled, place, batch_size=4), _over_rows(_Filled, place, batch_size=4)]
+
+
+def batches_of_its_own(place: Place) -> Any:
+    return [_over_batches(_InPairs, place, batch_size=2), _over_rows(_InPairs, place, batch_size=2)]
+
+
+def batches_of_its_own_from_a_queue_of_batches(place: Place) -> Any:
+    np.random.seed(3)  # noqa: NPY002
+    return _over_batches(_InPairs, place, batch_size=2, shuffling_queue_capacity=5)
+
+
+def batches_of_its_own_from_a_queue_of_rows(place: Place) -> Any:
+    np.random.seed(3)  # noqa: NPY002
+    return _over_rows(_InPairs, place, batch_size=1, shuffling_queue_capacity=3)
+
+
+def a_copied_pass(place: Place) -> Any:
+    return _over_batches(_Copied, place, batch_size=3)
+
+
+def a_copied_pass_with_a_queue(place: Place) -> Any:
+    np.random.seed(8)  # noqa: NPY002
+    return _over_batches(_Copied, place, batch_size=3, shuffling_queue_capacity=4)
+
+
+def a_collation_of_its_own(place: Place) -> Any:
+    def with_size(rows: list[Any]) -> Any:
+        return {**decimal_friendly_collate(rows), "rows": len(rows)}
+
+    url = place.numbers(5)
+    with _InPairs(make_batch_reader(url, **CALM), batch_size=2, collate_fn=with_size) as batches:
+        return list(batches)
+
+
+def numbered_batches(place: Place) -> Any:
+    url = place.numbers(7, group=4)
+    with _Numbered(make_batch_reader(url, **CALM), batch_size=3) as batches:
+        return list(batches)
+
+
+def numbered_batches_from_a_queue(place: Place) -> Any:
+    torch.manual_seed(2)
+    return _over_batches(_Numbered, place, batch_size=2, shuffling_queue_capacity=4)
+
+
+def a_function_of_its_own_and_batches_of_its_own(place: Place) -> Any:
+    url = place.numbers(4)
+    reader = make_batch_reader(url, schema_fields=["x"], **CALM)
+    with _Numbered(reader, 2, transform_fn=lambda a: torch.as_tensor(a) * 10) as batches:
+        return [batch["x"] for batch in batches]
+
+
+def only_the_base_class(place: Place) -> Any:
+    loader = _Plain(make_batch_reader(place.numbers(5, group=2), **CALM))
+    return [list(loader), list(loader)]
+
+
+def rows_in_memory_backwards(place: Place) -> Any:
+    reader = make_batch_reader(place.numbers(5, group=2), **CALM)
+    return _ids(_Backwards(reader, batch_size=2, rows_capacity=4))
+
+
+def types_for_torch(place: Place) -> Any:
+    types = ["bool", "int8", "int16", "uint8", "uint16", "uint32", "int64", "float32", "float64"]
+    row: dict[str, Any] = {name: np.ones(2, name) for name in types}
+    row.update(flag=np.bool_(True), small=np.uint16(1), text="a", number=1.5)
+    _sanitize_pytorch_types(row)
+    return row
+
+
+def types_that_torch_lacks(place: Place) -> Any:
+    values = {"text": np.array(["a"]), "raw": np.array([b"a"]), "any": np.array([{}]), "null": None}
+    return [
+        error_of(lambda n=name, v=value: _sanitize_pytorch_types({n: v}), f"Found None in {name}")
+        if value is None
+        else error_of(
+            lambda n=name, v=value: _sanitize_pytorch_types({n: v}),
+            f"Pytorch does not support arrays of string or object classes. Found in field {name}.",
+        )
+        for name, value in values.items()
+    ]
