@@ -1,11 +1,15 @@
 """Runs `program.py` on Petastorm and on mdstorm and compares every batch that the two delivered.
 
+Then each library writes datasets with a Unischema by `datasets.py`, the other one appends to them,
+and both read all of them.
+
 Exit code 0: equal in columns, shapes, types and values; 1: the differences are listed. Start it
 with the interpreter that has mdstorm; Petastorm's environment comes from `../make_environments.sh`.
 """
 
 from __future__ import annotations
 
+import difflib
 import subprocess
 import sys
 import tempfile
@@ -14,7 +18,10 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).parent
-ENVIRONMENTS = HERE.parent / ".environments"
+PYTHONS = {
+    "petastorm": HERE.parent / ".environments" / "petastorm" / "bin" / "python",
+    "mdstorm": Path(sys.executable),
+}
 
 
 def run_program(python: Path, library: str, folder: Path) -> dict[str, np.ndarray]:
@@ -45,14 +52,37 @@ def differences(expected: dict[str, np.ndarray], found: dict[str, np.ndarray]) -
     return lines
 
 
+def datasets_of(writer: str, folder: Path) -> list[str]:
+    """List in what the libraries differ that read the datasets of one of them."""
+    other = next(library for library in PYTHONS if library != writer)
+    run_datasets(writer, "write", folder / writer)
+    run_datasets(other, "append", folder / writer)
+    lines = {}
+    for reader in PYTHONS:
+        file = folder / f"{writer}-{reader}.txt"
+        run_datasets(reader, "read", folder / writer, file)
+        lines[reader] = file.read_text("utf-8").splitlines()
+    theirs, ours = lines["petastorm"], lines["mdstorm"]
+    print(f"--- {writer} wrote, {other} appended: {len(theirs)} lines")
+    return [line for line in difflib.unified_diff(theirs, ours, lineterm="", n=0) if line]
+
+
+def run_datasets(library: str, *arguments: str | Path) -> None:
+    command = [PYTHONS[library], HERE / "datasets.py", library, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"{done.stderr[-4000:]}\n{library} failed to {arguments[0]} datasets.")
+
+
 def main() -> int:
     """Run both, print what differs."""
     subprocess.run([HERE.parent / "make_environments.sh"], check=True)
     with tempfile.TemporaryDirectory() as folder:
-        petastorm = ENVIRONMENTS / "petastorm" / "bin" / "python"
-        expected = run_program(petastorm, "petastorm", Path(folder))
-        found = run_program(Path(sys.executable), "mdstorm", Path(folder))
-    lines = differences(expected, found)
+        expected = run_program(PYTHONS["petastorm"], "petastorm", Path(folder))
+        found = run_program(PYTHONS["mdstorm"], "mdstorm", Path(folder))
+        lines = differences(expected, found)
+        for writer in PYTHONS:
+            lines += datasets_of(writer, Path(folder))
     print("\n".join(lines) or f"{len(expected)} arrays are equal")
     return 1 if lines else 0
 
