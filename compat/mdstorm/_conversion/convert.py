@@ -44,12 +44,14 @@ def convert(
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     resume: bool = True,
+    keep_row_groups: bool | None = None,
 ) -> Dataset:
     """Convert Parquet files, or a dataset that Petastorm wrote, to an MDS dataset.
 
     Values, types and nulls are kept, unless `dtype` says otherwise; Hive partitions become
     columns. The fields of a Petastorm dataset are stored decoded, images as the files they are, and
-    its schema is kept.
+    its schema is kept. Each of its row groups becomes a shard, so that shuffled row groups,
+    selectors and n-grams mean the same afterwards.
 
     Without Spark the rows keep their order, memory is bounded, and a conversion that was
     interrupted resumes when it is run again. With Spark the executors read and
@@ -66,7 +68,8 @@ def convert(
     dtype : {"float32", "float64", None}
         What floating-point scalars and the elements of arrays become; None keeps them.
     shard_size : int, optional
-        Largest size of an uncompressed shard in bytes; 64 MiB if None or 0, at most 4 GiB.
+        Largest size of an uncompressed shard in bytes, at most 4 GiB. None or 0: 64 MiB, or what a
+        row group takes that becomes a shard.
     compression : str, optional
         ``"zstd"``, ``"gz"``, ``"bz2"``, ``"br"`` or ``"snappy"``, with an optional ``":level"``.
     hashes : iterable of str
@@ -85,6 +88,9 @@ def convert(
     resume : bool
         Resume from what an earlier run has finished, and keep what is finished if this one is
         interrupted. False starts over.
+    keep_row_groups : bool, optional
+        Whether no shard mixes rows of two row groups. None keeps those of datasets that have a
+        schema of Petastorm, and fills shards across those of other files. Without Spark only.
 
     Returns
     -------
@@ -117,6 +123,12 @@ def convert(
     unischema = stored_unischema(parquet)
     if unischema is not None:
         parquet = with_declared_partitions(parquet, unischema)
+    if spark is not None and keep_row_groups:
+        raise InvalidArgumentError(
+            "keep_row_groups=True cannot be combined with spark, whose tasks do not follow row "
+            "groups: convert without spark"
+        )
+    keep = unischema is not None if keep_row_groups is None else keep_row_groups
     plan = _plan(parquet, unischema, columns, dtype)
     if target.exists(INDEX_NAME):
         _remove_dataset(target, overwrite)
@@ -135,6 +147,7 @@ def convert(
         parquet,
         target.url,
         columns=plan.read,
+        cut_at="row_groups" if keep else None,
         workers=workers,
         progress=progress,
         resume=resume,

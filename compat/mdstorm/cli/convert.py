@@ -26,6 +26,11 @@ __all__ = ["convert"]
 @dtype_option("Type of floating-point numbers; by default they keep theirs.")
 @click.option("--shard-size", metavar="SIZE", help="Largest size of a shard; 64mb by default.")
 @click.option(
+    "--keep-row-groups/--fill-shards",
+    default=None,
+    help="Whether each row group becomes a shard; by default for datasets of Petastorm.",
+)
+@click.option(
     "--compression", metavar="CODEC", help="zstd, gz, bz2, br or snappy, optionally with :LEVEL."
 )
 @click.option("--hash", "hashes", multiple=True, help="Hash of every file to record in the index.")
@@ -44,6 +49,7 @@ def convert(
     columns: list[str] | None,
     dtype: str | None,
     shard_size: str | None,
+    keep_row_groups: bool | None,
     compression: str | None,
     hashes: tuple[str, ...],
     overwrite: bool,
@@ -77,6 +83,7 @@ def convert(
             workers=threads,
             progress=on_progress,
             resume=resume,
+            keep_row_groups=keep_row_groups,
         )
     if quiet:
         return

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -158,6 +160,23 @@ def test_the_fields_of_a_petastorm_dataset_stay_what_they_are(target: Path, run:
     assert run("convert", source, f"{target}2", "--dtype", "float32").exit_code == 3
 
 
+def test_row_groups_of_a_petastorm_dataset_become_shards(target: Path, run: Run) -> None:
+    source = GOLDEN / "codecs"
+    for options, shards in (((), 2), (("--fill-shards",), 1)):
+        assert run("convert", source, target, *options).exit_code == 0
+        assert len(open_dataset(str(target)).shard_sizes) == shards
+        shutil.rmtree(target)
+
+
+def test_row_groups_of_other_files_are_kept_on_request(
+    source: Path, target: Path, run: Run
+) -> None:
+    assert run("convert", source, target, "--keep-row-groups").exit_code == 0
+    assert open_dataset(str(target)).shard_sizes == open_parquet(str(source)).shard_sizes
+    with pytest.raises(InvalidArgumentError, match="cannot be combined with spark"):
+        mdstorm.convert(str(source), f"{target}-2", spark=cast(Any, object()), keep_row_groups=True)
+
+
 def test_partitions_are_texts_where_the_schema_says_so(tmp_path: Path, run: Run) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
     for code in ("01", "2"):
@@ -173,7 +192,7 @@ def test_partitions_are_texts_where_the_schema_says_so(tmp_path: Path, run: Run)
 
 def test_a_changed_array_of_a_petastorm_dataset_is_found(target: Path, run: Run) -> None:
     source = GOLDEN / "codecs"
-    run("convert", source, target)
+    run("convert", source, target, "--fill-shards")
     (shard,) = target.glob("*.mds")
     found = open_dataset(str(target))
     content = shard.read_bytes()
