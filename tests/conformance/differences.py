@@ -167,4 +167,17 @@ DIFFERENCES = {
             ]
         },
     ),
+    "writing_parquet.rows_of_another_schema_are_appended": Difference(
+        "rows of two schemas are not described by one of them",
+        [
+            {"raises": ["PetastormMetadataGenerationError"], "says": ""},
+            ["id", "word", "vector"],
+        ],
+    ),
+    "writing_parquet.metadata_that_were_truncated": Difference(
+        "a block renews metadata that were half written", ["returns"]
+    ),
+    "writing_parquet.a_summary_from_before": Difference(
+        "a summary knows the files that are appended", [0, 1, 2, 3, 4, 5]
+    ),
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from mdstorm._datasets.sources import Opened, open_source
@@ -12,6 +14,8 @@ from mdstorm._readers.reader import Reader
 from mdstorm._selection.ngram import NGram
 from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
 from mdstorm_backend.base import warn_user
+
+_logger = logging.getLogger("mdstorm.reader")
 
 
 @public("mdstorm.reader")
@@ -73,6 +77,8 @@ def open_reader(
         decode=not batched,
     )
     _warn_of_kind(opened, batched)
+    if _is_left_in_order(opened, arguments):
+        _warn_of_order(opened.source.url)
     if ngram is not None:
         ngram.resolve_regex_field_names(opened.unischema)
         wanted = [*ngram.get_field_names_at_all_timesteps(), ngram.timestamp_field]
@@ -96,6 +102,29 @@ def _check_ngram(ngram: NGram, arguments: ReaderArguments, batched: bool) -> Non
             "n-grams are made of consecutive rows: leave out shuffle_rows and order, and shuffle "
             "with shuffle_row_groups, or in the loader"
         )
+
+
+def _is_left_in_order(opened: Opened, arguments: ReaderArguments) -> bool:
+    """Whether rows of a dataset of Petastorm that became MDS are to be shuffled, and are not."""
+    shuffles_more = arguments.shuffle_rows or arguments.shuffle_row_drop_partitions != 1
+    filled = sum(size > 0 for size in opened.source.shard_sizes)
+    return (
+        bool(arguments.shuffle_row_groups)
+        and not (shuffles_more or arguments.is_elastic)
+        and (opened.kind == "mds" and not opened.inferred)
+        and (filled == 1 and len(opened.source) > 1)
+    )
+
+
+@cache
+def _warn_of_order(url: str) -> None:
+    """Say it once; not as a warning of Python, since the loader may shuffle the rows."""
+    _logger.warning(
+        "%s has a single shard, of one row group, so shuffle_row_groups=True shuffles nothing, and "
+        "the reader delivers its rows in stored order. Pass shuffle_rows=True, or give the loader "
+        "a shuffling_queue_capacity; shuffle_row_groups=False if the order is meant",
+        url,
+    )
 
 
 def _warn_of_kind(opened: Opened, batched: bool) -> None:

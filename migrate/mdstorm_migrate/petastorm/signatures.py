@@ -67,7 +67,6 @@ PARQUET: dict[str, str] = {
     "hdfs_driver": "accepted and ignored: pyarrow's or fsspec's file system is used",
     "parquet_row_group_size_bytes": "the largest size of an MDS shard",
     "pyarrow_serialize": "accepted and ignored",
-    "row_group_size_mb": "the largest size of an MDS shard",
     "storage_options": "arguments of the fsspec file system, for reading and writing",
     "zmq_copy_buffers": "accepted and ignored: no ZeroMQ is used",
 }

@@ -267,6 +267,24 @@ def test_n_grams_do_not_cross_the_files_of_the_block(tmp_path: Path) -> None:
     assert found == [(0, 1), (1, 2), (3, 4), (4, 5)]
 
 
+def test_a_single_shard_that_is_to_be_shuffled_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def read(directory: str, **arguments: Any) -> int:
+        caplog.clear()
+        with make_reader((tmp_path / directory).as_uri(), **arguments) as reader:
+            list(reader)
+        return sum("shuffles nothing" in record.getMessage() for record in caplog.records)
+
+    for directory, group in (("one", 9), ("three", 3)):
+        with materialize(None, (tmp_path / directory).as_uri(), SCHEMA):
+            (tmp_path / directory).mkdir()
+            pq.write_table(encoded(range(9)), tmp_path / directory / "a", row_group_size=group)
+    assert read("one", shuffle_row_groups=False) == 0
+    assert read("one", shuffle_rows=True) == 0
+    assert [read("one"), read("one"), read("three")] == [1, 0, 0]
+
+
 class TextCodec(DataframeColumnCodec):
     """A user's own codec."""
 

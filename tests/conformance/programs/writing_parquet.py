@@ -134,6 +134,35 @@ def a_block_replaces_the_dataset(place: Place, spark: Any) -> Any:
     return [_ids(url), stored._name, list(stored.fields), len(_counts(place))]
 
 
+def rows_of_another_schema_are_appended(place: Place, spark: Any) -> Any:
+    url = _append(place, spark, range(4))
+    schema = Unischema("Other", [_SCHEMA.fields["id"]])
+
+    def append() -> None:
+        with materialize_dataset(spark, url, schema):
+            _frame(spark, range(4, 6)).write.mode("append").parquet(url)
+
+    return [error_of(append), list(get_schema_from_dataset_url(url).fields)]
+
+
+def metadata_that_were_truncated(place: Place, spark: Any) -> Any:
+    url = _append(place, spark, range(4))
+    path = place.folder / "steps" / "_common_metadata"
+    path.write_bytes(path.read_bytes()[:-10])
+
+    def renew() -> list[int]:
+        with materialize_dataset(spark, url, _SCHEMA):
+            pass
+        return _ids(url)
+
+    return list(error_of(renew))
+
+
+def a_summary_from_before(place: Place, spark: Any) -> Any:
+    _append(place, spark, range(4), use_summary_metadata=True)
+    return _ids(_append(place, spark, range(4, 6)))
+
+
 def a_block_that_fails(place: Place, spark: Any) -> Any:
     url = _append(place, spark, range(4))
     before = (place.folder / "steps" / "_common_metadata").read_bytes()
