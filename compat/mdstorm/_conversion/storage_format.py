@@ -32,9 +32,10 @@ def chosen_storage_format(spark: Any, argument: str | None) -> StorageFormat:
         If it is neither ``"parquet"`` nor ``"mds"``.
     """
     conf = getattr(spark, "conf", None)
+    set_ = None if conf is None else conf.get(CONF, None)
     given: dict[str, Any] = {
         "storage_format": argument,
-        CONF: None if conf is None else conf.get(CONF, None),
+        CONF: set_ if isinstance(set_, str) else None,  # the session of a test may be a mock
         ENVIRONMENT_VARIABLE: os.environ.get(ENVIRONMENT_VARIABLE),
     }
     for name, value in given.items():
