@@ -17,6 +17,7 @@
     │   └── UnsafePickleError      also pickle.UnpicklingError, ValueError
     ├── PetastormMetadataGenerationError
     ├── UnsortedTimestampsError    also NotImplementedError
+    ├── RowArgumentError           an ArgumentTypeError, also AssertionError
     ├── RowTransformError          a TransformError, also TypeError
     ├── NullInRowError             also RuntimeError
     ├── UnequalLengthsError        also RuntimeError
@@ -47,6 +48,7 @@ from mdstorm_backend.errors import (
     MissingDependencyError,
     MissingModuleError,
     MissingNameError,
+    NameNodeError,
     NoDataAvailableError,
     NullValueError,
     StateMismatchError,
@@ -79,6 +81,7 @@ __all__ = [
     "MissingDependencyError",
     "MissingModuleError",
     "MissingNameError",
+    "NameNodeError",
     "NoDataAvailableError",
     "NoMatchingFieldsError",
     "NotADataFrameError",
@@ -88,6 +91,7 @@ __all__ = [
     "PetastormImportedError",
     "PetastormMetadataError",
     "PetastormMetadataGenerationError",
+    "RowArgumentError",
     "RowTransformError",
     "ShufflingBufferError",
     "StateMismatchError",
@@ -156,6 +160,10 @@ class PetastormMetadataGenerationError(MDStormError):
 
 class UnsortedTimestampsError(MDStormError, NotImplementedError):
     """N-grams were requested of rows that are not sorted by their timestamps."""
+
+
+class RowArgumentError(ArgumentTypeError, AssertionError):
+    """A row was to be encoded of something else than a schema and a dict."""
 
 
 class RowTransformError(TransformError, TypeError):

@@ -22,6 +22,7 @@
     ├── WriteError                also RuntimeError
     │   └── DatasetExistsError    also FileExistsError
     ├── StorageError              also OSError
+    │   └── NameNodeError         also RuntimeError
     ├── CredentialsError          also PermissionError
     ├── MissingDependencyError    also ImportError
     ├── MissingNameError          also ImportError
@@ -53,6 +54,7 @@ __all__ = [
     "MissingDependencyError",
     "MissingModuleError",
     "MissingNameError",
+    "NameNodeError",
     "NoDataAvailableError",
     "NullValueError",
     "StateMismatchError",
@@ -224,6 +226,10 @@ class StorageError(MDStormError, OSError):
     def __init__(self, message: str, *, url: str = "") -> None:
         super().__init__(message)
         self.url = url
+
+
+class NameNodeError(StorageError, RuntimeError):
+    """HDFS cannot be reached, or a URL names no name node and none is configured."""
 
 
 class CredentialsError(MDStormError, PermissionError):

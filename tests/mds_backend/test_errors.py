@@ -30,6 +30,7 @@ BUILTINS: dict[str, tuple[type[BaseException], ...]] = {
     "StorageError": (OSError,),
     "CredentialsError": (PermissionError,),
     "DatasetExistsError": (RuntimeError, FileExistsError),
+    "NameNodeError": (OSError, RuntimeError),
     "MissingDependencyError": (ImportError,),
 }
 ATTRIBUTES: dict[str, dict[str, Any]] = {

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mdstorm._schema.field_names import warn_of_prefixes
 from mdstorm._schema.unischema import Unischema, UnischemaField
 from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm.errors import InvalidArgumentError, NoMatchingFieldsError
@@ -41,7 +42,8 @@ def select_fields(schema: Schema, fields: Any) -> Schema:
         patterns = [re.compile(pattern) for pattern in field_patterns(fields)]
         _check_known(schema, fields)
         chosen = [name for name in schema.names if any(p.fullmatch(name) for p in patterns)]
-        _warn_of_prefixes(schema, patterns)
+        expressions = [field for field in fields if isinstance(field, str)]
+        warn_of_prefixes(schema.names, set(schema.names).difference(chosen), expressions)
     if not chosen:
         raise NoMatchingFieldsError(
             f"No fields matching the criteria '{fields}' were found in the dataset, whose columns "
@@ -71,18 +73,6 @@ def _check_known(schema: Schema, fields: Iterable[Any]) -> None:
             raise InvalidArgumentError(
                 f"field {field.name!r} does not belong to the schema, whose columns are "
                 f"{list(schema.names)}"
-            )
-
-
-def _warn_of_prefixes(schema: Schema, patterns: list[re.Pattern[str]]) -> None:
-    """Say which columns an expression is meant for that matches no more than their beginning."""
-    for pattern in patterns:
-        affected = [name for name in schema.names if pattern.match(name)]
-        if affected and not any(pattern.fullmatch(name) for name in affected):
-            warn_user(
-                "schema_fields behavior has changed. Now, regular expressions match the whole name "
-                f"of a field: {pattern.pattern!r} matches none, but the beginning of "
-                f"{', '.join(affected)}"
             )
 
 

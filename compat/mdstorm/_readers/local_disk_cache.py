@@ -15,7 +15,7 @@ from typing import Any
 from mdstorm._public import public
 from mdstorm._readers.cache import CacheBase
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedArgumentError
-from mdstorm_backend.base import is_integer
+from mdstorm_backend.base import is_integer, warn_user
 
 _SUFFIX = ".mdstorm-cached"
 _MAGIC = b"mdstorm cached value 1\n"
@@ -85,11 +85,18 @@ class LocalDiskCache(CacheBase):
         return found[0]
 
     def cleanup(self) -> None:
-        """Remove the values, and the directory if it is then empty."""
+        """Remove the values, and the directory if it is then empty.
+
+        What cannot be removed stays, and a warning says so.
+        """
         if not self._removes:
             return
-        for path in self._directory.glob(f"*{_SUFFIX}"):
-            path.unlink(missing_ok=True)
+        try:
+            for path in self._directory.glob(f"*{_SUFFIX}"):
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            warn_user(f"Error cleaning cache: {error}. {self._directory} can be removed by hand")
+            return
         with suppress(OSError):
             self._directory.rmdir()
 
@@ -176,6 +183,7 @@ def _check(path: Any, limit: Any, row_size: Any, shards: Any, policy: Any) -> No
     if policy != "none" and limit / shards < _ROWS_PER_SHARD * row_size:
         raise InvalidArgumentError(
             f"Condition 'size_limit_bytes / shards < {_ROWS_PER_SHARD} * expected_row_size_bytes' "
-            f"needs to be False, and holds: {limit} / {shards} < {_ROWS_PER_SHARD} * {row_size}. "
-            "Raise cache_size_limit, or use fewer shards: cache_extra_settings={'shards': 1}"
+            f"needs to hold for no cache, and holds: {limit} / {shards} < {_ROWS_PER_SHARD} * "
+            f"{row_size}. Raise cache_size_limit, or use fewer shards: "
+            "cache_extra_settings={'shards': 1}"
         )

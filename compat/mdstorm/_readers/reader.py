@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from mdstorm._datasets.read_dataset import ReadDataset
 from mdstorm._datasets.sources import Opened
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.fields import delivered_schema
@@ -15,7 +16,7 @@ from mdstorm._readers.options import reader_options
 from mdstorm._readers.sample_order import sample_order, with_window
 from mdstorm._selection.ngram import NGram
 from mdstorm._transforms.process_transform import ProcessTransform
-from mdstorm_backend.base import OwnContext
+from mdstorm_backend.base import OwnContext, warn_user
 from mdstorm_backend.loaders import (
     Batching,
     Convert,
@@ -24,7 +25,9 @@ from mdstorm_backend.loaders import (
     ReaderOptions,
     reading_of,
 )
-from mdstorm_backend.read import SampleSource
+
+#: Of processes where there is no function to be called in them.
+_NO_COUNTS = {"items_consumed": 0, "items_produced": 0, "items_inprocess": 0}
 
 
 class Reader(OwnContext):
@@ -44,8 +47,8 @@ class Reader(OwnContext):
         What rows are put together by.
     num_epochs : int or None
         Passes over the data; None never ends.
-    dataset : SampleSource
-        What is read.
+    dataset : ReadDataset
+        What is read, without what filters and selectors have left out.
     cache : CacheBase
         What keeps results on a local disk, or nothing.
     last_row_consumed : bool
@@ -80,6 +83,12 @@ class Reader(OwnContext):
         self.stopped = False
         self._make_items = items_of(self.schema, options.column, batched=batched, ngram=ngram)
         self._cursor = _cursor(options, deliver_items(self._make_items, batched=batched), batched)
+        self.dataset = ReadDataset(options.dataset)
+        if not len(self.dataset):
+            warn_user(
+                f"No matching data is available for loading in {opened.source.url}: it has no "
+                "rows, or the predicate, filters or selector leave none of its row groups"
+            )
         self._untouched = True
         #: With which a new loader begins: every pass has permutations of its own.
         self._next_epoch = 0
@@ -92,11 +101,6 @@ class Reader(OwnContext):
         """Whether batches are delivered."""
         return self.is_batched_reader
 
-    @property
-    def dataset(self) -> SampleSource:
-        """What is read, without what filters and selectors have left out."""
-        return self._cursor.options.dataset
-
     def __iter__(self) -> Reader:
         return self
 
@@ -107,6 +111,8 @@ class Reader(OwnContext):
                 self._count_pass()
             self._untouched = False
             try:
+                if not len(self.dataset):  # as was said when the reader was made
+                    raise StopIteration
                 return self._cursor.take()
             except StopIteration:
                 self.last_row_consumed = True
@@ -161,8 +167,14 @@ class Reader(OwnContext):
         """Do nothing: `stop` has waited for the threads already."""
 
     def cleanup_cache(self) -> None:
-        """Remove what a cache on a local disk has kept, unless it is to outlive the reader."""
-        self.cache.cleanup()
+        """Remove what a cache on a local disk has kept, unless it is to outlive the reader.
+
+        An error is a warning: everything was read.
+        """
+        try:
+            self.cache.cleanup()
+        except Exception as error:  # of a cache of the user's own
+            warn_user(f"Error cleaning cache: {error}. What it has kept may still be there")
 
     def _leave(self) -> None:
         self.stop()
@@ -173,15 +185,17 @@ class Reader(OwnContext):
     def diagnostics(self) -> dict[str, Any]:
         """What is under way: Petastorm's keys for the kind of workers.
 
-        Results that are ready ahead of use wait in the reading core, which does not count them.
+        Batches are counted that functions in processes were given. Results that are ready ahead of
+        use wait in the reading core, which does not count them.
         """
         pool = self._arguments.reader_pool_type
         if pool == "dummy":
             return {}
-        transform = self._cursor.options.transform
-        if pool == "thread" or not isinstance(transform, ProcessTransform):
+        if pool == "thread":
             return {"output_queue_size": 0}
-        return {**transform.counts, "zmq_copy_buffers": False}
+        transform = self._cursor.options.transform
+        counts = transform.counts if isinstance(transform, ProcessTransform) else _NO_COUNTS
+        return {**counts, "zmq_copy_buffers": self._arguments.zmq_copy_buffers}
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the reader stands, for `load_state_dict` of an equal reader.

@@ -25,7 +25,7 @@ def sample_order(
         Whether others read in the same order without shard arguments.
     """
     if arguments.shard_seed is not None:
-        warn_user("shard_seed was deprecated: use seed")
+        warn_user("shard_seed was deprecated and will be removed in future versions: use seed")
     seed = _seed(arguments, is_shared or arguments.is_share)
     shuffle_shards, shuffle_rows = bool(arguments.shuffle_row_groups), bool(arguments.shuffle_rows)
     window = max(int(arguments.shuffling_queue_capacity or 0), 0)

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from mdstorm._public import public
+from mdstorm._schema.field_names import warn_of_prefixes
 from mdstorm._schema.row_types import row_type
 from mdstorm._schema.spark_fields import encoded, spark_type
-from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, RowArgumentError
 from mdstorm_backend.base import require, warn_user
 
 
@@ -209,11 +210,14 @@ def match_unischema_fields(schema: Unischema, field_regex: Sequence[str]) -> lis
         Regular expressions.
     """
     patterns = [re.compile(pattern) for pattern in field_regex]
-    return [
+    matched = [
         field
         for name, field in schema.fields.items()
         if any(pattern.fullmatch(name) for pattern in patterns)
     ]
+    left_out = schema.fields.keys() - {field.name for field in matched}
+    warn_of_prefixes(schema.fields, left_out, field_regex)
+    return matched
 
 
 @public("mdstorm.unischema")
@@ -252,15 +256,17 @@ def dict_to_spark_row(unischema: Unischema, row_dict: dict[str, Any]) -> Any:
 
     Raises
     ------
+    RowArgumentError
+        If an argument is of another type; also TypeError and AssertionError.
     InvalidArgumentError
         If fields are missing or unknown, or None where it may not be; also ValueError.
     EncodingError
         If a value does not fit its field; also ValueError.
     """
     if not isinstance(unischema, Unischema):
-        raise ArgumentTypeError(f"unischema must be a Unischema, not {unischema!r}")
+        raise RowArgumentError(f"unischema must be a Unischema, not {unischema!r}")
     if not isinstance(row_dict, dict):
-        raise ArgumentTypeError(f"row_dict must be a dict, not {row_dict!r}")
+        raise RowArgumentError(f"row_dict must be a dict, not {row_dict!r}")
     from pyspark.sql import Row
 
     row = dict(row_dict)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.ngram import NGram
-from mdstorm.unischema import Unischema
+from mdstorm.unischema import Unischema, UnischemaField
 from mdstorm_backend.base import OwnContext
 
 __all__ = ["ReaderMock", "schema_data_generator_example"]
@@ -82,11 +83,15 @@ def schema_data_generator_example(schema: Unischema) -> dict[str, Any]:
     """Return a row of zeros and empty strings.
 
     Each value is an array of the dtype and shape of its field, of ten elements along every
-    dimension that the field leaves free; that of a scalar has no dimensions.
+    dimension that the field leaves free; that of a scalar has no dimensions. The value of a scalar
+    decimal is a `Decimal`.
     """
-    return {
-        name: np.zeros(
-            [_FREE_DIMENSION if size is None else size for size in field.shape], field.numpy_dtype
-        )
-        for name, field in schema.fields.items()
-    }
+    return {name: _zeros(field) for name, field in schema.fields.items()}
+
+
+def _zeros(field: UnischemaField) -> Any:
+    shape = [_FREE_DIMENSION if size is None else size for size in field.shape]
+    if field.numpy_dtype is not Decimal:
+        return np.zeros(shape, field.numpy_dtype)
+    zero = Decimal("0.0")
+    return np.full(shape, zero, object) if shape else zero

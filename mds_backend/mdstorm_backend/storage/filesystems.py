@@ -9,7 +9,7 @@ from typing import Any
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from mdstorm_backend.errors import MissingDependencyError, UnsupportedURLError
+from mdstorm_backend.errors import MissingDependencyError, NameNodeError, UnsupportedURLError
 from mdstorm_backend.storage.urls import FUSE_PREFIXES
 from mdstorm_backend.storage.variables import protocol_of, with_variables
 
@@ -54,6 +54,8 @@ def open_filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
         If its scheme is unknown.
     MissingDependencyError
         If the library for it is not installed.
+    NameNodeError
+        If it leads to HDFS, and that cannot be reached.
     """
     if url.startswith("file:///"):
         # Taken literally: a path may hold any character, '%' and blanks among them.
@@ -79,7 +81,12 @@ def open_filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
         arguments = {**kind._get_kwargs_from_urls(url), **options}
         fs = _shared(kind, with_variables(url, scheme, arguments))
         return fs, fs._strip_protocol(url if protocol == scheme else url.partition("://")[2])
-    fs, path = fsspec.core.url_to_fs(url, **options)
+    try:
+        fs, path = fsspec.core.url_to_fs(url, **options)
+    except OSError as error:
+        if scheme != "hdfs":
+            raise
+        raise _unreachable(url, error) from error
     return fs, path
 
 
@@ -94,6 +101,18 @@ def _shared(kind: Any, arguments: dict[str, Any]) -> Any:
     if fs is None or fs._fs_token not in kind._cache:  # as `clear_instance_cache` leaves it
         fs = _instances[key] = kind(**arguments)
     return fs
+
+
+def _unreachable(url: str, error: OSError) -> NameNodeError:
+    """Say what is missing for HDFS: its library, or the name of a host."""
+    host = url.removeprefix("hdfs://").partition("/")[0]
+    reason = f"HDFS at {host}" if host else "it names no name node, and that of this machine"
+    return NameNodeError(
+        f"{url!r} cannot be opened: {reason} cannot be used ({error}). Set HADOOP_HOME, JAVA_HOME "
+        "and CLASSPATH as pyarrow's HadoopFileSystem needs them, and fs.defaultFS, or write "
+        "hdfs://host:port/path",
+        url=url,
+    )
 
 
 def _missing(url: str, scheme: str, error: ImportError) -> MissingDependencyError:

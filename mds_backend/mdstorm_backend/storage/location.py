@@ -16,15 +16,12 @@ from mdstorm_backend.storage.faults import storage_faults
 from mdstorm_backend.storage.filesystems import is_mounted, open_filesystem, scheme_of
 from mdstorm_backend.storage.given import as_fsspec, is_local, path_in_given, read_range, url_in
 from mdstorm_backend.storage.secrets import check_no_secret_in_url, check_no_secrets
-from mdstorm_backend.storage.urls import FUSE_PREFIXES, normalize_url
+from mdstorm_backend.storage.urls import FUSE_PREFIXES, OBJECT_STORES, normalize_url
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 #: The names that file systems give a file's modification time.
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modificationTime")
-#: Object stores, which have buckets and no directories: a missing bucket is not created implicitly,
-#: since its name may be a typo.
-_OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"}
 
 
 @dataclass(frozen=True)
@@ -146,7 +143,7 @@ class Location:
         FileNotFoundError
             If it is on a Databricks mount that this machine does not have.
         """
-        if scheme_of(self.url) in _OBJECT_STORES:
+        if scheme_of(self.url) in OBJECT_STORES:
             return
         with self._files() as (fs, path):
             if path.startswith("/Workspace/") and not is_mounted(path):
@@ -284,7 +281,7 @@ class Location:
         """Remove the directory itself if nothing is left in it."""
         with self._files() as (fs, path):
             fs.invalidate_cache(path)
-            if scheme_of(self.url) in _OBJECT_STORES or not fs.exists(path) or fs.find(path):
+            if scheme_of(self.url) in OBJECT_STORES or not fs.exists(path) or fs.find(path):
                 return
             if not self._is_in_file_tree:
                 fs.rm(path, recursive=True)

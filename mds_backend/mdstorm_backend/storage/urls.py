@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 
 from mdstorm_backend.errors import UnsupportedURLError
 
 #: Where Databricks mounts remote storage into the local file tree (FUSE).
 FUSE_PREFIXES = ("/dbfs/", "/Volumes/", "/Workspace/")
+#: Object stores, which have buckets and no directories: a missing bucket is not created implicitly,
+#: since its name may be a typo.
+OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"}
 
 
 def has_scheme(url: str) -> bool:
@@ -27,7 +31,7 @@ def normalize_url(url: str) -> str:
     ------
     UnsupportedURLError
         If a ``file:`` or ``dbfs:`` URL names a host, as ``file://tmp/x`` does, or is relative; or
-        if another URL names nothing, as ``s3://`` does.
+        if another URL names nothing, as ``s3://`` does, or no bucket, as ``s3:///x``.
     """
     scheme, colon, rest = url.partition(":")
     if not (colon and scheme.isidentifier()):
@@ -36,6 +40,10 @@ def normalize_url(url: str) -> str:
     if scheme not in ("file", "dbfs"):
         if not rest.strip("/"):
             raise UnsupportedURLError(f"{url!r} names nothing: write {scheme}://bucket/directory")
+        if scheme in OBJECT_STORES and not re.match("//[^/]", rest):
+            raise UnsupportedURLError(
+                f"{url!r} has no bucket. URLs must be of the form {scheme}://bucket/path"
+            )
         return f"{scheme}:{rest.rstrip('/')}"
     if not rest.startswith("/") or (rest.startswith("//") and not rest.startswith("///")):
         what = f"the host {rest[2:].partition('/')[0]!r}" if rest.startswith("/") else "no root"

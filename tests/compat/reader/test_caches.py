@@ -123,6 +123,18 @@ def kilobytes(count: int) -> Any:
     return lambda: np.zeros(count << 10, np.uint8)
 
 
+def test_an_error_of_a_cache_does_not_end_a_finished_run(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise RuntimeError("mine")
+
+    reader = cached(url, tmp_path / "c", cleanup=True)
+    monkeypatch.setattr(reader.cache, "cleanup", fail)
+    with pytest.warns(UserWarning, match="Error cleaning cache: mine"):
+        assert read(reader) == list(range(10))
+
+
 class TestLocalDiskCache:
     """The class by itself."""
 
@@ -189,6 +201,20 @@ class TestLocalDiskCache:
         monkeypatch.setattr(tempfile, "mkstemp", after_a_removal)
         cache = LocalDiskCache(str(tmp_path / "c"), 10_000, 10)
         assert cache.get("k", lambda: 1) == cache.get("k", lambda: 2) == 1
+
+    def test_what_cannot_be_removed_is_told_of(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(path: Path, missing_ok: bool = False) -> None:
+            raise PermissionError(f"not {path.suffix}")
+
+        cache = LocalDiskCache(str(tmp_path / "c"), 1 << 20, 10, cleanup=True)
+        assert cache.get("key", lambda: 1) == 1
+        monkeypatch.setattr(Path, "unlink", fail)
+        with pytest.warns(UserWarning, match=r"Error cleaning cache: not .*/c can be removed"):
+            cache.cleanup()
+        monkeypatch.undo()
+        assert cache.get("key", lambda: 2) == 1
 
     def test_unknown_policies_are_refused(self, tmp_path: Path) -> None:
         with pytest.raises(NotImplementedError, match="eviction_policy='random'"):

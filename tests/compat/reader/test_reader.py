@@ -159,11 +159,11 @@ def test_no_threads_work_for_a_dummy_pool(ten: str) -> None:
 
 def test_an_empty_dataset_warns_and_ends(tmp_path: Path) -> None:
     url = write_parquet(tmp_path / "empty", {"id": pa.array([], pa.int64())})
-    with (
-        batch_reader(url, num_epochs=None) as reader,
-        pytest.warns(UserWarning, match="No matching data is available for loading"),
-    ):
+    with pytest.warns(UserWarning, match="No matching data is available for loading"):
+        reader = batch_reader(url, num_epochs=None)
+    with reader:
         assert list(reader) == []
+        assert reader.last_row_consumed
 
 
 class TestFailures:
@@ -251,3 +251,11 @@ def test_a_fork_goes_on_where_its_parent_stands(ten: str, taken: int, left: list
 def test_diagnostics_have_petastorms_keys(ten: str) -> None:
     assert batch_reader(ten).diagnostics == {"output_queue_size": 0}
     assert batch_reader(ten, reader_pool_type="dummy").diagnostics == {}
+    for copies in (True, False):
+        reader = batch_reader(ten, reader_pool_type="process", zmq_copy_buffers=copies)
+        assert reader.diagnostics == {
+            "items_consumed": 0,
+            "items_produced": 0,
+            "items_inprocess": 0,
+            "zmq_copy_buffers": copies,
+        }

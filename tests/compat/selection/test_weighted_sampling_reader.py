@@ -1,5 +1,6 @@
 """Rows drawn from several readers."""
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -108,11 +109,15 @@ def test_a_mock_reader_makes_rows() -> None:
         UnischemaField("id", np.int64, (), None, False),
         UnischemaField("image", np.float32, (2, None), None, False),
         UnischemaField("name", np.str_, (), None, True),
+        UnischemaField("price", Decimal, (), None, False),
+        UnischemaField("prices", Decimal, (2,), None, False),
     ]
     with ReaderMock(Unischema("Sch", fields), schema_data_generator_example) as mock:
         row = next(iter(mock))
         assert type(row).__name__ == "Sch_view"
         assert (row.id, row.name) == (0, "")
+        assert (type(row.price), row.price) == (Decimal, 0)
+        assert {type(price) for price in row.prices} == {Decimal}
         assert (row.image.dtype, row.image.shape) == (np.float32, (2, 10))
         assert type(mock.fetch()) is type(mock.next()) is type(row)
         found = WeightedSamplingReader([mock, mock], [1, 1])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pickle
 
+import fsspec
 import pytest
 
 from mdstorm_backend.cache import CacheOptions
-from mdstorm_backend.errors import InvalidArgumentError, UnsupportedURLError
+from mdstorm_backend.errors import InvalidArgumentError, NameNodeError, UnsupportedURLError
 from mdstorm_backend.storage import Location, check_no_secrets, normalize_url
 
 
@@ -21,6 +22,24 @@ def test_a_relative_url_or_one_with_a_host_is_refused(url: str) -> None:
 def test_a_url_that_names_nothing_is_refused(url: str) -> None:
     with pytest.raises(UnsupportedURLError, match=f"'{url}' names nothing: write {url[:2]}"):
         Location.of(url)
+
+
+@pytest.mark.parametrize("url", ["s3:///x", "s3a:/x/y", "gs:///x", "abfss:///x"])
+def test_an_object_store_needs_a_bucket(url: str) -> None:
+    with pytest.raises(UnsupportedURLError, match=r"URLs must be of the form \w+://bucket/path"):
+        Location.of(url)
+
+
+@pytest.mark.parametrize("url", ["hdfs:///x", "hdfs://nowhere:1/x"])
+def test_hdfs_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    def fail(*args: object, **options: object) -> None:
+        raise OSError("no libjvm")
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", fail)
+    with pytest.raises(NameNodeError, match=r"\(no libjvm\). Set HADOOP_HOME") as raised:
+        Location.of(url).list_names()
+    assert isinstance(raised.value, (OSError, RuntimeError))
+    assert ("names no name node" in str(raised.value)) == (url == "hdfs:///x")
 
 
 def test_a_tilde_is_the_home_directory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,118 @@
+"""`reader.dataset`: what Petastorm's readers have under this name."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.compat.readers import write_parquet
+from tests.mds_backend.small_datasets import write_numbers
+
+from mdstorm.errors import MissingAttributeError
+from mdstorm.etl.dataset_metadata import get_schema_from_dataset_url
+from mdstorm.predicates import in_set
+from mdstorm.reader import Reader, make_batch_reader, make_reader
+
+GOLDEN = Path(__file__).parents[1] / "etl" / "golden"
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Two partitions of one file each."""
+    for day in (1, 2):
+        write_parquet(tmp_path / f"day={day}", {"id": range(10 * day)})
+    return tmp_path
+
+
+def opened(directory: Path | list[str], **arguments: object) -> Reader:
+    urls = directory if isinstance(directory, list) else f"file://{directory}"
+    return make_batch_reader(urls, **arguments)  # type: ignore[arg-type]
+
+
+def test_its_files(directory: Path) -> None:
+    with opened(directory) as reader:
+        dataset = reader.dataset
+        files = [f"{directory}/day={day}/part.parquet" for day in (1, 2)]
+        assert dataset.files == files
+        assert dataset.paths == str(directory)
+        assert [piece.path for piece in dataset.pieces] == files
+        assert [piece.partition_keys for piece in dataset.pieces] == [[("day", 1)], [("day", 2)]]
+        assert {piece.row_group for piece in dataset.pieces} == {None}
+        assert [fragment.path for fragment in dataset.fragments] == files
+        assert [fragment.count_rows() for fragment in dataset.fragments] == [10, 20]
+        assert dataset.fs.exists(files[0])
+        assert dataset.schema.names == ["day", "id"]
+        assert dataset.schema.field("id").type == pa.int64()
+
+
+def test_lists_of_files(directory: Path) -> None:
+    urls = [f"file://{directory}/day={day}/part.parquet" for day in (2, 1)]
+    paths = [url.removeprefix("file://") for url in urls]
+    with opened(urls) as several, opened(urls[:1]) as one:
+        assert several.dataset.paths == several.dataset.files == paths
+        assert one.dataset.paths == paths[0]
+        assert [piece.partition_keys for piece in several.dataset.pieces] == [[], []]
+
+
+def test_it_is_whole_where_less_is_read(directory: Path) -> None:
+    arguments = {"predicate": in_set([2], "day"), "shuffle_row_drop_partitions": 2}
+    with opened(directory, **arguments) as reader:
+        assert [len(reader.dataset), len(reader.dataset.pieces)] == [20, 2]
+
+
+def test_shards_of_mds(tmp_path: Path) -> None:
+    stored = write_numbers(tmp_path / "mds", 500)
+    with opened(tmp_path / "mds") as reader:
+        dataset = reader.dataset
+        assert [f"file://{path}" for path in dataset.files] == stored.file_urls
+        assert [piece.path for piece in dataset.pieces] == dataset.files
+        assert dataset.paths == str(tmp_path / "mds")
+        assert dataset.schema == stored.schema.arrow_schema
+        assert (len(dataset), dataset.fingerprint) == (500, stored.fingerprint)
+        with pytest.raises(MissingAttributeError, match=r"no 'fragments'.*: use pieces"):
+            _ = dataset.fragments
+
+
+def test_a_dataset_that_is_decoded() -> None:
+    with make_reader(f"file://{GOLDEN}/codecs") as reader:
+        assert all(Path(piece.path).is_file() for piece in reader.dataset.pieces)
+        assert pa.types.is_binary(reader.dataset.schema.field("png").type)
+
+
+def test_what_is_not_there_is_told_of(directory: Path) -> None:
+    with opened(directory) as reader:
+        with pytest.raises(MissingAttributeError, match=r"no 'partitions'.*partition_keys"):
+            _ = reader.dataset.partitions
+        assert not hasattr(reader.dataset, "read")
+        with pytest.raises(AttributeError, match="nothing"):
+            _ = reader.dataset.nothing
+
+
+def test_copies(directory: Path) -> None:
+    with opened(directory) as reader:
+        for again in (copy.copy(reader.dataset), pickle.loads(pickle.dumps(reader.dataset))):  # noqa: S301
+            assert again.files == reader.dataset.files
+
+
+def test_another_file_system(directory: Path) -> None:
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/read-dataset/0.parquet", (directory / "day=1" / "part.parquet").read_bytes())
+    with make_batch_reader("memory://read-dataset") as reader:
+        (fragment,) = reader.dataset.fragments
+        assert fragment.count_rows() == 10
+        assert pq.read_table(reader.dataset.files[0], filesystem=reader.dataset.fs).num_rows == 10
+    memory.rm("/read-dataset", recursive=True)
+
+
+def test_petastorms_schema_is_named_where_it_was_looked_for() -> None:
+    function = get_schema_from_dataset_url
+    with (
+        make_reader(f"file://{GOLDEN}/codecs") as reader,
+        pytest.raises(MissingAttributeError, match=f"{function.__module__}.{function.__name__}"),
+    ):
+        _ = reader.dataset.metadata_path

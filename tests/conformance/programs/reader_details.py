@@ -1,0 +1,184 @@
+"""What code reads of a reader and matches in its messages."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+from petastorm import make_batch_reader, make_reader
+from petastorm.fs_utils import FilesystemResolver, get_filesystem_and_path_or_paths
+from petastorm.local_disk_cache import LocalDiskCache
+from petastorm.predicates import in_lambda, in_set
+from petastorm.selectors import SingleIndexSelector
+from petastorm.test_util.reader_mock import ReaderMock, schema_data_generator_example
+from petastorm.unischema import (
+    Unischema,
+    UnischemaField,
+    dict_to_spark_row,
+    match_unischema_fields,
+)
+from tests.conformance.describing import error_of, warnings_of
+from tests.conformance.place import Place
+from tests.conformance.reading import CALM, rows
+
+_NO_DATA = "No matching data is available for loading"
+_CHANGED = "schema_fields behavior has changed"
+
+
+def _numbers(*names: str) -> Unischema:
+    return Unischema("S", [UnischemaField(name, np.int32, (), None, False) for name in names])
+
+
+def pieces_of_a_directory(place: Place) -> Any:
+    url = place.partitioned()
+    with make_batch_reader(url, **CALM) as reader:
+        root = url.removeprefix("file://")
+        pieces = reader.dataset.pieces
+        paths = [piece.path.removeprefix(root) for piece in pieces]
+        return [len(pieces), paths, [piece.row_group for piece in pieces]]
+
+
+def pieces_are_files_not_row_groups(place: Place) -> Any:
+    with make_batch_reader(place.numbers(10, group=2), **CALM) as reader:
+        return [PurePath(piece.path).name for piece in reader.dataset.pieces]
+
+
+def paths_of_a_directory(place: Place) -> Any:
+    url = place.numbers()
+    with make_batch_reader(url, **CALM) as reader:
+        return reader.dataset.paths == url.removeprefix("file://")
+
+
+def paths_of_files(place: Place) -> Any:
+    urls = place.files([2, 3])
+    with make_batch_reader(urls, **CALM) as reader:
+        return [path in url for path, url in zip(reader.dataset.paths, urls, strict=True)]
+
+
+def pieces_of_a_dataset_of_rows(place: Place) -> Any:
+    with make_reader(place.dataset("cities"), **CALM) as reader:
+        return sorted(PurePath(piece.path).parent.name for piece in reader.dataset.pieces)
+
+
+def diagnostics_of_threads(place: Place) -> Any:
+    with make_batch_reader(place.numbers(), reader_pool_type="thread") as reader:
+        return list(reader.diagnostics)
+
+
+def diagnostics_of_processes(place: Place) -> Any:
+    found = []
+    for copies in (True, False):
+        arguments = {"reader_pool_type": "process", "workers_count": 1, "zmq_copy_buffers": copies}
+        with make_batch_reader(place.numbers(), **arguments) as reader:
+            found.append([sorted(reader.diagnostics), reader.diagnostics["zmq_copy_buffers"]])
+            list(reader)
+    return found
+
+
+def nothing_matches_a_partition(place: Place) -> Any:
+    url, predicate = place.partitioned(), in_set(["nowhere"], "part")
+    return warnings_of(lambda: make_batch_reader(url, predicate=predicate, **CALM), _NO_DATA)
+
+
+def nothing_matches_an_index(place: Place) -> Any:
+    url, selector = place.dataset("places"), SingleIndexSelector("by_id", [77])
+    return warnings_of(lambda: make_reader(url, rowgroup_selector=selector, **CALM), _NO_DATA)
+
+
+def a_reader_of_nothing_ends(place: Place) -> Any:
+    predicate = in_set(["nowhere"], "part")
+    with make_batch_reader(place.partitioned(), predicate=predicate, **CALM) as reader:
+        return [list(reader), reader.last_row_consumed]
+
+
+def rows_that_do_not_match_are_no_reason_to_warn_yet(place: Place) -> Any:
+    url, predicate = place.numbers(), in_lambda(["id"], lambda id_: id_ > 77)
+    return warnings_of(lambda: make_batch_reader(url, predicate=predicate, **CALM), _NO_DATA)
+
+
+def a_former_argument(place: Place) -> Any:
+    url, text = place.numbers(), "shard_seed was deprecated and will be removed in future versions"
+    return warnings_of(lambda: make_batch_reader(url, shard_seed=3, **CALM), text)
+
+
+def beginnings_of_names(place: Place) -> Any:
+    schema, found = _numbers("int32", "uint8", "uint16"), {}
+    for patterns in (["uint"], ["uint8"], ["int", "uint8", "uint16", "int32"], ["uint1.*", "ui"]):
+        fragments = [_CHANGED, "uint16, uint8", "int32"]
+        found[" ".join(patterns)] = warnings_of(
+            lambda patterns=patterns: match_unischema_fields(schema, patterns), *fragments
+        )
+    return found
+
+
+def beginnings_of_names_in_a_reader(place: Place) -> Any:
+    url = place.dataset("places")
+    return warnings_of(lambda: rows(url, schema_fields=["id", "ci"]), _CHANGED, "city")
+
+
+def a_cache_that_is_too_small(place: Place) -> Any:
+    text = "Condition 'size_limit_bytes / shards < 5 * expected_row_size_bytes' needs to hold"
+    location = str(place.folder / "cache")
+    return [
+        error_of(lambda: LocalDiskCache(location, 1000, 500, shards=1), text),
+        error_of(lambda: LocalDiskCache(location, 5000, 200, shards=10), text),
+    ]
+
+
+def an_error_while_a_cache_is_cleaned_up(place: Place) -> Any:
+    arguments = {
+        "cache_type": "local-disk",
+        "cache_location": str(place.folder / "cache"),
+        "cache_size_limit": 10**7,
+        "cache_row_size_estimate": 100,
+    }
+
+    def fail() -> None:
+        raise OSError("my own")
+
+    with make_batch_reader(place.numbers(), **CALM, **arguments) as reader:
+        found = [batch.id.tolist() for batch in reader]
+        reader.cache.cleanup = fail
+        reader.cleanup_cache()
+    return found
+
+
+def a_cache_whose_directory_is_gone(place: Place) -> Any:
+    cache = LocalDiskCache(str(place.folder / "cache"), 10**6, 4, cleanup=True)
+    found = cache.get("key", lambda: 3)
+    return [found, cache.cleanup(), cache.cleanup()]
+
+
+def urls_without_a_bucket(place: Place) -> Any:
+    text = "URLs must be of the form"
+    found = {}
+    for url in ("s3:///x", "s3a:///x", "gs:///x", "gcs:///x"):
+        found[url] = [
+            error_of(lambda url=url: FilesystemResolver(url), text),
+            error_of(lambda url=url: get_filesystem_and_path_or_paths(url), text),
+            error_of(lambda url=url: make_batch_reader(url), text),
+        ]
+    return found
+
+
+def hdfs_that_is_not_configured(place: Place) -> Any:
+    return [
+        error_of(lambda: FilesystemResolver("hdfs:///x")),
+        error_of(lambda: get_filesystem_and_path_or_paths("hdfs:///x")),
+        error_of(lambda: make_batch_reader("hdfs:///x")),
+    ]
+
+
+def made_up_decimals(place: Place) -> Any:
+    schema = Unischema("S", [UnischemaField("d", Decimal, (), None, False)])
+    row = next(ReaderMock(schema, schema_data_generator_example))
+    return [row, schema_data_generator_example(schema)]
+
+
+def rows_of_no_schema(place: Place) -> Any:
+    return [
+        error_of(lambda: dict_to_spark_row({}, {})),
+        error_of(lambda: dict_to_spark_row(Unischema, {})),
+    ]
