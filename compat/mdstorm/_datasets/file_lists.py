@@ -59,6 +59,10 @@ def open_files(
             "what their storage needs with storage_options"
         )
     dataset = open_dataset(directory or directory_of(urls), storage_options=storage_options)
+    return dataset.with_shards(_numbers_of(urls, dataset))
+
+
+def _numbers_of(urls: Sequence[str], dataset: Dataset) -> list[int]:
     if not urls and dataset.file_urls:
         raise InvalidArgumentError(
             f"no file is given, and the dataset at {dataset.url} has {len(dataset.file_urls)} "
@@ -71,7 +75,7 @@ def open_files(
             f"{unknown[0]} is none of the {len(numbers)} shards of the dataset at {dataset.url}: "
             "give shards of one dataset, as converter.file_urls has them"
         )
-    return dataset.with_shards([numbers[normalize_url(url)] for url in urls])
+    return [numbers[normalize_url(url)] for url in urls]
 
 
 def is_shard(url: str) -> bool:

@@ -24,7 +24,7 @@ from mdstorm._selection.predicates import (
 )
 from mdstorm._transforms.pandas_frames import batch_to_frame
 from mdstorm._transforms.pandas_values import is_missing
-from mdstorm_backend.base import require
+from mdstorm_backend.base import cached_property, require
 from mdstorm_backend.format import Batch, Schema, Values, num_rows
 
 if TYPE_CHECKING:
@@ -61,8 +61,9 @@ class FieldRows:
         columns = [self.cells(name) for name in names]
         return (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
 
+    @cached_property
     def frame(self) -> pd.DataFrame:
-        """Return all fields as a DataFrame, a new one: its receiver may change it."""
+        """All fields as a DataFrame, a copy, one for all predicates as in Petastorm."""
         return batch_to_frame(self.batch, self.schema)
 
 
@@ -83,7 +84,7 @@ def _asked(predicate: PredicateBase, rows: FieldRows) -> Mask:
         return _truths(map(predicate.do_include, rows.dicts()), len(rows))
     refusal: Exception
     try:
-        result = predicate.do_include(rows.frame())
+        result = predicate.do_include(rows.frame)
         mask = _boolean(result, len(rows))
         if mask is not None:
             return mask
