@@ -120,6 +120,12 @@ def test_what_it_cannot_do_is_refused(
         loader_of(ten, **arguments)
 
 
+def test_some_of_the_shards_are_refused(ten: SparkDatasetConverter) -> None:
+    some = SparkDatasetConverter(ten.cache_dir_url, ten.file_urls[::-1], 10)
+    with pytest.raises(UnsupportedArgumentError, match="it reads whole datasets"):
+        loader_of(some)
+
+
 def test_what_it_does_anyway_is_not(ten: SparkDatasetConverter) -> None:
     loader_of(ten, num_epochs=1, cur_shard=1, shard_count=4, schema_fields=None, cache_type="null")
 
