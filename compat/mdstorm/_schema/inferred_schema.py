@@ -73,8 +73,8 @@ def from_arrow(dataset: Any, *, omit_unsupported_fields: bool = True) -> Unische
             fields.append(found)
         elif not omit_unsupported_fields:
             raise InvalidArgumentError(
-                f"Column {column.name!r} has an unsupported field type {column.type}; "
-                "omit_unsupported_fields=True leaves such columns out"
+                f"Cannot auto-create unischema due to unsupported column type {column.type} of "
+                f"{column.name!r}: omit_unsupported_fields=True leaves such columns out"
             )
         else:
             warn_user(f"Column {column.name!r} has an unsupported field {column.type}. Ignoring...")

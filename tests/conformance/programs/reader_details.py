@@ -182,3 +182,16 @@ def rows_of_no_schema(place: Place) -> Any:
         error_of(lambda: dict_to_spark_row({}, {})),
         error_of(lambda: dict_to_spark_row(Unischema, {})),
     ]
+
+
+def a_schema_of_columns_that_have_no_field(place: Place) -> Any:
+    url = place.parquet({"id": [1], "pair": [{"a": 1}]})
+    with make_batch_reader(url, schema_fields=["id"], **CALM) as reader:
+        dataset = reader.dataset
+    return [
+        list(Unischema.from_arrow_schema(dataset).fields),
+        error_of(
+            lambda: Unischema.from_arrow_schema(dataset, omit_unsupported_fields=False),
+            "Cannot auto-create unischema due to unsupported column type",
+        ),
+    ]
