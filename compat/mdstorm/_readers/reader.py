@@ -84,11 +84,9 @@ class Reader(OwnContext):
         self._make_items = items_of(self.schema, options.column, batched=batched, ngram=ngram)
         self._cursor = _cursor(options, deliver_items(self._make_items, batched=batched), batched)
         self.dataset = ReadDataset(options.dataset)
-        if not len(self.dataset):
-            warn_user(
-                f"No matching data is available for loading in {opened.source.url}: it has no "
-                "rows, or the predicate, filters or selector leave none of its row groups"
-            )
+        self._is_empty = not len(self.dataset)
+        if self._is_empty:
+            _warn_of_nothing(opened.source.url)
         self._untouched = True
         #: With which a new loader begins: every pass has permutations of its own.
         self._next_epoch = 0
@@ -111,7 +109,7 @@ class Reader(OwnContext):
                 self._count_pass()
             self._untouched = False
             try:
-                if not len(self.dataset):  # as was said when the reader was made
+                if self._is_empty:  # as was said when the reader was made
                     raise StopIteration
                 return self._cursor.take()
             except StopIteration:
@@ -246,6 +244,13 @@ class Reader(OwnContext):
     def _mark_consumed(self) -> None:
         """Note that a loader has read everything."""
         self._untouched, self.last_row_consumed = False, True
+
+
+def _warn_of_nothing(url: str) -> None:
+    warn_user(
+        f"No matching data is available for loading in {url}: it has no rows, or the predicate, "
+        "filters or selector leave none of its row groups"
+    )
 
 
 def _cursor(options: ReaderOptions, convert: Convert, batched: bool) -> ItemCursor:
