@@ -51,7 +51,7 @@ def test_columns_of_other_types_are_left_out_or_refused() -> None:
     fields = pa.schema([("a", pa.int8()), ("c", pa.struct([("x", pa.int8())]))])
     with pytest.warns(UserWarning, match="Column 'c' has an unsupported field .* Ignoring"):
         assert list(Unischema.from_arrow_schema(fields).fields) == ["a"]
-    with pytest.raises(InvalidArgumentError, match="Cannot auto-create unischema .* of 'c'"):
+    with pytest.raises(InvalidArgumentError, match=r"Cannot auto-create unischema .* of 'c'"):
         Unischema.from_arrow_schema(fields, omit_unsupported_fields=False)
 
 
