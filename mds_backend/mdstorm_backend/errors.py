@@ -5,6 +5,7 @@
     MDStormError (Exception)
     ├── DatasetNotFoundError      also FileNotFoundError, RuntimeError
     ├── CorruptDatasetError       also ValueError
+    │   └── CorruptIndexError     also json.JSONDecodeError
     ├── UnsafeTypeError           also ValueError
     ├── UnsupportedEncodingError  also NotImplementedError, ValueError
     ├── UnsupportedTypeError      also TypeError
@@ -37,10 +38,13 @@ worker processes of PyTorch, make an error of its message alone.
 
 from __future__ import annotations
 
+import json
+
 __all__ = [
     "AlreadyImportedError",
     "ArgumentTypeError",
     "CorruptDatasetError",
+    "CorruptIndexError",
     "CredentialsError",
     "DatasetExistsError",
     "DatasetNotFoundError",
@@ -98,6 +102,27 @@ class CorruptDatasetError(MDStormError, ValueError):
     def __init__(self, message: str, *, url: str = "") -> None:
         super().__init__(message)
         self.url = url
+
+
+class CorruptIndexError(CorruptDatasetError, json.JSONDecodeError):
+    """An index is empty, cut off, or not JSON for another reason.
+
+    Attributes
+    ----------
+    url : str
+        The index.
+    msg, doc, pos, lineno, colno
+        As of `json.JSONDecodeError`.
+    """
+
+    def __init__(self, message: str, *, url: str = "", doc: str = "", pos: int = 0) -> None:
+        ValueError.__init__(self, message)  # JSONDecodeError would add line and column
+        self.url, self.msg, self.doc, self.pos = url, message, doc, pos
+        self.lineno = doc.count("\n", 0, pos) + 1
+        self.colno = pos - doc.rfind("\n", 0, pos)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (str(self),), vars(self)
 
 
 class UnsafeTypeError(MDStormError, ValueError):

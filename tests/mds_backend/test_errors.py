@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import pickle
 from typing import Any
 
@@ -12,7 +13,8 @@ from mdstorm_backend import errors
 BUILTINS: dict[str, tuple[type[BaseException], ...]] = {
     "DatasetNotFoundError": (FileNotFoundError, RuntimeError),
     "CorruptDatasetError": (ValueError,),
-    "UnsupportedEncodingError": (NotImplementedError,),
+    "CorruptIndexError": (ValueError, json.JSONDecodeError),
+    "UnsupportedEncodingError": (NotImplementedError, ValueError),
     "UnsupportedTypeError": (TypeError,),
     "UnsupportedURLError": (ValueError,),
     "InvalidArgumentError": (ValueError,),
@@ -36,6 +38,7 @@ BUILTINS: dict[str, tuple[type[BaseException], ...]] = {
 ATTRIBUTES: dict[str, dict[str, Any]] = {
     "DatasetNotFoundError": {"url": "file:///x"},
     "CorruptDatasetError": {"url": "file:///x"},
+    "CorruptIndexError": {"url": "file:///x", "doc": "[1,\n]", "pos": 4},
     "UnsupportedTypeError": {"columns": {"a": "why"}},
     "EncodingError": {"column": "a", "encoding": "int8"},
     "EncodingTypeError": {"column": "a", "encoding": "int8"},

@@ -14,6 +14,7 @@ import uuid
 from mdstorm_backend.cache.locks import FileLock, wait_for_lock
 from mdstorm_backend.cache.records import FileIdentity, Record, record_name
 from mdstorm_backend.errors import CorruptDatasetError, StorageError
+from mdstorm_backend.format.index import INDEX_NAME
 
 #: Directory of the cache's own notes, inside the cache directory.
 NOTES = ".mdstorm"
@@ -99,6 +100,12 @@ class CacheDirectory:
     def index_note(self) -> str:
         """Path of the record of the index's copy, which is never evicted."""
         return os.path.join(self.notes, "index")
+
+    @property
+    def index_bytes(self) -> int:
+        """Size of the index in the directory, in bytes; 0 if there is none."""
+        identity = FileIdentity.at(self.file(INDEX_NAME))
+        return 0 if identity is None else identity.size
 
     def new_part(self, record: str) -> str:
         """Path for a file that is being made for the shard of a record."""

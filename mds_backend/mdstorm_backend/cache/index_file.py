@@ -29,7 +29,8 @@ def read_index(
     """Return the content of a dataset's ``index.json``.
 
     If `options` names a directory, a copy is kept in it, as other readers of the format do. While
-    the storage cannot be reached, or denies access, the copy is used, with a warning in the log.
+    the storage cannot be reached, denies access, or has no dataset any more, the copy is used, with
+    a warning in the log.
 
     Parameters
     ----------
@@ -56,7 +57,7 @@ def read_index(
     directory = CacheDirectory(named)
     try:
         content = _read(location, options, sleep)
-    except (CredentialsError, StorageError) as error:
+    except (CredentialsError, DatasetNotFoundError, StorageError) as error:
         copy = _content(directory.file(INDEX_NAME))
         if copy is None or directory.described().get("url", location.url) != location.url:
             raise

@@ -50,8 +50,9 @@ class CacheOptions:
         variable ``MDSTORM_CACHE_DIR``, or else ``mdstorm-cache-<uid>`` in the system's directory
         for temporary files.
     limit : int or None
-        Most bytes that the cache's files in the directory may take, also given as text such as
-        ``"10gb"``; beyond that the least recently used shards are removed. None: no limit.
+        Most bytes that the cache's files in the directory, and the index there, may take, also
+        given as text such as ``"10gb"``; beyond that the least recently used shards are removed.
+        None: no limit.
     validate_hash : str or None
         Name of a hash in the index by which every shard is verified.
     retry : int

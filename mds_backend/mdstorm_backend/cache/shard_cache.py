@@ -21,7 +21,7 @@ from mdstorm_backend.errors import (
     MDStormError,
     StorageError,
 )
-from mdstorm_backend.format.index import FileInfo, ShardInfo
+from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.storage import Buffer
 
 #: Attempts at a lock whose directory `mdstorm cache clear` may remove in between.
@@ -173,7 +173,7 @@ class ShardCache:
             try:
                 check_hash(info.raw_data, mapped(path), hash_name, path)
             except CorruptDatasetError:
-                if not self._is_ours(info.raw_data, record):
+                if not self._is_ours(info.raw_data.basename, record):
                     raise
                 os.unlink(path)
                 return None
@@ -184,9 +184,6 @@ class ShardCache:
     def _bring(self, info: ShardInfo, lock: FileLock) -> Buffer:
         """Make the files of a shard and put them in their places."""
         record = replace(self._clean(lock), reserved=0)
-        self._refuse_to_replace(info.raw_data, record)
-        if info.zip_data is not None and self.source.options.keep_zip:
-            self._refuse_to_replace(info.zip_data, record)
         parts: dict[str, str] = {}
         made_from = origin(self.source.location, info)
         try:
@@ -228,6 +225,8 @@ class ShardCache:
             files={**record.files, **identities},
             checked=checked,
         )
+        for name, part in parts.items():
+            self._refuse_to_replace(name, part, record)
         for name in parts:
             os.makedirs(os.path.dirname(self._directory.file(name)), exist_ok=True)
         # Recorded first: a file that no record claims would never be removed.
@@ -244,21 +243,27 @@ class ShardCache:
             lock,
             record,
             room_for(info),
-            limit=self.source.options.limit,
+            limit=self.source.limit,
             patience=self.source.patience,
         )
 
-    def _is_ours(self, file: FileInfo, record: Record) -> bool:
-        identity = FileIdentity.at(self._directory.file(file.basename))
-        return self._exclusive or identity == record.files.get(file.basename)
+    def _is_ours(self, name: str, record: Record) -> bool:
+        identity = FileIdentity.at(self._directory.file(name))
+        return self._exclusive or identity == record.files.get(name)
 
-    def _refuse_to_replace(self, file: FileInfo, record: Record) -> None:
-        """Raise unless a file's path is free, or the file there was made by this cache."""
-        path = self._directory.file(file.basename)
-        size = _size(path)
-        if size not in (-1, file.bytes) and not self._is_ours(file, record):
+    def _refuse_to_replace(self, name: str, part: str, record: Record) -> None:
+        """Raise unless a file's path is free, or nothing is lost when `part` takes its place.
+
+        That is so if this cache made the file, and if the file is the beginning of the new one:
+        then it was cut off, or copied in part.
+        """
+        path = self._directory.file(name)
+        present, size = _size(path), _size(part)
+        if present in (-1, size) or self._is_ours(name, record):
+            return
+        if present > size or not _begins_with(part, path):
             raise CorruptDatasetError(
-                f"{path} holds {size} bytes, but the index says {file.bytes}. The cache leaves it "
+                f"{path} holds {present} bytes, but the index says {size}. The cache leaves it "
                 "alone because it did not make it: remove the file, or name another directory",
                 url=path,
             )
@@ -269,6 +274,12 @@ def _size(path: str) -> int:
         return os.stat(path).st_size
     except OSError:
         return -1
+
+
+def _begins_with(path: str, beginning: str) -> bool:
+    """Whether a file begins with the content of another."""
+    content = mapped(beginning)
+    return mapped(path)[: len(content)] == content
 
 
 def _make(source: ShardSource, exclusive: bool) -> ShardCache:

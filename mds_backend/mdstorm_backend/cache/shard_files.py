@@ -130,16 +130,14 @@ def _state(
             attempts=options.retry,
             sleep=sleep,
         )
-    except FileNotFoundError:
-        return fingerprint
-    except (CredentialsError, StorageError):
-        # The storage cannot be reached, or denies access: use what a named directory holds.
-        if directory is None:
-            raise
-        known = CacheDirectory(directory).described().get("fingerprint") or fingerprint
-        if not known.startswith(fingerprint):
-            raise
-        return known
+    except (CredentialsError, FileNotFoundError, StorageError) as error:
+        # The storage has no index, or cannot be asked: use what a named directory holds.
+        known = CacheDirectory(directory).described().get("fingerprint") if directory else None
+        if known is not None and known.startswith(fingerprint):
+            return known
+        if isinstance(error, FileNotFoundError) or (directory and known is None):
+            return fingerprint
+        raise
     return f"{fingerprint} {modified}".rstrip()
 
 

@@ -53,15 +53,23 @@ class ShardSource:
         pauses = sum(1.5 * min(2.0**attempt, LONGEST_PAUSE) for attempt in range(retry - 1))
         return retry * self.options.timeout + pauses + _WORK
 
+    @property
+    def limit(self) -> int | None:
+        """Bytes that shards may take: those of the limit without the copy of the index."""
+        limit = self.options.limit
+        return None if limit is None else limit - self.directory.index_bytes
+
     def check_limit(self, shards: Iterable[ShardInfo]) -> None:
         """Raise InvalidArgumentError if one of `shards` needs more than the limit."""
-        limit = self.options.limit
+        limit = self.limit
         largest = max(shards, key=room_for, default=None)
         if limit is not None and largest is not None and room_for(largest) > limit:
+            index = self.directory.index_bytes
             raise InvalidArgumentError(
                 f"the shard {largest.raw_data.basename} of {self.location.url} needs "
-                f"{room_for(largest)} bytes in the cache, whose limit is {limit}. Raise the limit "
-                "(cache_limit), or write the dataset with smaller shards"
+                f"{room_for(largest)} bytes in the cache{f', the index {index}' if index else ''}, "
+                f"and the limit is {self.options.limit}. Raise the limit (cache_limit), or write "
+                "the dataset with smaller shards"
             )
 
     def is_outdated(self, info: ShardInfo, record: Record) -> bool:

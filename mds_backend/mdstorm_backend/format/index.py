@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from mdstorm_backend.errors import CorruptDatasetError
+from mdstorm_backend.errors import CorruptDatasetError, CorruptIndexError
 from mdstorm_backend.format.index_checks import check_depth, check_object, shown
 from mdstorm_backend.format.index_parser import describe, parse_shards
 from mdstorm_backend.format.shard_info import INDEX_NAME, INDEX_VERSION, FileInfo, ShardInfo
@@ -53,17 +53,22 @@ class Index:
         Raises
         ------
         CorruptDatasetError
-            If it is not JSON, or not the index of an MDS dataset of version 2.
+            If it is not JSON, a CorruptIndexError, or not the index of an MDS dataset of version 2.
         """
         try:
             with _no_collection():
                 return cls(*_parse(data))
+        except json.JSONDecodeError as error:
+            raise CorruptIndexError(_refusal(url, error), url=url, pos=error.pos) from error
         except (KeyError, RecursionError, TypeError, ValueError) as error:
-            raise CorruptDatasetError(
-                f"{url} is not the index of an MDS dataset ({describe(error)}). "
-                "Write the dataset again, or restore this file from where it was copied",
-                url=url,
-            ) from error
+            raise CorruptDatasetError(_refusal(url, error), url=url) from error
+
+
+def _refusal(url: str, error: Exception) -> str:
+    return (
+        f"{url} is not the index of an MDS dataset ({describe(error)}). Write the dataset again, "
+        "or restore this file from where it was copied"
+    )
 
 
 @contextmanager

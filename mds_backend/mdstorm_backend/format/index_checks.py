@@ -110,6 +110,8 @@ def check_sizes(
     for name, encoding, size in zip(names, encodings, value, strict=True):
         if size is not None:
             check_count(size, "a size in column_sizes", _MAX_FIXED_BYTES)
+        if size == 0:
+            raise ValueError(f"column {shown(name)} has values of 0 bytes")
         try:
             parse_encoding(encoding)
         except UnsupportedEncodingError as error:

@@ -10,6 +10,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from mdstorm_backend.errors import MissingDependencyError, NameNodeError, UnsupportedURLError
+from mdstorm_backend.storage.reachable import check_reachable
 from mdstorm_backend.storage.urls import FUSE_PREFIXES
 from mdstorm_backend.storage.variables import protocol_of, with_variables
 
@@ -99,7 +100,9 @@ def _shared(kind: Any, arguments: dict[str, Any]) -> Any:
     key = (os.getpid(), kind, fsspec.utils.tokenize(arguments))
     fs = _instances.get(key)
     if fs is None or fs._fs_token not in kind._cache:  # as `clear_instance_cache` leaves it
-        fs = _instances[key] = kind(**arguments)
+        fs = kind(**arguments)
+        check_reachable(fs)
+        _instances[key] = fs
     return fs
 
 

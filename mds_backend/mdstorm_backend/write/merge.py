@@ -133,6 +133,8 @@ def _find(
         for root in roots:
             if directory.url.startswith(f"{root.url}/"):
                 return chosen, directory.url[len(root.url) + 1 :]
+    if not chosen.exists(INDEX_NAME):
+        raise _missing(chosen.file_url(INDEX_NAME))
     raise InvalidArgumentError(
         f"{files[0]} does not lie in a directory below {' or '.join(r.url for r in roots)}, so the "
         "merged index could not name its shards. Merge into a directory above all parts"
@@ -149,12 +151,16 @@ def _read(directory: Location) -> Index:
     try:
         data = bytes(directory.read(INDEX_NAME))
     except FileNotFoundError as error:
-        raise DatasetNotFoundError(
-            f"there is no {url}, so it cannot be merged. Check the path; if the dataset was "
-            "deleted or its job failed, write it again",
-            url=url,
-        ) from error
+        raise _missing(url) from error
     return Index.from_bytes(data, url=url)
+
+
+def _missing(url: str) -> DatasetNotFoundError:
+    return DatasetNotFoundError(
+        f"there is no {url}, so it cannot be merged. Check the path; if the dataset was deleted or "
+        "its job failed, write it again",
+        url=url,
+    )
 
 
 def _write(targets: Targets, index: Index) -> None:

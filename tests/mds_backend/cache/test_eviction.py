@@ -136,6 +136,19 @@ def test_a_shard_larger_than_the_limit_is_named(
         cache(source, directory=local.with_name("other"), limit=needed - 1).open(info)
 
 
+def test_the_limit_is_also_that_of_the_index(source: Path, local: Path) -> None:
+    infos = make_shards(source, 6)
+    local.mkdir()
+    (local / "index.json").write_bytes(bytes(500))
+    files = cache(source, directory=local, limit=3400)
+    for info in infos:
+        files.open(info)
+        assert size_of(local) <= 3400
+    assert len(files_in(local)) == 3
+    with pytest.raises(InvalidArgumentError, match="the index 500, and the limit is 1499"):
+        cache(source, directory=local, limit=1499).open(infos[0])
+
+
 def test_a_limit_that_is_too_small_is_found_at_once_where_the_shards_are_known(
     source: Path, local: Path
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.mds_backend.cache.shards import (
     remote,
 )
 
+from mdstorm_backend import MDSWriter, StreamingDataset
 from mdstorm_backend.cache import CacheOptions, read_index
 from mdstorm_backend.errors import (
     CredentialsError,
@@ -76,6 +78,26 @@ def test_the_copy_serves_while_the_storage_is_away_or_gives_no_access(
     with caplog.at_level(logging.WARNING):
         assert read(index.parent, directory=str(local), retry=1) == index.read_bytes()
     assert "reading the copy of the index" in caplog.text
+
+
+def test_a_filled_directory_is_read_where_the_dataset_is_gone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    remote, local = str(tmp_path / "remote"), str(tmp_path / "local")
+    with MDSWriter(columns={"a": "int"}, out=remote, size_limit=300) as writer:
+        for i in range(50):
+            writer.write({"a": i})
+    for _ in range(2):  # filled by this cache, and by another reader
+        dataset = StreamingDataset(remote=remote, local=local, batch_size=1)
+        assert [sample["a"] for sample in dataset] == list(range(50))
+        shutil.rmtree(remote, ignore_errors=True)
+        dataset = StreamingDataset(remote=remote, local=local, batch_size=1)
+        assert [sample["a"] for sample in dataset] == list(range(50))
+        assert "there is no dataset" in caplog.text
+        shutil.rmtree(f"{local}/.mdstorm", ignore_errors=True)
+    shutil.rmtree(local)
+    with pytest.raises(DatasetNotFoundError, match="there is no dataset"):
+        StreamingDataset(remote=remote, local=local, batch_size=1)
 
 
 def test_the_copy_of_another_dataset_does_not_serve(

@@ -152,6 +152,26 @@ def test_somebody_elses_file_of_a_wrong_size_is_named_and_left_alone(
         (local / name).unlink()
 
 
+@COMPRESSIONS
+@pytest.mark.parametrize("size", [0, 400])
+def test_a_shard_that_was_cut_off_later_is_brought_again(
+    compression: str | None, size: int, source: Path, local: Path, storage: type[RemoteFileSystem]
+) -> None:
+    infos = make_shards(source, compression=compression)
+    for fill in (True, False):  # brought by this cache, and copied by somebody in part
+        path = local / infos[1].raw_data.basename
+        if fill:
+            assert [bytes(cache(source, directory=local).open(info)) for info in infos]
+            os.truncate(path, size)
+        else:
+            path.unlink()
+            path.write_bytes(contents(infos)[1][:size])
+        storage.downloads.clear()
+        files = cache(source, directory=local)
+        assert [bytes(files.open(info)) for info in infos] == contents(infos)
+        assert sum(storage.downloads.values()) == 1
+
+
 def test_in_the_default_directory_a_damaged_file_is_replaced(
     source: Path, storage: type[RemoteFileSystem], tmp_path: Path
 ) -> None:

@@ -43,7 +43,9 @@ def test_refusals_name_where_credentials_were_looked_for(error: Exception) -> No
     found = raised(error)
     assert isinstance(found, CredentialsError)
     assert "Google Cloud Storage (gs:) gives no access (what it says)" in str(found)
-    assert "Set GOOGLE_APPLICATION_CREDENTIALS, with rights" in str(found)
+    assert "Set GOOGLE_APPLICATION_CREDENTIALS, or GCS_KEY and GCS_SECRET, with rights" in str(
+        found
+    )
     assert found.url == "gs://bucket/x"
 
 

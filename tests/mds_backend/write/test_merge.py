@@ -247,6 +247,9 @@ def test_what_cannot_be_merged_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DatasetNotFoundError, match=r"b/index\.json") as caught:
         merge_index([part, f"{tmp_path}/b/index.json"], tmp_path)
     assert isinstance(caught.value, RuntimeError)
+    for missing in ("/nowhere/index.json", ("/nowhere/index.json", "")):
+        with pytest.raises(DatasetNotFoundError, match=r"there is no file:///nowhere/index\.json"):
+            merge_index([missing], tmp_path)
     (tmp_path / "a" / "index.json").write_text('{"shards": []}')
     with pytest.raises(CorruptDatasetError, match="is not the index of an MDS dataset"):
         merge_index(tmp_path)

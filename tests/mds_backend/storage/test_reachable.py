@@ -1,0 +1,87 @@
+"""A storage whose host refuses connections, or has no address, is an error at once."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.mds_backend.storage.conftest import forget_filesystems
+from tests.servers.s3 import BUCKET, S3Server
+
+from mdstorm_backend import MDSWriter, StreamingDataset
+from mdstorm_backend.errors import StorageError
+from mdstorm_backend.storage import Location, reachable
+
+REFUSING = "http://127.0.0.1:9"
+
+
+@pytest.fixture(autouse=True)
+def fresh_filesystems() -> Iterator[None]:
+    forget_filesystems()
+    yield
+    forget_filesystems()
+
+
+@pytest.fixture
+def connections(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The addresses to which a connection is made, to see whether a host is there."""
+    found: list[Any] = []
+    connect = socket.create_connection
+
+    def connected(address: Any, timeout: float) -> socket.socket:
+        found.append(address)
+        return connect(address, timeout)
+
+    monkeypatch.setattr(reachable.socket, "create_connection", connected)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "reason"),
+    [(REFUSING, "Connection refused"), ("http://nowhere.invalid", "[nN]ame")],
+)
+def test_a_host_that_is_not_there_is_asked_once_for_each_attempt(
+    endpoint: str, reason: str, s3: S3Server, connections: list[Any]
+) -> None:
+    location = Location.of(f"s3://{BUCKET}/x", {"endpoint_url": endpoint})
+    for read in (lambda: location.read("index.json"), location.list_names):
+        connections.clear()
+        with pytest.raises(StorageError, match=f"{endpoint} cannot be reached: .*{reason}"):
+            read()
+        assert len(connections) == 1
+
+
+def test_a_host_that_answers_is_asked_once(s3: S3Server, connections: list[Any]) -> None:
+    location = Location.of(f"s3://{BUCKET}/there", {"endpoint_url": s3.url})
+    location.write("x", [b"1"])
+    assert location.read("x") == b"1"
+    assert len(connections) == 1
+
+
+def test_a_host_behind_a_proxy_is_left_to_the_client(
+    s3: S3Server, connections: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", s3.url)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    Location.of(f"s3://{BUCKET}/x", {"endpoint_url": s3.url}).write("x", [b"1"])
+    assert len(connections) == 1
+    assert reachable._has_proxy("http", "storage.example")
+    assert not reachable._has_proxy("https", "storage.example")
+
+
+def test_a_filled_directory_is_read_while_the_storage_is_away(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("S3_ENDPOINT_URL", s3.url)
+    url = f"s3://{BUCKET}/away"
+    with MDSWriter(columns={"a": "int"}, out=url) as writer:
+        writer.write({"a": 7})
+    for endpoint in (s3.url, REFUSING):
+        monkeypatch.setenv("S3_ENDPOINT_URL", endpoint)
+        dataset = StreamingDataset(
+            remote=url, local=str(tmp_path / "local"), batch_size=1, download_retry=1
+        )
+        assert list(dataset) == [{"a": 7}]
