@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.elastic.id_arrays import IntArray, index_dtype
 from mdstorm_backend.errors import InvalidArgumentError
 
@@ -124,7 +125,7 @@ def permutation(
     nodes = [part.take(rng.permutation(len(part.begins))) for part in spans.cut(canonical_nodes)]
     if algo == "py1br":
         starts = rng.integers(0, low, canonical_nodes).tolist()
-    offset = 0
+    offset, is_narrow = 0, False
     for node, part in enumerate(nodes):
         of_node = ids[offset : offset + int(part.lengths.sum())]
         if algo == "py1br":
@@ -132,8 +133,14 @@ def permutation(
         else:
             _fill(of_node, part, rng)
             if algo == "py1e":
-                _disperse(of_node, part.lengths.tolist(), rng, low, high)
+                is_narrow |= _disperse(of_node, part.lengths.tolist(), rng, low, high)
         offset += len(of_node)
+    if is_narrow:
+        warn_user(
+            "Shuffle block size was smaller than shard size for some shards: samples of these are "
+            "shuffled among themselves, and do not mix with others. Give a shuffle_block_size of "
+            "several shards"
+        )
     return ids
 
 
@@ -181,17 +188,25 @@ def _shuffle_blocks(
 
 def _disperse(
     ids: IntArray, lengths: Sequence[int], rng: np.random.Generator, low: int, high: int
-) -> None:
+) -> bool:
     """Move every id by a random distance: up to half a block, and not out of the node.
 
     Ids are sorted by their new positions in place, window by window: no later one can land more
     than half a block before its own span.
+
+    Returns
+    -------
+    bool
+        Whether a span is longer than its block, so that none of its ids leaves it.
     """
+    is_narrow = False
     settled, offset, size = 0, 0, len(ids)
     window = 2 * high + _WINDOW
     waiting = np.empty(min(window + max(lengths, default=0), size))
     for length in lengths:
-        half = max((int(rng.integers(low, high)) - length) / 2, 0)
+        room = int(rng.integers(low, high)) - length
+        is_narrow |= room < 0
+        half = max(room / 2, 0)
         shift = rng.uniform(max(-half, -offset), min(half, size - offset - length), length)
         place, stop = offset - settled, offset + length
         np.add(np.arange(offset, stop), shift, out=waiting[place : place + length])
@@ -199,6 +214,7 @@ def _disperse(
         if offset - settled >= window or offset == size:
             final = np.inf if offset == size else offset - high / 2 - 1
             settled += _settle(ids[settled:offset], waiting[: offset - settled], final)
+    return is_narrow
 
 
 def _settle(ids: IntArray, positions: npt.NDArray[np.float64], final: float) -> int:

@@ -206,10 +206,12 @@ def parse_state(state: object, first_epoch: int | None = None) -> EpochStart:
     """
     state = state_mapping(state)
     epoch, samples = number(state, "epoch", -1), number(state, "sample_in_epoch", 0)
+    if epoch < 0:
+        # Taken before the first epoch: that is to be begun, as the arguments and this world say.
+        return EpochStart(0)
     return EpochStart(
-        # Taken before the first epoch: that is to be begun.
-        max(epoch, 0),
-        samples if epoch >= 0 else 0,
+        epoch,
+        samples,
         first_epoch,
         _optional(state, "num_canonical_nodes", 1),
         _optional(state, "shuffle_seed", 0),

@@ -91,7 +91,7 @@ def test_a_state_from_before_the_first_epoch_begins_it() -> None:
     epochs.load_state_dict({**STATE, "epoch": -1})
     assert state(epochs)["epoch"] == -1
     start = epochs.begin()
-    assert (start.epoch, start.sample_in_epoch, start.shuffle_seed) == (0, 0, 1)
+    assert (start.epoch, start.sample_in_epoch, start.shuffle_seed) == (0, 0, None)
 
 
 def test_old_states_know_nothing_of_the_first_nodes() -> None:

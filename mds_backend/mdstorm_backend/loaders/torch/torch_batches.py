@@ -21,9 +21,11 @@ from mdstorm_backend.loaders.runner import Delivered
 from mdstorm_backend.loaders.torch.dataset_samples import sample_blocks, samples_of
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.loaders.torch.torch_tensors import (
+    Collated,
     TorchValues,
     check_nulls,
     split_values,
+    to_collated,
     to_torch,
 )
 from mdstorm_backend.loaders.torch.worker_guard import end_with_parent
@@ -90,7 +92,7 @@ class DeliveredBatches(IterableDataset[Any]):
         """Make batches of them."""
         making = self._making
         batches = (
-            tensor_batches(self._source._mdstorm.options, blocks)
+            tensor_batches(self._source._mdstorm.options, blocks, to_collated)
             if making.collate is None
             else _collated(self._source, blocks, making.collate)
         )
@@ -110,7 +112,7 @@ def tensor_batches(
 ) -> Delivered:
     """Convert blocks as a whole, column by column, and cut them into batches."""
 
-    def converted(block: Block) -> tuple[Block, dict[str, list[TorchValues]]]:
+    def converted(block: Block) -> tuple[Block, dict[str, list[Collated]]]:
         return block, {
             name: split_values(convert(values, options.column(name), name), block.sizes)
             for name, values in block.batch.items()
@@ -188,5 +190,10 @@ def pinned(batches: Delivered, *, are_dicts: bool) -> Delivered:
             yield batch, mark, size
 
 
-def _pinned(values: TorchValues) -> TorchValues:
-    return values.pin_memory() if isinstance(values, torch.Tensor) else values
+def _pinned(values: Collated) -> Collated:
+    if isinstance(values, torch.Tensor):
+        return values.pin_memory()
+    if not isinstance(values, Mapping):
+        return values
+    pinned: Collated = pin_memory(values)  # type: ignore[no-untyped-call]
+    return pinned

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
-from torch.utils.data import get_worker_info
+from torch.utils.data import default_collate, get_worker_info
 
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.batch import Values
@@ -20,7 +21,11 @@ from mdstorm_backend.read.late import LateDecoder
 
 #: A column of a batch: a tensor, or a list where PyTorch has no type for it.
 TorchValues: TypeAlias = torch.Tensor | list[Any]
+#: What PyTorch's own collation makes of Python objects: nested, with tensors for numbers.
+Collated: TypeAlias = TorchValues | Mapping[str, Any]
 
+#: Encodings whose values are Python objects.
+_OBJECTS = ("json", "pkl")
 #: Petastorm's promotions of what PyTorch does not compute with.
 _PROMOTED = {np.dtype(np.uint16): np.int32, np.dtype(np.uint32): np.int64}
 
@@ -102,6 +107,18 @@ def to_torch(values: Values, column: Column | None, name: str) -> TorchValues:
     return _array_to_torch(scalars_to_numpy(values, has_nulls), name)
 
 
+def to_collated(values: Values, column: Column | None, name: str) -> TorchValues:
+    """Return the same as `to_torch`, with JSON and pickles as PyTorch's own collation has them.
+
+    So they are in the batches of MosaicML Streaming. `split_values` collates them, each batch by
+    itself; what cannot be collated stays a list, and so do columns with a Spark type.
+    """
+    found = to_torch(values, column, name)
+    if column is None or column.spark_type is not None or not isinstance(found, list):
+        return found
+    return _Objects(found) if column.parsed_encoding.kind in _OBJECTS else found
+
+
 def _to_list(values: pa.Array) -> list[Any]:
     if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
         return list(values.to_numpy(zero_copy_only=False).tolist())
@@ -127,7 +144,7 @@ def _object_to_torch(value: Any, name: str) -> Any:
     return value
 
 
-def split_values(values: TorchValues, sizes: list[int]) -> list[TorchValues]:
+def split_values(values: TorchValues, sizes: list[int]) -> list[Collated]:
     """Cut a column of a block into batches; tensors are views.
 
     Images, and arrays, that have one shape in a batch are one tensor, whatever the rest of the
@@ -138,12 +155,28 @@ def split_values(values: TorchValues, sizes: list[int]) -> list[TorchValues]:
         # of: made faster, and what is written to one batch does not count as written to another.
         return list(torch.unsafe_split_with_sizes(values, sizes))
     ends = np.cumsum(sizes)
-    cut = _stacked if isinstance(values, _Alike) else list
+    cut: Callable[[list[Any]], Collated] = list
+    if isinstance(values, (_Alike, _Objects)):
+        cut = _stacked if isinstance(values, _Alike) else _collated
     return [cut(values[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
 
 
 class _Alike(list[Any]):
     """Tensors that are one where they have one shape; None for null."""
+
+
+class _Objects(list[Any]):
+    """Python objects, to be collated."""
+
+
+def _collated(objects: list[Any]) -> Collated:
+    if not objects:
+        return objects
+    try:
+        collated: Collated = default_collate(objects)
+    except (AttributeError, KeyError, RuntimeError, TypeError, ValueError):
+        return list(objects)  # of several shapes, with other keys, or None among them
+    return collated
 
 
 def _stacked(tensors: list[Any]) -> TorchValues:

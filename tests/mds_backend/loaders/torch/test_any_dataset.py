@@ -1,0 +1,191 @@
+"""`StreamingDataLoader` takes what MosaicML Streaming's takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.mds_backend.loaders.loaders import column
+from tests.mds_backend.small_datasets import write_numbers
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+
+from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
+
+ROWS = 42
+ARGUMENTS: dict[str, Any] = {"batch_size": 4, "shuffle": True, "shuffle_seed": 3}
+
+
+class Squares(StreamingDataset):
+    """Makes its samples in an iterator of its own."""
+
+    def __iter__(self) -> Iterator[Any]:
+        for sample in super().__iter__():
+            yield {"number": sample["number"] ** 2}
+
+
+class Wrapped(IterableDataset[Any]):
+    def __init__(self, dataset: StreamingDataset) -> None:
+        self.dataset = dataset
+
+    def __iter__(self) -> Iterator[Any]:
+        for sample in self.dataset:
+            yield sample["number"], -sample["number"]
+
+
+class OwnLoader(StreamingDataLoader):
+    """Counts what it makes of PyTorch's loader, as MosaicML Streaming's own loader does."""
+
+    def __iter__(self) -> Iterator[Any]:
+        self.num_samples_yielded = 0
+        for batch in DataLoader.__iter__(self):
+            self.num_samples_yielded += self._get_batch_size(batch)
+            yield batch
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return write_numbers(tmp_path / "data", ROWS, tasks=4).url
+
+
+def order_of(url: str) -> list[int]:
+    return [int(s["number"]) for s in StreamingDataset(remote=url, **ARGUMENTS)]
+
+
+def flat(batches: Any) -> list[int]:
+    return [int(n) for batch in batches for n in torch.as_tensor(batch).reshape(-1)]
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_own_iterators_have_a_length_and_states(url: str, num_workers: int) -> None:
+    squares = [n**2 for n in order_of(url)]
+    loader = StreamingDataLoader(Squares(remote=url, **ARGUMENTS), 4, num_workers=num_workers)
+    iterator = iter(loader)
+    begun = column(islice(iterator, 3))
+    assert (len(loader), loader.num_samples_yielded) == (11, 12)
+    state = loader.state_dict()
+    assert state is not None
+    assert (state["epoch"], state["sample_in_epoch"]) == (0, 12)
+    assert flat(begun + column(iterator)) == squares
+    again = StreamingDataLoader(Squares(remote=url, **ARGUMENTS), 4, num_workers=num_workers)
+    again.load_state_dict(state)
+    assert flat(begun + column(again)) == squares
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_loader_may_count_by_itself(url: str, num_workers: int) -> None:
+    loader = OwnLoader(StreamingDataset(remote=url, **ARGUMENTS), 4, num_workers=num_workers)
+    begun = column(islice(loader, 5))
+    assert (len(loader), loader.num_samples_yielded) == (11, 20)
+    state = loader.state_dict()
+    again = StreamingDataLoader(StreamingDataset(remote=url, **ARGUMENTS), 4)
+    again.load_state_dict(state)
+    assert flat(begun + column(again)) == order_of(url)
+
+
+def test_without_a_batch_size_samples_come_by_themselves(url: str) -> None:
+    loader = StreamingDataLoader(StreamingDataset(remote=url, **ARGUMENTS), batch_size=None)
+    iterator = iter(loader)
+    begun = [int(sample["number"]) for sample in islice(iterator, 5)]
+    assert (len(loader), loader.num_samples_yielded) == (ROWS, 5)
+    again = StreamingDataLoader(StreamingDataset(remote=url, **ARGUMENTS), batch_size=None)
+    again.load_state_dict(loader.state_dict())
+    assert begun + [int(sample["number"]) for sample in again] == order_of(url)
+    with pytest.raises(InvalidArgumentError, match="with batch_size=None there are none"):
+        StreamingDataLoader(StreamingDataset(remote=url), None, batch_map=len)
+
+
+def test_other_datasets_are_read_and_counted(url: str) -> None:
+    wrapped = StreamingDataLoader(Wrapped(StreamingDataset(remote=url, **ARGUMENTS)), 5)
+    batches = list(islice(wrapped, 3))
+    assert flat(first for first, _ in batches) == order_of(url)[:15]
+    assert wrapped.num_samples_yielded == 15
+    assert wrapped.state_dict() is None
+    wrapped.load_state_dict({"epoch": 3})
+    numbers = TensorDataset(torch.arange(10))
+    mapped = StreamingDataLoader(numbers, 4, True, drop_last=True)
+    assert len({*flat(batch for (batch,) in mapped)}) == 8
+    assert (len(mapped), mapped.num_samples_yielded, mapped.state_dict()) == (2, 8, None)
+    sampled = StreamingDataLoader(numbers, batch_sampler=[[1, 2], [7]])
+    assert flat(batch for (batch,) in sampled) == [1, 2, 7]
+    assert sampled.num_samples_yielded == 3
+
+
+def test_arguments_can_be_given_by_position(url: str) -> None:
+    dataset = StreamingDataset(remote=url, **ARGUMENTS)
+    loader = StreamingDataLoader(dataset, 4, None, None, None, 0, len, False, True)
+    assert (loader.num_workers, loader.drop_last, list(loader)) == (0, True, [4] * 10)
+    with pytest.raises(ArgumentTypeError, match="num_workers was given by position and by name"):
+        StreamingDataLoader(dataset, 4, None, None, None, 0, num_workers=2)
+    with pytest.raises(ArgumentTypeError, match="at most 13 arguments by position"):
+        StreamingDataLoader(dataset, 4, *[None] * 12)
+
+
+class Counting(StreamingDataset):
+    """Has something of its own in its states."""
+
+    own = 0
+
+    def state_dict(self, num_samples: int | None = None, from_beginning: bool = True) -> Any:
+        return {**super().state_dict(num_samples, from_beginning), "own": 7}
+
+    def load_state_dict(self, obj: dict[str, Any]) -> None:
+        self.own = obj["own"]
+        super().load_state_dict(obj)
+
+
+def test_states_of_a_subclass_are_those_of_its_loader(url: str) -> None:
+    loader = StreamingDataLoader(Counting(remote=url, **ARGUMENTS), 4)
+    begun = column(islice(loader, 3))
+    state = loader.state_dict()
+    assert state is not None
+    assert (state["own"], state["sample_in_epoch"]) == (7, 12)
+    dataset = Counting(remote=url, **ARGUMENTS)
+    again = StreamingDataLoader(dataset, 4)
+    again.load_state_dict(state)
+    assert flat(begun + column(again)) == order_of(url)
+    assert dataset.own == 7
+
+
+def test_json_is_collated_as_pytorch_collates_it(tmp_path: Path) -> None:
+    values: dict[str, list[Any]] = {
+        "alike": [{"x": n, "words": ["a", str(n)]} for n in range(4)],
+        "lists": [[n, n + 1] for n in range(4)],
+        "ragged": [[0] * n for n in range(4)],
+        "nulls": [None, 1, 2, 3],
+    }
+    with MDSWriter(columns=dict.fromkeys(values, "json"), out=str(tmp_path)) as writer:
+        for row in zip(*values.values(), strict=True):
+            writer.write(dict(zip(values, row, strict=True)))
+    dataset = StreamingDataset(local=str(tmp_path), batch_size=4)
+    (batch,) = StreamingDataLoader(dataset, batch_size=4)
+    assert batch["alike"]["x"].tolist() == [0, 1, 2, 3]
+    assert [*map(list, batch["alike"]["words"])] == [["a"] * 4, ["0", "1", "2", "3"]]
+    assert [column.tolist() for column in batch["lists"]] == [[0, 1, 2, 3], [1, 2, 3, 4]]
+    assert batch["ragged"] == values["ragged"]
+    assert batch["nulls"] == values["nulls"]
+
+
+def test_a_state_from_before_the_first_epoch_says_nothing(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
+    state = StreamingDataset(remote=url, batch_size=4).state_dict(0, True)
+    assert (state["epoch"], state["num_canonical_nodes"]) == (-1, 3)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    dataset = StreamingDataset(remote=url, **ARGUMENTS)
+    dataset.load_state_dict(state)
+    plain = StreamingDataset(remote=url, **ARGUMENTS)
+    assert [s["number"] for s in dataset] == [s["number"] for s in plain]
+
+
+def test_small_blocks_are_warned_of(url: str) -> None:
+    dataset = StreamingDataset(remote=url, shuffle_block_size=4, **ARGUMENTS)
+    with pytest.warns(UserWarning, match="Shuffle block size was smaller than shard size"):
+        list(dataset)
