@@ -9,11 +9,13 @@ from mdstorm._absent import ABSENT
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.keywords import refuses_unknown_keywords
 from mdstorm._readers.open_reader import (
+    Reader,
     ngram_and_fields,
     normalize_dataset_url_or_urls,
     open_reader,
 )
-from mdstorm._readers.reader import Reader
+from mdstorm._readers.pools import DummyPool, ProcessPool, ThreadPool  # noqa: F401  as Petastorm's
+from mdstorm.cache import NullCache  # noqa: F401  module, from which programs import them
 from mdstorm.ngram import NGram
 from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase

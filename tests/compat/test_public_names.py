@@ -147,9 +147,10 @@ def test_names_are_where_petastorm_has_them(module: str) -> None:
         assert name in mirror.__all__
 
 
-#: Names with an underscore that programs use, by module.
+#: Names that programs import although they are private, or of another module.
 PRIVATE = {
     ".pytorch": ["_load_rows_into_mem", "_sanitize_pytorch_types"],
+    ".reader": ["DummyPool", "NullCache", "ProcessPool", "ThreadPool"],
     ".tools.copy_dataset": ["_main"],
     ".unischema": [
         "_field_spark_dtype",
@@ -160,7 +161,7 @@ PRIVATE = {
 
 
 @pytest.mark.parametrize("module", PRIVATE)
-def test_private_names_that_programs_use_are_there_too(module: str) -> None:
+def test_inner_names_that_programs_use_are_there_too(module: str) -> None:
     mirror = importlib.import_module(f"mdstorm{module}")
     assert all(hasattr(mirror, name) for name in PRIVATE[module])
 

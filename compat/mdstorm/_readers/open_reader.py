@@ -1,4 +1,4 @@
-"""Open the reader of `make_reader` and `make_batch_reader`."""
+"""`Reader`, and how `make_reader` and `make_batch_reader` open one."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from typing import Any
 from mdstorm._datasets.sources import Opened, open_source
 from mdstorm._public import public
 from mdstorm._readers.arguments import ReaderArguments
-from mdstorm._readers.reader import Reader
+from mdstorm._readers.cache import CacheBase, NullCache
+from mdstorm._readers.pools import Pool
+from mdstorm._readers.reader import DatasetReader
 from mdstorm._selection.ngram import NGram
-from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
+from mdstorm._selection.predicates import PredicateBase
+from mdstorm._selection.selectors import RowGroupSelectorBase
+from mdstorm._transforms.transform_spec import TransformSpec
+from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedArgumentError
 from mdstorm_backend.base import warn_user
+from mdstorm_backend.storage import Location, has_scheme
 
 _logger = logging.getLogger("mdstorm.reader")
 
@@ -47,6 +53,125 @@ def ngram_and_fields(schema_fields: Any) -> tuple[NGram | None, Any]:
     return (schema_fields, None) if isinstance(schema_fields, NGram) else (None, schema_fields)
 
 
+@public("mdstorm.reader")
+class Reader(DatasetReader):
+    """Iterates over a dataset that is named by its path in a file system.
+
+    `make_reader` and `make_batch_reader` return such readers, too, and explain the arguments.
+
+    Parameters
+    ----------
+    pyarrow_filesystem : fsspec or pyarrow file system, or None
+        The file system; None for the local one.
+    dataset_path : str or list of str
+        Path of a directory or file in it, or paths of files.
+    reader_pool : ThreadPool, ProcessPool or DummyPool, optional
+        Where to read, in how many workers; ten threads by default.
+    cache : NullCache, optional
+        Nothing else: caches are arguments of `make_reader`.
+    worker_class : None
+        Nothing else, see below.
+    is_batched_reader : bool
+        Whether to deliver batches, as `make_batch_reader`, or rows.
+    schema_fields, seed, shuffle_rows, shuffle_row_groups, shuffle_row_drop_partitions, predicate,
+    rowgroup_selector, num_epochs, cur_shard, shard_count, transform_spec, filters, shard_seed,
+    convert_early_to_numpy
+        As in `make_batch_reader`.
+
+    Raises
+    ------
+    UnsupportedArgumentError
+        If a worker class or a cache is given; also NotImplementedError.
+    ArgumentTypeError
+        If `reader_pool` is something else; also TypeError.
+
+    Notes
+    -----
+    The signature is that of ``petastorm.reader.Reader``. Of a worker class only `is_batched_reader`
+    is left, see docs/differences.md#workers-and-their-queues.
+    """
+
+    def __init__(
+        self,
+        pyarrow_filesystem: Any,
+        dataset_path: str | list[str],
+        schema_fields: Any = None,
+        seed: int | None = None,
+        shuffle_rows: bool = False,
+        shuffle_row_groups: bool = True,
+        shuffle_row_drop_partitions: int = 1,
+        predicate: PredicateBase | None = None,
+        rowgroup_selector: RowGroupSelectorBase | None = None,
+        reader_pool: Pool | None = None,
+        num_epochs: int | None = 1,
+        cur_shard: int | None = None,
+        shard_count: int | None = None,
+        cache: CacheBase | None = None,
+        worker_class: None = None,
+        transform_spec: TransformSpec | None = None,
+        is_batched_reader: bool = False,
+        filters: Any = None,
+        shard_seed: int | None = None,
+        convert_early_to_numpy: bool = False,
+    ) -> None:
+        _check_parts(reader_pool, cache, worker_class)
+        ngram, fields = ngram_and_fields(schema_fields)
+        arguments = ReaderArguments(
+            schema_fields=fields,
+            reader_pool_type="thread" if reader_pool is None else reader_pool.reader_pool_type,
+            workers_count=10 if reader_pool is None else reader_pool.workers_count,
+            results_queue_size=50 if reader_pool is None else reader_pool.results_queue_size,
+            seed=seed,
+            shuffle_rows=shuffle_rows,
+            shuffle_row_groups=shuffle_row_groups,
+            shuffle_row_drop_partitions=shuffle_row_drop_partitions,
+            predicate=predicate,
+            rowgroup_selector=rowgroup_selector,
+            num_epochs=num_epochs,
+            cur_shard=cur_shard,
+            shard_count=shard_count,
+            shard_seed=shard_seed,
+            transform_spec=transform_spec,
+            filters=filters,
+            filesystem=_without_local(pyarrow_filesystem),
+            convert_early_to_numpy=convert_early_to_numpy,
+        )
+        several = isinstance(dataset_path, list)
+        paths = dataset_path if isinstance(dataset_path, list) else [dataset_path]
+        urls = [_url(path, pyarrow_filesystem) for path in paths]
+        opened, arguments = _opened(
+            urls if several else urls[0], arguments, ngram, batched=is_batched_reader
+        )
+        super().__init__(opened, arguments, batched=is_batched_reader, ngram=ngram)
+
+
+def _check_parts(reader_pool: object, cache: object, worker_class: object) -> None:
+    if reader_pool is not None and not isinstance(reader_pool, Pool):
+        raise ArgumentTypeError(
+            f"reader_pool must be a ThreadPool, ProcessPool or DummyPool, found {reader_pool!r}"
+        )
+    if cache is not None and not isinstance(cache, NullCache):
+        raise UnsupportedArgumentError(
+            f"Reader takes no cache, found {cache!r}: give make_reader or make_batch_reader "
+            "cache_type='local-disk', cache_location=… and cache_size_limit=…"
+        )
+    if worker_class is not None:
+        raise UnsupportedArgumentError(
+            f"Reader takes no worker class, found {worker_class!r}: leave it out, and say "
+            "is_batched_reader=True for batches. See docs/differences.md#workers-and-their-queues"
+        )
+
+
+def _without_local(filesystem: Any) -> Any:
+    """Return a file system, None for the local one, in which a dataset may be of any kind."""
+    return None if Location.of("/", filesystem=filesystem).filesystem is None else filesystem
+
+
+def _url(path: str, filesystem: Any) -> str:
+    url = Location.of(path, filesystem=filesystem).url
+    return url if has_scheme(url) else f"file://{url}"
+
+
 def open_reader(
     urls: Any, arguments: ReaderArguments, ngram: NGram | None, *, batched: bool
 ) -> Reader:
@@ -68,6 +193,23 @@ def open_reader(
     UnsupportedArgumentError
         If the n-gram does not go with other arguments.
     """
+    opened, arguments = _opened(urls, arguments, ngram, batched=batched)
+    return reader_over(opened, arguments, batched=batched, ngram=ngram)
+
+
+def reader_over(
+    opened: Opened, arguments: ReaderArguments, *, batched: bool, ngram: NGram | None = None
+) -> Reader:
+    """Return a reader of a dataset that is open."""
+    reader = Reader.__new__(Reader)
+    DatasetReader.__init__(reader, opened, arguments, batched=batched, ngram=ngram)
+    return reader
+
+
+def _opened(
+    urls: Any, arguments: ReaderArguments, ngram: NGram | None, *, batched: bool
+) -> tuple[Opened, ReaderArguments]:
+    """Open the dataset of a reader, and complete its arguments by the fields of an n-gram."""
     if ngram is not None:
         _check_ngram(ngram, arguments, batched)
     opened = open_source(
@@ -83,7 +225,7 @@ def open_reader(
         ngram.resolve_regex_field_names(opened.unischema)
         wanted = [*ngram.get_field_names_at_all_timesteps(), ngram.timestamp_field]
         arguments = replace(arguments, schema_fields=wanted)
-    return Reader(opened, arguments, batched=batched, ngram=ngram)
+    return opened, arguments
 
 
 def _check_ngram(ngram: NGram, arguments: ReaderArguments, batched: bool) -> None:

@@ -1,4 +1,4 @@
-"""Run passes of a loader over a `Reader`, in whole blocks."""
+"""Run passes of a loader over a `DatasetReader`, in whole blocks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mdstorm._readers.batch_size import rows_of_batch
-from mdstorm._readers.reader import Reader
+from mdstorm._readers.reader import DatasetReader
 from mdstorm_backend.base import PassThreads
 from mdstorm_backend.loaders import Batching, Convert, PassRunner, reading_of
 from mdstorm_backend.order import ExactOrder
@@ -14,15 +14,15 @@ from mdstorm_backend.order import ExactOrder
 
 def can_pass_over(reader: Any) -> bool:
     """Whether a reader is of ours, and delivers rows rather than what is made of several rows."""
-    return isinstance(reader, Reader) and not reader.ngram
+    return isinstance(reader, DatasetReader) and not reader.ngram
 
 
 def can_restart(reader: Any) -> bool:
     """Whether a reader is of ours, which begins anew also in the middle of its rows."""
-    return isinstance(reader, Reader)
+    return isinstance(reader, DatasetReader)
 
 
-def is_at_a_start(reader: Reader) -> bool:
+def is_at_a_start(reader: DatasetReader) -> bool:
     """Whether nothing was taken from a reader, or everything."""
     return reader._untouched or reader.last_row_consumed
 
@@ -32,7 +32,7 @@ class ReaderPasses:
 
     Parameters
     ----------
-    reader : Reader
+    reader : DatasetReader
         Says what is read and how; its own place is not moved.
     batch_size : int or None
         Rows of a batch; None, 0 or less: all rows of all epochs.
@@ -46,7 +46,7 @@ class ReaderPasses:
 
     def __init__(
         self,
-        reader: Reader,
+        reader: DatasetReader,
         batch_size: int | None,
         window: int = 0,
         *,

@@ -1,4 +1,4 @@
-"""`Reader`: iterate over the rows or batches of a dataset."""
+"""`DatasetReader`: iterate over the rows or batches of a dataset."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from mdstorm_backend.loaders import (
 _NO_COUNTS = {"items_consumed": 0, "items_produced": 0, "items_inprocess": 0}
 
 
-class Reader(OwnContext):
+class DatasetReader(OwnContext):
     """Iterates over a dataset, by `make_reader` in rows and by `make_batch_reader` in batches.
 
     A batch is one shard's share of this rank's rows: a row group of Parquet files, or an MDS shard.
@@ -99,7 +99,7 @@ class Reader(OwnContext):
         """Whether batches are delivered."""
         return self.is_batched_reader
 
-    def __iter__(self) -> Reader:
+    def __iter__(self) -> DatasetReader:
         return self
 
     def __next__(self) -> Any:

@@ -10,7 +10,7 @@ from mdstorm._datasets.sources import opened
 from mdstorm._public import public
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.keywords import READER_KEYWORDS, check_keywords
-from mdstorm._readers.reader import Reader
+from mdstorm._readers.open_reader import Reader, reader_over
 from mdstorm._spark.files import open_converted
 from mdstorm._spark.mosaic_loader import is_mosaic_loader, make_mosaic_loader
 from mdstorm.errors import InvalidArgumentError
@@ -126,7 +126,7 @@ class TorchDatasetContextManager(OwnContext):
             given = self.petastorm_reader_kwargs.keys()
             self.loader = make_mosaic_loader(function, dataset, arguments, given, self.batch_size)
             return self.loader
-        self.reader = Reader(
+        self.reader = reader_over(
             opened(dataset, decode=False),
             replace(arguments, shuffling_queue_capacity=0),
             batched=True,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mdstorm._readers.passes import ReaderPasses, can_pass_over, can_restart, is_at_a_start
-from mdstorm._readers.reader import Reader
+from mdstorm._readers.reader import DatasetReader
 from mdstorm._tensorflow.values import column_for_tf, rows_for_tf, value_for_tf
 from mdstorm.errors import UnequalLengthsError
 from mdstorm_backend.format import Batch, num_rows, slice_batch
@@ -32,7 +32,7 @@ class Elements:
 
     Attributes
     ----------
-    reader : Reader
+    reader : DatasetReader
         What is read.
     specs : sequence of ColumnSpec
         How its columns arrive.
@@ -99,7 +99,7 @@ class NGrams:
 
     Attributes
     ----------
-    reader : Reader
+    reader : DatasetReader
         What is read.
     specs : dict of int to sequence of ColumnSpec
         How the columns of each offset arrive.
@@ -129,7 +129,7 @@ def _from_its_place(reader: Any) -> Iterator[Any]:
     yield from reader
 
 
-def _rows_at_a_time(reader: Reader) -> int:
+def _rows_at_a_time(reader: DatasetReader) -> int:
     source = reader._options().dataset
     per_row = source.nbytes // max(len(source), 1)
     return max(1, min(_BYTES_AT_A_TIME // max(per_row, 1), _MOST_ROWS))

@@ -1,4 +1,4 @@
-"""Make batches from the blocks of a `Reader`."""
+"""Make batches from the blocks of a `DatasetReader`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from mdstorm._readers.reader import Reader
+from mdstorm._readers.reader import DatasetReader
 from mdstorm._torch.columns import arrays_of, column_to_torch, only_tensor, rows_of_columns
 from mdstorm._torch.rows import null_in_row, row_for_torch
 from mdstorm_backend.format import Batch, Column, Values
@@ -27,7 +27,7 @@ from mdstorm_backend.loaders.torch import (
 from mdstorm_backend.read import Block
 
 
-def tensors(reader: Reader, options: ReaderOptions) -> Convert:
+def tensors(reader: DatasetReader, options: ReaderOptions) -> Convert:
     """Return what makes tensors of blocks, and lists where PyTorch has none."""
     if reader.batched_output:
         check_columns(options)
@@ -35,7 +35,9 @@ def tensors(reader: Reader, options: ReaderOptions) -> Convert:
     return partial(tensor_batches, options, convert=_without_nulls)
 
 
-def transformed(reader: Reader, options: ReaderOptions, function: Callable[[Any], Any]) -> Convert:
+def transformed(
+    reader: DatasetReader, options: ReaderOptions, function: Callable[[Any], Any]
+) -> Convert:
     """Return what makes tensors of blocks, by a function of the user's from arrays."""
     convert: ConvertColumn = _to_torch if reader.batched_output else _without_nulls
     if reader.batched_output:
@@ -48,7 +50,7 @@ def transformed(reader: Reader, options: ReaderOptions, function: Callable[[Any]
     return partial(tensor_batches, options, convert=to_tensor)
 
 
-def collated(reader: Reader, collate: Collate) -> Convert:
+def collated(reader: DatasetReader, collate: Collate) -> Convert:
     """Return what makes a batch of the list of its rows."""
 
     def rows(batch: Batch) -> list[Any]:
