@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
+from tests.conformance.place import DATA
+
+from mdstorm.etl.dataset_metadata import ROW_GROUPS_PER_FILE_KEY
 
 Finished = subprocess.CompletedProcess[str]
 
@@ -91,3 +97,19 @@ def test_what_is_not_there_is_named(folder: Path) -> None:
     for module in ("absent", "neighbour.absent"):
         assert run("-m", module, code=1).stderr.endswith(f": No module named {module}\n")
     assert "can't open 'absent.py'" in run("absent.py", code=2).stderr
+
+
+@pytest.mark.parametrize("way", ["module", "script"])
+def test_commands_of_petastorm_run(way: str, tmp_path: Path) -> None:
+    script = tmp_path / "petastorm-generate-metadata.py"
+    script.write_text("from petastorm.etl.petastorm_generate_metadata import main\nmain()\n")
+    module = ["-m", "petastorm.etl.petastorm_generate_metadata"]
+    target = [str(script)] if way == "script" else module
+    shutil.copytree(DATA / "places", tmp_path / "places")
+    common = tmp_path / "places" / "_common_metadata"
+    before = pq.read_schema(common).metadata
+    url = (tmp_path / "places").as_uri()
+    run(*target, "--dataset_url", url, code=0)
+    after = pq.read_schema(common).metadata
+    assert after.keys() >= before.keys()
+    assert json.loads(after[ROW_GROUPS_PER_FILE_KEY]) == json.loads(before[ROW_GROUPS_PER_FILE_KEY])

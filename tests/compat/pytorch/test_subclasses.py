@@ -1,0 +1,126 @@
+"""Subclasses that override parts of the loaders, and the buffers that these parts use."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.compat.readers import ItemReader, batch_reader, items, numbers, row_reader, rows
+
+from mdstorm.errors import ShufflingBufferError, StateMismatchError
+from mdstorm.pytorch import BatchedDataLoader, DataLoader
+from mdstorm.reader_impl.pytorch_shuffling_buffer import (
+    BatchedNoopShufflingBuffer,
+    BatchedRandomShufflingBuffer,
+    BatchedShufflingBufferBase,
+)
+from mdstorm.reader_impl.shuffling_buffer import RandomShufflingBuffer, ShufflingBufferBase
+
+
+class Twice(DataLoader):
+    def _yield_batches(self, keys: Any) -> Iterator[Any]:
+        for batch in super()._yield_batches(keys):
+            yield from (batch, batch)
+
+
+class TwiceBatched(BatchedDataLoader):
+    def _yield_batches(self, keys: Any) -> Iterator[Any]:
+        for batch in super()._yield_batches(keys):
+            yield from (batch, batch)
+
+
+class Other(DataLoader):
+    """Overrides something else."""
+
+    label = "other"
+
+
+with_each = pytest.mark.parametrize("class_", [Twice, TwiceBatched])
+
+
+@with_each
+@pytest.mark.parametrize("reader", [batch_reader, row_reader], ids=["batch", "row"])
+@pytest.mark.parametrize("capacity", [0, 1, 5, 100])
+def test_every_row_comes_in_a_batch_of_its_own_making(
+    ten: str, class_: Any, reader: Any, capacity: int
+) -> None:
+    loader = class_(reader(ten), batch_size=4, shuffling_queue_capacity=capacity)
+    for _ in range(2):
+        found = numbers(loader)
+        # The rest of a `DataLoader` comes after the batches, as in Petastorm.
+        last = 1 if class_ is Twice else 2
+        assert [len(batch) for batch in found] == [4] * 4 + [2] * last
+        assert sorted(rows({"number": torch.tensor(b)} for b in found[::2])) == list(range(10))
+
+
+@with_each
+def test_rows_of_a_pass_that_was_left_do_not_come_again(class_: Any) -> None:
+    reader = ItemReader(items(number=list(np.arange(6))), batched=False)
+    loader = class_(reader, batch_size=4)
+    for _ in loader:
+        reader.last_row_consumed = True  # so that it lets itself be reset
+        break
+    assert numbers(loader)[0] == [0, 1, 2, 3]
+
+
+@with_each
+def test_there_is_no_state_of_what_a_subclass_makes(ten: str, class_: Any) -> None:
+    with pytest.raises(StateMismatchError, match="one after the other"):
+        class_(batch_reader(ten)).state_dict()
+
+
+def test_a_subclass_that_changes_no_part_reads_whole_blocks(ten: str) -> None:
+    loader = Other(batch_reader(ten), 4)
+    assert numbers(loader) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert loader.state_dict()
+
+
+def test_a_subclass_without_a_batch_size_gets_one_batch(ten: str) -> None:
+    assert numbers(TwiceBatched(batch_reader(ten), None)) == [list(range(10))] * 2
+    assert numbers(Twice(batch_reader(ten), None)) == [list(range(10))]
+
+
+class TestBuffers:
+    def test_an_empty_one_gives_nothing(self) -> None:
+        for buffer in (
+            RandomShufflingBuffer(1, 0),
+            BatchedRandomShufflingBuffer(1, 0),
+            BatchedNoopShufflingBuffer(),
+        ):
+            assert not buffer.can_retrieve()
+            buffer.finish()
+            assert not buffer.can_retrieve()
+            with pytest.raises(ShufflingBufferError, match="Can not dequeue from 0 items"):
+                buffer.retrieve()
+
+    def test_what_was_refused_is_not_inside(self) -> None:
+        buffer = BatchedRandomShufflingBuffer(2, 0, extra_capacity=1)
+        with pytest.raises(ShufflingBufferError, match="maximum allowed: 3"):
+            buffer.add_many([[1, 2, 3, 4]])
+        assert buffer.size == 0
+        buffer.add_many([[1, 2, 3]])
+        buffer.finish()
+        assert sorted(int(buffer.retrieve()[0]) for _ in range(3)) == [1, 2, 3]
+
+    def test_draws_are_fair(self) -> None:
+        torch.manual_seed(0)
+        counts = np.zeros((4, 4), int)
+        for _ in range(2000):
+            buffer = BatchedRandomShufflingBuffer(4, 0, batch_size=1)
+            buffer.add_many([torch.arange(4)])
+            buffer.finish()
+            for place in range(4):
+                counts[int(buffer.retrieve()[0]), place] += 1
+        assert abs(counts - 500).max() < 100
+
+    def test_dtypes_of_parts_are_joined(self) -> None:
+        buffer = BatchedNoopShufflingBuffer(batch_size=3)
+        buffer.add_many([np.array([1, 2], np.int32)])
+        buffer.add_many([np.array([0.5])])
+        assert buffer.retrieve()[0].tolist() == [1.0, 2.0, 0.5]
+
+    def test_bases_are_abstract(self) -> None:
+        for base in (ShufflingBufferBase, BatchedShufflingBufferBase):
+            with pytest.raises(TypeError, match="abstract"):
+                base()  # type: ignore[abstract]
