@@ -19,9 +19,9 @@ from mdstorm_migrate.api import migrate
 from mdstorm_migrate.petastorm.names import HOMES, PUBLIC, renamed
 
 _INTERNAL = {
-    "petastorm.workers_pool": {"ThreadPool"},
+    "petastorm.hdfs": {"Ventilator"},
     "petastorm.spark": {"_private"},
-    "petastorm.reader": {"ThreadPool"},
+    "petastorm.reader": {"Ventilator"},
 }
 
 
@@ -68,12 +68,12 @@ IMPORTS = [
     "import petastorm.spark",
     "import petastorm.reader, petastorm.pytorch as pp",
     "import petastorm.spark as ps",
-    "import petastorm.workers_pool",
+    "import petastorm.hdfs",
     "from petastorm import make_reader, spark",
     "from petastorm import *",
-    "from petastorm.reader import Reader, ThreadPool as Pool, NullCache",
+    "from petastorm.reader import Reader, Ventilator as Pool, NullCache",
     "from petastorm.spark import (  # why\n{indent}    SparkDatasetConverter as C,\n{indent})",
-    "from petastorm.workers_pool import ThreadPool",
+    "from petastorm.hdfs import Ventilator",
     "from petastorm import predicates as p; import petastorm",
     "from petastorm import make_reader as spark, TransformSpec",
     "import petastorm.reader as reader, petastorm.spark.spark_dataset_converter",
@@ -84,14 +84,14 @@ IMPORTS = [
 USES = [
     "show(petastorm.make_reader)",
     "show(petastorm.spark.make_spark_converter, petastorm.reader)",
-    "show(petastorm.workers_pool.ThreadPool)",
+    "show(petastorm.hdfs.Ventilator)",
     "show(f'{petastorm.TransformSpec}')",
     "show(ps.make_spark_converter)",
     "show(ps._private)",
     "show(pp.DataLoader)",
     "show(make_reader, spark.SparkDatasetConverter)",
     "show(Reader, Pool, NullCache)",
-    "show(C, ThreadPool)",
+    "show(C, Ventilator)",
     "show(p.in_lambda)",
     "show([petastorm for petastorm in [1]])",
     "show((lambda petastorm: petastorm)(2), petastorm)",
@@ -103,7 +103,7 @@ USES = [
     "show([petastorm.make_reader for _ in [petastorm.TransformSpec]])",
     "show([(petastorm := one) for one in [petastorm.reader]], petastorm)",
     "show((lambda one=petastorm.make_reader: one)())",
-    "show((lambda: petastorm.workers_pool.ThreadPool)())",
+    "show((lambda: petastorm.hdfs.Ventilator)())",
     "show(reader.Reader, TransformSpec)",
     "show(petastorm.spark.spark_dataset_converter.SparkDatasetConverter)",
     "import sys; show(sys.modules['petastorm.spark'].SparkDatasetConverter)",

@@ -14,18 +14,17 @@ _INCIDENTAL: dict[str, frozenset[str]] = {
         "petastorm": "arrow_reader_worker hdfs py_dict_reader_worker reader_impl workers_pool",
         "petastorm.cache": "abc six",
         "petastorm.codecs": "BytesIO OPENCV_AVAILABLE abstractmethod cv2 np",
-        "petastorm.etl": "RowGroupIndexerBase abc legacy six",
+        "petastorm.etl": "abc legacy six",
         "petastorm.etl.dataset_metadata": (
-            "attrgetter contextmanager depickle_legacy_package_name_compatible futures json logger "
-            "logging os pickle pq urlparse utils version"
+            "attrgetter contextmanager futures json logger logging os pickle pq urlparse utils "
+            "version"
         ),
         "petastorm.etl.petastorm_generate_metadata": (
             "ROWGROUPS_INDEX_KEY ROW_GROUPS_PER_FILE_KEY SparkSession argparse locate pq sys"
         ),
-        "petastorm.etl.rowgroup_indexers": "RowGroupIndexerBase defaultdict np",
+        "petastorm.etl.rowgroup_indexers": "defaultdict np",
         "petastorm.etl.rowgroup_indexing": (
-            "PARALLEL_SLICE_NUM PieceInfo dataset_metadata depickle_legacy_package_name_compatible "
-            "logger logging namedtuple pickle pq time utils"
+            "PARALLEL_SLICE_NUM dataset_metadata logger logging namedtuple pickle pq time utils"
         ),
         "petastorm.fs_utils": (
             "HdfsConnector HdfsNamenodeResolver fsspec logger logging pyarrow six strip_protocol "
@@ -36,13 +35,10 @@ _INCIDENTAL: dict[str, frozenset[str]] = {
         "petastorm.ngram": "numbers string_types",
         "petastorm.predicates": "abc collections hashlib np six sys",
         "petastorm.pytorch": (
-            "BatchedNoopShufflingBuffer BatchedRandomShufflingBuffer NoopShufflingBuffer PY2 "
-            "RandomShufflingBuffer collections decimal default_collate logger logging np re torch "
-            "version"
+            "PY2 collections decimal default_collate logger logging np re torch version"
         ),
         "petastorm.reader": (
-            "ArrowReaderWorker ArrowTableSerializer ConcurrentVentilator DummyPool "
-            "PickleSerializer ProcessPool PyDictReaderWorker ThreadPool collections "
+            "ArrowReaderWorker ConcurrentVentilator PyDictReaderWorker collections "
             "dataset_metadata logger logging pq rowgroup_indexing six warnings"
         ),
         "petastorm.selectors": "abc six",

@@ -18,27 +18,34 @@ NEW_CONF_KEY = "mdstorm.spark.converter.parentCacheDirUrl"
 CONVERTER = "petastorm.spark.SparkDatasetConverter"
 CONVERTER_METHODS = ("make_tf_dataset", "make_torch_dataloader")
 
-#: Public names of each module. Names that begin with an underscore are nobody's API.
+#: Public names of each module, and those with an underscore that programs use and mdstorm has.
 PUBLIC: dict[str, frozenset[str]] = {
     module: frozenset(names.split())
     for module, names in {
         "petastorm": "NoDataAvailableError TransformSpec __version__ make_batch_reader make_reader",
+        "petastorm.benchmark": "",
+        "petastorm.benchmark.cli": "main",
+        "petastorm.benchmark.throughput": (
+            "BenchmarkResult ReadMethod WorkerPoolType reader_throughput"
+        ),
         "petastorm.cache": "CacheBase NullCache",
         "petastorm.codecs": (
             "CompressedImageCodec CompressedNdarrayCodec DataframeColumnCodec NdarrayCodec "
             "ScalarCodec"
         ),
         "petastorm.errors": "NoDataAvailableError",
-        "petastorm.etl": "",
+        "petastorm.etl": "RowGroupIndexerBase",
         "petastorm.etl.dataset_metadata": (
             "PetastormMetadataError PetastormMetadataGenerationError ROW_GROUPS_PER_FILE_KEY "
             "UNISCHEMA_KEY get_schema get_schema_from_dataset_url infer_or_load_unischema "
             "load_row_groups materialize_dataset"
         ),
+        "petastorm.etl.legacy": "depickle_legacy_package_name_compatible restricted_loads",
+        "petastorm.etl.metadata_util": "main",
         "petastorm.etl.petastorm_generate_metadata": "generate_petastorm_metadata main",
         "petastorm.etl.rowgroup_indexers": "FieldNotNullIndexer SingleFieldIndexer",
         "petastorm.etl.rowgroup_indexing": (
-            "ROWGROUPS_INDEX_KEY build_rowgroup_index get_row_group_indexes"
+            "PieceInfo ROWGROUPS_INDEX_KEY build_rowgroup_index get_row_group_indexes"
         ),
         "petastorm.fs_utils": (
             "FilesystemResolver get_dataset_path get_filesystem_and_path_or_paths normalize_dir_url"
@@ -51,12 +58,21 @@ PUBLIC: dict[str, frozenset[str]] = {
             "in_set"
         ),
         "petastorm.pytorch": (
-            "BatchedDataLoader DataLoader InMemBatchedDataLoader LoaderBase "
-            "decimal_friendly_collate"
+            "BatchedDataLoader DataLoader InMemBatchedDataLoader LoaderBase _load_rows_into_mem "
+            "_sanitize_pytorch_types decimal_friendly_collate"
         ),
         "petastorm.reader": (
             "LOCAL_DISK_CACHE NULL_CACHE Reader make_batch_reader make_reader "
             "normalize_dataset_url_or_urls"
+        ),
+        "petastorm.reader_impl": "",
+        "petastorm.reader_impl.arrow_table_serializer": "ArrowTableSerializer",
+        "petastorm.reader_impl.pickle_serializer": "PickleSerializer",
+        "petastorm.reader_impl.pytorch_shuffling_buffer": (
+            "BatchedNoopShufflingBuffer BatchedRandomShufflingBuffer BatchedShufflingBufferBase"
+        ),
+        "petastorm.reader_impl.shuffling_buffer": (
+            "NoopShufflingBuffer RandomShufflingBuffer ShufflingBufferBase"
         ),
         "petastorm.selectors": (
             "IntersectIndexSelector RowGroupSelectorBase SingleIndexSelector UnionIndexSelector"
@@ -74,13 +90,21 @@ PUBLIC: dict[str, frozenset[str]] = {
             "RANDOM_SHUFFLING_QUEUE_SIZE date_to_nsec_from_epoch make_namedtuple_tf_ngram "
             "make_petastorm_dataset tf_tensors"
         ),
+        "petastorm.tools": "",
+        "petastorm.tools.copy_dataset": "_main args_parser copy_dataset main",
+        "petastorm.tools.spark_session_cli": "add_configure_spark_arguments configure_spark",
         "petastorm.transform": "TransformSpec edit_field transform_schema",
         "petastorm.unischema": (
-            "Unischema UnischemaField dict_to_spark_row insert_explicit_nulls "
+            "Unischema UnischemaField _field_spark_dtype _numpy_and_codec_from_arrow_type "
+            "_numpy_to_spark_mapping dict_to_spark_row insert_explicit_nulls "
             "match_unischema_fields"
         ),
         "petastorm.utils": "DecodeFieldError add_to_dataset_metadata decode_row run_in_subprocess",
         "petastorm.weighted_sampling_reader": "WeightedSamplingReader",
+        "petastorm.workers_pool": "",
+        "petastorm.workers_pool.dummy_pool": "DummyPool",
+        "petastorm.workers_pool.process_pool": "ProcessPool",
+        "petastorm.workers_pool.thread_pool": "ThreadPool",
     }.items()
 }
 
@@ -89,6 +113,7 @@ HOMES: dict[str, dict[str, str]] = {
     "petastorm.etl.dataset_metadata": {
         "FilesystemResolver": "petastorm.fs_utils",
         "Unischema": "petastorm.unischema",
+        "depickle_legacy_package_name_compatible": "petastorm.etl.legacy",
         "get_dataset_path": "petastorm.fs_utils",
         "get_filesystem_and_path_or_paths": "petastorm.fs_utils",
     },
@@ -99,20 +124,35 @@ HOMES: dict[str, dict[str, str]] = {
         "get_schema": "petastorm.etl.dataset_metadata",
         "materialize_dataset": "petastorm.etl.dataset_metadata",
     },
-    "petastorm.etl.rowgroup_indexing": {"FilesystemResolver": "petastorm.fs_utils"},
+    "petastorm.etl.rowgroup_indexers": {"RowGroupIndexerBase": "petastorm.etl"},
+    "petastorm.etl.rowgroup_indexing": {
+        "FilesystemResolver": "petastorm.fs_utils",
+        "depickle_legacy_package_name_compatible": "petastorm.etl.legacy",
+    },
     "petastorm.local_disk_cache": {"CacheBase": "petastorm.cache"},
     "petastorm.ngram": {
         "UnischemaField": "petastorm.unischema",
         "match_unischema_fields": "petastorm.unischema",
     },
+    "petastorm.pytorch": {
+        "BatchedNoopShufflingBuffer": "petastorm.reader_impl.pytorch_shuffling_buffer",
+        "BatchedRandomShufflingBuffer": "petastorm.reader_impl.pytorch_shuffling_buffer",
+        "NoopShufflingBuffer": "petastorm.reader_impl.shuffling_buffer",
+        "RandomShufflingBuffer": "petastorm.reader_impl.shuffling_buffer",
+    },
     "petastorm.reader": {
+        "ArrowTableSerializer": "petastorm.reader_impl.arrow_table_serializer",
+        "DummyPool": "petastorm.workers_pool.dummy_pool",
         "LocalDiskCache": "petastorm.local_disk_cache",
         "NGram": "petastorm.ngram",
         "NoDataAvailableError": "petastorm.errors",
         "NullCache": "petastorm.cache",
         "PetastormMetadataError": "petastorm.etl.dataset_metadata",
+        "PickleSerializer": "petastorm.reader_impl.pickle_serializer",
         "PredicateBase": "petastorm.predicates",
+        "ProcessPool": "petastorm.workers_pool.process_pool",
         "RowGroupSelectorBase": "petastorm.selectors",
+        "ThreadPool": "petastorm.workers_pool.thread_pool",
         "get_filesystem_and_path_or_paths": "petastorm.fs_utils",
         "infer_or_load_unischema": "petastorm.etl.dataset_metadata",
         "normalize_dir_url": "petastorm.fs_utils",

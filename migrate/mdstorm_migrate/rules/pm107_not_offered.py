@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.edits import Class, Finding
+from mdstorm_migrate.petastorm.absent import section_of
 from mdstorm_migrate.petastorm.names import (
     HOMES,
     REMOVED,
@@ -75,6 +76,8 @@ def _finding(span: tuple[int, int], lacking: str | None) -> Iterator[Finding]:
         what = f"`{lacking}` {'is private to Petastorm' if is_private else 'is not in mdstorm'}"
         what = f"`{lacking}` is compared" if lacking == VERSION else what
         advice = REMOVED.get(lacking, "this use stays with Petastorm until you replace it")
+        if (section := section_of(lacking)) is not None:
+            advice = f"{advice}: {section} of mdstorm says by what"
         module, _, name = lacking.rpartition(".")
         if name in HOMES.get(module, ()):
             advice = f"import it from {renamed(HOMES[module][name])}"

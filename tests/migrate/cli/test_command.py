@@ -23,7 +23,7 @@ BEFORE = "from petastorm import make_reader\n"
 AFTER = "from mdstorm import make_reader\n"
 BROKEN = "import petastorm\nprint 'x'\n"
 OLD = "from petastorm.pytorch import BatchDataLoader\n"
-INTERNAL = "from petastorm.reader import ThreadPool\n"
+INTERNAL = "from petastorm.reader import Ventilator\n"
 
 
 def run(*arguments: object) -> Result:
@@ -113,7 +113,7 @@ def test_findings_are_named_with_their_places(tmp_path: Path) -> None:
     quiet, plain, verbose = (run("--no-diff", *o, tmp_path).stderr for o in (["-q"], [], ["-v"]))
     path = tmp_path / "a.py"
     assert quiet == ""
-    assert plain.startswith(f"{path}:3:30: PM107 manual: `petastorm.reader.ThreadPool` is not in")
+    assert plain.startswith(f"{path}:3:30: PM107 manual: `petastorm.reader.Ventilator` is not in")
     assert "      1  places that need manual review\n      1  notes (shown with -v)\n" in plain
     lines = verbose.splitlines()
     assert lines[0].startswith(f"{path}:1:6: PM101 exact: ")
@@ -231,7 +231,7 @@ def test_diffs_name_files_from_the_current_directory(
 
 
 def test_the_summary_says_that_petastorm_has_to_stay(tmp_path: Path) -> None:
-    write(tmp_path, a="from petastorm.workers_pool import x\n", b=BEFORE)
+    write(tmp_path, a="from petastorm.hdfs import x\n", b=BEFORE)
     assert "1  files that still import petastorm" in run(tmp_path).stderr
     (tmp_path / "a.py").unlink()
     assert "still import" not in run(tmp_path).stderr

@@ -8,6 +8,7 @@ import importlib.util
 
 import pytest
 
+from mdstorm_migrate.petastorm.absent import SECTIONS, section_of
 from mdstorm_migrate.petastorm.names import (
     CONF_KEY,
     HOMES,
@@ -57,7 +58,9 @@ def test_homes_are_where_names_are_public() -> None:
     [
         ("petastorm", None),
         ("petastorm.spark.make_spark_converter.cache", None),
-        ("petastorm.workers_pool.thread_pool.ThreadPool", "petastorm.workers_pool"),
+        ("petastorm.workers_pool.thread_pool.ThreadPool", None),
+        ("petastorm.workers_pool.ventilator.Ventilator", "petastorm.workers_pool.ventilator"),
+        ("petastorm.hdfs.namenode.HdfsConnector", "petastorm.hdfs"),
         ("petastorm.spark._x", "petastorm.spark._x"),
         ("petastorm.reader.NullCache", "petastorm.reader.NullCache"),
         ("petastorm.reader.__name__", None),
@@ -70,4 +73,18 @@ def test_what_is_missing_is_found_by_its_first_part(path: str, expected: str | N
 def test_names_come_from_where_they_belong() -> None:
     assert counterpart("petastorm.reader", "NullCache") == ("mdstorm.cache", "NullCache")
     assert counterpart("petastorm", "spark") == ("mdstorm", "spark")
-    assert counterpart("petastorm.reader", "ThreadPool") is None
+    pool = counterpart("petastorm.reader", "ThreadPool")
+    assert pool == ("mdstorm.workers_pool.thread_pool", "ThreadPool")
+    assert counterpart("petastorm.reader", "ConcurrentVentilator") is None
+
+
+def test_what_is_missing_has_the_section_that_mdstorm_names() -> None:
+    assert importlib.import_module("mdstorm._absent").SECTIONS == SECTIONS
+    page = "docs/differences.md"
+    assert section_of("petastorm.hdfs.namenode") == f"{page}#name-nodes-of-hdfs"
+    assert section_of("petastorm.hdfs_of_ours") is None
+
+
+def test_what_mdstorm_has_is_not_missing() -> None:
+    absent = {f"petastorm.{name}" for names in SECTIONS.values() for name in names}
+    assert all(missing(name) == name for name in absent)

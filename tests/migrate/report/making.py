@@ -13,7 +13,7 @@ from mdstorm_migrate.run.settings import Settings
 MIXED = """\
 from petastorm import make_reader
 from petastorm.pytorch import BatchDataLoader
-from petastorm.reader import ThreadPool
+from petastorm.reader import Ventilator
 
 make_reader(url, **options)
 """

@@ -102,7 +102,7 @@ def test_of_a_very_long_line_the_part_that_changes_is_shown() -> None:
 @pytest.mark.parametrize("todo", [True, False])
 def test_both_sides_are_lines_of_the_two_texts(todo: bool) -> None:
     text = (
-        "import petastorm.spark\n\nfrom petastorm.reader import Reader, ThreadPool\n"
+        "import petastorm.spark\n\nfrom petastorm.reader import Reader, Ventilator\n"
         "from petastorm.reader import (\n    NullCache,\n    Reader,\n)\n\n\n\n\n\n\n\n\n\n"
         "def f(df):\n    return petastorm.spark.make_spark_converter(df)"
     )

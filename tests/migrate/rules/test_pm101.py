@@ -70,29 +70,29 @@ def test_an_import_moves_with_its_layout(before: str, after: str) -> None:
     [
         # of several names one is internal
         (
-            "from petastorm.reader import Reader, ThreadPool as Pool, make_reader\n",
-            "from petastorm.reader import ThreadPool as Pool\n"
+            "from petastorm.reader import Reader, Ventilator as Pool, make_reader\n",
+            "from petastorm.reader import Ventilator as Pool\n"
             "from mdstorm.reader import Reader, make_reader\n",
         ),
         (
-            "if x: \\\n    from petastorm.reader import Reader, ThreadPool\n",
-            "if x: \\\n    from petastorm.reader import ThreadPool; "
+            "if x: \\\n    from petastorm.reader import Reader, Ventilator\n",
+            "if x: \\\n    from petastorm.reader import Ventilator; "
             "from mdstorm.reader import Reader\n",
         ),
         # a name comes from where it belongs
         ("from petastorm.reader import NullCache\n", "from mdstorm.cache import NullCache\n"),
         (
-            "    if x: from petastorm.reader import Reader, ThreadPool; y\n".strip() + "\n",
-            "if x: from petastorm.reader import ThreadPool; from mdstorm.reader import Reader; y\n",
+            "    if x: from petastorm.reader import Reader, Ventilator; y\n".strip() + "\n",
+            "if x: from petastorm.reader import Ventilator; from mdstorm.reader import Reader; y\n",
         ),
         (
-            "def f():\n\tfrom petastorm.reader import (Reader,  # a\n\t\tThreadPool)  # b\n",
-            "def f():\n\tfrom petastorm.reader import (ThreadPool)\n"
+            "def f():\n\tfrom petastorm.reader import (Reader,  # a\n\t\tVentilator)  # b\n",
+            "def f():\n\tfrom petastorm.reader import (Ventilator)\n"
             "\tfrom mdstorm.reader import (Reader  # a\n)  # b\n",
         ),
         (
-            "from petastorm.reader import (  # a\n    Reader,  # b\n    ThreadPool,  # c\n)  # d\n",
-            "from petastorm.reader import (  # a\n    ThreadPool,  # c\n)\n"
+            "from petastorm.reader import (  # a\n    Reader,  # b\n    Ventilator,  # c\n)  # d\n",
+            "from petastorm.reader import (  # a\n    Ventilator,  # c\n)\n"
             "from mdstorm.reader import (  # a\n    Reader,  # b\n)  # d\n",
         ),
     ],
@@ -108,8 +108,8 @@ def test_a_statement_is_split_where_only_a_part_can_move(before: str, after: str
         "from petastorm_tools import make_reader\n",
         "import petastorm_tools\n",
         "from project.petastorm import make_reader\n",
-        "from petastorm.workers_pool import EmptyResultError\n",
-        "import petastorm.workers_pool.thread_pool as pool\n",
+        "from petastorm.hdfs import EmptyResultError\n",
+        "import petastorm.hdfs.namenode as pool\n",
         "import petastorm.spark as ps\nps.make_spark_converter(df)\nps._private(df)\n",
         "from petastorm.hdfs import *\n",
         "from petastorm.reader import *\nNullCache()\n",  # given by accident
@@ -208,7 +208,7 @@ def test_an_attribute_of_a_class_keeps_its_name() -> None:
 def test_global_holds_for_the_functions_within() -> None:
     check_noop(
         "def f(petastorm):\n    def g():\n        global petastorm\n        import petastorm\n"
-        "        return lambda: petastorm.workers_pool.ThreadPool\n"
+        "        return lambda: petastorm.hdfs.Ventilator\n"
     )
 
 

@@ -41,7 +41,7 @@ def test_other_text_stays(text: str) -> None:
 
 
 def test_an_annotation_that_cannot_move_keeps_an_import_for_it() -> None:
-    before = 'import petastorm\ndef f(a: "petastorm.workers_pool.Pool"): petastorm.make_reader\n'
+    before = 'import petastorm\ndef f(a: "petastorm.hdfs.Pool"): petastorm.make_reader\n'
     after = "import petastorm\nimport mdstorm\n" + before[17:].replace(
         "petastorm.make", "mdstorm.make"
     )
@@ -67,7 +67,7 @@ def test_types_elsewhere_keep_the_name(text: str) -> None:
 
 
 def test_types_elsewhere_that_mdstorm_lacks_keep_the_import() -> None:
-    text = 'import petastorm\nA = Optional["petastorm.workers_pool.ThreadPool"]\n'
+    text = 'import petastorm\nA = Optional["petastorm.hdfs.Ventilator"]\n'
     check_noop(text)
     check_finding(text, "PM107", "petastorm")
 

@@ -12,12 +12,12 @@ from mdstorm_migrate.api import migrate
     ("text", "fragment"),
     [
         ("from petastorm.etl.dataset_metadata import _init_spark", "_init_spark"),
-        ("from petastorm.workers_pool.thread_pool import ThreadPool", "ThreadPool"),
+        ("from petastorm.hdfs.namenode import Ventilator", "Ventilator"),
         ("import petastorm.hdfs.namenode", "petastorm.hdfs.namenode"),
         ("import petastorm\npetastorm.hdfs.namenode.x()", "petastorm.hdfs.namenode.x"),
         ("import petastorm.reader as r\nr._private", "r._private"),
         ("import petastorm.reader as r\ngetattr(r, '_private', None)", "r"),
-        ("import petastorm\nhasattr(petastorm.reader, 'ThreadPool')", "petastorm.reader"),
+        ("import petastorm\nhasattr(petastorm.reader, 'Ventilator')", "petastorm.reader"),
         ("from petastorm import unischema\nunischema._fullmatch('a')", "unischema._fullmatch"),
         ("import petastorm\nassert '0.9' < petastorm.__version__", "petastorm.__version__"),
         ("from petastorm import __version__ as v\nassert v > '0.9'", "v"),
@@ -38,7 +38,7 @@ def test_attributes_of_what_mdstorm_has_are_taken_as_given() -> None:
 
 
 def test_the_comment_names_it_once_in_a_statement() -> None:
-    result = migrate("from petastorm.reader import ThreadPool\nThreadPool(3), ThreadPool(4)\n")
+    result = migrate("from petastorm.reader import Ventilator\nVentilator(3), Ventilator(4)\n")
     assert result.output.count("TODO(mdstorm)") == 1
     twice = "import petastorm\nx = petastorm._a, petastorm._a\ny = petastorm._a\n"
     assert migrate(twice).output.count("# TODO(mdstorm): PM107: `petastorm._a` is private") == 2

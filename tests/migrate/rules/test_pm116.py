@@ -25,8 +25,8 @@ def test_imports_of_examples_move(line: str) -> None:
     "line",
     [
         "import petastorm.spark",
-        "from petastorm.reader import ThreadPool",
-        "from petastorm.workers_pool import x",
+        "from petastorm.reader import Ventilator",
+        "from petastorm.hdfs import x",
         "from petastorm.spark import (",
     ],
 )

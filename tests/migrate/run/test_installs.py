@@ -9,7 +9,7 @@ from tests.migrate.checks import check_rewrite
 
 from mdstorm_migrate.api import migrate
 
-KEPT = "from petastorm.unischema import _numpy_to_spark_mapping\n"
+KEPT = "from petastorm.unischema import _NamedtupleCache\n"
 
 
 def _databricks(install: str, code: str) -> str:

@@ -48,7 +48,7 @@ def test_a_broken_cell_is_named_by_number_and_by_line_of_the_file() -> None:
 
 
 def test_places_are_those_of_the_file() -> None:
-    cells = ["!ls", " x = 1\n from petastorm.reader import ThreadPool"]
+    cells = ["!ls", " x = 1\n from petastorm.reader import Ventilator"]
     text = HEADER + COMMAND.join(cells)
     result = migrate(text, path="a.py")
     (found,) = result.findings

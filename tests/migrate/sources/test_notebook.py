@@ -59,11 +59,11 @@ def test_all_but_the_sources_stays_byte_for_byte(style: dict[str, Any], end: str
 
 @pytest.mark.parametrize("style", STYLES)
 def test_new_lines_become_lines_of_the_list(style: dict[str, Any]) -> None:
-    lines = ["x = 'é'\n", "from petastorm.reader import (\n", "    Reader,\n", "    ThreadPool)"]
+    lines = ["x = 'é'\n", "from petastorm.reader import (\n", "    Reader,\n", "    Ventilator)"]
     after = [
         "x = 'é'\n",
         "from petastorm.reader import (\n",
-        "    ThreadPool)\n",
+        "    Ventilator)\n",
         "from mdstorm.reader import (\n",
         "    Reader)",
     ]
@@ -73,7 +73,7 @@ def test_new_lines_become_lines_of_the_list(style: dict[str, Any]) -> None:
 
 
 def test_a_comment_becomes_a_line_of_its_own_in_its_cell() -> None:
-    lines = ["%%time\n", "from petastorm.reader import ThreadPool"]
+    lines = ["%%time\n", "from petastorm.reader import Ventilator"]
     result = migrate(json.dumps(notebook(lines), indent=1), path="a.ipynb")
     found = json.loads(result.output)["cells"][1]["source"]
     assert found[0] == lines[0]

@@ -41,18 +41,18 @@ def test_no_byte_changes_outside_of_an_edit(data: bytes) -> None:
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
 def test_new_lines_end_as_the_others_do(newline: str) -> None:
-    lines = ["# latin-1 é", "if x:", "\tfrom petastorm.reader import Reader, ThreadPool", ""]
+    lines = ["# latin-1 é", "if x:", "\tfrom petastorm.reader import Reader, Ventilator", ""]
     text = newline.join(lines)
     after = migrated(text.encode()).after.decode()
     todo, old, new = after.split(newline)[2:5]
     assert todo.startswith("\t# TODO(mdstorm): PM107: ")
-    assert old == "\tfrom petastorm.reader import ThreadPool"
+    assert old == "\tfrom petastorm.reader import Ventilator"
     assert new == "\tfrom mdstorm.reader import Reader"
     assert after.count(newline) == 5
 
 
 def test_comments_can_be_written_in_any_encoding() -> None:
-    data = b"# coding: ascii\nfrom petastorm.reader import ThreadPool\nDataLoader(x)\n"
+    data = b"# coding: ascii\nfrom petastorm.reader import Ventilator\nDataLoader(x)\n"
     assert b"TODO(mdstorm)" in migrated(data).after
 
 
@@ -83,7 +83,7 @@ def test_a_file_without_the_word_is_not_even_decoded() -> None:
 
 def test_random_bytes_raise_nothing() -> None:
     generator = random.Random(3)
-    text = b"import petastorm\nfrom petastorm.reader import (Reader,\n  ThreadPool)\nx='\xc3\xa9'\n"
+    text = b"import petastorm\nfrom petastorm.reader import (Reader,\n  Ventilator)\nx='\xc3\xa9'\n"
     for _ in range(300):
         data = bytearray(text)
         for _ in range(generator.randrange(1, 6)):

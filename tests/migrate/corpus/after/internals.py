@@ -1,10 +1,14 @@
-# TODO(mdstorm): PM107: `petastorm.reader.ThreadPool` is not in mdstorm; this use stays with Petastorm until you replace it
+# TODO(mdstorm): PM107: `petastorm.reader.ArrowReaderWorker` is not in mdstorm; this use stays with Petastorm until you replace it: docs/differences.md#workers-and-their-queues of mdstorm says by what
 from petastorm.reader import (  # the readers
-    ThreadPool,  # only there by accident
+    ArrowReaderWorker,  # only there by accident
 )
 from mdstorm.reader import (  # the readers
     Reader,
     make_batch_reader,
 )
-# TODO(mdstorm): PM107: `petastorm.workers_pool` is not in mdstorm; this use stays with Petastorm until you replace it
-from petastorm.workers_pool.process_pool import ProcessPool  # noqa: F401
+from mdstorm.workers_pool.thread_pool import (  # the readers
+    ThreadPool,  # as well
+)
+from mdstorm.workers_pool.process_pool import ProcessPool  # noqa: F401
+# TODO(mdstorm): PM107: `petastorm.workers_pool.ventilator` is not in mdstorm; this use stays with Petastorm until you replace it: docs/differences.md#workers-and-their-queues of mdstorm says by what
+from petastorm.workers_pool.ventilator import ConcurrentVentilator  # noqa: F401
