@@ -21,12 +21,16 @@ def installed_as_streaming() -> AbstractContextManager[None]:
 
 @contextmanager
 def _installed(library: str, install: Callable[[], None]) -> Iterator[None]:
-    finders, path, python_path = list(sys.meta_path), list(sys.path), os.environ.get("PYTHONPATH")
+    path, python_path = list(sys.path), os.environ.get("PYTHONPATH")
+    finders = list(sys.meta_path)
     install()
+    # Libraries that are imported in the meantime add finders of their own, which stay.
+    ours = [finder for finder in sys.meta_path if finder not in finders]
     try:
         yield
     finally:
-        sys.meta_path[:], sys.path[:] = finders, path
+        sys.meta_path[:] = [finder for finder in sys.meta_path if finder not in ours]
+        sys.path[:] = path
         if python_path is None:
             del os.environ["PYTHONPATH"]
         else:

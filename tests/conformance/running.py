@@ -15,13 +15,15 @@ from tests.conformance.place import Place
 
 __all__ = ["RECORDED", "Program", "load_programs", "needs_spark", "run", "run_in", "save"]
 
+_PROGRAMS = Path(__file__).with_name("programs")
+
 #: What the programs got from the real Petastorm, by name.
 RECORDED = Path(__file__).with_name("recorded.json")
 
 Program: TypeAlias = Callable[..., Any]
 
 
-def load_programs(folder: Path = Path(__file__).with_name("programs")) -> dict[str, Program]:
+def load_programs(folder: Path = _PROGRAMS) -> dict[str, Program]:
     """Import all modules of programs, and what they import; names are ``module.function``."""
     package = ".".join(folder.parts[folder.parts.index("tests") :])
     found = {}

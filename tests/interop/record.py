@@ -34,8 +34,11 @@ def make_session() -> Any:
     return builder.getOrCreate()
 
 
-def results_of(wanted: list[str]) -> dict[str, Any]:
-    """Run the programs of these names, or all of them."""
+def results_of(wanted: list[str], root: Path) -> dict[str, Any]:
+    """Run the programs of these names, or all of them.
+
+    Their folders stay until the end: threads may outlive a program, and fail where files are gone.
+    """
     results, spark = {}, None
     for name, program in load_programs(PROGRAMS).items():
         if wanted and name not in wanted and name.partition(".")[0] not in wanted:
@@ -44,17 +47,19 @@ def results_of(wanted: list[str]) -> dict[str, Any]:
             spark = make_session()
         faulthandler.dump_traceback_later(_LONGEST_SECONDS, exit=True)
         clean_stale_shared_memory()  # what the program before has left
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                results[name] = run_in(Path(folder), program, spark)
-            except Exception as error:  # a mistake in the program: see them all
-                print(f"{name}: {error!r}", file=sys.stderr)
+        folder = root / name
+        folder.mkdir()
+        try:
+            results[name] = run_in(folder, program, spark)
+        except Exception as error:  # a mistake in the program: see them all
+            print(f"{name}: {error!r}", file=sys.stderr)
     return results
 
 
 def main(arguments: list[str]) -> None:
     wanted = [argument for argument in arguments if argument != "--print"]
-    results = results_of(wanted)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as root:
+        results = results_of(wanted, Path(root))
     if "--print" in arguments:
         print(json.dumps(results))
         return

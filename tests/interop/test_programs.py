@@ -25,6 +25,21 @@ RESULTS: dict[str, Any] = json.loads(RECORDED.read_text("utf-8"))
 
 DIFFERENCES: dict[str, Difference] = {}
 
+#: What is still to come, and where.
+NOT_YET = {
+    "extending.a_dataset_that_wraps_another": "StreamingDataLoader",
+    "extending.a_local_dataset": "LocalDataset",
+    "extending.a_stream_by_its_registered_name": "streams_registry",
+    "extending.a_stream_of_its_own": "subclasses of Stream",
+    "extending.a_subclass_of_a_local_dataset": "LocalDataset",
+    "extending.an_encoding_of_any_size": "encodings of users",
+    "extending.an_encoding_of_fixed_size": "encodings of users",
+    "extending.batches_made_by_the_dataset": "StreamingDataLoader",
+    "extending.names_of_a_subclass": "names of subclasses",
+    "extending.settings_read_and_changed": "settings as attributes",
+    "extending.what_the_writer_says_of_itself": "MDSWriter",
+}
+
 #: Run under MosaicML Streaming as well, so that the record stays what it gives.
 AGAIN = (
     "mixing.proportions",
@@ -47,6 +62,8 @@ def test_program(
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> None:
+    if name in NOT_YET:
+        request.applymarker(pytest.mark.xfail(reason=NOT_YET[name], strict=True))
     program = programs[name]
     spark = request.getfixturevalue("spark") if needs_spark(program) else None
     result = json.loads(json.dumps(run_in(tmp_path, program, spark)))
@@ -74,7 +91,8 @@ def test_the_record_is_what_mosaic_gives(tmp_path: Path) -> None:
     done = subprocess.run(
         [python, "-m", "tests.interop.record", "--print", *AGAIN],
         cwd=ROOT,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
+        # Without the path by which mdstorm stands in for `streaming`.
+        env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": ""},
         capture_output=True,
         text=True,
         timeout=120,

@@ -20,7 +20,8 @@ def _frame(spark: Any) -> Any:
 
 def _rows(folder: Path) -> Any:
     dataset = StreamingDataset(local=str(folder), batch_size=1)
-    return sorted(dataset, key=lambda sample: sample["id"])
+    rows = sorted(dataset, key=lambda sample: sample["id"])
+    return [dict(sorted(row.items())) for row in rows]
 
 
 def a_frame(folder: Path, spark: Any) -> Any:

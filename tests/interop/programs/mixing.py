@@ -11,7 +11,7 @@ from streaming import MDSWriter, Stream, StreamingDataLoader, StreamingDataset
 
 def _write(folder: Path, name: str, start: int, count: int) -> str:
     with MDSWriter(
-        out=str(folder / name), columns={"id": "int", "name": "str"}, size_limit=200
+        out=str(folder / name), columns={"id": "int", "name": "str"}, size_limit=400
     ) as out:
         for i in range(start, start + count):
             out.write({"id": i, "name": name})
@@ -33,7 +33,8 @@ def _names(dataset: StreamingDataset) -> Any:
 def proportions(folder: Path) -> Any:
     streams = _streams(folder, [{"proportion": 0.25}, {"proportion": 0.75}])
     dataset = StreamingDataset(streams=streams, batch_size=4, shuffle=True)
-    return [_names(dataset), [(s.proportion, s.repeat, s.choose) for s in dataset.streams]]
+    weights = [(float(s.proportion), float(s.repeat), int(s.choose)) for s in dataset.streams]
+    return [_names(dataset), weights]
 
 
 def repeats(folder: Path) -> Any:

@@ -31,7 +31,7 @@ def write_and_read(folder: Path) -> Any:
             out.write(sample)
     dataset = StreamingDataset(local=data_dir, split=None, shuffle=True, batch_size=4)
     loader = DataLoader(dataset, batch_size=4)
-    return [[(len(image), int(c)) for image, c in zip(b["image"], b["class"])] for b in loader]
+    return [[batch["class"].tolist(), [len(image) for image in batch["image"]]] for batch in loader]
 
 
 def a_writer_that_is_finished_by_hand(folder: Path) -> Any:

@@ -279,7 +279,7 @@ class FinetuningDataset(StreamingDataset):
 
     def __getitem__(self, idx: int) -> dict[str, Any]:
         sample = super().__getitem__(idx)
-        turns = sample["turns"] if "turns" in sample else [sample]
+        turns = sample.get("turns", [sample])
         input_ids, labels = [], []
         for turn in turns:
             prompt = self.tokenizer(turn["prompt"])["input_ids"]

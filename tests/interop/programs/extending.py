@@ -1,0 +1,238 @@
+"""Programs that build on the classes: encodings, settings, subclasses, wrappers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from streaming import MDSWriter, Stream, StreamingDataLoader, StreamingDataset
+from torch.utils.data import Dataset, Subset
+
+
+def _write(out: Path, count: int = 24, start: int = 0) -> str:
+    with MDSWriter(out=str(out), columns={"id": "int"}, size_limit=256) as writer:
+        for i in range(start, start + count):
+            writer.write({"id": i})
+    return str(out)
+
+
+def _ids(loader: Any) -> Any:
+    return [batch["id"].tolist() for batch in loader]
+
+
+def an_encoding_of_fixed_size(folder: Path) -> Any:
+    from streaming.base.format.mds.encodings import Encoding, _encodings
+
+    class Complex128(Encoding):  # type: ignore[misc]
+        size = 16
+
+        def encode(self, obj: Any) -> bytes:
+            return np.complex128(obj).tobytes()
+
+        def decode(self, data: bytes) -> Any:
+            return complex(np.frombuffer(data, np.complex128)[0])
+
+    _encodings["complex128"] = Complex128
+    with MDSWriter(out=str(folder), columns={"z": "complex128", "n": "int"}) as out:
+        for i in range(4):
+            out.write({"z": complex(i, -i), "n": i})
+    return list(StreamingDataset(local=str(folder), batch_size=2))
+
+
+def an_encoding_of_any_size(folder: Path) -> Any:
+    from streaming.base.format.mds.encodings import Encoding, _encodings
+
+    class Words(Encoding):  # type: ignore[misc]
+        def encode(self, obj: list[str]) -> bytes:
+            return "\n".join(obj).encode()
+
+        def decode(self, data: bytes) -> Any:
+            return data.decode().split("\n")
+
+    _encodings["words"] = Words
+    with MDSWriter(out=str(folder), columns={"words": "words"}) as out:
+        for text in ("a heron waited", "rain", "the boats stayed in"):
+            out.write({"words": text.split()})
+    dataset = StreamingDataset(local=str(folder), batch_size=2, shuffle=True)
+    loader = StreamingDataLoader(dataset, batch_size=2, collate_fn=list)
+    return list(loader)
+
+
+def settings_read_and_changed(folder: Path) -> Any:
+    dataset = StreamingDataset(local=_write(folder), batch_size=4, shuffle=True)
+    before = [
+        dataset.shuffle,
+        dataset.shuffle_algo,
+        dataset.shuffle_seed,
+        dataset.batch_size,
+        dataset.partition_algo,
+        dataset.batching_method,
+        dataset.sampling_method,
+        dataset.predownload,
+        dataset.cache_limit,
+        dataset.allow_unsafe_types,
+    ]
+    dataset.shuffle = False
+    straight = [sample["id"] for sample in dataset]
+    dataset.shuffle = True
+    dataset.shuffle_seed = 3
+    return [before, straight, [sample["id"] for sample in dataset]]
+
+
+class Collected(StreamingDataset):
+    """Keeps what it saw, under names that are easily taken."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.samples: list[int] = []
+        self.options = {"scale": 2}
+        self.reading = "none yet"
+        self._sample = None
+        self.state = self.index = self.columns = self.loader = 0
+
+    def get_item(self, sample_id: int) -> Any:
+        self._sample = super().get_item(sample_id)
+        self.samples.append(sample_id)
+        return {"id": self._sample["id"] * self.options["scale"]}
+
+
+def names_of_a_subclass(folder: Path) -> Any:
+    dataset = Collected(local=_write(folder), batch_size=4, shuffle=True)
+    return [_ids(StreamingDataLoader(dataset, batch_size=4)), dataset.samples, dataset.reading]
+
+
+class EvenShards(Stream):
+    """Reads every other shard."""
+
+    prepared: list[str]
+
+    def get_shards(self, world: Any, allow_unsafe_types: bool) -> Any:
+        shards = super().get_shards(world, allow_unsafe_types)
+        self.prepared = []
+        return shards[::2]
+
+    def prepare_shard(self, shard: Any) -> int:
+        self.prepared.append("shard")
+        return super().prepare_shard(shard)
+
+
+def a_stream_of_its_own(folder: Path) -> Any:
+    remote = _write(folder / "remote")
+    stream = EvenShards(remote=remote, local=str(folder / "local"))
+    dataset = StreamingDataset(streams=[stream], batch_size=4)
+    ids = [sample["id"] for sample in dataset]
+    return [ids, len(stream.prepared) > 0]
+
+
+def a_stream_by_its_registered_name(folder: Path) -> Any:
+    from streaming.base.stream import streams_registry
+
+    streams_registry.register("even", func=EvenShards)
+    dataset = StreamingDataset(local=_write(folder / "data"), batch_size=4, stream_name="even")
+    return [sample["id"] for sample in dataset]
+
+
+def a_local_dataset(folder: Path) -> Any:
+    from streaming import LocalDataset
+
+    dataset = LocalDataset(local=_write(folder / "train"))
+    return [len(dataset), dataset.size, dataset[3], [s["id"] for s in dataset[-2:]]]
+
+
+def a_subclass_of_a_local_dataset(folder: Path) -> Any:
+    from streaming.base.local import LocalDataset
+    from torch.utils.data import DataLoader
+
+    class Squares(LocalDataset):  # type: ignore[misc]
+        def get_item(self, sample_id: int) -> Any:
+            return {"id": super().get_item(sample_id)["id"] ** 2}
+
+    _write(folder / "val", 6)
+    dataset = Squares(str(folder), "val")
+    return [_ids(DataLoader(dataset, batch_size=3)), dataset[[1, 4]]]
+
+
+class Doubled(StreamingDataLoader):
+    """Changes each batch on its way, and keeps the place."""
+
+    def __iter__(self) -> Iterator[Any]:
+        for batch in super().__iter__():
+            yield {"id": batch["id"] * 2}
+
+
+def a_loader_that_changes_batches(folder: Path) -> Any:
+    dataset = StreamingDataset(local=_write(folder), batch_size=4, shuffle=True)
+    loader = Doubled(dataset, batch_size=4)
+    seen = []
+    for batch in loader:
+        seen.append(batch["id"].tolist())
+        if len(seen) == 2:
+            break
+    return [len(loader), seen, loader.state_dict()["sample_in_epoch"]]
+
+
+def positional_arguments_of_a_loader(folder: Path) -> Any:
+    dataset = StreamingDataset(local=_write(folder), batch_size=5, shuffle=True)
+    return _ids(StreamingDataLoader(dataset, 5))
+
+
+class Batches(StreamingDataset):
+    """Makes the batches itself."""
+
+    def __iter__(self) -> Iterator[Any]:
+        rows = [sample["id"] for sample in super().__iter__()]
+        for start in range(0, len(rows), 4):
+            yield {"id": np.asarray(rows[start : start + 4])}
+
+
+def batches_made_by_the_dataset(folder: Path) -> Any:
+    dataset = Batches(local=_write(folder, 10), batch_size=2)
+    return _ids(StreamingDataLoader(dataset, batch_size=None))
+
+
+class Wrapped(Dataset):  # type: ignore[type-arg]
+    """Holds a dataset and hands its samples on."""
+
+    def __init__(self, dataset: StreamingDataset) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return self.dataset.size
+
+    def __getitem__(self, idx: int) -> Any:
+        return {"id": -self.dataset[idx]["id"]}
+
+
+def a_dataset_that_wraps_another(folder: Path) -> Any:
+    dataset = Wrapped(StreamingDataset(local=_write(folder, 10), batch_size=4))
+    return _ids(StreamingDataLoader(dataset, batch_size=4))
+
+
+def part_of_a_dataset(folder: Path) -> Any:
+    from torch.utils.data import DataLoader
+
+    dataset = StreamingDataset(local=_write(folder), batch_size=4)
+    return _ids(DataLoader(Subset(dataset, [3, 1, 20, 7]), batch_size=2))
+
+
+def what_the_writer_says_of_itself(folder: Path) -> Any:
+    with MDSWriter(out=str(folder / "data"), columns={"b": "int", "a": "str"}) as out:
+        found = [out.column_names, out.column_encodings, out.column_sizes, out.format]
+        out.write({"a": "x", "b": 1})
+    return [*found, out.compression, out.hashes, out.size_limit]
+
+
+def streams_look_at_themselves(folder: Path) -> Any:
+    local = _write(folder / "data")
+    stream = Stream(local=local, repeat=2)
+    dataset = StreamingDataset(streams=[stream], batch_size=4)
+    return [
+        stream.local == local,
+        stream.remote,
+        dataset.streams[0] is stream,
+        dataset.samples_per_shard.tolist(),
+        dataset.num_shards,
+        dataset.num_streams,
+    ]
