@@ -12,6 +12,7 @@ from types import TracebackType
 import click
 
 from mdstorm._drop_in.install import install_as_petastorm
+from mdstorm_backend.drop_in import install_as_streaming
 
 __all__ = ["run"]
 
@@ -24,9 +25,15 @@ _INTERRUPTED = 130
 
 @click.command(context_settings=_CONTEXT)
 @click.option("-m", "is_module", is_flag=True, help="TARGET is a module, as in python -m.")
+@click.option(
+    "--streaming",
+    "also_streaming",
+    is_flag=True,
+    help="Import mdstorm for MosaicML's streaming too. Comes before TARGET.",
+)
 @click.argument("target")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def run(target: str, arguments: tuple[str, ...], is_module: bool) -> None:
+def run(target: str, arguments: tuple[str, ...], is_module: bool, also_streaming: bool) -> None:
     """Run a program written for Petastorm on mdstorm, without editing it.
 
     Everything after TARGET is passed to the program, which runs as under `python TARGET`; its exit
@@ -36,6 +43,8 @@ def run(target: str, arguments: tuple[str, ...], is_module: bool) -> None:
     sys.argv = [target, *arguments]
     _set_first_path(os.getcwd() if is_module else _folder_of_script(target))
     install_as_petastorm()
+    if also_streaming:
+        install_as_streaming()
     try:
         if is_module:
             _run_module(target)

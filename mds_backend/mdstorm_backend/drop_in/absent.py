@@ -11,8 +11,8 @@ _SDKS = "Storages"
 _DATASETS = "Named datasets"
 _TYPES = "Spark types"
 
-#: Name → its section.
-_SECTIONS = {
+#: Name → its section of docs/mosaicml.md.
+SECTIONS = {
     "CSVReader": _TEXT_SHARDS,
     "CSVWriter": _TEXT_SHARDS,
     "JSONReader": _TEXT_SHARDS,
@@ -49,7 +49,7 @@ def missing(module: str, name: str) -> Exception:
         The first for what MosaicML Streaming has there: ``from … import …`` replaces the text of
         an AttributeError by one of its own, which would not say what to do.
     """
-    section = _SECTIONS.get(name)
+    section = SECTIONS.get(name)
     if section is None:
         return AttributeError(f"module {module!r} has no attribute {name!r}")
     return MissingNameError(

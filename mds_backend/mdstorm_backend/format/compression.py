@@ -36,11 +36,18 @@ EXTENSIONS = "|".join(_CODECS)
 
 def compression_names() -> list[str]:
     """Every name that `compress` takes, alone and with each of its levels."""
-    names = list(_CODECS)
-    for name, (_, levels) in _CODECS.items():
-        if levels is not None:
-            names += [f"{name}:{level}" for level in range(levels[0], levels[1] + 1)]
-    return names
+    return [*_CODECS, *(f"{name}:{level}" for name in _CODECS for level in levels_of(name))]
+
+
+def levels_of(name: str) -> list[int]:
+    """The levels of a compression, ascending; none for one that has no levels."""
+    levels = _CODECS[name][1]
+    return [] if levels is None else list(range(levels[0], levels[1] + 1))
+
+
+def level_of(compression: str) -> int | None:
+    """The level that ``"name:level"`` states, or the default one; None if there are no levels."""
+    return _parse(compression)[1]
 
 
 def check_compression(compression: str | None) -> None:

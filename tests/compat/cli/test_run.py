@@ -71,6 +71,13 @@ def test_an_archive_runs_as_python_runs_it(folder: Path) -> None:
     assert run("program.pyz", code=0).stdout == "0.13.1\n"
 
 
+def test_mosaic_streaming_is_replaced_on_request(folder: Path) -> None:
+    (folder / "both.py").write_text(
+        "import petastorm, streaming; print(petastorm.__version__, streaming.__version__)"
+    )
+    assert run("--streaming", "both.py", code=0).stdout == "0.13.1 0.13.0\n"
+
+
 @pytest.mark.parametrize(
     ("program", "code", "last"),
     [

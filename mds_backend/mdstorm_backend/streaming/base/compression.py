@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from mdstorm_backend.format import compression as codecs
 
 __all__ = [
+    "Brotli",
+    "Bzip2",
+    "Compression",
+    "Gzip",
+    "Snappy",
+    "Zstandard",
     "compress",
     "decompress",
     "get_compression_extension",
@@ -12,15 +20,17 @@ __all__ = [
     "is_compression",
 ]
 
+_NAMES = frozenset(codecs.compression_names())
+
 
 def get_compressions() -> set[str]:
     """Return all names, alone and with each of their levels, such as ``"zstd:1"``."""
-    return set(codecs.compression_names())
+    return set(_NAMES)
 
 
 def is_compression(algo: str | None) -> bool:
     """Whether `algo` is the name of a compression, possibly with a level."""
-    return algo in get_compressions()
+    return algo in _NAMES
 
 
 def get_compression_extension(algo: str) -> str:
@@ -58,3 +68,67 @@ def decompress(algo: str | None, data: bytes) -> bytes:
     if algo is None:
         return data
     return bytes(codecs.decompress_unsized(codecs.extension(algo), data))
+
+
+class Compression:
+    """A compression with its level, if it has levels.
+
+    Parameters
+    ----------
+    level : int, optional
+        One of `levels`; by default the compression's own.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is no such level. A `ValueError`.
+    """
+
+    extension: ClassVar[str] = ""
+    levels: ClassVar[list[int]] = []
+
+    def __init__(self, level: int | None = None) -> None:
+        name = self.extension if level is None else f"{self.extension}:{level}"
+        self.level = codecs.level_of(name)
+        self._name = name
+
+    def __init_subclass__(cls) -> None:
+        cls.levels = codecs.levels_of(cls.extension)
+
+    def compress(self, data: bytes) -> bytes:
+        """Compress `data`."""
+        return compress(self._name, data)
+
+    def decompress(self, data: bytes) -> bytes:
+        """Undo `compress`; see `decompress` of this module."""
+        return decompress(self._name, data)
+
+
+class Brotli(Compression):
+    """Brotli, levels 0 to 11."""
+
+    extension = "br"
+
+
+class Bzip2(Compression):
+    """Bzip2, levels 1 to 9."""
+
+    extension = "bz2"
+
+
+class Gzip(Compression):
+    """Gzip, levels 0 to 9."""
+
+    extension = "gz"
+
+
+class Snappy(Compression):
+    """Snappy, which has no levels."""
+
+    extension = "snappy"
+
+
+class Zstandard(Compression):
+    """Zstandard, levels 1 to 22."""
+
+    extension = "zstd"
