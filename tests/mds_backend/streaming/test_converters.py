@@ -23,7 +23,7 @@ class Frame:
         (T.MapType(T.StringType(), T.IntegerType()), True),
         (T.StructType([T.StructField("a", T.ArrayType(T.StringType()))]), True),
         (T.StructType([T.StructField("a", T.NullType())]), False),
-        (T.DayTimeIntervalType(), False),
+        (T.YearMonthIntervalType(), False),
     ],
 )
 def test_what_is_stored_as_json(data_type: T.DataType, compatible: bool) -> None:
