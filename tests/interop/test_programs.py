@@ -25,21 +25,6 @@ RESULTS: dict[str, Any] = json.loads(RECORDED.read_text("utf-8"))
 
 DIFFERENCES: dict[str, Difference] = {}
 
-#: What is still to come, and where.
-NOT_YET = {
-    "extending.a_dataset_that_wraps_another": "StreamingDataLoader",
-    "extending.a_local_dataset": "LocalDataset",
-    "extending.a_stream_by_its_registered_name": "streams_registry",
-    "extending.a_stream_of_its_own": "subclasses of Stream",
-    "extending.a_subclass_of_a_local_dataset": "LocalDataset",
-    "extending.an_encoding_of_any_size": "encodings of users",
-    "extending.an_encoding_of_fixed_size": "encodings of users",
-    "extending.batches_made_by_the_dataset": "StreamingDataLoader",
-    "extending.names_of_a_subclass": "names of subclasses",
-    "extending.settings_read_and_changed": "settings as attributes",
-    "extending.what_the_writer_says_of_itself": "MDSWriter",
-}
-
 #: Not in the gate.
 LONG = (
     "dataframes.arrays_and_binaries",
@@ -70,15 +55,13 @@ def _marked(name: str) -> Any:
     return pytest.param(name, marks=pytest.mark.long) if name in LONG else name
 
 
-@pytest.mark.parametrize("name", map(_marked, RESULTS))
+@pytest.mark.parametrize("name", [_marked(name) for name in RESULTS])
 def test_program(
     name: str,
     programs: dict[str, Program],
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> None:
-    if name in NOT_YET:
-        request.applymarker(pytest.mark.xfail(reason=NOT_YET[name], strict=True))
     program = programs[name]
     spark = request.getfixturevalue("spark") if needs_spark(program) else None
     result = json.loads(json.dumps(run_in(tmp_path, program, spark)))

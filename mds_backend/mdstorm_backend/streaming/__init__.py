@@ -15,6 +15,7 @@ from mdstorm_backend.drop_in.absent import missing
 if TYPE_CHECKING:
     from mdstorm_backend.streaming import text, vision
     from mdstorm_backend.streaming.base import (
+        LocalDataset,
         MDSWriter,
         Stream,
         StreamingDataLoader,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "LocalDataset",
     "MDSWriter",
     "Stream",
     "StreamingDataLoader",

@@ -80,6 +80,9 @@ class MDSWriter:
         If the directory is not empty.
     """
 
+    #: The format of its shards, as an index names it.
+    format = "mds"
+
     def __init__(
         self,
         *,

@@ -94,7 +94,7 @@ class Collected(StreamingDataset):
 
     def get_item(self, sample_id: int) -> Any:
         self._sample = super().get_item(sample_id)
-        self.samples.append(sample_id)
+        self.samples.append(int(sample_id))
         return {"id": self._sample["id"] * self.options["scale"]}
 
 

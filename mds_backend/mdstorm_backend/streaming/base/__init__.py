@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from mdstorm_backend.streaming.base.dataloader import StreamingDataLoader
     from mdstorm_backend.streaming.base.dataset import StreamingDataset
     from mdstorm_backend.streaming.base.format import MDSWriter
+    from mdstorm_backend.streaming.base.local import LocalDataset
     from mdstorm_backend.streaming.base.stream import Stream
 
-__all__ = ["MDSWriter", "Stream", "StreamingDataLoader", "StreamingDataset"]
+__all__ = ["LocalDataset", "MDSWriter", "Stream", "StreamingDataLoader", "StreamingDataset"]
 
 #: Loaded on first use: some need PyTorch, and a program that only writes does not.
 _HOMES = {
+    "LocalDataset": "local",
     "MDSWriter": "format",
     "Stream": "stream",
     "StreamingDataLoader": "dataloader",
