@@ -26,7 +26,8 @@ class AbsentNames:
     page : str
         The page that says what replaces each name.
     sections : mapping of str to tuple of str
-        Anchor of a section of the page → the names it is about, as dotted paths below the library.
+        Anchor of a section of the page → the names it is about: dotted paths below the library, or
+        ``*.name`` for a name of whatever module.
     """
 
     library: str
@@ -53,11 +54,11 @@ class AbsentNames:
         str or None
             None if neither is there.
         """
-        _, *parts = path.split(".")
-        for stop in range(len(parts), 0, -1):
-            section = self.names.get(".".join(parts[:stop]))
-            if section is not None:
-                return f"{self.page}#{section}"
+        parts = path.removeprefix(self.package).removeprefix(self.library).split(".")[1:]
+        paths = [".".join(parts[:stop]) for stop in range(len(parts), 0, -1)]
+        for name in [*paths, f"*.{parts[-1]}"]:
+            if name in self.names:
+                return f"{self.page}#{self.names[name]}"
         return None
 
     def refusing(self, module: str) -> Callable[[str], Any]:

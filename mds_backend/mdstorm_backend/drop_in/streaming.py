@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mdstorm_backend.drop_in.absent_names import AbsentNames
+from mdstorm_backend.drop_in.absent import ABSENT
 from mdstorm_backend.drop_in.stand_in import StandIn
 
 _STREAMING = StandIn(
-    absent=AbsentNames("streaming", "mdstorm_backend.streaming", "docs/mosaicml.md", {}),
+    absent=ABSENT,
     version="0.13.0",
     shim=Path(__file__).parent / "shim" / "streaming.py",
-    remedy=("Call mdstorm_backend.install_as_streaming() first, before anything imports streaming"),
+    remedy="Call mdstorm_backend.install_as_streaming() first, before anything imports streaming",
 )
 
 

@@ -8,9 +8,10 @@ docs/mosaicml.md speaks of it.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
-from mdstorm_backend.drop_in.absent import missing
+from mdstorm_backend.drop_in.absent import ABSENT
 
 if TYPE_CHECKING:
     from mdstorm_backend.streaming import text, vision
@@ -43,7 +44,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"{__name__}.{name}")
     if name in __all__:
         return getattr(importlib.import_module(f"{__name__}.base"), name)
-    raise missing(__name__, name)
+    raise ABSENT.error(__name__, name, sys._getframe(1))
 
 
 def __dir__() -> list[str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
-from mdstorm_backend.drop_in.absent import missing
+from mdstorm_backend.drop_in.absent import ABSENT
 
 if TYPE_CHECKING:
     from mdstorm_backend.streaming.base.dataloader import StreamingDataLoader
@@ -28,7 +29,7 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
-        raise missing(__name__, name)
+        raise ABSENT.error(__name__, name, sys._getframe(1))
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from mdstorm_backend.drop_in.absent import missing
+from mdstorm_backend.drop_in.absent import ABSENT
 
 __all__ = ["DEFAULT_TIMEOUT", "TICK"]
 
@@ -14,6 +12,4 @@ DEFAULT_TIMEOUT = 60.0
 #: Seconds between two looks of what waits for a file.
 TICK = 0.007
 
-
-def __getattr__(name: str) -> Any:
-    raise missing(__name__, name)
+__getattr__ = ABSENT.refusing(__name__)

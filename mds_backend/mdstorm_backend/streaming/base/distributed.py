@@ -10,7 +10,7 @@ import os
 from typing import Any, TypeVar
 
 from mdstorm_backend.base import require
-from mdstorm_backend.drop_in.absent import missing
+from mdstorm_backend.drop_in.absent import ABSENT
 from mdstorm_backend.order import find_world
 
 __all__ = [
@@ -103,5 +103,4 @@ def _group() -> Any:
     return torch.distributed if is_there else None
 
 
-def __getattr__(name: str) -> Any:
-    raise missing(__name__, name)
+__getattr__ = ABSENT.refusing(__name__)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from mdstorm_backend.drop_in.absent import missing
+from mdstorm_backend.drop_in.absent import ABSENT
 from mdstorm_backend.streaming.base.converters.dataframe_to_mds import (
     dataframe_to_mds,
     infer_dataframe_schema,
@@ -13,6 +11,4 @@ from mdstorm_backend.streaming.base.converters.dataframe_to_mds import (
 
 __all__ = ["dataframe_to_mds", "infer_dataframe_schema", "is_json_compatible"]
 
-
-def __getattr__(name: str) -> Any:
-    raise missing(__name__, name)
+__getattr__ = ABSENT.refusing(__name__)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from mdstorm_backend.drop_in.absent import missing
+from mdstorm_backend.drop_in.absent import ABSENT
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
 from mdstorm_backend.spark.dataframe_to_mds import dataframe_to_mds
 from mdstorm_backend.spark.user_columns import plan_columns
@@ -60,5 +60,4 @@ def is_json_compatible(data_type: DataType) -> bool:
     return True
 
 
-def __getattr__(name: str) -> Any:
-    raise missing(__name__, name)
+__getattr__ = ABSENT.refusing(__name__)

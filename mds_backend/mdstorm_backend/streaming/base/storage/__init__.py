@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from mdstorm_backend.drop_in.absent import missing
+from mdstorm_backend.drop_in.absent import ABSENT
 from mdstorm_backend.streaming.base.storage.download import (
     AzureDataLakeDownloader,
     AzureDownloader,
@@ -47,6 +45,4 @@ __all__ = [
     "download_file",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    raise missing(__name__, name)
+__getattr__ = ABSENT.refusing(__name__)

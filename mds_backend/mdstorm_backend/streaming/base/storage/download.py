@@ -6,9 +6,8 @@ import os
 import posixpath
 import uuid
 from contextlib import suppress
-from typing import Any
 
-from mdstorm_backend.drop_in.absent import missing
+from mdstorm_backend.drop_in.absent import ABSENT
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedURLError
 from mdstorm_backend.storage import Location
 from mdstorm_backend.streaming.base.constant import DEFAULT_TIMEOUT
@@ -124,5 +123,4 @@ def _check_scheme(url: str) -> None:
         raise UnsupportedURLError(f"Unsupported remote path: {url}: {error}") from error
 
 
-def __getattr__(name: str) -> Any:
-    raise missing(__name__, name)
+__getattr__ = ABSENT.refusing(__name__)

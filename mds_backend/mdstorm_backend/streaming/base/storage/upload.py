@@ -8,7 +8,7 @@ import tempfile
 from typing import Any
 from urllib.parse import urlsplit
 
-from mdstorm_backend.drop_in.absent import missing
+from mdstorm_backend.drop_in.absent import ABSENT
 from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.directories import make_directory, retried
@@ -156,5 +156,4 @@ def _local_and_remote(out: Any) -> tuple[str | None, str | None]:
     )
 
 
-def __getattr__(name: str) -> Any:
-    raise missing(__name__, name)
+__getattr__ = ABSENT.refusing(__name__)
