@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mdstorm._datasets.metadata_keys import COMMON_METADATA
+from mdstorm._datasets.metadata_keys import COMMON_METADATA, SUMMARY_METADATA
 from mdstorm.errors import ArgumentTypeError, CorruptDatasetError
 from mdstorm_backend.parquet import ParquetDataset, read_file_metadata
 from mdstorm_backend.storage import Location
@@ -60,21 +60,23 @@ def common_metadata_of(dataset: Any) -> Mapping[bytes, bytes]:
 
 
 def read_metadata(location: Location) -> pq.FileMetaData | None:
-    """Return the footer of a directory's ``_common_metadata``; None if it has none.
+    """Return the footer of ``_common_metadata``, or else of ``_metadata``; None without both.
 
     Raises
     ------
     CorruptDatasetError
         If the file was truncated, or is something else.
     """
-    try:
-        content = location.read(COMMON_METADATA)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    try:
-        return pq.read_metadata(pa.BufferReader(pa.py_buffer(content)))
-    except (pa.ArrowException, OSError) as error:
-        raise _damaged(location.file_url(COMMON_METADATA)) from error
+    for name in (COMMON_METADATA, SUMMARY_METADATA):
+        try:
+            content = location.read(name)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        try:
+            return pq.read_metadata(pa.BufferReader(pa.py_buffer(content)))
+        except (pa.ArrowException, OSError) as error:
+            raise _damaged(location.file_url(name)) from error
+    return None
 
 
 def entries_of(metadata: pq.FileMetaData | None) -> dict[bytes, bytes]:
