@@ -8,7 +8,11 @@ from contextlib import contextmanager
 
 from mdstorm._conversion.petastorm_to_mds import mds_plan
 from mdstorm._datasets.metadata_keys import UNISCHEMA_EXTRA
-from mdstorm._datasets.petastorm_metadata import check_columns, write_petastorm_metadata
+from mdstorm._datasets.petastorm_metadata import (
+    check_columns,
+    open_written,
+    write_petastorm_metadata,
+)
 from mdstorm._datasets.petastorm_source import with_declared_partitions
 from mdstorm._schema.schema_json import unischema_to_json
 from mdstorm._schema.unischema import Unischema
@@ -20,7 +24,6 @@ from mdstorm.errors import (
 )
 from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.format import INDEX_NAME
-from mdstorm_backend.parquet import open_parquet
 from mdstorm_backend.storage import Location, modification_of
 
 #: What Spark writes beside the data.
@@ -90,11 +93,7 @@ class WrittenParquet:
         states = self._states()
         new = [name for name, state in states.items() if self._before.get(name) != state]
         with self._generation("did not become a dataset"):
-            source = open_parquet(
-                location.url,
-                storage_options=location.storage_options,
-                filesystem=location.filesystem,
-            )
+            source = open_written(location)
             check_columns(source, schema)
             source = with_declared_partitions(source, schema)
             plan = mds_plan(schema, source)

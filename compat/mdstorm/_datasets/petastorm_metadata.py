@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
+from contextlib import suppress
 from io import BytesIO
 
 import pyarrow as pa
@@ -40,7 +41,7 @@ from mdstorm_backend.storage import Location
 #: Others may be writing to the directory: each time that files have come, metadata are written
 #: again. Whoever writes the last file writes metadata after it, so there is an end.
 _MOST_ROUNDS = 20
-#: A file without a footer may be one that another process is just writing.
+#: Another process may be just writing a file.
 _FOOTER_ROUNDS = 3
 _FOOTER_PAUSE_S = 0.1
 
@@ -88,7 +89,7 @@ def write_petastorm_metadata(
     """
     pickled = dump_unischema(unischema)
     for _ in range(_MOST_ROUNDS):
-        source = _opened(location)
+        source = open_written(location)
         check_columns(source, unischema)
         entries = _stored_entries(location)
         if files_before is not None:
@@ -96,6 +97,29 @@ def write_petastorm_metadata(
         _write(source, entries, pickled, with_summary)
         if has_same_files(source):
             return
+
+
+def open_written(location: Location) -> ParquetDataset:
+    """Open the Parquet files in a directory; waits a moment for one that lacks its footer yet.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there are none; also OSError.
+    CorruptDatasetError
+        If a file is not a Parquet file, or its columns are not those of the others.
+    """
+    for _ in range(_FOOTER_ROUNDS - 1):
+        with suppress(CorruptDatasetError):
+            return _open(location)
+        time.sleep(_FOOTER_PAUSE_S)
+    return _open(location)
+
+
+def _open(location: Location) -> ParquetDataset:
+    return open_parquet(
+        location.url, storage_options=location.storage_options, filesystem=location.filesystem
+    )
 
 
 def check_columns(source: ParquetDataset, unischema: Unischema) -> None:
@@ -125,21 +149,6 @@ def check_columns(source: ParquetDataset, unischema: Unischema) -> None:
                 f"column {name!r} in {source.url} is {type_}, but {field.codec} stores bytes. "
                 "Encode the rows with dict_to_spark_row(schema, row)"
             )
-
-
-def _opened(location: Location) -> ParquetDataset:
-    for rounds_left in reversed(range(_FOOTER_ROUNDS)):
-        try:
-            return open_parquet(
-                location.url,
-                storage_options=location.storage_options,
-                filesystem=location.filesystem,
-            )
-        except CorruptDatasetError:
-            if not rounds_left:
-                raise
-            time.sleep(_FOOTER_PAUSE_S)
-    raise AssertionError
 
 
 def _stored_entries(location: Location) -> dict[bytes, bytes]:

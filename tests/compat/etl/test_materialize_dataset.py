@@ -296,6 +296,27 @@ def test_files_that_come_while_metadata_are_written_are_in_them(
     assert counts(tmp_path) == {"0.parquet": 1, "1.parquet": 1, "2.parquet": 1}
 
 
+def test_a_file_that_another_process_is_writing_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mdstorm._datasets import petastorm_metadata
+
+    write_ids(tmp_path, "a.parquet", range(2))
+    half = content(tmp_path)["a.parquet"][:-4]
+    (tmp_path / "b.parquet").write_bytes(half)
+    waits = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        write_ids(tmp_path, "b.parquet", range(2))
+
+    monkeypatch.setattr(petastorm_metadata.time, "sleep", sleep)
+    with materialize_dataset(None, tmp_path.as_uri(), IDS):
+        pass
+    assert len(waits) == 1
+    assert counts(tmp_path) == {"a.parquet": 1, "b.parquet": 1}
+
+
 def test_an_index_of_other_row_groups_does_not_survive(tmp_path: Path) -> None:
     def block(*names: str, group: int = 2) -> None:
         with materialize_dataset(None, tmp_path.as_uri(), IDS):
