@@ -27,5 +27,6 @@ def warn_of_prefixes(
     if affected:
         warn_user(
             "schema_fields behavior has changed. A regular expression has to match the whole name "
-            f"of a field, not its beginning: end it in .* to get {', '.join(affected)}"
+            f"of a field, and {', '.join(map(repr, void))} match none: end them in .* to get "
+            f"{', '.join(affected)}"
         )
