@@ -13,10 +13,9 @@ from tests.conformance.reading import CALM, batches
 ONCE = {"num_epochs": 1, "batch_size": 100, "reader_pool_type": "dummy"}
 
 
-def _converter(spark: Any, start: int) -> SparkDatasetConverter:
-    """Make one over two files of six rows together."""
-    frame = spark.range(start, start + 6, 1, 2).selectExpr("id", "id / 2.0D x")
-    return make_spark_converter(frame)
+def _converter(spark: Any) -> SparkDatasetConverter:
+    """Make one over two files of six rows together; the first program writes them."""
+    return make_spark_converter(spark.range(0, 6, 1, 2).selectExpr("id", "id / 2.0D x"))
 
 
 def _ids(urls: Any) -> list[int]:
@@ -34,48 +33,48 @@ def _with_tf(converter: SparkDatasetConverter, **arguments: Any) -> list[int]:
 
 
 def all_files(place: Place, spark: Any) -> Any:
-    converter = _converter(spark, 100)
+    converter = _converter(spark)
     with make_batch_reader(converter.file_urls, **CALM) as reader:
         names, found = list(reader.schema.fields), list(reader)
     return [names, sorted(int(i) for b in found for i in b.id), [str(b.x.dtype) for b in found]]
 
 
 def the_directory(place: Place, spark: Any) -> Any:
-    converter = _converter(spark, 200)
+    converter = _converter(spark)
     return [_ids(converter.cache_dir_url), _ids([converter.cache_dir_url])]
 
 
 def one_file_after_the_other(place: Place, spark: Any) -> Any:
-    converter = _converter(spark, 300)
+    converter = _converter(spark)
     found = [_ids(url) for url in converter.file_urls]
     return [sorted(found), sorted(_ids([url]) for url in converter.file_urls)]
 
 
 def files_in_the_order_of_the_list(place: Place, spark: Any) -> Any:
-    urls = _converter(spark, 400).file_urls
+    urls = _converter(spark).file_urls
     forth = [int(id_) for batch in batches(urls) for id_ in batch.id]
     back = [int(id_) for batch in batches(urls[::-1]) for id_ in batch.id]
     return [sorted(forth), back == forth[3:] + forth[:3]]
 
 
 def a_file_twice(place: Place, spark: Any) -> Any:
-    urls = _converter(spark, 500).file_urls
+    urls = _converter(spark).file_urls
     return len(_ids([urls[0], urls[0]]))
 
 
 def files_in_the_row_reader(place: Place, spark: Any) -> Any:
-    with make_reader(_converter(spark, 600).file_urls, **CALM) as reader:
+    with make_reader(_converter(spark).file_urls, **CALM) as reader:
         return sorted(int(row.id) for row in reader)
 
 
 def by_hand_without_a_directory(place: Place, spark: Any) -> Any:
-    urls = _converter(spark, 700).file_urls
+    urls = _converter(spark).file_urls
     converter = SparkDatasetConverter(cache_dir_url=None, file_urls=urls, dataset_size=6)
     return [len(converter), _with_torch(converter), _with_tf(converter)]
 
 
 def by_hand_over_some_of_the_files(place: Place, spark: Any) -> Any:
-    converter = _converter(spark, 800)
+    converter = _converter(spark)
     found = []
     for url in converter.file_urls:
         half = SparkDatasetConverter(converter.cache_dir_url, [url], 3)
@@ -90,7 +89,7 @@ def by_hand_over_parquet(place: Place, spark: Any) -> Any:
 
 
 def shares_of_the_files(place: Place, spark: Any) -> Any:
-    urls = _converter(spark, 900).file_urls
+    urls = _converter(spark).file_urls
     found = []
     for shard in range(2):
         arguments = {**CALM, "cur_shard": shard, "shard_count": 2}
