@@ -33,8 +33,8 @@ class FilesystemResolver:
 
     Parameters
     ----------
-    dataset_url : str
-        The URL.
+    dataset_url : str or urllib.parse.ParseResult
+        The URL, or its parts.
     hadoop_configuration, connector, hdfs_driver, user : object
         Not used.
     storage_options : dict, optional
@@ -50,15 +50,16 @@ class FilesystemResolver:
 
     def __init__(
         self,
-        dataset_url: str,
+        dataset_url: str | ParseResult,
         hadoop_configuration: Any = None,
         connector: Any = None,
         hdfs_driver: str = "libhdfs3",
         user: str | None = None,
         storage_options: dict[str, Any] | None = None,
     ) -> None:
-        check_urls(dataset_url)
-        self._dataset_url = dataset_url.rstrip("/")
+        url = dataset_url.geturl() if isinstance(dataset_url, ParseResult) else dataset_url
+        check_urls(url)
+        self._dataset_url = url.rstrip("/")
         self._storage_options = dict(storage_options or {})
         self._filesystem, self._path = _open(self._dataset_url, self._storage_options)
 

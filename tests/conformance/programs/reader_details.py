@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from pathlib import PurePath
 from typing import Any
+from urllib.parse import urlparse
 
 import numpy as np
 from petastorm import make_batch_reader, make_reader
@@ -161,6 +162,16 @@ def urls_without_a_bucket(place: Place) -> Any:
             error_of(lambda url=url: make_batch_reader(url), text),
         ]
     return found
+
+
+def urls_in_parts(place: Place) -> Any:
+    resolver = FilesystemResolver(urlparse("file:///a/b"))
+    return [
+        resolver.get_dataset_path(),
+        resolver.parsed_dataset_url().scheme,
+        error_of(lambda: FilesystemResolver(urlparse("unknown://a/b"))),
+        error_of(lambda: FilesystemResolver(urlparse("s3:///a/b")), "URLs must be of the form"),
+    ]
 
 
 def hdfs_that_is_not_configured(place: Place) -> Any:
