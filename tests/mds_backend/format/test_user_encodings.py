@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from collections.abc import Iterator
+from contextlib import suppress
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
@@ -34,12 +36,14 @@ from mdstorm_backend.errors import (
 from mdstorm_backend.format.encodings import parse_encoding, unregister_encoding
 from mdstorm_backend.format.encodings.registry import register
 from mdstorm_backend.format.encodings.user_kinds import LostKind, UserKind
+from mdstorm_backend.format.schema import Column
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.maintenance.head import head
 from mdstorm_backend.maintenance.inspect import inspect
 from mdstorm_backend.maintenance.reindex import reindex
 from mdstorm_backend.maintenance.verify import verify
+from mdstorm_backend.spark.dataframe_to_mds import dataframe_to_mds
 
 ROWS = 40
 
@@ -54,7 +58,7 @@ def own() -> Iterator[None]:
 
 def forget() -> None:
     for name in OWN:
-        if isinstance(parse_encoding(name).__dict__.get("coder"), OWN[name]):
+        with suppress(KeyError):
             unregister_encoding(name)
 
 
@@ -154,6 +158,40 @@ def test_without_the_class_the_other_columns_are_read(columns: list[str], tmp_pa
     assert first == {"n": 0}
     assert any("cannot be decoded" in problem.problem for problem in verify(url).problems)
     assert head(url, 1, columns=["n"]).to_json() == [{"n": 0}]
+
+
+def test_without_the_class_columns_of_arrow_data_are_read(tmp_path: Path) -> None:
+    with MDSWriter(columns={"i": "int", "n": "int64"}, out=str(tmp_path)) as writer:
+        writer.write_batch(pa.table({"i": [1000, None], "n": [1, 2]}))
+    assert [sample["i"] for sample in open_dataset(str(tmp_path))[:]] == [1000, None]
+    forget()
+    dataset = open_dataset(str(tmp_path))
+    with pytest.raises(UnsupportedEncodingError, match=r"'i' .*redefined the encoding"):
+        dataset[0]
+    assert dataset.to_table(["n"]).to_pydict() == {"n": [1, 2]}
+
+
+@pytest.mark.long
+def test_tasks_of_spark_are_told_of_it(spark: Any, tmp_path: Path) -> None:
+    def samples(frame: Any) -> Iterator[dict[str, Any]]:
+        for number in frame["n"]:
+            yield {"n": number, "c": complex(number, 1)}
+
+    options = {"out": str(tmp_path), "columns": {"n": "int64", "c": "complex128"}}
+    dataframe_to_mds(spark.range(5).toDF("n"), mds_kwargs=options, udf_iterable=samples)
+    assert sorted(s["c"].real for s in open_dataset(str(tmp_path))[:]) == [0, 1, 2, 3, 4]
+
+
+def test_a_column_travels_with_the_classes_that_it_needs() -> None:
+    class Local(Words):
+        pass
+
+    register_encoding("int", Local)
+    for text in ("uint8", "ndarray:int8", "str"):
+        assert pickle.loads(pickle.dumps(Column("a", text))) == Column("a", text)  # noqa: S301
+    for text in ("int", "mixed:int and str"):
+        with pytest.raises((AttributeError, pickle.PicklingError), match="Local"):
+            pickle.dumps(Column("a", text))
 
 
 def test_a_wrong_size_in_an_index_is_not_read_as_something_else(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TypeAlias
@@ -177,7 +178,9 @@ def foreign_encodings() -> tuple[_Kind, ...]:
 def foreign_encodings_of(text: str) -> tuple[_Kind, ...]:
     """Return those that the values of a column with the encoding `text` may need."""
     return tuple(
-        kind for kind in foreign_encodings() if isinstance(kind, type) or kind.name in text
+        kind
+        for kind in foreign_encodings()
+        if isinstance(kind, type) or re.search(rf"(^|[: ]){re.escape(kind.name)}($|[: ])", text)
     )
 
 
