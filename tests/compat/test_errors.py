@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+from json import JSONDecodeError
 from pickle import UnpicklingError
 
 import pytest
@@ -14,6 +15,7 @@ BASES = {
     "ArgumentTypeError": (TypeError,),
     "CompressionCodecError": (ValueError, RuntimeError),
     "CorruptDatasetError": (ValueError,),
+    "CorruptIndexError": (JSONDecodeError,),
     "CredentialsError": (PermissionError,),
     "DatasetExistsError": (FileExistsError, RuntimeError),
     "DatasetNotFoundError": (FileNotFoundError, RuntimeError),
@@ -50,7 +52,7 @@ BASES = {
     "UnsafeTypeError": (ValueError,),
     "UnsortedTimestampsError": (NotImplementedError,),
     "UnsupportedArgumentError": (NotImplementedError,),
-    "UnsupportedEncodingError": (NotImplementedError,),
+    "UnsupportedEncodingError": (NotImplementedError, ValueError),
     "UnsupportedTypeError": (TypeError,),
     "UnsupportedURLError": (ValueError,),
     "WorkerDiedError": (RuntimeError,),

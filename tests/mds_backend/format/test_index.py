@@ -13,6 +13,7 @@ from tests.mds_backend.small_datasets import write_numbers
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import CorruptDatasetError, MDStormError
 from mdstorm_backend.format.index import FileInfo, Index, ShardInfo
+from mdstorm_backend.format.schema import Schema
 
 URL = "file:///data/index.json"
 
@@ -230,6 +231,27 @@ def test_a_wrong_value_in_a_shard_is_refused(key: str, wrong: object) -> None:
     value = value_of_index()
     value["shards"][0][key] = wrong
     assert "shard 0: " in check_is_refused(json.dumps(value).encode())
+
+
+@pytest.mark.parametrize("data", [b"", b'{"shards": [', b"not JSON"])
+def test_what_is_no_json_is_the_error_of_json_too(data: bytes) -> None:
+    with pytest.raises(json.JSONDecodeError, match="is not the index of an MDS dataset") as caught:
+        Index.from_bytes(data, url=URL)
+    assert isinstance(caught.value, CorruptDatasetError)
+    assert caught.value.url == URL
+    with pytest.raises(CorruptDatasetError) as other:
+        Index.from_bytes(b"[]", url=URL)
+    assert not isinstance(other.value, json.JSONDecodeError)
+
+
+@pytest.mark.parametrize("sizes", [[8, None], [None, None], [4, 4]])
+def test_a_size_that_the_encoding_has_not_makes_its_column_opaque(sizes: list[int | None]) -> None:
+    value = value_of_index()
+    value["shards"][0]["column_sizes"] = sizes
+    schema = Schema.from_shards(Index.from_bytes(json.dumps(value).encode(), url=URL).shards)
+    opaque = [column.name for column in schema if column.parsed_encoding.is_opaque]
+    wanted = {"a": 4, "b": None}
+    assert opaque == [n for n, size in zip("ab", sizes, strict=True) if size != wanted[n]]
 
 
 @pytest.mark.parametrize("file", ["raw_data", "zip_data"])
