@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +13,10 @@ from mdstorm_backend.datasets.stream_defaults import INHERITED, StreamDefaults
 from mdstorm_backend.datasets.stream_files import is_hooked, join
 from mdstorm_backend.elastic import StreamShape, StreamWeight
 from mdstorm_backend.errors import ArgumentTypeError, DatasetNotFoundError
+from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.index import Index, ShardInfo
 from mdstorm_backend.order.world import find_world
+from mdstorm_backend.read.late import unsafe_type_error
 from mdstorm_backend.storage import Location
 
 
@@ -75,6 +78,27 @@ def open_stream(stream: Stream, defaults: StreamDefaults) -> Dataset:
             url=error.url,
         ) from error
     return kept.dataset
+
+
+def refuse_unsafe_types(dataset: Dataset, columns: Sequence[str] | None) -> None:
+    """Refuse columns that are pickles, as soon as the index says so.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Whoever opens it did not allow them.
+    columns : sequence of str, optional
+        The columns that are read; all by default.
+
+    Raises
+    ------
+    UnsafeTypeError
+        If one of them is a pickle.
+    """
+    kinds = {(shard.column_names, shard.column_encodings) for shard in dataset.index.shards}
+    for name, encoding in (column for kind in kinds for column in zip(*kind, strict=True)):
+        if (columns is None or name in columns) and parse_encoding(encoding).is_unsafe:
+            raise unsafe_type_error(name, dataset.url)
 
 
 def _open_own_shards(stream: Stream, defaults: StreamDefaults) -> Dataset:

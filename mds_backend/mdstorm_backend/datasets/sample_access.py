@@ -1,4 +1,4 @@
-"""Indexing by integer, slice or list of integers."""
+"""Index by integer, slice, or list of integers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,34 @@ from typing import Any
 import numpy as np
 
 from mdstorm_backend.errors import InvalidArgumentError
+
+
+class Array:
+    """What can be indexed by integers, slices, and nested lists and arrays of integers.
+
+    Subclasses have a `size` and a `get_item` for integers from 0 on.
+    """
+
+    @property
+    def size(self) -> int:
+        """Number of items."""
+        raise NotImplementedError(f"{type(self).__name__} has to define size")
+
+    def get_item(self, idx: int) -> Any:
+        """Return one item."""
+        raise NotImplementedError(f"{type(self).__name__} has to define get_item")
+
+    def __getitem__(self, at: Any) -> Any:
+        """Return items by number: one for an integer, a list for a slice, list or array.
+
+        Raises
+        ------
+        IndexError
+            If there is no such item.
+        InvalidArgumentError
+            If `at` is something else.
+        """
+        return pick(at, self.size, self.get_item)
 
 
 def pick(at: Any, size: int, get_item: Callable[[int], Any]) -> Any:

@@ -27,11 +27,16 @@ def check_safe(column: Column, encoding: Encoding | None = None) -> None:
     """
     stored = encoding or column.parsed_encoding
     if stored.is_unsafe and not column.origin.allow_unsafe_types:
-        raise UnsafeTypeError(
-            f"column {column.name!r} of {column.origin.url} holds pickles, and to load a pickle is "
-            "to run the program in it. If you trust whoever wrote the dataset, open it with "
-            "allow_unsafe_types=True; otherwise leave the column out with columns=[…]"
-        )
+        raise unsafe_type_error(column.name, column.origin.url)
+
+
+def unsafe_type_error(column: str, url: str) -> UnsafeTypeError:
+    """Return the error about a column of pickles that the caller did not allow."""
+    return UnsafeTypeError(
+        f"column {column!r} of {url} contains an unsafe type: it holds pickles, and to load a "
+        "pickle is to run the program in it. If you trust whoever wrote the dataset, open it with "
+        "allow_unsafe_types=True; otherwise leave the column out with columns=[…]"
+    )
 
 
 def object_decoder(encoding: Encoding, column: Column, url: str, form: Form = "object") -> Decode:

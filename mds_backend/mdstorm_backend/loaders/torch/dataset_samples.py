@@ -8,7 +8,7 @@ from typing import Any
 
 from torch.utils.data import get_worker_info
 
-from mdstorm_backend.datasets.sample_access import pick
+from mdstorm_backend.datasets.sample_access import Array
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.reading import Leg, Worker
 from mdstorm_backend.loaders.sample_maker import of_batch
@@ -17,23 +17,14 @@ from mdstorm_backend.loaders.torch.worker_part import WorkerPart
 from mdstorm_backend.read.block import Block
 
 
-class DatasetSamples(DatasetInfo):
+class DatasetSamples(DatasetInfo, Array):
     """A dataset that makes samples: of this rank, in a worker process that one's part of them."""
 
-    def __getitem__(self, at: Any) -> Any:
-        """Return samples by number: one for an integer, a list for a slice, list or array.
+    def get_item(self, sample_id: int, retry: int = 7) -> Any:
+        """Return one sample by its number in stored order, with the values that iterating gives.
 
         Only the transform is not called: it works on many samples at a time.
-
-        Raises
-        ------
-        IndexError
-            If there is no such sample.
         """
-        return pick(at, len(self._mdstorm.dataset), self.get_item)
-
-    def get_item(self, sample_id: int, retry: int = 7) -> Any:
-        """Return one sample by its number in stored order, with the values that iterating gives."""
         return self._mdstorm.sample_maker(sample_id)
 
     def __iter__(self) -> Iterator[Any]:

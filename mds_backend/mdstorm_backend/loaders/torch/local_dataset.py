@@ -8,13 +8,13 @@ from typing import Any
 from torch.utils.data import Dataset as TorchDataset
 
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
-from mdstorm_backend.datasets.sample_access import pick
+from mdstorm_backend.datasets.sample_access import Array
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.loaders.torch.dataset_attributes import fact
 from mdstorm_backend.loaders.torch.spanner import Spanner
 
 
-class LocalDataset(TorchDataset[Any]):
+class LocalDataset(Array, TorchDataset[Any]):
     """The samples of an MDS dataset by number: what MosaicML Streaming has under this name.
 
     It can be subclassed, pickled, and read by a ``DataLoader`` with any sampler and any number of
@@ -75,18 +75,6 @@ class LocalDataset(TorchDataset[Any]):
     def spanner(self) -> Spanner:
         """Finds samples: ``spanner[i]`` is the number of a sample's shard, and its row there."""
         return Spanner(self._mdstorm)
-
-    def __getitem__(self, at: Any) -> Any:
-        """Return samples by number: one for an integer, a list for a slice, list or array.
-
-        Raises
-        ------
-        IndexError
-            If there is no such sample.
-        InvalidArgumentError
-            If `at` is something else.
-        """
-        return pick(at, self.size, self.get_item)
 
     def get_item(self, sample_id: int) -> Any:
         """Return one sample: a dict from column to value, as it was written."""

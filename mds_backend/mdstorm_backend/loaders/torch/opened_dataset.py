@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.datasets.joined_dataset import JoinedDataset
-from mdstorm_backend.datasets.open_streams import derive, open_stream, shape_of
+from mdstorm_backend.datasets.open_streams import derive, open_stream, refuse_unsafe_types, shape_of
 from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
@@ -60,8 +60,13 @@ class OpenedDataset:
     @cached_property
     def parts(self) -> list[Dataset]:
         """The dataset of each stream, opened on first use."""
-        defaults = self.settings.stream_defaults
-        return [open_stream(stream, defaults) for stream in self.settings.streams]
+        settings = self.settings
+        defaults = settings.stream_defaults
+        parts = [open_stream(stream, defaults) for stream in settings.streams]
+        if not settings.allow_unsafe_types:
+            for part in parts:
+                refuse_unsafe_types(part, settings.columns)
+        return parts
 
     @cached_property
     def dataset(self) -> SampleSource:

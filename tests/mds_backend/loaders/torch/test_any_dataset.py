@@ -14,7 +14,7 @@ from tests.mds_backend.small_datasets import write_numbers
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset
-from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, UnsafeTypeError
 
 ROWS = 42
 ARGUMENTS: dict[str, Any] = {"batch_size": 4, "shuffle": True, "shuffle_seed": 3}
@@ -189,3 +189,13 @@ def test_small_blocks_are_warned_of(url: str) -> None:
     dataset = StreamingDataset(remote=url, shuffle_block_size=4, **ARGUMENTS)
     with pytest.warns(UserWarning, match="Shuffle block size was smaller than shard size"):
         list(dataset)
+
+
+def test_pickles_are_refused_when_a_dataset_is_made(tmp_path: Path) -> None:
+    with MDSWriter(columns={"x": "pkl", "n": "int"}, out=str(tmp_path)) as writer:
+        writer.write({"x": [1], "n": 2})
+    with pytest.raises(UnsafeTypeError, match=r"column 'x' of .* contains an unsafe type"):
+        StreamingDataset(local=str(tmp_path))
+    assert [*StreamingDataset(local=str(tmp_path), columns=["n"])] == [{"n": 2}]
+    (sample,) = StreamingDataset(local=str(tmp_path), allow_unsafe_types=True)
+    assert sample["x"] == [1]
