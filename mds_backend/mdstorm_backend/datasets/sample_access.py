@@ -35,6 +35,8 @@ class Array:
         InvalidArgumentError
             If `at` is something else.
         """
+        if type(at) is int and at >= 0:
+            return self.get_item(at)  # which knows whether there is one
         return pick(at, self.size, self.get_item)
 
 
