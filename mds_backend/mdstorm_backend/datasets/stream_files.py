@@ -154,13 +154,13 @@ class StreamFiles:
         """Return how shards come to a directory, or to one of their own."""
         from mdstorm_backend.cache import CacheOptions
 
+        names = {"retry": "download_retry", "timeout": "download_timeout", "keep_zip": "keep_zip"}
+        said = {option: self.shown(name) for option, name in names.items()}
         return CacheOptions(
             directory=directory,
             limit=limit,  # type: ignore[arg-type]  # CacheOptions parses text
             validate_hash=self.shown("validate_hash") or None,
-            retry=self.shown("download_retry"),
-            timeout=self.shown("download_timeout"),
-            keep_zip=self.shown("keep_zip"),
+            **{option: value for option, value in said.items() if value is not None},
         )
 
 

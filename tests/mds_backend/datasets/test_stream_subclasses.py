@@ -13,6 +13,7 @@ from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend import Stream, StreamingDataLoader, StreamingDataset, streams_registry
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.order.world import World
 
 ROWS, SHARDS = 40, 4
 
@@ -116,6 +117,15 @@ def test_files_are_brought_by_a_subclass(tmp_path: Path, remote: str, notes: Pat
     assert len(lines) == 1 + SHARDS
     own = Copying(remote=f"own://{remote}", local=str(tmp_path / "own"), split="train")
     assert numbers(StreamingDataset(streams=[own], batch_size=4)) == list(range(ROWS))
+
+
+def test_shards_can_be_asked_for(tmp_path: Path, remote: str) -> None:
+    stream = Stream(remote=remote, local=str(tmp_path / "local"), split="train")
+    shards = stream.get_shards(World(), False)
+    assert [shard.samples for shard in shards] == [10] * SHARDS
+    assert stream.prepare_shard(shards[2]) == shards[2].raw_data.bytes
+    assert (tmp_path / "local" / "train" / shards[2].raw_data.basename).exists()
+    assert stream.prepare_shard(shards[2]) == 0
 
 
 def test_something_else_than_shards_is_refused(remote: str, notes: Path) -> None:

@@ -117,6 +117,13 @@ class OpenedDataset:
             other.reading.next_epoch = self.reading.next_epoch
         return other
 
+    def twin(self) -> Self:
+        """Return a copy that can be told other settings; in the elastic order both count epochs."""
+        other = copy(self)
+        if "reading" in other.__dict__:
+            other.reading = copy(self.reading)
+        return other
+
     def shown(self, name: str) -> Any:
         """Return a setting as the attribute of that name has it."""
         if name == "epoch_size":

@@ -191,7 +191,7 @@ class StreamingDataset(DatasetSamples, IterableDataset[Any]):
     def __copy__(self) -> Self:
         """Return a dataset that can be told other settings, and shares the count of epochs."""
         other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__, _mdstorm=copy(self._mdstorm))
+        other.__dict__.update(self.__dict__, _mdstorm=self._mdstorm.twin())
         return other
 
     def set_epoch(self, epoch: int) -> None:
