@@ -6,7 +6,7 @@ by a local path. `Location` is one directory behind such a URL.
 
 from __future__ import annotations
 
-from mdstorm_backend.storage.filesystems import open_filesystem
+from mdstorm_backend.storage.filesystems import check_scheme, open_filesystem
 from mdstorm_backend.storage.location import Buffer, Location, modification_of
 from mdstorm_backend.storage.secrets import check_no_secrets
 from mdstorm_backend.storage.urls import has_scheme, normalize_url
@@ -15,6 +15,7 @@ __all__ = [
     "Buffer",
     "Location",
     "check_no_secrets",
+    "check_scheme",
     "has_scheme",
     "modification_of",
     "normalize_url",

@@ -11,7 +11,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from mdstorm_backend.errors import MissingDependencyError, NameNodeError, UnsupportedURLError
 from mdstorm_backend.storage.reachable import check_reachable
-from mdstorm_backend.storage.urls import FUSE_PREFIXES
+from mdstorm_backend.storage.urls import FUSE_PREFIXES, normalize_url
 from mdstorm_backend.storage.variables import protocol_of, with_variables
 
 #: Scheme → the extra that installs its file system.
@@ -69,15 +69,7 @@ def open_filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
         return LocalFileSystem(), path
     scheme = scheme_of(url)
     protocol = protocol_of(scheme, options)
-    try:
-        kind = fsspec.get_filesystem_class(protocol)
-    except ValueError as error:
-        raise UnsupportedURLError(
-            f"{url!r} cannot be opened ({error}): use file:///…, dbfs:/…, s3://…, gs://…, "
-            "abfss://… or another scheme that fsspec knows"
-        ) from error
-    except ImportError as error:
-        raise _missing(url, protocol, error) from error
+    kind = _class_of(url, protocol)
     if kind.async_impl and "::" not in url:
         arguments = {**kind._get_kwargs_from_urls(url), **options}
         fs = _shared(kind, with_variables(url, scheme, arguments))
@@ -89,6 +81,31 @@ def open_filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
             raise
         raise _unreachable(url, error) from error
     return fs, path
+
+
+def check_scheme(url: str) -> None:
+    """Raise the error of `open_filesystem` for a scheme, without a connection to anything.
+
+    Parameters
+    ----------
+    url : str
+        A URL or a path.
+    """
+    url = normalize_url(url)
+    if not url.startswith("file:///"):
+        _class_of(url, protocol_of(scheme_of(url), {}))
+
+
+def _class_of(url: str, protocol: str) -> Any:
+    try:
+        return fsspec.get_filesystem_class(protocol)
+    except ValueError as error:
+        raise UnsupportedURLError(
+            f"{url!r} cannot be opened ({error}): use file:///…, dbfs:/…, s3://…, gs://…, "
+            "abfss://… or another scheme that fsspec knows"
+        ) from error
+    except ImportError as error:
+        raise _missing(url, protocol, error) from error
 
 
 def _shared(kind: Any, arguments: dict[str, Any]) -> Any:

@@ -55,7 +55,7 @@ def test_a_local_directory_with_files_is_refused(tmp_path: Path) -> None:
     assert isinstance(caught.value, FileExistsError)
 
 
-@pytest.mark.parametrize("out", [(), ("a", "b", "c"), None, 7])
+@pytest.mark.parametrize("out", [(), ("a", "b", "c"), ("a", None), None, 7])
 def test_what_is_no_place_is_refused(out: Any) -> None:
     with pytest.raises(ValueError, match="Invalid `out` argument"):
         CloudUploader.get(out)
@@ -78,6 +78,8 @@ def test_no_copy_and_no_url(tmp_path: Path) -> None:
         CloudDownloader.direct_download(None, str(tmp_path / "copy"))
 
 
-def test_a_scheme_that_nobody_knows() -> None:
-    with pytest.raises(UnsupportedURLError, match="Unsupported remote path: noscheme://x"):
+def test_a_scheme_that_nobody_knows(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedURLError, match="noscheme"):
         CloudDownloader.get("noscheme://x")
+    with pytest.raises(UnsupportedURLError, match="noscheme"):
+        CloudUploader.get((str(tmp_path), "noscheme://x"))

@@ -8,8 +8,8 @@ import uuid
 from contextlib import suppress
 
 from mdstorm_backend.drop_in.absent import ABSENT
-from mdstorm_backend.errors import InvalidArgumentError, UnsupportedURLError
-from mdstorm_backend.storage import Location
+from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.storage import Location, check_scheme
 from mdstorm_backend.streaming.base.constant import DEFAULT_TIMEOUT
 
 __all__ = [
@@ -40,7 +40,7 @@ class CloudDownloader:
             If the library for it is not installed.
         """
         if remote_dir is not None:
-            _check_scheme(remote_dir)
+            check_scheme(remote_dir)
         return cls()
 
     @classmethod
@@ -111,16 +111,6 @@ def download_file(remote: str | None, local: str, timeout: float = DEFAULT_TIMEO
     See `CloudDownloader.download`.
     """
     CloudDownloader.direct_download(remote, local, timeout)
-
-
-def _check_scheme(url: str) -> None:
-    """Refuse what no file system of fsspec is for, before anything is asked for."""
-    try:
-        Location.of(url).path  # noqa: B018  # opens the file system
-    except ImportError:
-        raise
-    except ValueError as error:
-        raise UnsupportedURLError(f"Unsupported remote path: {url}: {error}") from error
 
 
 __getattr__ = ABSENT.refusing(__name__)

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from mdstorm_backend.drop_in.absent import ABSENT
 from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError
-from mdstorm_backend.storage import Location
+from mdstorm_backend.storage import Location, check_scheme
 from mdstorm_backend.write.directories import make_directory, retried
 
 __all__ = [
@@ -55,6 +55,10 @@ class CloudUploader:
     ------
     InvalidArgumentError
         If `out` is none of these. A `ValueError`.
+    UnsupportedURLError
+        If the scheme of the URL is unknown. A `ValueError`.
+    MissingDependencyError
+        If the library for it is not installed.
     DatasetExistsError
         If the local directory is not empty. A `FileExistsError`.
     """
@@ -68,6 +72,8 @@ class CloudUploader:
         exist_ok: bool = False,
     ) -> None:
         local, self.remote = _local_and_remote(out)
+        if self.remote is not None:
+            check_scheme(self.remote)
         self.keep_local = keep_local
         self.progress_bar = progress_bar
         self.retry = retry
@@ -148,7 +154,7 @@ def _local_and_remote(out: Any) -> tuple[str | None, str | None]:
     if isinstance(out, (str, os.PathLike)):
         path = os.fspath(out)
         return (None, path) if urlsplit(path).scheme else (path, None)
-    if isinstance(out, (tuple, list)) and len(out) == 2:
+    if isinstance(out, (tuple, list)) and len(out) == 2 and all(out):
         local, remote = map(os.fspath, out)
         return local, remote
     raise InvalidArgumentError(
