@@ -20,6 +20,9 @@ from tests.conformance.running import Program, load_programs, needs_spark, run_i
 from tests.installed import installed_as_streaming
 from tests.interop.programs_of_mosaic import PROGRAMS, RECORDED
 
+from mdstorm_backend.streaming.base.format.mds.encodings import _encodings
+from mdstorm_backend.streaming.base.stream import streams_registry
+
 ROOT = Path(__file__).parents[2]
 RESULTS: dict[str, Any] = json.loads(RECORDED.read_text("utf-8"))
 
@@ -49,6 +52,17 @@ AGAIN = (
 def programs() -> Iterator[dict[str, Program]]:
     with installed_as_streaming():
         yield load_programs(PROGRAMS)
+
+
+@pytest.fixture(autouse=True)
+def _no_names_left() -> Iterator[None]:
+    """Forget the encodings and the kinds of streams that a program registers."""
+    encodings, kinds = set(_encodings), set(streams_registry.get_all())
+    yield
+    for name in set(_encodings) - encodings:
+        del _encodings[name]
+    for name in set(streams_registry.get_all()) - kinds:
+        del streams_registry._kinds[name]
 
 
 def _marked(name: str) -> Any:
