@@ -74,7 +74,7 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(f"mdstorm.{_HOMES[name]}"), name)
     if name in _MODULES:
         return importlib.import_module(f"mdstorm.{name}")
-    from mdstorm._absent import ABSENT
+    from mdstorm._petastorm_names import ABSENT
 
     raise ABSENT.error("mdstorm", name, sys._getframe(1))
 

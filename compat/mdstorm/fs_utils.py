@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any
 from urllib.parse import ParseResult, urlparse
 
-from mdstorm._absent import ABSENT
 from mdstorm._datasets.sources import check_urls
+from mdstorm._petastorm_names import other_names
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.storage import normalize_url, open_filesystem
 
@@ -22,7 +22,7 @@ __all__ = [
     "normalize_dir_url",
 ]
 
-__getattr__ = ABSENT.refusing(__name__)
+__getattr__ = other_names(__name__)
 
 #: Schemes whose first part after the slashes is a host, not part of the path.
 _WITH_HOST = frozenset({"file", "hdfs", ""})

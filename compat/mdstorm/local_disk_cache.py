@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mdstorm._petastorm_names import other_names
 from mdstorm._readers.local_disk_cache import (
     LocalDiskCache,
 )
@@ -9,3 +10,5 @@ from mdstorm._readers.local_disk_cache import (
 __all__ = [
     "LocalDiskCache",
 ]
+
+__getattr__ = other_names(__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mdstorm._petastorm_names import other_names
 from mdstorm._selection.ngram import (
     NGram,
 )
@@ -9,3 +10,5 @@ from mdstorm._selection.ngram import (
 __all__ = [
     "NGram",
 ]
+
+__getattr__ = other_names(__name__)

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from mdstorm._petastorm_names import other_names
 from mdstorm._readers.argument_checks import check_integer
 from mdstorm._readers.passes import ReaderPasses
 from mdstorm._torch.blocks import collated, tensors, transformed
@@ -25,6 +26,8 @@ __all__ = [
     "LoaderBase",
     "decimal_friendly_collate",
 ]
+
+__getattr__ = other_names(__name__)
 
 #: Private in Petastorm, and used by copies of its loaders all the same.
 _sanitize_pytorch_types = sanitize_pytorch_types

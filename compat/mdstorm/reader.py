@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
-from mdstorm._absent import ABSENT
+from mdstorm._petastorm_names import other_names
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.keywords import refuses_unknown_keywords
 from mdstorm._readers.open_reader import (
@@ -14,8 +14,6 @@ from mdstorm._readers.open_reader import (
     normalize_dataset_url_or_urls,
     open_reader,
 )
-from mdstorm._readers.pools import DummyPool, ProcessPool, ThreadPool  # noqa: F401  as Petastorm's
-from mdstorm.cache import NullCache  # noqa: F401  module, from which programs import them
 from mdstorm.ngram import NGram
 from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
@@ -31,10 +29,9 @@ __all__ = [
     "normalize_dataset_url_or_urls",
 ]
 
-__getattr__ = ABSENT.refusing(__name__)
-
 NULL_CACHE = "null"
 LOCAL_DISK_CACHE = "local-disk"
+__getattr__ = other_names(__name__)
 
 
 @refuses_unknown_keywords
@@ -78,19 +75,17 @@ def make_reader(
 
     Parameters
     ----------
-    dataset_url : str or list of str
-        As in `make_batch_reader`.
     schema_fields : iterable of str or of UnischemaField, or NGram, optional
         As in `make_batch_reader`; an `NGram` joins consecutive rows.
     pyarrow_serialize : bool
         Has no effect.
     transform_spec : TransformSpec, optional
         Its function is called with each row, a dict.
-    reader_pool_type, workers_count, results_queue_size, seed, shuffle_rows, shuffle_row_groups,
-    shuffle_row_drop_partitions, predicate, rowgroup_selector, num_epochs, cur_shard, shard_count,
-    shard_seed, cache_type, cache_location, cache_size_limit, cache_row_size_estimate,
-    cache_extra_settings, hdfs_driver, filters, storage_options, zmq_copy_buffers, filesystem,
-    convert_early_to_numpy, order, fill_nulls, null_masks
+    dataset_url, reader_pool_type, workers_count, results_queue_size, seed, shuffle_rows,
+    shuffle_row_groups, shuffle_row_drop_partitions, predicate, rowgroup_selector, num_epochs,
+    cur_shard, shard_count, shard_seed, cache_type, cache_location, cache_size_limit,
+    cache_row_size_estimate, cache_extra_settings, hdfs_driver, filters, storage_options,
+    zmq_copy_buffers, filesystem, convert_early_to_numpy, order, fill_nulls, null_masks
         As in `make_batch_reader`; a predicate sees one row at a time.
 
     Returns

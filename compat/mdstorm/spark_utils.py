@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 
 from mdstorm._datasets.sources import open_source
+from mdstorm._petastorm_names import other_names
 from mdstorm._rows.rows import rows_of
 from mdstorm.errors import UnsupportedArgumentError
 from mdstorm.unischema import Unischema, UnischemaField
 
 __all__ = ["dataset_as_rdd"]
+
+__getattr__ = other_names(__name__)
 
 
 def dataset_as_rdd(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from mdstorm._absent import ABSENT
+from mdstorm._petastorm_names import other_names
 from mdstorm._tensorflow.datasets import dataset_of_ngrams, dataset_of_rows, specs_of_ngram
 from mdstorm._tensorflow.fields import specs_of_schema
 from mdstorm._tensorflow.values import column_for_tf, date_to_nsec_from_epoch, value_for_tf
@@ -23,7 +23,7 @@ __all__ = [
     "tf_tensors",
 ]
 
-__getattr__ = ABSENT.refusing(__name__)
+__getattr__ = other_names(__name__)
 
 #: Name of the operation that returns the number of rows in the shuffling queue of `tf_tensors`.
 RANDOM_SHUFFLING_QUEUE_SIZE = "random_shuffling_queue_size"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mdstorm._petastorm_names import other_names
 from mdstorm._transforms.transform_spec import (
     EditedField,
     TransformSpec,
@@ -15,3 +16,5 @@ __all__ = [
     "edit_field",
     "transform_schema",
 ]
+
+__getattr__ = other_names(__name__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mdstorm._absent import ABSENT
+from mdstorm._petastorm_names import other_names
 from mdstorm._schema.inferred_schema import numpy_type_of
 from mdstorm._schema.spark_fields import numpy_to_spark_mapping, spark_type
 from mdstorm._schema.unischema import (
@@ -21,7 +21,7 @@ __all__ = [
     "match_unischema_fields",
 ]
 
-__getattr__ = ABSENT.refusing(__name__)
+__getattr__ = other_names(__name__)
 
 #: Private in Petastorm, and used by programs all the same.
 _field_spark_dtype = spark_type

@@ -5,6 +5,8 @@ import inspect
 
 import pytest
 
+from mdstorm._petastorm_names import ELSEWHERE
+
 #: Module of Petastorm, without its first part: the names that programs import from it.
 NAMES = {
     "": [
@@ -147,10 +149,9 @@ def test_names_are_where_petastorm_has_them(module: str) -> None:
         assert name in mirror.__all__
 
 
-#: Names that programs import although they are private, or of another module.
+#: Names with an underscore that programs use, by module.
 PRIVATE = {
     ".pytorch": ["_load_rows_into_mem", "_sanitize_pytorch_types"],
-    ".reader": ["DummyPool", "NullCache", "ProcessPool", "ThreadPool"],
     ".tools.copy_dataset": ["_main"],
     ".unischema": [
         "_field_spark_dtype",
@@ -161,9 +162,16 @@ PRIVATE = {
 
 
 @pytest.mark.parametrize("module", PRIVATE)
-def test_inner_names_that_programs_use_are_there_too(module: str) -> None:
+def test_private_names_that_programs_use_are_there_too(module: str) -> None:
     mirror = importlib.import_module(f"mdstorm{module}")
     assert all(hasattr(mirror, name) for name in PRIVATE[module])
+
+
+@pytest.mark.parametrize("module", ELSEWHERE)
+def test_names_that_belong_elsewhere_are_found_where_petastorm_imports_them(module: str) -> None:
+    mirror = importlib.import_module(f"mdstorm.{module}")
+    for name, home in ELSEWHERE[module].items():
+        assert getattr(mirror, name) is getattr(importlib.import_module(f"mdstorm.{home}"), name)
 
 
 def test_sub_modules_are_attributes() -> None:

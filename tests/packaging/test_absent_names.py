@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mdstorm._absent import ABSENT
+from mdstorm._petastorm_names import ABSENT
 
 ROOT = Path(__file__).parents[2]
 #: Heading under which the page has a section for each group of names.

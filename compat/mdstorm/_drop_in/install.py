@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mdstorm._absent import ABSENT
+from mdstorm._petastorm_names import ABSENT
 from mdstorm.errors import PetastormImportedError
 from mdstorm_backend.drop_in import StandIn
 

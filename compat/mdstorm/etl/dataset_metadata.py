@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from mdstorm._absent import ABSENT
 from mdstorm._conversion.storage_format import StorageFormat, chosen_storage_format
 from mdstorm._conversion.written_parquet import WrittenParquet
 from mdstorm._datasets.common_metadata import common_metadata_of
@@ -17,6 +16,7 @@ from mdstorm._datasets.hadoop_conf import parquet_settings
 from mdstorm._datasets.metadata_keys import ROW_GROUPS_PER_FILE_KEY, UNISCHEMA_KEY
 from mdstorm._datasets.petastorm_source import stored_unischema
 from mdstorm._datasets.sources import check_urls
+from mdstorm._petastorm_names import other_names
 from mdstorm._pickles.restricted_unpickler import load_unischema
 from mdstorm._pickles.schema_pickle import dump_unischema
 from mdstorm._schema.inferred_schema import infer_unischema
@@ -47,7 +47,9 @@ __all__ = [
     "materialize_dataset",
 ]
 
-__getattr__ = ABSENT.refusing(__name__)
+__getattr__ = other_names(__name__)
+
+_MIB = 1 << 20
 
 
 @contextmanager

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from mdstorm._absent import ABSENT
+from mdstorm._petastorm_names import other_names
 from mdstorm._pickles.restricted_unpickler import load_indexes, load_unischema
 from mdstorm._selection.row_group_index import indexers_of
 from mdstorm.errors import UnsafePickleError
 
 __all__ = ["depickle_legacy_package_name_compatible", "restricted_loads"]
 
-__getattr__ = ABSENT.refusing(__name__)
+__getattr__ = other_names(__name__)
 
 
 def restricted_loads(s: bytes) -> Any:

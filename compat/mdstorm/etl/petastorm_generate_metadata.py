@@ -15,6 +15,7 @@ from mdstorm._datasets.metadata_keys import UNISCHEMA_EXTRA
 from mdstorm._datasets.petastorm_metadata import write_petastorm_metadata
 from mdstorm._datasets.petastorm_source import decoded
 from mdstorm._datasets.sources import check_urls
+from mdstorm._petastorm_names import other_names
 from mdstorm._schema.schema_json import unischema_to_json
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.etl.dataset_metadata import get_schema
@@ -26,6 +27,8 @@ from mdstorm_backend.storage import Location
 from mdstorm_backend.write import write_index
 
 __all__ = ["generate_petastorm_metadata", "main"]
+
+__getattr__ = other_names(__name__)
 
 
 def generate_petastorm_metadata(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mdstorm._petastorm_names import other_names
 from mdstorm._selection.row_group_indexers import (
     FieldNotNullIndexer,
     RowGroupIndexerBase,
@@ -13,3 +14,5 @@ __all__ = [
     "RowGroupIndexerBase",
     "SingleFieldIndexer",
 ]
+
+__getattr__ = other_names(__name__)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from mdstorm._datasets.metadata_keys import ROW_GROUPS_INDEX_KEY
 from mdstorm._datasets.petastorm_source import DecodedSource
 from mdstorm._datasets.sources import open_source
+from mdstorm._petastorm_names import other_names
 from mdstorm._rows.rows import cells
 from mdstorm._selection.distinct import distinct_cells
 from mdstorm._selection.row_group_index import (
@@ -30,6 +31,8 @@ from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import SampleSource, default_workers, map_in_threads
 
 __all__ = ["ROWGROUPS_INDEX_KEY", "PieceInfo", "build_rowgroup_index", "get_row_group_indexes"]
+
+__getattr__ = other_names(__name__)
 
 
 class PieceInfo(NamedTuple):

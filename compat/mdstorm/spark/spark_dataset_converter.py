@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mdstorm._absent import ABSENT
+from mdstorm._petastorm_names import other_names
 from mdstorm._spark.context_managers import TFDatasetContextManager, TorchDatasetContextManager
 from mdstorm._spark.conversions import CachedDataFrameMeta
 from mdstorm._spark.converter import SparkDatasetConverter
@@ -19,4 +19,4 @@ __all__ = [
     "register_delete_dir_handler",
 ]
 
-__getattr__ = ABSENT.refusing(__name__)
+__getattr__ = other_names(__name__)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from mdstorm._absent import ABSENT
+from mdstorm._petastorm_names import other_names
 
-__getattr__ = ABSENT.refusing(__name__)
+__getattr__ = other_names(__name__)

@@ -18,7 +18,7 @@ from tests.installed import installed_as_petastorm
 import mdstorm
 import mdstorm.errors
 import mdstorm.spark.spark_dataset_converter
-from mdstorm._absent import ABSENT
+from mdstorm._petastorm_names import ABSENT
 from mdstorm.errors import MissingAttributeError, MissingModuleError, PetastormImportedError
 
 

@@ -14,8 +14,11 @@ from tests.compat.readers import IN_ORDER, write_parquet
 from mdstorm.cache import NullCache
 from mdstorm.errors import ArgumentTypeError, MissingAttributeError, UnsupportedArgumentError
 from mdstorm.local_disk_cache import LocalDiskCache
-from mdstorm.reader import DummyPool, ProcessPool, Reader, ThreadPool, make_batch_reader
+from mdstorm.reader import Reader, make_batch_reader
 from mdstorm.transform import TransformSpec
+from mdstorm.workers_pool.dummy_pool import DummyPool
+from mdstorm.workers_pool.process_pool import ProcessPool
+from mdstorm.workers_pool.thread_pool import ThreadPool
 from mdstorm_backend import MDSWriter
 
 

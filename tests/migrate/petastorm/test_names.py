@@ -45,6 +45,13 @@ def test_keys_are_those_that_mdstorm_reads() -> None:
 
 
 def test_homes_are_where_names_are_public() -> None:
+    elsewhere = importlib.import_module("mdstorm._petastorm_names").ELSEWHERE
+    assert {renamed(module) for module in HOMES} == {f"mdstorm.{module}" for module in elsewhere}
+    for module, names in HOMES.items():
+        ours = elsewhere[module.removeprefix("petastorm.")]
+        assert {name: renamed(home) for name, home in names.items()} == {
+            name: f"mdstorm.{home}" for name, home in ours.items()
+        }
     for module, names in HOMES.items():
         assert not names.keys() & PUBLIC[module]
         for name, home in names.items():
@@ -79,7 +86,7 @@ def test_names_come_from_where_they_belong() -> None:
 
 
 def test_what_is_missing_has_the_section_that_mdstorm_names() -> None:
-    assert importlib.import_module("mdstorm._absent").SECTIONS == SECTIONS
+    assert importlib.import_module("mdstorm._petastorm_names").SECTIONS == SECTIONS
     page = "docs/differences.md"
     assert section_of("petastorm.hdfs.namenode") == f"{page}#name-nodes-of-hdfs"
     assert section_of("petastorm.hdfs_of_ours") is None

@@ -1,0 +1,162 @@
+"""Names of Petastorm's modules that are elsewhere in mdstorm, or absent, which the docs explain."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from sys import _getframe
+from typing import Any
+
+from mdstorm_backend.drop_in import AbsentNames
+
+#: Names that a module of Petastorm only imports for its own use, which programs import from there
+#: all the same: module, name, and the module that they belong to.
+ELSEWHERE: dict[str, dict[str, str]] = {
+    "etl.dataset_metadata": {
+        "FilesystemResolver": "fs_utils",
+        "Unischema": "unischema",
+        "depickle_legacy_package_name_compatible": "etl.legacy",
+        "get_dataset_path": "fs_utils",
+        "get_filesystem_and_path_or_paths": "fs_utils",
+    },
+    "etl.petastorm_generate_metadata": {
+        "FilesystemResolver": "fs_utils",
+        "Unischema": "unischema",
+        "add_to_dataset_metadata": "utils",
+        "get_schema": "etl.dataset_metadata",
+        "materialize_dataset": "etl.dataset_metadata",
+    },
+    "etl.rowgroup_indexers": {
+        "RowGroupIndexerBase": "etl",
+    },
+    "etl.rowgroup_indexing": {
+        "FilesystemResolver": "fs_utils",
+        "depickle_legacy_package_name_compatible": "etl.legacy",
+    },
+    "local_disk_cache": {
+        "CacheBase": "cache",
+    },
+    "ngram": {
+        "UnischemaField": "unischema",
+        "match_unischema_fields": "unischema",
+    },
+    "pytorch": {
+        "BatchedNoopShufflingBuffer": "reader_impl.pytorch_shuffling_buffer",
+        "BatchedRandomShufflingBuffer": "reader_impl.pytorch_shuffling_buffer",
+        "NoopShufflingBuffer": "reader_impl.shuffling_buffer",
+        "RandomShufflingBuffer": "reader_impl.shuffling_buffer",
+    },
+    "reader": {
+        "ArrowTableSerializer": "reader_impl.arrow_table_serializer",
+        "DummyPool": "workers_pool.dummy_pool",
+        "LocalDiskCache": "local_disk_cache",
+        "NGram": "ngram",
+        "NoDataAvailableError": "errors",
+        "NullCache": "cache",
+        "PetastormMetadataError": "etl.dataset_metadata",
+        "PickleSerializer": "reader_impl.pickle_serializer",
+        "PredicateBase": "predicates",
+        "ProcessPool": "workers_pool.process_pool",
+        "RowGroupSelectorBase": "selectors",
+        "ThreadPool": "workers_pool.thread_pool",
+        "get_filesystem_and_path_or_paths": "fs_utils",
+        "infer_or_load_unischema": "etl.dataset_metadata",
+        "normalize_dir_url": "fs_utils",
+        "transform_schema": "transform",
+    },
+    "spark.spark_dataset_converter": {
+        "FilesystemResolver": "fs_utils",
+        "get_filesystem_and_path_or_paths": "fs_utils",
+        "make_batch_reader": "reader",
+        "normalize_dir_url": "fs_utils",
+    },
+    "spark_utils": {
+        "FilesystemResolver": "fs_utils",
+        "get_schema_from_dataset_url": "etl.dataset_metadata",
+    },
+    "transform": {
+        "Unischema": "unischema",
+        "UnischemaField": "unischema",
+    },
+}
+
+#: Anchor of a section of the page → the names below ``petastorm`` that it is about.
+_SECTIONS: dict[str, tuple[str, ...]] = {
+    "workers-and-their-queues": (
+        "arrow_reader_worker",
+        "py_dict_reader_worker",
+        "pyarrow_helpers",
+        "reader.ArrowReaderWorker",
+        "reader.ConcurrentVentilator",
+        "reader.PyDictReaderWorker",
+        "workers_pool.EmptyResultError",
+        "workers_pool.TimeoutWaitingForResultError",
+        "workers_pool.VentilatedItemProcessedMessage",
+        "workers_pool.exec_in_new_process",
+        "workers_pool.exec_in_new_process_entrypoint",
+        "workers_pool.ventilator",
+        "workers_pool.worker_base",
+    ),
+    "name-nodes-of-hdfs": (
+        "fs_utils.HdfsConnector",
+        "fs_utils.HdfsNamenodeResolver",
+        "hdfs",
+    ),
+    "steps-of-materialize_dataset": (
+        "etl.dataset_metadata._cleanup_spark",
+        "etl.dataset_metadata._generate_num_row_groups_per_file",
+        "etl.dataset_metadata._generate_unischema_metadata",
+        "etl.dataset_metadata._init_spark",
+        "etl.dataset_metadata._split_piece",
+        "etl.dataset_metadata._split_row_groups",
+        "etl.dataset_metadata._split_row_groups_from_footers",
+    ),
+    "unpicklers": ("etl.legacy.RestrictedUnpickler",),
+    "types-of-rows": (
+        "namedtuple_gt_255_fields",
+        "unischema._NamedtupleCache",
+        "unischema._UNISCHEMA_FIELD_ORDER",
+        "unischema._new_gt_255_compatible_namedtuple",
+    ),
+    "conversions-for-tensorflow": (
+        "tf_utils._numpy_to_tf_dtypes",
+        "tf_utils._sanitize_field_tf_types",
+        "tf_utils._schema_to_tf_dtypes",
+    ),
+    "steps-of-the-converter": (
+        "spark.spark_dataset_converter._cache_df_meta_list",
+        "spark.spark_dataset_converter._convert_precision",
+        "spark.spark_dataset_converter._convert_vector",
+        "spark.spark_dataset_converter._get_horovod_rank_and_size",
+        "spark.spark_dataset_converter._get_parent_cache_dir_url",
+        "spark.spark_dataset_converter._materialize_df",
+        "spark.spark_dataset_converter._wait_file_available",
+    ),
+    "tests-and-their-helpers": (
+        "benchmark.dummy_reader",
+        "test_util.shuffling_analysis",
+        "tests",
+        "workers_pool.tests",
+    ),
+}
+
+#: What mdstorm lacks, and the page about it.
+ABSENT = AbsentNames("petastorm", "mdstorm", "docs/differences.md", _SECTIONS)
+
+
+def other_names(module: str) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a module: it finds what is elsewhere, and refuses the rest.
+
+    Parameters
+    ----------
+    module : str
+        Its ``__name__``.
+    """
+    homes = ELSEWHERE.get(module.removeprefix("mdstorm."), {})
+
+    def get(name: str) -> Any:
+        if name in homes:
+            return getattr(importlib.import_module(f"mdstorm.{homes[name]}"), name)
+        raise ABSENT.error(module, name, _getframe(1))
+
+    return get
