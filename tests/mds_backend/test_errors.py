@@ -34,6 +34,10 @@ BUILTINS: dict[str, tuple[type[BaseException], ...]] = {
     "DatasetExistsError": (RuntimeError, FileExistsError),
     "NameNodeError": (OSError, RuntimeError),
     "MissingDependencyError": (ImportError,),
+    "MissingNameError": (ImportError,),
+    "MissingModuleError": (ModuleNotFoundError,),
+    "MissingAttributeError": (AttributeError,),
+    "AlreadyImportedError": (ImportError,),
 }
 ATTRIBUTES: dict[str, dict[str, Any]] = {
     "DatasetNotFoundError": {"url": "file:///x"},

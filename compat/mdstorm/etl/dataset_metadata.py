@@ -49,8 +49,6 @@ __all__ = [
 
 __getattr__ = other_names(__name__)
 
-_MIB = 1 << 20
-
 
 @contextmanager
 def materialize_dataset(
