@@ -81,5 +81,5 @@ def test_no_copy_and_no_url(tmp_path: Path) -> None:
 def test_a_scheme_that_nobody_knows(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedURLError, match="noscheme"):
         CloudDownloader.get("noscheme://x")
-    with pytest.raises(UnsupportedURLError, match="noscheme"):
+    with pytest.raises(UnsupportedURLError, match=r"Invalid Cloud provider prefix.*noscheme"):
         CloudUploader.get((str(tmp_path), "noscheme://x"))

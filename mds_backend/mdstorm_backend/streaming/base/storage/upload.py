@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from mdstorm_backend.drop_in.absent import ABSENT
-from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError
+from mdstorm_backend.errors import DatasetExistsError, InvalidArgumentError, UnsupportedURLError
 from mdstorm_backend.storage import Location, check_scheme
 from mdstorm_backend.write.directories import make_directory, retried
 
@@ -73,7 +73,7 @@ class CloudUploader:
     ) -> None:
         local, self.remote = _local_and_remote(out)
         if self.remote is not None:
-            check_scheme(self.remote)
+            _check_provider(self.remote)
         self.keep_local = keep_local
         self.progress_bar = progress_bar
         self.retry = retry
@@ -160,6 +160,14 @@ def _local_and_remote(out: Any) -> tuple[str | None, str | None]:
     raise InvalidArgumentError(
         f"Invalid `out` argument: it is a path, a URL, or a pair of a path and a URL, found {out!r}"
     )
+
+
+def _check_provider(url: str) -> None:
+    try:
+        check_scheme(url)
+    except UnsupportedURLError as error:
+        # In the words that code which tries several storages looks for.
+        raise UnsupportedURLError(f"Invalid Cloud provider prefix: {error}") from error
 
 
 __getattr__ = ABSENT.refusing(__name__)
