@@ -7,6 +7,7 @@ import pytest
 from tests.mds_backend.small_datasets import array_of, map_of, plan, struct_of
 
 from mdstorm_backend.errors import UnsupportedEncodingError
+from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.index import FileInfo, ShardInfo
 from mdstorm_backend.format.schema import Column, Origin, Schema
 
@@ -20,7 +21,7 @@ FIELDS = {
 
 
 def shard(**encodings: str) -> ShardInfo:
-    sizes = (None,) * len(encodings)
+    sizes = tuple(parse_encoding(text).size for text in encodings.values())
     return ShardInfo(
         tuple(encodings), tuple(encodings.values()), sizes, 1, FileInfo("x.mds", 1, {})
     )
