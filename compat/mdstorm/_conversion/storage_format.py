@@ -1,4 +1,4 @@
-"""What ``materialize_dataset`` leaves behind: the configuration."""
+"""Choose the storage format of ``materialize_dataset``: Parquet or MDS."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ ENVIRONMENT_VARIABLE = "MDSTORM_MATERIALIZE_STORAGE_FORMAT"
 
 
 def chosen_storage_format(spark: Any, argument: str | None) -> StorageFormat:
-    """Return the format that is asked for.
+    """Return the format to write.
 
-    The first one given wins: `argument`, the conf ``mdstorm.materialize.storageFormat`` of the
+    The first that is set takes precedence: `argument`, the conf ``mdstorm.materialize.storageFormat`` of the
     session, the environment variable ``MDSTORM_MATERIALIZE_STORAGE_FORMAT``, ``"parquet"``.
 
     Parameters

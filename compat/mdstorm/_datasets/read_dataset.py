@@ -117,7 +117,7 @@ class ReadDataset:
         Raises
         ------
         MissingAttributeError
-            If the dataset is none of Parquet files; also AttributeError.
+            If the dataset consists of MDS shards; also AttributeError.
         """
         if not isinstance(self._stored, ParquetDataset):
             raise _missing("fragments")

@@ -74,6 +74,7 @@ def _checked_fields(predicate: PredicateBase, schema: Schema) -> frozenset[str]:
     if unknown:
         raise InvalidArgumentError(
             f"At least some column names requested by the predicate ({', '.join(unknown)}) are "
-            f"not valid schema names: ({', '.join(schema.names)}). Name them in schema_fields too"
+            f"not valid schema names: ({', '.join(schema.names)}), which are the columns that are "
+            "read. Check the names, and that schema_fields includes them"
         )
     return fields

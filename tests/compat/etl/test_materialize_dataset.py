@@ -258,7 +258,7 @@ def test_an_mds_dataset_is_not_hidden_by_parquet(tmp_path: Path) -> None:
 
 def test_blocks_that_end_together_lose_no_file(tmp_path: Path) -> None:
     numbers, failed = range(6), []
-    together = threading.Barrier(len(numbers))
+    together = threading.Barrier(len(numbers), timeout=60)
 
     def append(number: int) -> None:
         try:
