@@ -16,8 +16,9 @@ ENVIRONMENT_VARIABLE = "MDSTORM_MATERIALIZE_STORAGE_FORMAT"
 def chosen_storage_format(spark: Any, argument: str | None) -> StorageFormat:
     """Return the format to write.
 
-    The first that is set takes precedence: `argument`, the conf ``mdstorm.materialize.storageFormat`` of the
-    session, the environment variable ``MDSTORM_MATERIALIZE_STORAGE_FORMAT``, ``"parquet"``.
+    The first that is set takes precedence: `argument`, the conf
+    ``mdstorm.materialize.storageFormat`` of the session, the environment variable
+    ``MDSTORM_MATERIALIZE_STORAGE_FORMAT``, ``"parquet"``.
 
     Parameters
     ----------

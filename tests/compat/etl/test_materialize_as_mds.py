@@ -10,14 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.compat.etl.golden_rows import assert_rows, read_rows
+from tests.compat.etl.rows_of_all_codecs import SCHEMA, TextCodec, encoded, row, write
 
 from mdstorm._datasets.petastorm_source import decoded, stored_unischema
-from mdstorm.codecs import (
-    CompressedImageCodec,
-    CompressedNdarrayCodec,
-    DataframeColumnCodec,
-    NdarrayCodec,
-)
+from mdstorm.codecs import NdarrayCodec
 from mdstorm.errors import (
     DatasetExistsError,
     DatasetNotFoundError,
@@ -32,57 +28,7 @@ from mdstorm.selectors import SingleIndexSelector
 from mdstorm.unischema import Unischema, UnischemaField, dict_to_spark_row
 from mdstorm_backend.datasets.dataset import open_dataset
 
-SCHEMA = Unischema(
-    "Sch",
-    [
-        UnischemaField("id", np.int64, ()),
-        UnischemaField("vec", np.float32, (2,), NdarrayCodec()),
-        UnischemaField("mat", np.int16, (None, 2), NdarrayCodec(), True),
-        UnischemaField("mask", np.bool_, (2, 2), NdarrayCodec()),
-        UnischemaField("zipped", np.float64, (None,), CompressedNdarrayCodec(), True),
-        UnischemaField("image", np.uint16, (2, 2, 3), CompressedImageCodec("png")),
-        UnischemaField("name", np.str_, (), None, True),
-        UnischemaField("split", np.str_, ()),
-    ],
-)
-
-
 materialize = partial(materialize_dataset, storage_format="mds")
-
-
-def row(i: int) -> dict[str, Any]:
-    return {
-        "id": np.int64(i),
-        "vec": np.array([i, -i], np.float32),
-        "mat": None if i % 3 == 1 else np.full((i % 4, 2), i, np.int16),
-        "mask": np.array([[i % 2 == 0, True], [False, i % 3 == 0]]),
-        "zipped": None if i % 5 == 2 else np.arange(i % 3) / 2,
-        "image": np.full((2, 2, 3), i * 1000, np.uint16),
-        "name": None if i % 4 == 3 else np.str_(f"näme {i}"),
-        "split": np.str_("train" if i % 2 else "test"),
-    }
-
-
-def encoded(numbers: range) -> pa.Table:
-    """Return rows as Spark stores them."""
-    rows = [dict_to_spark_row(SCHEMA, row(i)).asDict() for i in numbers]
-    binary = ["vec", "mat", "mask", "zipped", "image"]
-    types = {name: pa.binary() for name in binary} | {"id": pa.int64()}
-    return pa.table(
-        {
-            name: pa.array(
-                [bytes(r[name]) if isinstance(r[name], bytearray) else r[name] for r in rows],
-                types.get(name, pa.string()),
-            )
-            for name in SCHEMA.fields
-        }
-    )
-
-
-def write(directory: Path, name: str, numbers: range) -> Path:
-    directory.mkdir(parents=True, exist_ok=True)
-    pq.write_table(encoded(numbers), directory / name)
-    return directory / name
 
 
 def assert_holds(directory: Path, numbers: range, schema: Unischema = SCHEMA) -> None:
@@ -195,7 +141,7 @@ def test_partitions_are_of_the_type_of_their_field(tmp_path: Path) -> None:
     )
 
 
-def test_a_block_that_writes_nothing_is_told(tmp_path: Path) -> None:
+def test_a_block_that_writes_nothing_is_an_error(tmp_path: Path) -> None:
     target = tmp_path / "nothing"
     with (
         pytest.raises(DatasetNotFoundError, match="Passed non-file path") as caught,
@@ -267,7 +213,7 @@ def test_n_grams_do_not_cross_the_files_of_the_block(tmp_path: Path) -> None:
     assert found == [(0, 1), (1, 2), (3, 4), (4, 5)]
 
 
-def test_a_single_shard_that_is_to_be_shuffled_is_told_once(
+def test_a_single_shard_that_is_to_be_shuffled_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def read(directory: str, **arguments: Any) -> int:
@@ -283,19 +229,6 @@ def test_a_single_shard_that_is_to_be_shuffled_is_told_once(
     assert read("one", shuffle_row_groups=False) == 0
     assert read("one", shuffle_rows=True) == 0
     assert [read("one"), read("one"), read("three")] == [1, 0, 0]
-
-
-class TextCodec(DataframeColumnCodec):
-    """A user's own codec."""
-
-    def encode(self, unischema_field: Any, value: Any) -> Any:
-        return ",".join(map(str, value.tolist()))
-
-    def decode(self, unischema_field: Any, value: Any) -> Any:
-        return np.array([float(text) for text in value.split(",")], unischema_field.numpy_dtype)
-
-    def spark_dtype(self) -> Any:
-        raise NotImplementedError
 
 
 def test_values_of_a_users_own_codec_are_stored_decoded(tmp_path: Path) -> None:
@@ -375,6 +308,7 @@ def test_a_file_system_of_the_callers_own(tmp_path: Path) -> None:
     assert_rows(read_rows(decoded(dataset, found), found), [row(i) for i in range(6)])
 
 
+@pytest.mark.long
 def test_spark_writes_datasets(spark: Any, tmp_path: Path) -> None:
     url = f"file://{tmp_path}/data"
     for last in (9, 12):

@@ -13,7 +13,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 import pytest
 from tests.compat.etl.golden_rows import assert_rows
-from tests.compat.etl.test_materialize_as_mds import SCHEMA, TextCodec, encoded, row, write
+from tests.compat.etl.rows_of_all_codecs import SCHEMA, TextCodec, encoded, row, write
 
 from mdstorm.codecs import NdarrayCodec
 from mdstorm.errors import (
@@ -180,7 +180,7 @@ def test_a_block_that_raises_leaves_the_metadata_as_they_were(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", ["nothing", ""])
-def test_a_block_that_writes_nothing_is_told(tmp_path: Path, name: str) -> None:
+def test_a_block_that_writes_nothing_is_an_error(tmp_path: Path, name: str) -> None:
     (tmp_path / "_SUCCESS").touch()
     with (
         pytest.raises(DatasetNotFoundError) as caught,

@@ -84,7 +84,7 @@ def test_a_dataset_that_is_decoded() -> None:
         assert pa.types.is_binary(reader.dataset.schema.field("png").type)
 
 
-def test_what_is_not_there_is_told_of(directory: Path) -> None:
+def test_missing_attributes_name_what_to_use(directory: Path) -> None:
     with opened(directory) as reader:
         with pytest.raises(MissingAttributeError, match=r"no 'partitions'.*partition_keys"):
             _ = reader.dataset.partitions
