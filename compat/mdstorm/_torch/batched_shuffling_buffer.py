@@ -56,8 +56,29 @@ class BatchedShufflingBufferBase(abc.ABC):
         """Say that nothing will be added any more, so that all rows may be removed."""
 
 
+class _TensorBuffer(BatchedShufflingBufferBase):
+    """Counts rows, and keeps what was added apart until a batch is removed."""
+
+    def __init__(self, batch_size: int = 1) -> None:
+        super().__init__(batch_size)
+        #: What was added since the columns were joined.
+        self._parts: list[list[torch.Tensor]] = []
+        self._columns: list[torch.Tensor] = []
+        self._size = 0
+        self._done_adding = False
+
+    @property
+    def size(self) -> int:
+        """How many rows are inside."""
+        return self._size
+
+    def finish(self) -> None:
+        """Say that nothing will be added any more, so that all rows may be removed."""
+        self._done_adding = True
+
+
 @public("mdstorm.reader_impl.pytorch_shuffling_buffer")
-class BatchedNoopShufflingBuffer(BatchedShufflingBufferBase):
+class BatchedNoopShufflingBuffer(_TensorBuffer):
     """Rows come out in the order in which they went in.
 
     Parameters
@@ -65,14 +86,6 @@ class BatchedNoopShufflingBuffer(BatchedShufflingBufferBase):
     batch_size : int
         Rows of a batch.
     """
-
-    def __init__(self, batch_size: int = 1) -> None:
-        super().__init__(batch_size)
-        #: What has come since the columns were joined, which a batch is a view of.
-        self._parts: list[list[torch.Tensor]] = []
-        self._columns: list[torch.Tensor] = []
-        self._size = 0
-        self._done_adding = False
 
     def _add_many(self, items: list[torch.Tensor]) -> None:
         self._parts.append(items)
@@ -104,18 +117,9 @@ class BatchedNoopShufflingBuffer(BatchedShufflingBufferBase):
         """Whether there is a batch or, after `finish`, any row."""
         return self._size > 0 if self._done_adding else self._size >= self.batch_size
 
-    @property
-    def size(self) -> int:
-        """How many rows are inside."""
-        return self._size
-
-    def finish(self) -> None:
-        """Say that nothing will be added any more, so that all rows may be removed."""
-        self._done_adding = True
-
 
 @public("mdstorm.reader_impl.pytorch_shuffling_buffer")
-class BatchedRandomShufflingBuffer(BatchedShufflingBufferBase):
+class BatchedRandomShufflingBuffer(_TensorBuffer):
     """Rows come out at random, by permutations of ``torch.randperm`` as in Petastorm.
 
     A permutation of all rows is drawn when the first batch is removed after an addition, and used
@@ -144,12 +148,8 @@ class BatchedRandomShufflingBuffer(BatchedShufflingBufferBase):
         self._capacity = shuffling_buffer_capacity
         self._most = shuffling_buffer_capacity + extra_capacity
         self._least = min_after_retrieve
-        self._parts: list[list[torch.Tensor]] = []
-        self._columns: list[torch.Tensor] = []
         #: Numbers of the rows of the columns that are left, in the order in which they will go.
         self._order = torch.empty(0, dtype=torch.int64)
-        self._size = 0
-        self._done_adding = False
 
     def _add_many(self, items: list[torch.Tensor]) -> None:
         count = len(items[0])
@@ -181,15 +181,6 @@ class BatchedRandomShufflingBuffer(BatchedShufflingBufferBase):
         """Whether enough rows are inside or, after `finish`, any."""
         least = 1 if self._done_adding else max(self._least + self.batch_size - 1, 1)
         return self._size >= least
-
-    @property
-    def size(self) -> int:
-        """How many rows are inside."""
-        return self._size
-
-    def finish(self) -> None:
-        """Say that nothing will be added any more, so that all rows may be removed."""
-        self._done_adding = True
 
     def _mix(self) -> None:
         """Join what is left with what has come, and permute all of it."""

@@ -94,7 +94,7 @@ def materialize_dataset(
     schema : Unischema
         The schema that encodes the rows. With Parquet, its codecs are Petastorm's own.
     row_group_size_mb : int, optional
-        Largest size of a row group in MiB.
+        Largest size of a row group in MiB. None and 0 leave it to Spark.
     use_summary_metadata : bool
         Whether to write ``_metadata`` as well, a summary of all footers. It has no effect on MDS.
     filesystem_factory : callable, optional
@@ -117,9 +117,9 @@ def materialize_dataset(
     """
     if not isinstance(schema, Unischema):
         raise ArgumentTypeError(f"schema must be a Unischema, found {type(schema).__name__}")
-    if row_group_size_mb is not None and not row_group_size_mb > 0:
+    if row_group_size_mb is not None and row_group_size_mb < 0:
         raise InvalidArgumentError(
-            f"row_group_size_mb must be a positive number, found {row_group_size_mb!r}"
+            f"row_group_size_mb must not be negative, found {row_group_size_mb!r}"
         )
     format_ = chosen_storage_format(spark, storage_format)
     if format_ == "parquet":

@@ -54,7 +54,7 @@ def copy_dataset(
     partitions_count : int or None
         Number of files; by default Spark decides.
     row_group_size_mb : int or None
-        Size of the row groups in MiB.
+        Size of the row groups in MiB; by default Spark decides.
     hdfs_driver : str
         Not used.
 

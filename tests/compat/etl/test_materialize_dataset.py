@@ -480,6 +480,17 @@ def test_settings_of_hadoop_come_back(classic_spark: Any, tmp_path: Path) -> Non
         conf.unset(keys[1])
 
 
+@pytest.mark.parametrize("size", [None, 0])
+def test_the_size_of_row_groups_may_be_left_to_spark(
+    classic_spark: Any, tmp_path: Path, size: int | None
+) -> None:
+    conf = classic_spark.sparkContext._jsc.hadoopConfiguration()
+    with materialize_dataset(classic_spark, tmp_path.as_uri(), IDS, row_group_size_mb=size):
+        assert conf.get("parquet.block.size") is None
+        write_ids(tmp_path, "a.parquet", range(3))
+    assert counts(tmp_path) == {"a.parquet": 1}
+
+
 def test_a_codec_in_the_schema_is_compared_too(tmp_path: Path) -> None:
     def schema(codec: Any) -> Unischema:
         return Unischema("S", [UnischemaField("a", np.float32, (2,), codec)])
