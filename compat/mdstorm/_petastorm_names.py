@@ -1,4 +1,4 @@
-"""Names of Petastorm's modules that are elsewhere in mdstorm, or absent, which the docs explain."""
+"""Names in Petastorm's modules that mdstorm has in another module, or lacks."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from mdstorm_backend.drop_in import AbsentNames
 
-#: Names that a module of Petastorm only imports for its own use, which programs import from there
-#: all the same: module, name, and the module that they belong to.
+#: Names that a module of Petastorm imports for its own use, and that programs import from there:
+#: module, name, and the module that defines it.
 ELSEWHERE: dict[str, dict[str, str]] = {
     "etl.dataset_metadata": {
         "FilesystemResolver": "fs_utils",

@@ -1,4 +1,4 @@
-"""What becomes of the Parquet files that a block of code writes: described, or converted to MDS."""
+"""Describe the Parquet files that a block of code writes by metadata, or convert them to MDS."""
 
 from __future__ import annotations
 

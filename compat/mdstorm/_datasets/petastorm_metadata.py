@@ -1,4 +1,4 @@
-"""Write what Petastorm keeps beside Parquet files: their schema, and their row group counts."""
+"""Write Petastorm's metadata beside Parquet files: their schema, and their row group counts."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from mdstorm_backend.parquet import (
 )
 from mdstorm_backend.storage import Location
 
-#: Others may be writing to the directory: each time that files have come, metadata are written
-#: again. Whoever writes the last file writes metadata after it, so there is an end.
+#: Other blocks may add files meanwhile, so metadata are written until they name all files. This
+#: ends, since the block that adds the last file writes metadata after it.
 _MOST_ROUNDS = 20
-#: Another process may be just writing a file.
+#: How often to look for the footer of a file that another process may still be writing.
 _FOOTER_ROUNDS = 3
 _FOOTER_PAUSE_S = 0.1
 

@@ -1,4 +1,4 @@
-"""What a reader reads, by the names that Petastorm's readers have for it."""
+"""The dataset of a reader, with the attributes that code reads of Petastorm's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Row group indexes in ``_common_metadata``, and whether they are of the row groups there are.
+"""Store row group indexes in ``_common_metadata``, and tell whether they are out of date.
 
 A pickle in Petastorm's form does not say which row groups its numbers mean. So mdstorm keeps a note
 beside each that it writes. Petastorm ignores the note.

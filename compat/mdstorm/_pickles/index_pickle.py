@@ -26,7 +26,7 @@ from mdstorm.errors import InvalidArgumentError
 
 _INDEXERS = "petastorm.etl.rowgroup_indexers"
 _SET = imported("builtins", "set")
-#: What NumPy 1 and 2 both import.
+#: The path that both NumPy 1 and 2 can import.
 _SCALAR = imported("numpy.core.multiarray", "scalar")
 _DTYPE = imported("numpy", "dtype")
 

@@ -26,7 +26,7 @@ from mdstorm_backend.loaders import (
     reading_of,
 )
 
-#: Of processes where there is no function to be called in them.
+#: The counts of a pool of processes that has no function to call.
 _NO_COUNTS = {"items_consumed": 0, "items_produced": 0, "items_inprocess": 0}
 
 

@@ -1,4 +1,4 @@
-"""Warn of expressions that Petastorm once understood as the beginning of a field's name."""
+"""Warn of regular expressions that match only the beginning of a field's name."""
 
 from __future__ import annotations
 
