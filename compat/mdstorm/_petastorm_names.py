@@ -81,7 +81,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
 }
 
 #: Anchor of a section of the page → the names below ``petastorm`` that it is about.
-_SECTIONS: dict[str, tuple[str, ...]] = {
+SECTIONS: dict[str, tuple[str, ...]] = {
     "workers-and-their-queues": (
         "arrow_reader_worker",
         "py_dict_reader_worker",
@@ -141,7 +141,7 @@ _SECTIONS: dict[str, tuple[str, ...]] = {
 }
 
 #: What mdstorm lacks, and the page about it.
-ABSENT = AbsentNames("petastorm", "mdstorm", "docs/differences.md", _SECTIONS)
+ABSENT = AbsentNames("petastorm", "mdstorm", "docs/differences.md", SECTIONS)
 
 
 def other_names(module: str) -> Callable[[str], Any]:
