@@ -143,6 +143,7 @@ def another_pickle(place: Place) -> Any:
 def _printed(module: str, *line: str) -> list[str]:
     """What a module prints that is run as a program."""
     printed = io.StringIO()
+    sys.modules.pop(module, None)  # as in a process of its own
     with mock.patch.object(sys, "argv", [module, *line]), contextlib.redirect_stdout(printed):
         runpy.run_module(module, run_name="__main__")
     return printed.getvalue().splitlines()
