@@ -11,11 +11,11 @@ from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.datasets.stream_defaults import INHERITED, StreamDefaults
 from mdstorm_backend.datasets.stream_files import is_hooked, join
+from mdstorm_backend.datasets.world_of_streams import World
 from mdstorm_backend.elastic import StreamShape, StreamWeight
 from mdstorm_backend.errors import ArgumentTypeError, DatasetNotFoundError
 from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.index import Index, ShardInfo
-from mdstorm_backend.order.world import find_world
 from mdstorm_backend.read.late import unsafe_type_error
 from mdstorm_backend.storage import Location
 
@@ -105,7 +105,7 @@ def _open_own_shards(stream: Stream, defaults: StreamDefaults) -> Dataset:
     """Open the shards that a subclass names, or brings here."""
     kept = stream._mdstorm
     kept.dataset, kept.extra = None, {}
-    shards = stream.get_shards(find_world(), defaults.allow_unsafe_types)
+    shards = stream.get_shards(World.detect(), defaults.allow_unsafe_types)
     for shard in shards:
         if not isinstance(shard, ShardInfo):
             raise ArgumentTypeError(

@@ -11,8 +11,8 @@ from mdstorm_backend.elastic import StreamShape
 from mdstorm_backend.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
+    from mdstorm_backend.datasets.world_of_streams import World
     from mdstorm_backend.format.index import ShardInfo
-    from mdstorm_backend.order.world import World
 
 
 class _Said:
@@ -161,7 +161,7 @@ class Stream:
         Parameters
         ----------
         world : World
-            The processes that train together, as MosaicML Streaming passes them.
+            This process among those that train together.
         allow_unsafe_types : bool
             Whether values may be unpickled.
 

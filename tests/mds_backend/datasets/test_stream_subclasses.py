@@ -13,7 +13,7 @@ from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend import Stream, StreamingDataLoader, StreamingDataset, streams_registry
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm_backend.order.world import World
+from mdstorm_backend.streaming.base.world import World
 
 ROWS, SHARDS = 40, 4
 
@@ -29,8 +29,8 @@ class Noting(Stream):
 
 
 class EveryOther(Noting):
-    def get_shards(self, world: Any, allow_unsafe_types: bool) -> list[Any]:
-        self.note(f"get_shards {allow_unsafe_types}")
+    def get_shards(self, world: World, allow_unsafe_types: bool) -> list[Any]:
+        self.note(f"get_shards {world.rank} of {world.num_ranks} {allow_unsafe_types}")
         return super().get_shards(world, allow_unsafe_types)[::2]
 
 
@@ -87,7 +87,7 @@ def test_shards_are_those_that_a_subclass_returns(
     dataset = StreamingDataset(streams=[stream], batch_size=4)
     assert numbers(dataset) == [*range(10), *range(20, 30)]
     assert (dataset.num_shards, dataset.size, dataset[10]["number"]) == (2, 20, 20)
-    assert notes.read_text() == "get_shards False\n"
+    assert notes.read_text() == "get_shards 0 of 1 False\n"
 
 
 @pytest.mark.parametrize("num_workers", [0, pytest.param(2, marks=pytest.mark.long)])
@@ -121,7 +121,7 @@ def test_files_are_brought_by_a_subclass(tmp_path: Path, remote: str, notes: Pat
 
 def test_shards_can_be_asked_for(tmp_path: Path, remote: str) -> None:
     stream = Stream(remote=remote, local=str(tmp_path / "local"), split="train")
-    shards = stream.get_shards(World(), False)
+    shards = stream.get_shards(World.detect(), False)
     assert [shard.samples for shard in shards] == [10] * SHARDS
     assert stream.prepare_shard(shards[2]) == shards[2].raw_data.bytes
     assert (tmp_path / "local" / "train" / shards[2].raw_data.basename).exists()
