@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 from collections.abc import Iterator
 from contextlib import suppress
@@ -123,6 +124,29 @@ def test_streaming_datasets_read_it_also_in_workers(context: str | None, tmp_pat
         assert isinstance(batch["w"], list)
         found += len(batch["n"])
     assert found == ROWS
+
+
+class Plain:
+    """Whatever Python writes as JSON."""
+
+    def encode(self, obj: Any) -> bytes:
+        return json.dumps(obj).encode()
+
+    def decode(self, data: bytes) -> Any:
+        return json.loads(data)
+
+
+def test_python_objects_are_collated_as_pytorch_does_it(tmp_path: Path) -> None:
+    register_encoding("words", Plain)
+    columns = {"flags": "words", "dicts": "words", "ragged": "words"}
+    with MDSWriter(columns=columns, out=str(tmp_path)) as writer:
+        for i in range(4):
+            writer.write({"flags": i > 1, "dicts": {"a": i, "b": "x"}, "ragged": [0] * i})
+    loader = StreamingDataLoader(StreamingDataset(local=str(tmp_path), batch_size=4), batch_size=4)
+    (batch,) = loader
+    assert batch["flags"].tolist() == [False, False, True, True]
+    assert (batch["dicts"]["a"].tolist(), batch["dicts"]["b"]) == ([0, 1, 2, 3], ["x"] * 4)
+    assert batch["ragged"] == [[], [0], [0, 0], [0, 0, 0]]
 
 
 def test_bytes_are_stored_as_they_are_and_arrow_data_value_by_value(tmp_path: Path) -> None:

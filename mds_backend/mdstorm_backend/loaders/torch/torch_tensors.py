@@ -24,7 +24,7 @@ TorchValues: TypeAlias = torch.Tensor | list[Any]
 #: What PyTorch's own collation makes of Python objects: nested, with tensors for numbers.
 Collated: TypeAlias = TorchValues | Mapping[str, Any]
 
-#: Encodings whose values are Python objects.
+#: Encodings of the format whose values are Python objects.
 _OBJECTS = ("json", "pkl")
 #: Petastorm's promotions of what PyTorch does not compute with.
 _PROMOTED = {np.dtype(np.uint16): np.int32, np.dtype(np.uint32): np.int64}
@@ -108,15 +108,18 @@ def to_torch(values: Values, column: Column | None, name: str) -> TorchValues:
 
 
 def to_collated(values: Values, column: Column | None, name: str) -> TorchValues:
-    """Return the same as `to_torch`, with JSON and pickles as PyTorch's own collation has them.
+    """Return the same as `to_torch`, with Python objects as PyTorch's own collation has them.
 
-    So they are in the batches of MosaicML Streaming. `split_values` collates them, each batch by
-    itself; what cannot be collated stays a list, and so do columns with a Spark type.
+    So JSON, pickles and the values of users' encodings are in the batches of MosaicML Streaming.
+    `split_values` collates them, each batch by itself; what cannot be collated stays a list, and so
+    do columns with a Spark type.
     """
     found = to_torch(values, column, name)
-    if column is None or column.spark_type is not None or not isinstance(found, list):
+    if column is None or column.spark_type is not None or type(found) is not list:
         return found
-    return _Objects(found) if column.parsed_encoding.kind in _OBJECTS else found
+    encoding = column.parsed_encoding
+    is_objects = encoding.kind in _OBJECTS or encoding.joins_arrays
+    return _Objects(found) if is_objects else found
 
 
 def _to_list(values: pa.Array) -> list[Any]:
