@@ -227,8 +227,7 @@ class MissingColumnError(MDStormError, KeyError):
         self.column = column
 
     def __str__(self) -> str:
-        # KeyError would quote the message.
-        return Exception.__str__(self)
+        return Exception.__str__(self)  # KeyError would quote the message
 
 
 class WriteError(MDStormError, RuntimeError):

@@ -16,11 +16,12 @@ from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching
 from mdstorm_backend.loaders.state_values import (
     VERSION,
-    check_equal,
+    check_reading,
     check_version,
     damaged,
     flag,
     number,
+    reading_values,
     state_mapping,
 )
 from mdstorm_backend.order.exact import ExactOrder
@@ -180,7 +181,7 @@ class LoaderState:
                 "rank": order.rank,
                 "world_size": order.world_size,
                 "history": history_dict(history),
-                **_reading(options),
+                **reading_values(options),
             },
         }
 
@@ -212,7 +213,7 @@ class LoaderState:
                 "which rows this loader has to skip. Load it where it was taken"
             )
         check_version(ours)
-        _check_reading(ours, options)
+        check_reading(ours, options)
         seed, epoch = number(state, "shuffle_seed", 1), number(state, "epoch")
         position = Position(epoch, number(ours, "row"), number(ours, "batches"))
         result = cls(
@@ -293,22 +294,3 @@ def only_own_state(
         f"{order.world_size}. Since {reason}, a state says nothing of other ranks: save the state "
         "of each rank, and load it on the same rank of as many"
     )
-
-
-def _reading(options: ReaderOptions) -> dict[str, Any]:
-    """What has to be the same where a state is taken and where it is loaded."""
-    order = options.exact_order
-    return {
-        "shuffle": [order.shuffle_shards, order.shuffle_rows, order.window],
-        "dataset": options.dataset.fingerprint,
-        "columns": list(options.schema.names),
-        "transform": options.transform is not None,
-        "num_epochs": options.num_epochs,
-    }
-
-
-def _check_reading(ours: Mapping[str, Any], options: ReaderOptions) -> None:
-    here = _reading(options)
-    if missing := [key for key in here if key not in ours]:
-        raise damaged(f"it has no {missing}")
-    check_equal(ours, here, options.dataset.url)

@@ -7,6 +7,7 @@ from typing import Any
 
 from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
+from mdstorm_backend.loaders.reader_options import ReaderOptions
 
 #: Of the states that are written. The first version had no such key.
 VERSION = 2
@@ -110,6 +111,32 @@ def check_equal(there: Mapping[str, Any], here: Mapping[str, Any], url: str) -> 
             f"the state was taken from another reading of {url} or from another dataset "
             f"({'; '.join(wrong)}). Make an equal loader over the same dataset"
         )
+
+
+def reading_values(options: ReaderOptions) -> dict[str, Any]:
+    """Return what has to be the same where a state is taken and where it is loaded."""
+    order = options.exact_order
+    return {
+        "shuffle": [order.shuffle_shards, order.shuffle_rows, order.window],
+        "dataset": options.dataset.fingerprint,
+        "columns": list(options.schema.names),
+        "transform": options.transform is not None,
+        "num_epochs": options.num_epochs,
+    }
+
+
+def check_reading(ours: Mapping[str, Any], options: ReaderOptions) -> None:
+    """Refuse a state of another reading in the exact order.
+
+    Raises
+    ------
+    StateMismatchError
+        If something differs, or the state does not say.
+    """
+    here = reading_values(options)
+    if missing := [key for key in here if key not in ours]:
+        raise damaged(f"it has no {missing}")
+    check_equal(ours, here, options.dataset.url)
 
 
 def damaged(what: str) -> StateMismatchError:
