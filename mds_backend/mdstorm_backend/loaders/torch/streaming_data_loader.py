@@ -146,7 +146,7 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
         TypeError
             If epochs are infinite, or a transform may drop rows, or the dataset has no length.
         """
-        if not self._mdstorm.reads_blocks:
+        if not self._mdstorm.reads_blocks or _has_own_length(self.dataset):
             return DataLoader.__len__(self)
         if not self._mdstorm.has_length:
             raise TypeError("this pass goes on in another world, with fewer batches than the next")
@@ -226,3 +226,8 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
             BlockBatches(self).load_state_dict(state)
         else:
             load_into_dataset(self, state)
+
+
+def _has_own_length(dataset: object) -> bool:
+    """Whether a subclass of `StreamingDataset` overrides its length, which then counts."""
+    return type(dataset).__len__ is not StreamingDataset.__len__  # type: ignore[attr-defined]

@@ -28,6 +28,13 @@ class Squares(StreamingDataset):
             yield {"number": sample["number"] ** 2}
 
 
+class Shorter(StreamingDataset):
+    """Tells progress bars another length."""
+
+    def __len__(self) -> int:
+        return 6
+
+
 class Wrapped(IterableDataset[Any]):
     def __init__(self, dataset: StreamingDataset) -> None:
         self.dataset = dataset
@@ -74,6 +81,12 @@ def test_own_iterators_have_a_length_and_states(url: str, num_workers: int) -> N
     again = StreamingDataLoader(Squares(remote=url, **ARGUMENTS), 4, num_workers=num_workers)
     again.load_state_dict(state)
     assert flat(begun + column(again)) == squares
+
+
+def test_an_own_length_is_that_of_the_loader(url: str) -> None:
+    loader = StreamingDataLoader(Shorter(remote=url, **ARGUMENTS), batch_size=4)
+    assert len(loader) == 2
+    assert flat(column(loader)) == order_of(url)
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])

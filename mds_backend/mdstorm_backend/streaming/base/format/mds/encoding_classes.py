@@ -98,7 +98,7 @@ class OfFormat(Encoding):
 class Bytes(OfFormat):
     """Bytes as they are."""
 
-    _text, _accepts = "bytes", bytes
+    _text = "bytes"
 
     def encode(self, obj: bytes) -> bytes:
         """Return the bytes themselves."""
