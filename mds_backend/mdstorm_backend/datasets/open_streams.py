@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.datasets.stream_defaults import INHERITED, StreamDefaults
-from mdstorm_backend.datasets.stream_files import is_hooked, join
+from mdstorm_backend.datasets.stream_files import bringing, is_hooked, join, size_at
 from mdstorm_backend.datasets.world_of_streams import World
 from mdstorm_backend.elastic import StreamShape, StreamWeight
 from mdstorm_backend.errors import ArgumentTypeError, DatasetNotFoundError
@@ -129,7 +128,11 @@ class Prepare:
     stream: Stream
     directory: str
 
-    def __call__(self, shard: ShardInfo) -> Any:
-        """Have it bring one, if it has to."""
-        if not os.path.exists(os.path.join(self.directory, shard.raw_data.basename)):
-            self.stream.prepare_shard(shard)
+    def __call__(self, shard: ShardInfo) -> None:
+        """Have it bring one, if it has to; one process at a time."""
+        path = os.path.join(self.directory, shard.raw_data.basename)
+        if size_at(path) == shard.raw_data.bytes:
+            return
+        with bringing(path):
+            if not os.path.exists(path):
+                self.stream.prepare_shard(shard)

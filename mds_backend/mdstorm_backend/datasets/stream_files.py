@@ -6,7 +6,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.cache.attempts import try_again
-from mdstorm_backend.cache.directory import default_directory
+from mdstorm_backend.cache.directory import NOTES, default_directory
+from mdstorm_backend.cache.locks import FileLock, wait_for_lock
 from mdstorm_backend.datasets.stream_defaults import INHERITED
 from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from mdstorm_backend.elastic import StreamWeight
 
 _WEIGHTS = ("proportion", "repeat", "choose")
+#: Seconds to wait for a process that brings a file which does not grow meanwhile.
+_PATIENCE = 600.0
 #: In place of the fingerprint of a dataset whose shards a subclass names.
 _OWN_SHARDS = "stream"
 
@@ -92,7 +95,9 @@ class StreamFiles:
         if _downloads(stream):
             path = os.path.join(self.directory(stream), INDEX_NAME)
             if not os.path.exists(path):
-                os.replace(stream._download_file(INDEX_NAME, f"{INDEX_NAME}.tmp"), path)
+                with bringing(path):
+                    if not os.path.exists(path):
+                        os.replace(stream._download_file(INDEX_NAME, f"{INDEX_NAME}.tmp"), path)
             with open(path, "rb") as file:
                 index = Index.from_bytes(file.read(), url=path)
         else:
@@ -162,6 +167,32 @@ class StreamFiles:
             validate_hash=self.shown("validate_hash") or None,
             **{option: value for option, value in said.items() if value is not None},
         )
+
+
+def bringing(path: str) -> FileLock:
+    """Lock the right to bring a file to its place, which an override may write to byte by byte.
+
+    Raises
+    ------
+    StorageError
+        If another process has it, and the file does not grow.
+    """
+    directory, name = os.path.split(path)
+    notes = os.path.join(directory, NOTES)
+    os.makedirs(notes, exist_ok=True)
+    return wait_for_lock(
+        os.path.join(notes, f"{name}.bringing"),
+        patience=_PATIENCE,
+        progress=lambda: size_at(path),
+    )
+
+
+def size_at(path: str) -> int | None:
+    """Return the bytes of a file; None if there is none."""
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return None
 
 
 def is_hooked(stream: Stream) -> bool:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pickle
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from threading import Barrier, BrokenBarrierError
+from typing import Any, ClassVar
 
 import pytest
 from tests.mds_backend.small_datasets import write_numbers
@@ -117,6 +120,36 @@ def test_files_are_brought_by_a_subclass(tmp_path: Path, remote: str, notes: Pat
     assert len(lines) == 1 + SHARDS
     own = Copying(remote=f"own://{remote}", local=str(tmp_path / "own"), split="train")
     assert numbers(StreamingDataset(streams=[own], batch_size=4)) == list(range(ROWS))
+
+
+class Meeting(Copying):
+    """Notes when two bring one file at the same time: only then they meet at its barrier."""
+
+    barriers: ClassVar[dict[str, Barrier]] = {}
+    met: ClassVar[list[str]] = []
+
+    def _download_file(self, from_basename: str, to_basename: str | None = None) -> str:
+        barrier = self.barriers.setdefault(from_basename, Barrier(2))
+        with suppress(BrokenBarrierError):
+            barrier.wait(timeout=0.1)
+            self.met.append(from_basename)
+        return super()._download_file(from_basename, to_basename)
+
+
+def test_a_file_is_brought_by_one_at_a_time(
+    tmp_path: Path, remote: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Meeting, "barriers", {})
+    monkeypatch.setattr(Meeting, "met", [])
+
+    def read(_: int) -> list[int]:
+        stream = Meeting(remote=f"own://{remote}", local=str(tmp_path / "own"), split="train")
+        return numbers(StreamingDataset(streams=[stream], batch_size=4))
+
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(read, range(2))) == [list(range(ROWS))] * 2
+    assert len(Meeting.barriers) == 1 + SHARDS
+    assert not Meeting.met
 
 
 def test_shards_can_be_asked_for(tmp_path: Path, remote: str) -> None:
