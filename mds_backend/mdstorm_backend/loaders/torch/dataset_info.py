@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.cache.directory import CacheDirectory
+from mdstorm_backend.datasets.spanner import Spanner
 from mdstorm_backend.format.index import INDEX_NAME, ShardInfo
 from mdstorm_backend.loaders.torch.dataset_attributes import Argument, Setting, fact
-from mdstorm_backend.loaders.torch.spanner import Spanner
 
 if TYPE_CHECKING:
     from mdstorm_backend.datasets.dataset import Dataset
