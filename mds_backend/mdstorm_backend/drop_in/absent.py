@@ -5,8 +5,14 @@ from __future__ import annotations
 from mdstorm_backend.drop_in.absent_names import AbsentNames
 
 _SECTIONS: dict[str, tuple[str, ...]] = {
-    "json-csv-and-xsv-shards": tuple(
-        f"*.{kind}{way}" for kind in ("CSV", "JSON", "TSV", "XSV") for way in ("Reader", "Writer")
+    "json-csv-and-xsv-shards": (
+        "base.format.json",
+        "base.format.xsv",
+        *(
+            f"*.{kind}{way}"
+            for kind in ("CSV", "JSON", "TSV", "XSV")
+            for way in ("Reader", "Writer")
+        ),
     ),
     "shared-memory-and-process-groups": (
         "*.BARRIER_FILELOCK",
@@ -14,8 +20,16 @@ _SECTIONS: dict[str, tuple[str, ...]] = {
         "*.RESUME",
         "*.SHM_TO_CLEAN",
         "*.maybe_init_dist",
+        "base.shared",
     ),
-    "readers-of-single-shards": ("*.FileInfo", "*.MDSReader", "*.Reader", "*.reader_from_json"),
+    "readers-of-single-shards": (
+        "base.format.base",
+        "*.FileInfo",
+        "*.MDSReader",
+        "*.Reader",
+        "*.reader_from_json",
+    ),
+    "registries-and-batching": ("base.batching", "base.registry_utils"),
     "storages": tuple(
         f"*.{storage}{way}"
         for storage in ("Alipan", "HF", "OCI", "SFTP")

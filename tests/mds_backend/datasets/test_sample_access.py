@@ -7,6 +7,7 @@ import pytest
 
 from mdstorm_backend.datasets.sample_access import pick
 from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.streaming.base.array import Array
 
 
 def get(number: int) -> str:
@@ -43,3 +44,19 @@ def test_there_are_no_other_samples(at: Any) -> None:
 def test_samples_have_numbers(at: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="samples cannot be indexed by"):
         pick(at, 5, get)
+
+
+def test_a_class_of_its_own_has_a_size_and_items() -> None:
+    class Squares(Array):
+        @property
+        def size(self) -> int:
+            return 5
+
+        def get_item(self, idx: int) -> int:
+            return idx * idx
+
+    assert (Squares()[-1], Squares()[1:3], Squares()[[[0], [4, -2]]]) == (
+        16,
+        [1, 4],
+        [[0], [16, 9]],
+    )

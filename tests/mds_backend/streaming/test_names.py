@@ -58,6 +58,22 @@ def test_what_is_absent_names_its_section(module: str, name: str) -> None:
     assert not hasattr(importlib.import_module(f"mdstorm_backend.{module}"), name)
 
 
+@pytest.mark.parametrize(
+    ("module", "section"),
+    [
+        ("base.batching.random", "registries-and-batching"),
+        ("base.format.base.reader", "readers-of-single-shards"),
+        ("base.format.xsv.encodings", "json-csv-and-xsv-shards"),
+        ("base.registry_utils", "registries-and-batching"),
+        ("base.shared.prefix", "shared-memory-and-process-groups"),
+    ],
+)
+def test_a_module_that_is_absent_has_a_section(module: str, section: str) -> None:
+    assert ABSENT.replacement(f"streaming.{module}") == f"docs/mosaicml.md#{section}"
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module(f"mdstorm_backend.streaming.{module}")
+
+
 def test_all_sections_are_on_the_page() -> None:
     page = (ROOT / "docs" / "mosaicml.md").read_text("utf-8")
     absent = page.partition("\n## What is not here\n")[2].partition("\n## ")[0]

@@ -159,7 +159,7 @@ class DatasetInfo:
     @fact
     def spanner(self) -> Spanner:
         """Finds samples: ``spanner[i]`` is the number of a sample's shard, and its row there."""
-        return Spanner(self._mdstorm.dataset)
+        return Spanner(self.samples_per_shard)
 
     @fact
     def cache_usage(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import numpy as np
 from torch.utils.data import Dataset as TorchDataset
 
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
@@ -74,7 +75,7 @@ class LocalDataset(Array, TorchDataset[Any]):
     @fact
     def spanner(self) -> Spanner:
         """Finds samples: ``spanner[i]`` is the number of a sample's shard, and its row there."""
-        return Spanner(self._mdstorm)
+        return Spanner(np.asarray(self._mdstorm.shard_sizes, np.int64))
 
     def get_item(self, sample_id: int) -> Any:
         """Return one sample: a dict from column to value, as it was written."""
