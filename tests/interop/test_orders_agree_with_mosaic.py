@@ -36,7 +36,7 @@ MENDED = (
 )
 #: Both repeat samples where there are too few.
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*fewer than the canonical:UserWarning",
+    "ignore:(Trying|Attempting) to partition:UserWarning",
     "ignore:.*are read again:UserWarning",
 )
 

@@ -54,9 +54,16 @@ class Cells:
             )
         if self.num_samples and self.too_few:
             warn_user(
-                f"{self.num_samples} samples are fewer than the canonical or physical nodes "
-                f"({self.canonical_nodes}, {self.physical_nodes}): samples are repeated so that "
-                "every node has one. Set a smaller num_canonical_nodes or use more samples"
+                f"Trying to partition {self.num_samples} samples, which are fewer than the "
+                f"canonical or physical nodes ({self.canonical_nodes}, {self.physical_nodes}): "
+                "samples are repeated so that every node has one. Set a smaller "
+                "num_canonical_nodes or use more samples"
+            )
+        elif self.num_samples and not self.drop_first and self._first_repeated < 0:
+            warn_user(
+                f"Attempting to partition {self.node_entries} samples of a physical node among "
+                f"{self.ranks_per_node} ranks, so few that several ranks get the same ones. Use "
+                "more samples or fewer ranks"
             )
 
     @cached_property
@@ -97,17 +104,26 @@ class Cells:
         """Entries of each rank, after the node's list is padded to equal length for all ranks."""
         return -(-self.node_entries // self.ranks_per_node)
 
+    @property
+    def _missing(self) -> int:
+        """Entries that are appended to each node's list."""
+        return self.rank_entries * self.ranks_per_node - self.node_entries
+
+    @property
+    def _first_repeated(self) -> int:
+        """Entry of a node that the first appended one repeats; negative if it has too few."""
+        return self.node_entries - self.ranks_per_node - self._missing + 1
+
     def entries(self, node: int | Ids, position: Ids) -> Ids:
         """Sample ids at positions of the padded lists of physical nodes, -1 past their ends.
 
         Arrays of nodes and of positions are broadcast.
         """
-        size, ranks = self.node_entries, self.ranks_per_node
+        size = self.node_entries
         index, past = position, None
         if position.size and int(position.max()) >= size:
-            surplus, missing = position - size, self.rank_entries * ranks - size
-            past = surplus >= missing
-            start = size - ranks - missing + 1
+            surplus, start = position - size, self._first_repeated
+            past = surplus >= self._missing
             repeated = start + surplus if start >= 0 else surplus % max(size, 1)
             index = np.where(surplus >= 0, np.where(past, 0, repeated), position)
         dropped = self.drop_first - self.drop_first % self.physical_nodes

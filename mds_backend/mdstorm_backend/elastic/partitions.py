@@ -108,7 +108,7 @@ def partition(
     ------
     InvalidArgumentError
         For an unknown algorithm, incompatible numbers of nodes, or a `drop_first` beyond the end of
-        the epoch.
+        the epoch, the padding of its last batch included.
     """
     for name, value, least in (
         ("num_samples", num_samples, 0),
@@ -164,6 +164,7 @@ def _check_dropped(cells: Cells, ranks: int, batch_size: int) -> None:
     count, seen = cells.num_samples, cells.drop_first
     if seen > max(count + ranks - count % ranks, cells.total + ranks * batch_size):
         raise InvalidArgumentError(
-            f"cannot resume after {seen} samples of an epoch that has {cells.total}: the state "
-            "belongs to another dataset, epoch_size or batch size"
+            f"Resuming further into the dataset than it has samples: cannot resume after {seen} "
+            f"samples of an epoch that has {cells.total}. The state belongs to another dataset, "
+            "epoch_size or batch size"
         )

@@ -17,7 +17,7 @@ from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, MDStormError
 from mdstorm_backend.order.world import World
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*fewer than the canonical:UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:(Trying|Attempting) to partition:UserWarning")
 
 methods = pytest.mark.parametrize("method", BATCHING_METHODS)
 counts = st.integers(1, 4)

@@ -13,7 +13,7 @@ from tests.mds_backend.elastic.examples import patient
 from mdstorm_backend.elastic import partition
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*fewer than the canonical:UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:(Trying|Attempting) to partition:UserWarning")
 
 counts = st.integers(1, 6)
 
@@ -137,10 +137,19 @@ def test_no_samples_make_no_batches() -> None:
 
 
 def test_fewer_samples_than_canonical_nodes_are_repeated_with_a_warning() -> None:
-    with pytest.warns(UserWarning, match="2 samples are fewer than the canonical") as record:
+    with pytest.warns(UserWarning, match="2 samples, which are fewer than the canonical") as record:
         work = partition("orig", 2, 4, 1, 1, 1, 4)
     assert work.ravel().tolist() == [0, 1, 0, 1]
     assert "Set a smaller num_canonical_nodes" in str(record[0].message)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_node_with_too_few_samples_for_its_ranks_warns() -> None:
+    with pytest.warns(UserWarning, match="7 samples of a physical node among 8 ranks"):
+        work = partition("orig", 25, 4, 4, 8, 1, 4)
+    assert set(work.ravel().tolist()) - {-1} == set(range(25))
+    partition("orig", 60, 4, 4, 8, 1, 4)
+    partition("orig", 25, 4, 4, 8, 1, 4, 8)  # what is left of an epoch
 
 
 @patient
