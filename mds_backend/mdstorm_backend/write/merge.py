@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
@@ -36,6 +37,7 @@ def merge_index(*args: Any, **options: Any) -> None:
     A shard that several indexes list counts once: where a directory has an index over those below
     it, merging the whole gives every shard once, in the order of the upper index. The types that
     MDS has no word for are kept if all parts agree about them, and their null counts are summed.
+    An empty list is a warning, and nothing is written.
 
     Parameters
     ----------
@@ -55,7 +57,7 @@ def merge_index(*args: Any, **options: Any) -> None:
     Raises
     ------
     InvalidArgumentError
-        If there is nothing to merge, or a part does not lie below `out`.
+        If there is no dataset below the directory, or a part does not lie below `out`.
     DatasetNotFoundError
         If an index is missing.
     CorruptDatasetError
@@ -105,12 +107,11 @@ def _merge_files(
     *,
     storage_options: dict[str, Any] | None = None,
 ) -> None:
+    if not index_file_urls:
+        warn_user(f"there is nothing to merge: the list of {INDEX_NAME} files is empty")
+        return
     targets = find_targets(out, keep_local, storage_options, temporary=False)
     found = {_find(item, targets.all, storage_options): None for item in index_file_urls}
-    if not found:
-        raise InvalidArgumentError(
-            f"there is nothing to merge: the list of {INDEX_NAME} files is empty"
-        )
     indexes = _read_all([location for location, _ in found])
     parts = [Part(d, index) for (_, d), index in zip(found, indexes, strict=True)]
     _write(targets, merge_parts(parts, targets.all[-1].url))

@@ -231,13 +231,19 @@ def test_two_stories_about_one_shard_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "index.json").exists()
 
 
+def test_an_empty_list_is_a_warning_and_leaves_everything_as_it_is(tmp_path: Path) -> None:
+    write(tmp_path, 1)
+    stored = (tmp_path / "index.json").read_bytes()
+    with pytest.warns(UserWarning, match=r"list of index\.json files is empty"):
+        merge_index([], tmp_path)
+    assert (tmp_path / "index.json").read_bytes() == stored
+
+
 def test_what_cannot_be_merged_is_refused(tmp_path: Path) -> None:
     part = write(tmp_path / "a", 1)
     (tmp_path / "empty").mkdir()
     with pytest.raises(InvalidArgumentError, match="nothing to merge: no directory below"):
         merge_index(tmp_path / "empty")
-    with pytest.raises(InvalidArgumentError, match=r"list of index\.json files is empty"):
-        merge_index([], tmp_path)
     with pytest.raises(InvalidArgumentError, match="does not lie in a directory below"):
         merge_index([part], tmp_path / "a")
     with pytest.raises(InvalidArgumentError, match="does not lie in a directory below"):
