@@ -50,7 +50,7 @@ def open_stream(stream: Stream, defaults: StreamDefaults) -> Dataset:
     DatasetNotFoundError
         If there is none.
     InvalidArgumentError
-        If nobody has said where it is.
+        If nobody has said where it is, or a shard does not fit under the cache's limit.
     ArgumentTypeError
         If a subclass returns something else than shards.
     """
@@ -76,6 +76,8 @@ def open_stream(stream: Stream, defaults: StreamDefaults) -> Dataset:
             "it is elsewhere, give that place as remote",
             url=error.url,
         ) from error
+    if defaults.cache_limit is not None:
+        _ = kept.dataset.files  # refuses a limit that is too small
     return kept.dataset
 
 

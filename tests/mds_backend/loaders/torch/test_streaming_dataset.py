@@ -47,6 +47,12 @@ def streams(data: Path, *weights: dict[str, Any]) -> list[Stream]:
     return [Stream(local=str(data / str(n)), **weight) for n, weight in enumerate(given)]
 
 
+def test_a_cache_limit_without_room_for_a_shard_is_refused_at_once(data: Path) -> None:
+    here = str(data / "here")
+    with pytest.raises(InvalidArgumentError, match=r"needs .* the limit is 100\. Raise"):
+        StreamingDataset(remote=str(data / "0"), local=here, batch_size=2, cache_limit=100)
+
+
 def test_the_arguments_and_defaults_are_those_of_mosaic() -> None:
     found = {
         name: parameter.default
