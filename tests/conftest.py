@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-# The same examples every time, so that a test which fails does so again. For others:
-# pytest --hypothesis-profile=default
-settings.register_profile("repeatable", derandomize=True)
+# The same examples every time, so that a test which fails does so again, and no limit for one of
+# them, which a loaded machine exceeds. For others: pytest --hypothesis-profile=default
+settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
 #: A classic and a Spark Connect session cannot live in one process: each run of pytest has one.

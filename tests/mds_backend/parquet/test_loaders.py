@@ -15,9 +15,11 @@ import torch
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.errors import MDStormError, NullValueError, StateMismatchError
+from mdstorm_backend.loaders.dataset_settings import DatasetSettings
 from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.tf.tf_dataset import make_tf_dataset
+from mdstorm_backend.loaders.torch.dataset_states import DatasetStates
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.order.exact import ExactOrder
@@ -31,7 +33,15 @@ class Rows(StreamingDataset):
 
     def __init__(self, path: Path, order: ExactOrder | ElasticShare, **options: Any) -> None:
         super().__init__(local=str(path), order=order)
-        self._path = str(path)
+        self._mdstorm = OpenedRows(self._mdstorm.settings, str(path), options)
+
+
+class OpenedRows(DatasetStates):
+    """What it reads, and how."""
+
+    def __init__(self, settings: DatasetSettings, path: str, options: dict[str, Any]) -> None:
+        super().__init__(settings)
+        self._path = path
         self._options = options
 
     @cached_property
