@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from multiprocessing.reduction import ForkingPickler
@@ -195,7 +196,20 @@ def test_without_the_class_columns_of_arrow_data_are_read(tmp_path: Path) -> Non
     assert dataset.to_table(["n"]).to_pydict() == {"n": [1, 2]}
 
 
+@pytest.fixture
+def sent_to_workers() -> Iterator[None]:
+    """Send the classes themselves to Spark's workers, which lack the module of this test."""
+    cloudpickle = pytest.importorskip("pyspark.cloudpickle")
+    modules = [sys.modules[Complex128.__module__], sys.modules[__name__]]
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)
+    yield
+    for module in modules:
+        cloudpickle.unregister_pickle_by_value(module)
+
+
 @pytest.mark.long
+@pytest.mark.usefixtures("sent_to_workers")
 def test_tasks_of_spark_are_told_of_it(spark: Any, tmp_path: Path) -> None:
     def samples(frame: Any) -> Iterator[dict[str, Any]]:
         for number in frame["n"]:
