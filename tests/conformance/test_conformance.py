@@ -32,13 +32,18 @@ def programs() -> Iterator[dict[str, Program]]:
         yield load_programs()
 
 
-#: Of what writes with Spark, the gate runs these.
-_OF_THE_GATE = {"spark_reads_the_files", "two_blocks_append", "selectors_choose_files"}
+#: Of the programs that write with Spark and train, the gate runs these.
+_OF_THE_GATE = {
+    "spark_reads_the_files",
+    "two_blocks_append",
+    "selectors_choose_files",
+    "vectors_of_text_files_are_converted_and_trained_on",
+}
 
 
 def _is_long(name: str) -> bool:
     module, _, program = name.partition(".")
-    return module == "writing_parquet" and program not in _OF_THE_GATE
+    return module in ("writing_parquet", "whole_programs") and program not in _OF_THE_GATE
 
 
 @pytest.mark.parametrize(
