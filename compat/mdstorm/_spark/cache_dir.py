@@ -22,8 +22,9 @@ _logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
 def parent_cache_dir(session: SparkSession, argument: str | None = None) -> str:
     """Return the URL of the parent cache directory, normalised.
 
-    The first one given wins: `argument`, the conf ``mdstorm.…``, the conf ``petastorm.…``, the
-    environment variable ``MDSTORM_PARENT_CACHE_DIR_URL``. They are read anew on each call.
+    The first one given takes precedence: `argument`, the conf ``mdstorm.…``, the conf
+    ``petastorm.…``, the environment variable ``MDSTORM_PARENT_CACHE_DIR_URL``. They are read anew
+    on each call.
 
     Raises
     ------

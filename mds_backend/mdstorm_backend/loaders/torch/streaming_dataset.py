@@ -234,7 +234,7 @@ class StreamingDataset(DatasetSamples, IterableDataset[Any]):
         """Let the next iteration go on where a state was taken, by this class or MosaicML's.
 
         After the last sample of an epoch that is the next one. The state's seed and canonical nodes
-        go before the arguments'.
+        take precedence over the arguments'.
 
         Raises
         ------
