@@ -11,7 +11,7 @@ from mdstorm_backend.cache.locks import FileLock, wait_for_lock
 from mdstorm_backend.datasets.stream_defaults import INHERITED
 from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
-from mdstorm_backend.storage import Location
+from mdstorm_backend.storage import Location, copy_complete
 
 if TYPE_CHECKING:
     from mdstorm_backend.cache import CacheOptions
@@ -127,15 +127,12 @@ class StreamFiles:
                 url=str(stream.local),
             )
         path = os.path.join(self.directory(stream), target)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        part = f"{path}.{os.getpid()}.part"
         location = Location.of(join(stream.remote, split), self.storage_options)
         url, attempts = location.file_url(source), self.shown("download_retry") or 1
         try:
-            try_again(lambda: location.download(source, part), url=url, attempts=attempts)
+            try_again(lambda: copy_complete(location, source, path), url=url, attempts=attempts)
         except FileNotFoundError as error:
             raise DatasetNotFoundError(f"there is no {url}", url=url) from error
-        os.replace(part, path)
         return path
 
     def directory(self, stream: Stream) -> str:

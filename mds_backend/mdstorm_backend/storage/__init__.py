@@ -6,6 +6,7 @@ by a local path. `Location` is one directory behind such a URL.
 
 from __future__ import annotations
 
+from mdstorm_backend.storage.complete_copy import copy_complete
 from mdstorm_backend.storage.filesystems import check_scheme, open_filesystem
 from mdstorm_backend.storage.location import Buffer, Location, modification_of
 from mdstorm_backend.storage.secrets import check_no_secrets
@@ -16,6 +17,7 @@ __all__ = [
     "Location",
     "check_no_secrets",
     "check_scheme",
+    "copy_complete",
     "has_scheme",
     "modification_of",
     "normalize_url",

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import posixpath
-import uuid
-from contextlib import suppress
 
 from mdstorm_backend.drop_in.absent import ABSENT
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.storage import Location, check_scheme
+from mdstorm_backend.storage import Location, check_scheme, copy_complete
 from mdstorm_backend.streaming.base.constant import DEFAULT_TIMEOUT
 
 __all__ = [
@@ -81,15 +79,7 @@ class CloudDownloader:
                 f"is no {local}, and no URL to copy it from"
             )
         directory, name = posixpath.split(remote)
-        os.makedirs(os.path.dirname(os.path.abspath(local)), exist_ok=True)
-        temporary = f"{local}.{uuid.uuid4().hex}.tmp"
-        try:
-            Location.of(directory or ".").download(name, temporary)
-            os.replace(temporary, local)
-        except BaseException:
-            with suppress(FileNotFoundError):
-                os.unlink(temporary)
-            raise
+        copy_complete(Location.of(directory or "."), name, local)
 
     def clean_up(self) -> None:
         """Do nothing: connections are closed with the process."""
