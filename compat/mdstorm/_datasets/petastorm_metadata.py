@@ -19,7 +19,12 @@ from mdstorm._datasets.metadata_keys import (
     SUMMARY_METADATA,
     UNISCHEMA_KEY,
 )
-from mdstorm._datasets.stored_index import counts_entry, has_stale_index, row_group_counts
+from mdstorm._datasets.stored_index import (
+    counted_row_groups,
+    counts_entry,
+    has_stale_index,
+    row_group_counts,
+)
 from mdstorm._pickles.restricted_unpickler import load_unischema
 from mdstorm._pickles.schema_pickle import dump_field, dump_unischema
 from mdstorm._schema.codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec
@@ -191,12 +196,11 @@ def _write(
     location = source.location
     summarised = with_summary or location.exists(SUMMARY_METADATA)
     footers = read_file_metadata(source, source.files if summarised else source.files[:1])
-    counts = counts_entry(source)
-    is_other = row_group_counts(entries) != row_group_counts({ROW_GROUPS_PER_FILE_KEY: counts})
+    is_other = row_group_counts(entries) != counted_row_groups(source)
     if is_other or has_stale_index(source, entries):
         dropped = (ROW_GROUPS_INDEX_KEY, ROW_GROUPS_INDEX_NOTE_KEY)
         entries = {key: value for key, value in entries.items() if key not in dropped}
-    ours = {UNISCHEMA_KEY: pickled, ROW_GROUPS_PER_FILE_KEY: counts}
+    ours = {UNISCHEMA_KEY: pickled, ROW_GROUPS_PER_FILE_KEY: counts_entry(source)}
     common = metadata_file(footers[0], {**entries, **entries_of(footers[0]), **ours})
     if summarised:
         write_beside(location, SUMMARY_METADATA, _summary(source, footers))

@@ -57,12 +57,17 @@ def row_group_counts(entries: Mapping[bytes, bytes]) -> dict[str, int] | None:
         return None
 
 
-def counts_entry(source: ParquetDataset) -> bytes:
-    """Return the row groups of each file as metadata keep them, 0 for files without rows."""
+def counted_row_groups(source: ParquetDataset) -> dict[str, int]:
+    """Return the row groups of each file, 0 for files without rows."""
     counts = {file.name: 0 for file in source.files}
     for group in source.row_groups:
         counts[group.path] += 1
-    return json.dumps(counts).encode("utf-8")
+    return counts
+
+
+def counts_entry(source: ParquetDataset) -> bytes:
+    """Return the row groups of each file as metadata keep them."""
+    return json.dumps(counted_row_groups(source)).encode("utf-8")
 
 
 def _note(source: ParquetDataset, indexes: bytes) -> bytes:

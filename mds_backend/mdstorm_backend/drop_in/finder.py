@@ -70,15 +70,13 @@ class _Finder(MetaPathFinder):
 
     def __init__(self, absent: AbsentNames, version: str) -> None:
         self._absent = absent
-        self._library = absent.library
-        self._package = absent.package
         self._version = version
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Finder) and other._library == self._library
+        return isinstance(other, _Finder) and other._absent.library == self._absent.library
 
     def __hash__(self) -> int:
-        return hash(self._library)
+        return hash(self._absent.library)
 
     def find_spec(
         self,
@@ -87,13 +85,13 @@ class _Finder(MetaPathFinder):
         target: ModuleType | None = None,
     ) -> ModuleSpec | None:
         library, _, rest = fullname.partition(".")
-        if library != self._library:
+        if library != self._absent.library:
             return None
         if not rest:
-            package = importlib.import_module(self._package)
+            package = importlib.import_module(self._absent.package)
             loader = _AliasLoader(self._absent, package, self._version)
             return ModuleSpec(fullname, loader, origin=package.__file__, is_package=True)
-        ours = f"{self._package}.{rest}"
+        ours = f"{self._absent.package}.{rest}"
         spec = importlib.util.find_spec(ours)
         if spec is not None:
             is_package = spec.submodule_search_locations is not None
