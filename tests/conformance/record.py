@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import petastorm
-from tests.conformance.running import RECORDED, load_programs, needs_spark, run, save
+from tests.conformance.running import RECORDED, chosen, load_programs, needs_spark, run, save
 
 #: A program that hangs ends the recording, with a traceback.
 _LONGEST_SECONDS = 60
@@ -37,9 +37,7 @@ def main(wanted: list[str]) -> None:
     results = json.loads(RECORDED.read_text("utf-8")) if wanted and RECORDED.exists() else {}
     spark = None
     with tempfile.TemporaryDirectory() as cache:
-        for name, program in programs.items():
-            if wanted and name not in wanted and name.partition(".")[0] not in wanted:
-                continue
+        for name, program in chosen(programs, wanted).items():
             if needs_spark(program) and spark is None:
                 spark = make_session(cache)
             faulthandler.dump_traceback_later(_LONGEST_SECONDS, exit=True)

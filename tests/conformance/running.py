@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from tests.conformance.describing import describe
 from tests.conformance.place import Place
 
-__all__ = ["RECORDED", "Program", "load_programs", "needs_spark", "run", "run_in", "save"]
+__all__ = ["RECORDED", "Program", "chosen", "load_programs", "needs_spark", "run", "run_in", "save"]
 
 _PROGRAMS = Path(__file__).with_name("programs")
 
@@ -51,6 +51,15 @@ def run_in(place: Any, program: Program, spark: Any = None) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return describe(program(*arguments))
+
+
+def chosen(programs: dict[str, Program], wanted: list[str]) -> dict[str, Program]:
+    """Return the programs of these names, or of modules of these names; all if there is none."""
+    return {
+        name: program
+        for name, program in programs.items()
+        if not wanted or name in wanted or name.partition(".")[0] in wanted
+    }
 
 
 def save(path: Path, results: dict[str, Any]) -> None:

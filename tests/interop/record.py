@@ -20,7 +20,7 @@ from typing import Any
 
 import streaming
 from streaming.base.util import clean_stale_shared_memory
-from tests.conformance.running import load_programs, needs_spark, run_in, save
+from tests.conformance.running import chosen, load_programs, needs_spark, run_in, save
 from tests.interop.programs_of_mosaic import PROGRAMS, RECORDED
 
 #: A program that hangs ends the recording, with a traceback.
@@ -40,9 +40,7 @@ def results_of(wanted: list[str], root: Path) -> dict[str, Any]:
     Their folders stay until the end: threads may outlive a program, and fail where files are gone.
     """
     results, spark = {}, None
-    for name, program in load_programs(PROGRAMS).items():
-        if wanted and name not in wanted and name.partition(".")[0] not in wanted:
-            continue
+    for name, program in chosen(load_programs(PROGRAMS), wanted).items():
         if needs_spark(program) and spark is None:
             spark = make_session()
         faulthandler.dump_traceback_later(_LONGEST_SECONDS, exit=True)

@@ -54,6 +54,14 @@ def forget_filesystems() -> None:
 
 
 @pytest.fixture
+def fresh_filesystems() -> Iterator[None]:
+    """Other hosts and credentials in each test, which file systems remember."""
+    forget_filesystems()
+    yield
+    forget_filesystems()
+
+
+@pytest.fixture
 def no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     """An environment and a home directory without credentials."""
     for name in os.environ:

@@ -6,11 +6,10 @@ import base64
 import logging
 import pickle
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.mds_backend.storage.conftest import forget_filesystems
 from tests.servers.azure import ACCOUNT, CONTAINER, AzureServer
 from tests.servers.databricks import TOKEN, DatabricksServer
 from tests.servers.http import respond
@@ -32,12 +31,7 @@ from mdstorm_backend.write.commit import mark_directory
 WORKERS = "distributed workers .*need them too"
 
 
-@pytest.fixture(autouse=True)
-def fresh_filesystems() -> Iterator[None]:
-    """Other credentials in each test, which file systems remember."""
-    forget_filesystems()
-    yield
-    forget_filesystems()
+pytestmark = pytest.mark.usefixtures("fresh_filesystems")
 
 
 def every_way_in(location: Location) -> list[Callable[[], Any]]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.storage.conftest import forget_filesystems
 from tests.servers.s3 import BUCKET, S3Server
 
 from mdstorm_backend import MDSWriter, StreamingDataset
@@ -18,11 +16,7 @@ from mdstorm_backend.storage import Location, reachable
 REFUSING = "http://127.0.0.1:9"
 
 
-@pytest.fixture(autouse=True)
-def fresh_filesystems() -> Iterator[None]:
-    forget_filesystems()
-    yield
-    forget_filesystems()
+pytestmark = pytest.mark.usefixtures("fresh_filesystems")
 
 
 @pytest.fixture

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
 from urllib.error import HTTPError
 
 import pytest
-from tests.mds_backend.storage.conftest import forget_filesystems
 from tests.servers.azure import ACCOUNT, CONTAINER
 from tests.servers.s3 import BUCKET, S3Server
 
@@ -19,11 +17,7 @@ NOWHERE = "http://127.0.0.1:9"
 KEY = "c29tZSBzZWNyZXQgdGhhdCBubyBvbmUga25vd3M="
 
 
-@pytest.fixture(autouse=True)
-def fresh_filesystems() -> Iterator[None]:
-    forget_filesystems()
-    yield
-    forget_filesystems()
+pytestmark = pytest.mark.usefixtures("fresh_filesystems")
 
 
 @pytest.fixture
