@@ -15,6 +15,7 @@ DEV := .venv
 LOWEST := .venv-lowest
 INTEROP := .venv-interop
 TRAINERS := .venv-trainers
+RUNTIME := .venv-runtime
 AZURITE := .azurite
 
 # Spark's driver and workers must run the same Python. $(1): environment.
@@ -29,7 +30,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
 .PHONY: test test-all quick demo benchmark parity lint format test-dev test-compat test-engine \
-	test-connect test-lowest test-interop test-trainers java environments clean distclean
+	test-connect test-lowest test-interop test-trainers test-runtime java environments clean distclean
 
 # Two jobs at a time: an installation, or a test run, mostly keeps one core busy.
 side_by_side = $(MAKE) --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
@@ -47,6 +48,7 @@ test: java
 
 test-all:
 	+$(MAKE) test GATE= LOWEST_GATE="not newest" LOWEST_TESTS="tests --ignore=tests/trainers"
+	+$(MAKE) test-runtime
 
 # The tests in every folder of that name, without Spark.
 quick: $(DEV)/.complete
@@ -103,6 +105,12 @@ test-trainers: java $(TRAINERS)/.complete
 	$(call with_spark,$(TRAINERS)) $(TRAINERS)/bin/python -m pytest -m "$(GATE)" tests/trainers \
 		$(PYTEST_ARGS)
 
+# What depends most on other libraries, with the versions of the Databricks runtime for this Python.
+test-runtime: java $(RUNTIME)/.complete
+	$(call with_spark,$(RUNTIME)) $(RUNTIME)/bin/python -m pytest -n 2 -m "not long" \
+		$(addprefix tests/,compat/pytorch compat/tf compat/spark/test_types.py migrate/run) \
+		$(PYTEST_ARGS)
+
 # Only the part of test-dev that compares with MosaicML Streaming.
 test-interop: java $(DEV)/.complete $(INTEROP)/.complete
 	$(call with_spark,$(DEV)) $(with_interop) $(DEV)/bin/python -m pytest tests/interop $(PYTEST_ARGS)
@@ -133,6 +141,10 @@ $(INTEROP)/.complete: tests/interop/make_environment.sh constraints/interop.txt
 
 $(TRAINERS)/.complete: tests/trainers/make_environment.sh constraints/trainers.txt $(DEV)/.complete
 	PYTHON=$(PYTHON) tests/trainers/make_environment.sh $(@D) $(DEV)
+	touch $@
+
+$(RUNTIME)/.complete: tests/runtimes/make_environment.sh constraints/databricks/15.4-ml.txt
+	PYTHON=$(PYTHON) tests/runtimes/make_environment.sh $(@D) constraints/databricks/15.4-ml.txt
 	touch $@
 
 $(AZURITE)/.complete: $(addprefix tests/servers/azurite/,install.sh package.json package-lock.json)

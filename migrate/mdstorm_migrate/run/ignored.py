@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -96,10 +97,15 @@ def read_ignore_file(directory: Path) -> list[IgnoreFile]:
     return [IgnoreFile(directory, patterns)] if patterns else []
 
 
+#: What stands for all that is inside of a directory. Old versions of pathspec take it for the
+#: directory itself, but not the longer form of it.
+_INSIDE = re.compile(r"/\*\*(?=\s*$)")
+
+
 def _patterns(text: str) -> Iterator[Pattern]:
     for line in text.split("\n"):
         try:
-            found = GitIgnoreSpec.from_lines([line]).patterns
+            found = GitIgnoreSpec.from_lines([_INSIDE.sub("/**/*", line)]).patterns
         except ValueError:  # git passes over it, too
             continue
         yield from (pattern for pattern in found if pattern.include is not None)

@@ -1,0 +1,90 @@
+"""Databricks runtimes: mdstorm installs there and leaves every library as it is."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted((ROOT / "constraints" / "databricks").glob("*.txt"))
+#: What a user of each framework installs.
+EXTRAS = ("torch", "tf")
+
+each_runtime = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+
+
+def head(file: Path, key: str) -> str | None:
+    """Return what the first lines of a file say of `key`."""
+    found = re.search(rf"^# {key}: (.+)$", file.read_text("utf-8"), flags=re.M)
+    return found and found[1]
+
+
+def versions(text: str) -> dict[str, str]:
+    """Return the pinned versions by name, without those of the build of a wheel."""
+    pins = re.findall(r"^([\w.-]+)==([\w.]+)", text, flags=re.M)
+    return {canonicalize_name(name): version for name, version in pins}
+
+
+def test_each_supported_runtime_has_a_file() -> None:
+    names = {file.stem.removesuffix("-ml") for file in FILES}
+    page = (ROOT / "docs" / "runtimes.md").read_text("utf-8")
+    assert names == set(re.findall(r"^\| (\d+(?:\.\d)?)(?: LTS)? ML ", page, flags=re.M))
+
+
+@each_runtime
+def test_our_bounds_admit_the_libraries_of_a_runtime(file: Path) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = [*project["dependencies"]]
+    for extra in EXTRAS:
+        wanted += project["optional-dependencies"][extra]
+    theirs = versions(file.read_text("utf-8"))
+    refused = [
+        f"{requirement} is not {theirs[name]}"
+        for requirement in map(Requirement, wanted)
+        if (name := canonicalize_name(requirement.name)) in theirs
+        and theirs[name] not in requirement.specifier
+    ]
+    assert not refused
+
+
+@pytest.mark.long
+@pytest.mark.newest
+@pytest.mark.parametrize("extra", EXTRAS)
+@each_runtime
+def test_an_installation_changes_no_library_of_a_runtime(file: Path, extra: str) -> None:
+    uv = shutil.which("uv", path=str(Path(sys.executable).parent))
+    assert uv is not None
+    python = head(file, "python")
+    assert python is not None
+    command = [uv, "pip", "compile", "--quiet", "--python-version", python]
+    command += ["--python-platform", "x86_64-manylinux_2_28", "--constraint", str(file)]
+    command += ["--extra", extra, "pyproject.toml"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    installed = versions(done.stdout)
+    theirs = versions(file.read_text("utf-8"))
+    assert {"click", "numpy", "torch" if extra == "torch" else "tensorflow"} <= installed.keys()
+    changed = {
+        name: (theirs[name], version)
+        for name, version in installed.items()
+        if name in theirs and theirs[name] != version
+    }
+    assert not changed
+
+
+@each_runtime
+def test_what_is_replaced_is_not_pinned(file: Path) -> None:
+    replaced = head(file, "replaced")
+    if replaced is not None:
+        name = replaced.split()[0]
+        assert name not in versions(file.read_text("utf-8"))
