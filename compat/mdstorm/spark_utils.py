@@ -49,14 +49,16 @@ def dataset_as_rdd(
     Raises
     ------
     UnsupportedArgumentError
-        With a session of Spark Connect, which has no RDDs; also NotImplementedError.
+        With a session of Spark Connect, or on serverless or shared compute, which have no RDDs;
+        also NotImplementedError.
     """
     try:
-        context = spark_session.sparkContext
-    except Exception as error:  # Spark Connect raises an error of its own
+        parallelize = spark_session.sparkContext.parallelize
+    except Exception as error:  # each kind of session that refuses it raises an error of its own
         raise UnsupportedArgumentError(
-            "dataset_as_rdd needs a classic Spark session: Spark Connect has no RDDs. Read the "
-            "dataset with make_reader, or the Parquet files with spark.read.parquet(…)"
+            "dataset_as_rdd needs a classic Spark session: Spark Connect, serverless and shared "
+            "compute have no RDDs. Read the dataset with make_reader, or the Parquet files with "
+            "spark.read.parquet(…)"
         ) from error
     opened = open_source(dataset_url)
     schema = opened.unischema
@@ -64,7 +66,7 @@ def dataset_as_rdd(
         schema = schema.create_schema_view(schema_fields)
     numbers = range(len(opened.source.shard_sizes))
     read = partial(_rows, dataset_url, schema)
-    return context.parallelize(numbers, max(len(numbers), 1)).mapPartitions(read)
+    return parallelize(numbers, max(len(numbers), 1)).mapPartitions(read)
 
 
 def _rows(url: str, schema: Unischema, numbers: Iterator[int]) -> Iterator[Any]:

@@ -18,15 +18,12 @@ from mdstorm_backend.convert import Recode, chosen_fields, convert_parquet, plan
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.format import INDEX_NAME, Schema, check_float_dtype
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
-from mdstorm_backend.spark import materialize, session_conf, spark_url
+from mdstorm_backend.spark import materialize, spark_url
 from mdstorm_backend.storage import Location, normalize_url
 from mdstorm_backend.write import MARKER_NAME, remove_dataset
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-#: Spark would infer dates and fractions from directory names, which are strings here.
-_PARTITIONS_AS_TEXTS = {"spark.sql.sources.partitionColumnTypeInference.enabled": "false"}
 
 
 def convert(
@@ -224,9 +221,26 @@ def _with_spark(
     url: str,
     options: dict[str, Any],
 ) -> Dataset:
-    with session_conf(spark, _PARTITIONS_AS_TEXTS):
-        frame = spark.read.parquet(spark_url(normalize_url(source)))
-        return materialize(_selected(frame, parquet, plan.read), url, **options)
+    frame = _read_by_spark(spark, spark_url(normalize_url(source)), parquet)
+    return materialize(_selected(frame, parquet, plan.read), url, **options)
+
+
+def _read_by_spark(spark: SparkSession, url: str, parquet: ParquetDataset) -> DataFrame:
+    """Read Parquet with partition columns as texts.
+
+    Spark would infer dates and fractions from names of directories, which are texts here. Its conf
+    against that is one of those that some sessions refuse.
+    """
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    frame = spark.read.parquet(url)
+    if not parquet.partition_columns:
+        return frame
+    fields = [
+        StructField(field.name, StringType()) if field.name in parquet.partition_columns else field
+        for field in frame.schema
+    ]
+    return spark.read.schema(StructType(fields)).parquet(url)
 
 
 def _selected(frame: DataFrame, parquet: ParquetDataset, names: Sequence[str]) -> DataFrame:

@@ -6,6 +6,7 @@ import os
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from mdstorm.errors import InvalidArgumentError
+from mdstorm_backend.spark import read_conf
 
 StorageFormat: TypeAlias = Literal["parquet", "mds"]
 
@@ -32,11 +33,9 @@ def chosen_storage_format(spark: Any, argument: str | None) -> StorageFormat:
     InvalidArgumentError
         If it is neither ``"parquet"`` nor ``"mds"``.
     """
-    conf = getattr(spark, "conf", None)
-    set_ = None if conf is None else conf.get(CONF, None)
     given: dict[str, Any] = {
         "storage_format": argument,
-        CONF: set_ if isinstance(set_, str) else None,  # the session of a test may be a mock
+        CONF: read_conf(spark, CONF),
         ENVIRONMENT_VARIABLE: os.environ.get(ENVIRONMENT_VARIABLE),
     }
     for name, value in given.items():

@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from mdstorm.errors import InvalidArgumentError, UnsupportedURLError
+from mdstorm_backend.spark import is_local, read_conf
 from mdstorm_backend.storage import has_scheme, normalize_url
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ def parent_cache_dir(session: SparkSession, argument: str | None = None) -> str:
     """
     url = (
         argument
-        or session.conf.get(MDSTORM_CONF, None)
-        or session.conf.get(PETASTORM_CONF, None)
+        or read_conf(session, MDSTORM_CONF)
+        or read_conf(session, PETASTORM_CONF)
         or os.environ.get(ENVIRONMENT_VARIABLE)
     )
     if not url:
@@ -57,9 +58,7 @@ def parent_cache_dir(session: SparkSession, argument: str | None = None) -> str:
 
 def _warn_if_not_shared(session: SparkSession, url: str) -> None:
     """On a Databricks cluster, local directories belong to one machine."""
-    on_cluster = "DATABRICKS_RUNTIME_VERSION" in os.environ and not (
-        session.conf.get("spark.master", "") or ""
-    ).lower().startswith("local")
+    on_cluster = "DATABRICKS_RUNTIME_VERSION" in os.environ and not is_local(session)
     shared = url.startswith(("file:///dbfs/", "file:///Volumes/", "file:///Workspace/"))
     if on_cluster and url.startswith("file:") and not shared:
         _logger.warning(

@@ -19,7 +19,7 @@ from mdstorm_backend.convert import materialize_staged
 from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.format import INDEX_NAME, check_float_dtype, plan_types
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
-from mdstorm_backend.spark import checked_shard_size, materialize
+from mdstorm_backend.spark import check_driver_writes, checked_shard_size, materialize
 from mdstorm_backend.storage import Location
 
 if TYPE_CHECKING:
@@ -135,6 +135,7 @@ def make_spark_converter(
         if staged_in is None:
             materialize(df, dir_url, **options)
         else:
+            check_driver_writes(Location.of(parent))
             materialize_staged(df, dir_url, staged_in, **options)
         delete_at_exit(dir_url)
         return dir_url

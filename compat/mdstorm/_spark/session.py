@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from mdstorm.errors import NotADataFrameError, NotOnDriverError
 from mdstorm_backend.base import require
+from mdstorm_backend.spark import read_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,5 +51,5 @@ def session_of(df: Any) -> SparkSession:
 
 def directory_name(session: SparkSession) -> str:
     """Name for a new copy in Petastorm's pattern: time, application, unique id."""
-    application = session.conf.get("spark.app.id", None) or "unknown"
+    application = read_conf(session, "spark.app.id") or "unknown"
     return f"{datetime.now():%Y%m%d%H%M%S}-appid-{application}-{uuid.uuid4()}"

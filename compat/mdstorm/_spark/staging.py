@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from mdstorm.errors import InvalidArgumentError, UnsupportedURLError
-from mdstorm_backend.spark import why_not_writable
+from mdstorm_backend.spark import is_local, read_conf, why_not_writable
 from mdstorm_backend.storage import Location, has_scheme, normalize_url
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def staging_dir(
         return None
     url = (
         staging_dir_url
-        or session.conf.get(DIRECTORY_CONF, None)
+        or read_conf(session, DIRECTORY_CONF)
         or os.environ.get(DIRECTORY_VARIABLE)
         or parent
     )
@@ -73,7 +73,7 @@ def staging_dir(
 
 def _configured(session: SparkSession) -> str:
     """Return what the conf, or else the variable, says; empty if neither is set."""
-    mode = (session.conf.get(STAGING_CONF, None) or os.environ.get(STAGING_VARIABLE) or "").lower()
+    mode = (read_conf(session, STAGING_CONF) or os.environ.get(STAGING_VARIABLE) or "").lower()
     if mode and mode not in _MODES:
         raise InvalidArgumentError(
             f"the conf {STAGING_CONF} or the environment variable {STAGING_VARIABLE} is {mode!r}: "
@@ -85,10 +85,9 @@ def _configured(session: SparkSession) -> str:
 def _is_refused(session: SparkSession, parent: str, *, ask_local: bool) -> bool:
     """Find out, with a job of one task, whether executors cannot write below a directory."""
     location = Location.of(parent)
-    known = (session.conf.get("spark.app.id", None), parent)
-    local = (session.conf.get("spark.master", None) or "").lower().startswith("local")
+    known = (read_conf(session, "spark.app.id"), parent)
     # Local executors are children of the driver, on the same disk.
-    if known in _writable or (local and location.is_local_disk and not ask_local):
+    if known in _writable or (location.is_local_disk and is_local(session) and not ask_local):
         return False
     reason = why_not_writable(session, location)
     if not reason:

@@ -86,8 +86,8 @@ def materialize_dataset(
     Parameters
     ----------
     spark : pyspark.sql.SparkSession or None
-        The session whose settings are changed during the block and restored at its end; nothing is
-        set on Spark Connect.
+        The session whose settings are changed during the block and restored at its end, as far as
+        it allows that.
     dataset_url : str
         Directory of the dataset; with a `filesystem_factory` possibly a path. This process must see
         what the executors write there.

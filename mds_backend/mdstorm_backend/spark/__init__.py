@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from mdstorm_backend.spark.materialization import checked_shard_size, materialize
-from mdstorm_backend.spark.probe import why_not_writable
-from mdstorm_backend.spark.session import session_conf, spark_url
+from mdstorm_backend.spark.probe import check_driver_writes, why_not_writable
+from mdstorm_backend.spark.session import is_local, read_conf, session_conf, spark_url
 
-__all__ = ["checked_shard_size", "materialize", "session_conf", "spark_url", "why_not_writable"]
+__all__ = [
+    "check_driver_writes",
+    "checked_shard_size",
+    "is_local",
+    "materialize",
+    "read_conf",
+    "session_conf",
+    "spark_url",
+    "why_not_writable",
+]

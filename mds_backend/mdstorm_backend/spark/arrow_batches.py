@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.spark.session import read_conf, session_conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,23 +41,12 @@ def sized_arrow_batches(session: SparkSession, schema: Schema) -> Iterator[None]
     """Limit the rows of Arrow batches while a DataFrame of `schema` is written.
 
     A smaller limit that the user has set is kept. The previous setting is restored at the end. It
-    belongs to the whole session, so blocks that change it run one at a time.
+    belongs to the whole session, so blocks that change it run one at a time. Where the session
+    refuses it, batches are as large as Spark makes them.
     """
+    wanted = rows_per_batch(schema)
     with _setting:
-        yield from _sized(session, rows_per_batch(schema))
-
-
-def _sized(session: SparkSession, wanted: int) -> Iterator[None]:
-    before = session.conf.get(_CONF, None)
-    current = int(before) if before else 0
-    if 0 < current <= wanted:
-        yield
-        return
-    session.conf.set(_CONF, str(wanted))
-    try:
-        yield
-    finally:
-        if before is None:
-            session.conf.unset(_CONF)
-        else:
-            session.conf.set(_CONF, before)
+        current = int(read_conf(session, _CONF) or 0)
+        is_small = 0 < current <= wanted
+        with session_conf(session, {} if is_small else {_CONF: str(wanted)}):
+            yield

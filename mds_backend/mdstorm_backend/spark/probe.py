@@ -1,15 +1,17 @@
-"""Test whether Spark executors can write to a directory."""
+"""Test whether Spark executors, and this process, can write to a directory."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from mdstorm_backend.errors import CredentialsError, StorageError
 from mdstorm_backend.spark.executor import REPORT_SCHEMA, make_task
+from mdstorm_backend.spark.refusals import short_reason
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.directories import unwritable
 
@@ -17,6 +19,21 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NAME = "probe"
+_DRIVER_NAME = "driver"
+
+
+def check_driver_writes(location: Location) -> None:
+    """Let this process write a small file, and remove it.
+
+    Raises
+    ------
+    CredentialsError, StorageError
+        If the storage refuses it. What its library raised is not chained: the message says it.
+    WriteError
+        If it cannot be written on a disk of this machine.
+    """
+    with _probe_directory(location):
+        pass
 
 
 def why_not_writable(session: SparkSession, location: Location) -> str:
@@ -32,31 +49,51 @@ def why_not_writable(session: SparkSession, location: Location) -> str:
     Returns
     -------
     str
-        Why executors cannot write there; empty if they can.
+        Why executors cannot write there, in one line; empty if they can. A job that fails is a
+        reason like any other: the session may refuse Python code, or executors lack mdstorm.
 
     Raises
     ------
-    WriteError
-        If this process cannot write there either.
+    CredentialsError, StorageError, WriteError
+        If this process cannot write there either; no job has run then.
     """
-    directory = location.child(f"_mdstorm_probe_{secrets.token_hex(8)}")
-    arguments = {"url": directory.url, "storage_options": directory.storage_options}
-    task = make_task(arguments, (__name__, "write_probe"))
-    try:
-        directory.make_directory()  # as the driver does for a dataset
-    except OSError as error:
-        raise unwritable(location, error) from error
-    try:
-        rows = session.range(0, 1, 1, 1).mapInArrow(task, REPORT_SCHEMA).collect()
+    with _probe_directory(location) as directory:
+        arguments = {"url": directory.url, "storage_options": directory.storage_options}
+        task = make_task(arguments, (__name__, "write_probe"))
+        try:
+            rows = session.range(0, 1, 1, 1).mapInArrow(task, REPORT_SCHEMA).collect()
+        except Exception as error:  # each kind of session raises errors of its own
+            return short_reason(error)
         if refused := rows[0]["report"]:
             return str(refused)
         if not directory.exists(_NAME):
             return "what an executor wrote there cannot be seen from the driver"
         return ""
+
+
+@contextmanager
+def _probe_directory(location: Location) -> Iterator[Location]:
+    """Make a directory that this process can write to, and remove it at the end."""
+    directory = location.child(f"_mdstorm_probe_{secrets.token_hex(8)}")
+    try:
+        directory.make_directory()  # as the driver does for a dataset
+        directory.write(_DRIVER_NAME, [b"The driver can write here.\n"])
+    except (CredentialsError, StorageError) as error:
+        raise error from None
+    except OSError as error:
+        _remove(directory)
+        raise unwritable(location, error) from None
+    try:
+        yield directory
     finally:
-        with suppress(OSError):
-            directory.remove(_NAME)
-            directory.remove_directory_if_empty()
+        _remove(directory)
+
+
+def _remove(directory: Location) -> None:
+    with suppress(OSError):
+        directory.remove(_DRIVER_NAME)
+        directory.remove(_NAME)
+        directory.remove_directory_if_empty()
 
 
 def write_probe(

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mdstorm_backend.format.shard_names import parse_shard_name
+from mdstorm_backend.spark.session import read_conf
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.progress import FileProgress
 
@@ -25,7 +26,7 @@ def write_progress(session: SparkSession, location: Location) -> Iterator[None]:
     It watches the directory, which works on every kind of session. Nothing is shown if standard
     error is not a terminal, or if Spark draws a progress bar of its own.
     """
-    own_bar = session.conf.get("spark.ui.showConsoleProgress", "false") == "true"
+    own_bar = read_conf(session, "spark.ui.showConsoleProgress") == "true"
     if own_bar or not sys.stderr.isatty():
         yield
         return

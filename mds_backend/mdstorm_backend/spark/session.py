@@ -1,14 +1,17 @@
-"""Temporary settings of a Spark session, and URLs in Spark's spelling."""
+"""The configuration of Spark sessions, also of those that refuse it, and URLs in Spark's spelling.
+
+Serverless compute refuses to tell and to change what is not on a short list: with a default given, too.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from mdstorm_backend.spark.refusals import is_refusal
 
 #: Volumes and DBFS, for which Spark does not use file paths.
 _MOUNTS = {"file:///Volumes/": "dbfs:/Volumes/", "file:///dbfs/": "dbfs:/"}
@@ -16,26 +19,74 @@ _MOUNTS = {"file:///Volumes/": "dbfs:/Volumes/", "file:///dbfs/": "dbfs:/"}
 _logger = logging.getLogger(__name__)
 
 
+def read_conf(session: Any, key: str) -> str | None:
+    """Return a configuration value; None if it is not set, or if the session refuses to tell.
+
+    Parameters
+    ----------
+    session : pyspark.sql.SparkSession or None
+        Of either kind. None, and the mock of a test, have no values.
+    key : str
+        The name of the value.
+    """
+    conf = getattr(session, "conf", None)
+    if conf is None:
+        return None
+    try:
+        value = conf.get(key, None)
+    except Exception as error:
+        _check_refused(error, key)
+        return None
+    return value if isinstance(value, str) else None
+
+
 @contextmanager
-def session_conf(session: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
-    """Set some configuration values, if the session allows it, and restore them at the end."""
+def session_conf(session: Any, values: Mapping[str, str]) -> Iterator[frozenset[str]]:
+    """Set configuration values in a block, as far as the session allows, and restore them.
+
+    Yields
+    ------
+    frozenset of str
+        The keys that it refuses: the block has to do without them.
+    """
+    conf = getattr(session, "conf", None)
+    if conf is None:
+        yield frozenset(values)
+        return
     before: dict[str, str | None] = {}
     try:
         for key, value in values.items():
             try:
-                was = session.conf.get(key, None)
-                session.conf.set(key, value)
-            except Exception:  # each kind of session raises its own error
-                _logger.debug("%s cannot be set here", key, exc_info=True)
+                was = conf.get(key, None)
+                conf.set(key, value)
+            except Exception as error:
+                _check_refused(error, key)
             else:
                 before[key] = was
-        yield
+        yield frozenset(values.keys() - before.keys())
     finally:
         for key, was in before.items():
             if was is None:
-                session.conf.unset(key)
+                conf.unset(key)
             else:
-                session.conf.set(key, was)
+                conf.set(key, was)
+
+
+def _check_refused(error: Exception, key: str) -> None:
+    """Log that a session refuses a value; raise the error if it is another one."""
+    if not is_refusal(error):
+        raise error
+    _logger.debug("this session refuses the conf %s", key, exc_info=error)
+
+
+def is_local(session: Any) -> bool:
+    """Whether executors are children of this process, on its disk; False if it cannot be known."""
+    # A Spark Connect server has a machine, or a working directory and mounts, of its own, unless
+    # PySpark has started it in this process.
+    is_client = type(session).__module__.startswith("pyspark.sql.connect.")
+    if is_client and "SPARK_LOCAL_REMOTE" not in os.environ:
+        return False
+    return (read_conf(session, "spark.master") or "").lower().startswith("local")
 
 
 def spark_url(url: str) -> str:

@@ -1,0 +1,75 @@
+"""Recognise what compute refuses, and tell Spark's errors in one line.
+
+Serverless and shared compute refuse most configuration, the JVM and RDDs. Each version of Spark and
+each kind of session has errors of its own for that, with the same error conditions.
+"""
+
+from __future__ import annotations
+
+import re
+
+#: Error conditions that mean: not here, rather than: not now.
+_CONDITIONS = frozenset(
+    {
+        "CANNOT_MODIFY_CONFIG",
+        "CANNOT_MODIFY_STATIC_CONFIG",
+        "CONFIG_NOT_AVAILABLE",
+        "JVM_ATTRIBUTE_NOT_SUPPORTED",
+        "NOT_SUPPORTED_WITH_SERVERLESS",
+    }
+)
+#: What clusters with table access control raise, which know no conditions.
+_NOT_ALLOWED = "Py4JSecurityException"
+
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+)[\].]")
+#: The last line of a traceback of Python, which Spark puts in the middle of one of Java.
+_RAISED = re.compile(r"(?!java|org\.|py4j)[A-Za-z_][\w.]*(Error|Exception): .+")
+_JAVA_TRACE = "JVM stacktrace:"
+#: Characters of an error that a message repeats.
+_LONGEST = 400
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether an error says that this compute does not offer what was asked for.
+
+    A lost connection, a wrong value and everything else are no refusals.
+    """
+    return _condition(error) in _CONDITIONS or _NOT_ALLOWED in _text(error)
+
+
+def short_reason(error: Exception) -> str:
+    """Return the one line of an error that says what happened.
+
+    That of a Spark task is the error of Python in it; no line of Java's stack is returned.
+    """
+    lines = [line.strip() for line in _text(error).partition(_JAVA_TRACE)[0].splitlines()]
+    raised = [line for line in lines if _RAISED.match(line)]
+    if raised:
+        return raised[-1][:_LONGEST]
+    first = next((line for line in lines if line), "")
+    return f"{type(error).__name__}: {first}"[:_LONGEST]
+
+
+def _condition(error: Exception) -> str:
+    """Return the error condition, without its subclass; empty if there is none."""
+    for name in ("getCondition", "getErrorClass"):  # from PySpark 4 on, and before
+        ask = getattr(error, name, None)
+        if ask is None:
+            continue
+        try:
+            condition = ask()
+        except Exception:  # it asks the JVM, which may be gone
+            break
+        if isinstance(condition, str):
+            return condition.partition(".")[0]
+        break
+    # Errors that a client does not know by class have the condition in their text.
+    found = _CONDITION.search(_text(error))
+    return found[1] if found else ""
+
+
+def _text(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:  # it asks the JVM as well
+        return ""
