@@ -3,10 +3,12 @@
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from hypothesis import settings
+from tests import refusing
 
 # The same examples every time, so that a test which fails does so again, and no limit for one of
 # them, which a loaded machine exceeds. For others: pytest --hypothesis-profile=default
@@ -14,7 +16,14 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
 #: A classic and a Spark Connect session cannot live in one process: each run of pytest has one.
+#: Either may refuse what serverless compute refuses, and Python on the executors as well.
 SESSION_KIND = os.environ.get("MDSTORM_TEST_SESSION", "classic")
+SESSION_KINDS = (
+    *("classic", "connect", "refusing", "refusing-connect"),
+    *("refusing-python", "refusing-python-connect"),
+)
+IS_CONNECT = SESSION_KIND.endswith("connect")
+IS_REFUSING = SESSION_KIND.startswith("refusing")
 
 # Spark's driver and workers must run the same Python, also where pytest is called by hand.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -45,32 +54,42 @@ def cache_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """The session of this process; classic, or Spark Connect if MDSTORM_TEST_SESSION says so."""
+    """The session of this process, of the kind that MDSTORM_TEST_SESSION names."""
     from pyspark.sql import SparkSession
 
+    assert SESSION_KIND in SESSION_KINDS, f"MDSTORM_TEST_SESSION is one of {SESSION_KINDS}"
     # Settings of the JVM, which a Connect client cannot make later.
     options = " ".join(f"--conf {key}={value}" for key, value in _SPARK_CONF.items())
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"{options} pyspark-shell"
     builder = SparkSession.builder.appName("mdstorm tests")
-    if SESSION_KIND == "connect":
+    if IS_CONNECT:
         session = builder.remote("local[2]").getOrCreate()
     else:
         session = builder.master("local[2]").getOrCreate()
-    yield session
+    with ExitStack() as stack:
+        if IS_REFUSING:
+            stack.enter_context(refusing.refusing(connect=IS_CONNECT))
+        if "python" in SESSION_KIND:
+            stack.enter_context(refusing.without_python_on_executors(connect=IS_CONNECT))
+        yield session
     session.stop()
 
 
 @pytest.fixture
-def classic_spark(spark: Any) -> Any:
+def classic_spark(spark: Any) -> Iterator[Any]:
     """The session, for tests that look at what Spark Connect does not show."""
-    if SESSION_KIND == "connect":
+    if IS_CONNECT:
         pytest.skip("needs the driver's JVM, which a Spark Connect client cannot reach")
-    return spark
+    with refusing.lifted():
+        yield spark
 
 
 @pytest.fixture
 def set_conf(spark: Any) -> Iterator[Callable[[str, str | None], None]]:
-    """Set (or unset, with None) a conf of the session until the end of the test."""
+    """Set (or unset, with None) a conf of the session until the end of the test.
+
+    Where the session refuses the conf, it is never set, and tests that set it are skipped.
+    """
     before: dict[str, str | None] = {}
 
     def apply(key: str, value: str | None) -> None:
@@ -80,6 +99,10 @@ def set_conf(spark: Any) -> Iterator[Callable[[str, str | None], None]]:
             spark.conf.set(key, value)
 
     def set_(key: str, value: str | None) -> None:
+        if IS_REFUSING and key not in refusing.AVAILABLE_CONF:
+            if value is not None:
+                pytest.skip(f"sets the conf {key}, which this session refuses")
+            return
         before.setdefault(key, spark.conf.get(key, None))
         apply(key, value)
 

@@ -7,6 +7,7 @@ converts the files in bounded memory, and the Parquet is removed.
 
 from __future__ import annotations
 
+import json
 import logging
 import secrets
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.type_plan import plan_types
+from mdstorm_backend.format.values.spark_types import arrow_type
 from mdstorm_backend.parquet import open_parquet
 from mdstorm_backend.spark.session import session_conf, spark_url
 from mdstorm_backend.storage import Location
@@ -81,7 +83,7 @@ def materialize_staged(
             open_parquet(staging.url),
             url,
             plan=schema,
-            recode=_Renamed(schema),
+            recode=_Restored(schema),
             shard_size=shard_size,
             compression=compression,
             storage_options=storage_options,
@@ -92,14 +94,23 @@ def materialize_staged(
         _remove(staging)
 
 
-class _Renamed:
-    """Restores the names of a batch's numbered columns."""
+class _Restored:
+    """Restores the names of a batch's numbered columns, and the time zone of their instants."""
 
     def __init__(self, schema: Schema) -> None:
         self._names = list(schema.names)
+        # Sessions that refuse `_EXACT_TIMES` write INT96, which is read as times without a zone.
+        self._with_instants = {
+            i: arrow_type(column.spark_type)
+            for i, column in enumerate(schema)
+            if column.spark_type and '"timestamp"' in json.dumps(column.spark_type)
+        }
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return pa.RecordBatch.from_arrays(batch.columns, names=self._names)
+        columns = batch.columns
+        for i, type_ in self._with_instants.items():
+            columns[i] = columns[i].cast(type_)
+        return pa.RecordBatch.from_arrays(columns, names=self._names)
 
 
 def _remove(staging: Location) -> None:

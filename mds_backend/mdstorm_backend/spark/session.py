@@ -1,6 +1,7 @@
 """The configuration of Spark sessions, also of those that refuse it, and URLs in Spark's spelling.
 
-Serverless compute refuses to tell and to change what is not on a short list: with a default given, too.
+Serverless compute refuses to tell what is not on a short list, also if a default is given, and to
+change it.
 """
 
 from __future__ import annotations

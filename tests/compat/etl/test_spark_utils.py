@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from tests.compat.etl.golden_rows import assert_rows, expected_rows, golden_url
-from tests.conftest import SESSION_KIND
+from tests.conftest import IS_CONNECT, IS_REFUSING
 
 from mdstorm.errors import UnsupportedArgumentError
 from mdstorm.spark_utils import _rows, dataset_as_rdd
@@ -19,8 +19,8 @@ def test_a_dataset_of_petastorm_is_an_rdd(classic_spark: Any) -> None:
     assert sorted(some.map(lambda row: int(row.id)).collect()) == list(range(12))
 
 
-@pytest.mark.skipif(SESSION_KIND == "classic", reason="a classic session has RDDs")
-def test_spark_connect_has_no_rdds(spark: Any) -> None:
+@pytest.mark.skipif(not IS_CONNECT and not IS_REFUSING, reason="a classic session has RDDs")
+def test_a_session_without_rdds_is_refused(spark: Any) -> None:
     with pytest.raises(UnsupportedArgumentError, match="needs a classic Spark session"):
         dataset_as_rdd(golden_url("codecs"), spark)
 

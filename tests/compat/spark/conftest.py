@@ -6,16 +6,20 @@ from typing import Any
 
 import pytest
 from tests.compat.spark.converters import converter_of
+from tests.conftest import IS_REFUSING
 
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
 
 
 @pytest.fixture
-def cache_dir(tmp_path: Path, set_conf: Any) -> Path:
-    """The parent cache directory that the session is configured with."""
+def cache_dir(tmp_path: Path, set_conf: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The parent cache directory that the session, or else the process, is configured with."""
     directory = tmp_path / "cache"
-    set_conf(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, f"file://{directory}")
+    if IS_REFUSING:
+        monkeypatch.setenv("MDSTORM_PARENT_CACHE_DIR_URL", f"file://{directory}")
+    else:
+        set_conf(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, f"file://{directory}")
     return directory
 
 

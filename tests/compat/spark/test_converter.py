@@ -19,6 +19,7 @@ from mdstorm.errors import (
 )
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm_backend.datasets.dataset import open_dataset
+from mdstorm_backend.spark import read_conf
 
 
 def test_its_attributes(spark: Any, cache_dir: Path) -> None:
@@ -36,7 +37,7 @@ def test_its_attributes(spark: Any, cache_dir: Path) -> None:
 def test_the_directory_is_named_as_petastorm_names_it(spark: Any, cache_dir: Path) -> None:
     converter = make_spark_converter(spark.range(1))
     uuid = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-    application = re.escape(spark.conf.get("spark.app.id"))
+    application = re.escape(read_conf(spark, "spark.app.id") or "unknown")
     name = converter.cache_dir_url.rpartition("/")[2]
     assert re.fullmatch(rf"\d{{14}}-appid-{application}-{uuid}", name)
 

@@ -129,7 +129,8 @@ def test_the_conf_is_needed_all_the_same(
 
 
 def test_the_session_is_that_of_the_process(spark: Any, cache_dir: Path, data: Path) -> None:
-    assert session_of("file:///data").conf.get("spark.app.id") == spark.conf.get("spark.app.id")
+    spark.range(3).createOrReplaceTempView("of_this_session")
+    assert session_of("file:///data").table("of_this_session").count() == 3
     assert len(make_spark_converter(f"file://{data}")) == 6
 
 

@@ -160,7 +160,6 @@ def without_the_rights_of_root(directory: Path) -> Path:
 def test_a_directory_that_executors_may_not_write_to_is_found_out(
     classic_spark: Any,
     tmp_path: Path,
-    set_conf: Any,
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
@@ -170,7 +169,7 @@ def test_a_directory_that_executors_may_not_write_to_is_found_out(
     parent = tmp_path / "cache"
     parent.mkdir()
     request.addfinalizer(partial(os.umask, os.umask(0o222)))
-    set_conf("mdstorm.spark.converter.staging", "auto")
+    monkeypatch.setenv(STAGING_VARIABLE, "auto")
     options: dict[str, Any] = {"parent_cache_dir_url": f"file://{parent}"}
     df = classic_spark.range(0, 10, 1, 2)
     with pytest.raises(Exception, match="Permission denied"):

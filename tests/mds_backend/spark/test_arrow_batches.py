@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conftest import IS_REFUSING
 from tests.mds_backend.small_datasets import array_of, plan, struct_of
 
 from mdstorm_backend.spark.arrow_batches import rows_per_batch, sized_arrow_batches
@@ -12,6 +13,8 @@ from mdstorm_backend.spark.materialization import materialize
 
 CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
 BINARIES = plan({"x": "binary"})
+
+reads_conf = pytest.mark.skipif(IS_REFUSING, reason="reads a conf that this session refuses")
 
 
 @pytest.mark.parametrize(
@@ -36,6 +39,7 @@ def test_the_widest_column_decides() -> None:
     assert rows_per_batch(schema) == 128
 
 
+@reads_conf
 @pytest.mark.parametrize(
     ("before", "inside"),
     [
@@ -56,6 +60,7 @@ def test_the_setting_is_lowered_and_restored(
     assert spark.conf.get(CONF, None) == before
 
 
+@reads_conf
 @pytest.mark.parametrize("before", [None, "5000", "7"])
 def test_the_setting_is_restored_after_a_failure(
     spark: Any, set_conf: Any, before: str | None
@@ -66,6 +71,7 @@ def test_the_setting_is_restored_after_a_failure(
     assert spark.conf.get(CONF, None) == before
 
 
+@reads_conf
 @pytest.mark.parametrize("before", [None, "5000"])
 def test_writing_restores_the_setting(
     spark: Any, set_conf: Any, target: Path, before: str | None
@@ -73,6 +79,14 @@ def test_writing_restores_the_setting(
     set_conf(CONF, before)
     materialize(spark.sql("SELECT X'00' AS x"), str(target))
     assert spark.conf.get(CONF, None) == before
+
+
+def test_all_rows_arrive_in_batches_of_any_size(spark: Any, target: Path) -> None:
+    """Where the session refuses the setting, the first batch has 10,000 rows instead of 128."""
+    df = spark.range(0, 10_500, 1, 1).selectExpr("CAST(id AS STRING) AS x", "X'00' AS y")
+    assert materialize(df, str(target)).to_table().column("x").to_pylist() == [
+        str(i) for i in range(10_500)
+    ]
 
 
 @pytest.mark.long

@@ -1,0 +1,153 @@
+"""A Spark session that refuses what serverless compute refuses, with the errors of that compute.
+
+It is an ordinary session whose public classes refuse callers outside of PySpark: most
+configuration, the JVM, RDDs, caching and, on request, Python on executors. PySpark itself goes on
+using all of it.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+#: What serverless compute lets its users read and set.
+AVAILABLE_CONF = frozenset(
+    {
+        "spark.databricks.execution.timeout",
+        "spark.sql.ansi.enabled",
+        "spark.sql.legacy.timeParserPolicy",
+        "spark.sql.session.timeZone",
+        "spark.sql.shuffle.partitions",
+    }
+)
+_SESSION = ("_jsc", "_jsparkSession", "_jvm", "_sc", "sparkContext")
+_FRAME = ("_jdf", "_sc", "rdd")
+
+#: Packages whose modules are not refused anything.
+_exempt = {"pyspark", "py4j"}
+
+
+def _is_exempt(depth: int = 2) -> bool:
+    """Whether the caller of the caller belongs to PySpark."""
+    name = str(sys._getframe(depth).f_globals.get("__name__", ""))
+    return name.partition(".")[0] in _exempt
+
+
+def refusal(condition: str, text: str, kind: str = "AnalysisException") -> Exception:
+    """Make an error of PySpark with a condition; its versions disagree on how that is said."""
+    make = getattr(import_module("pyspark.errors"), kind)
+    error: Any = make(text)
+    error._errorClass = condition  # PySpark 4 puts it before the text
+    if not str(error).startswith("["):
+        error = make(f"[{condition}] {text}")
+        error.error_class = condition
+    return error  # type: ignore[no-any-return]
+
+
+def _no_conf(key: str) -> Exception:
+    return refusal("CONFIG_NOT_AVAILABLE", f"Configuration {key} is not available. SQLSTATE: 42K0I")
+
+
+def _no_attribute(name: str) -> Exception:
+    return refusal(
+        "JVM_ATTRIBUTE_NOT_SUPPORTED",
+        f"Directly accessing the underlying Spark driver JVM using the attribute '{name}' is not "
+        "supported on serverless compute.",
+        "PySparkAttributeError",
+    )
+
+
+def _not_supported(feature: str) -> Callable[..., Any]:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise refusal(
+            "NOT_SUPPORTED_WITH_SERVERLESS",
+            f"{feature} is not supported on serverless compute. SQLSTATE: 0A000",
+        )
+
+    return refuse
+
+
+class _Attribute:
+    """An attribute of instances that only PySpark may read."""
+
+    def __init__(self, name: str, original: Any) -> None:
+        self.name, self.original = name, original
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        if instance is not None and not _is_exempt():
+            raise _no_attribute(self.name)
+        if self.original is not None:
+            return self.original.__get__(instance, owner)
+        if instance is None or self.name not in vars(instance):
+            raise AttributeError(self.name)
+        return vars(instance)[self.name]
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        vars(instance)[self.name] = value
+
+
+def _guarded(method: Any) -> Any:
+    def call(self: Any, key: str, *args: Any, **kwargs: Any) -> Any:
+        if key not in AVAILABLE_CONF and not _is_exempt():
+            raise _no_conf(key)
+        return method(self, key, *args, **kwargs)
+
+    return call
+
+
+@contextmanager
+def refusing(*, connect: bool) -> Iterator[None]:
+    """Refuse, for all sessions of this process, in a block."""
+    kind = "pyspark.sql.connect." if connect else "pyspark.sql."
+    conf = import_module(kind + "conf")
+    frames: Any = import_module(kind + "dataframe").DataFrame
+    catalog = import_module(kind + "catalog").Catalog
+    with pytest.MonkeyPatch.context() as patch:
+        configuration = conf.RuntimeConf if connect else conf.RuntimeConfig
+        for name in ("get", "set", "unset"):
+            patch.setattr(configuration, name, _guarded(getattr(configuration, name)))
+        if not connect:
+            frames = getattr(_import("pyspark.sql.classic.dataframe"), "DataFrame", frames)
+            session = import_module("pyspark.sql").SparkSession
+            for owner, names in ((session, _SESSION), (frames, _FRAME)):
+                for name in names:
+                    attribute = _Attribute(name, vars(owner).get(name))
+                    patch.setattr(owner, name, attribute, raising=False)
+        for name in ("cache", "persist", "unpersist"):
+            patch.setattr(frames, name, _not_supported("PERSIST TABLE"))
+        for name in ("cacheTable", "uncacheTable", "clearCache", "isCached"):
+            patch.setattr(catalog, name, _not_supported("CACHE TABLE"))
+        yield
+
+
+@contextmanager
+def without_python_on_executors(*, connect: bool) -> Iterator[None]:
+    """Refuse functions of Python that run on executors, in a block."""
+    ours = import_module(f"pyspark.sql.{'connect.' if connect else ''}dataframe").DataFrame
+    frames: Any = getattr(
+        None if connect else _import("pyspark.sql.classic.dataframe"), "DataFrame", ours
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("mapInArrow", "mapInPandas"):
+            patch.setattr(frames, name, _not_supported(f"DataFrame.{name}"), raising=False)
+        yield
+
+
+@contextmanager
+def lifted() -> Iterator[None]:
+    """Refuse nothing to tests, which look at the JVM to see what happened, but still to mdstorm."""
+    _exempt.add("tests")
+    try:
+        yield
+    finally:
+        _exempt.discard("tests")
+
+
+def _import(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ModuleNotFoundError:  # PySpark 3.5 has no such module
+        return None
