@@ -30,7 +30,8 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
 .PHONY: test test-all quick demo benchmark parity lint format test-dev test-compat test-engine \
-	test-connect test-lowest test-interop test-trainers test-runtime java environments clean distclean
+	test-connect test-refusing test-lowest test-interop test-trainers test-runtime java \
+	environments clean distclean
 
 # Two jobs at a time: an installation, or a test run, mostly keeps one core busy.
 side_by_side = $(MAKE) --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
@@ -39,15 +40,19 @@ side_by_side = $(MAKE) --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output
 # little of other versions, the folders where versions matter most.
 GATE := not long
 LOWEST_GATE := $(GATE) and not newest
+REFUSING_TESTS := $(addprefix tests/,compat/spark/test_cache_key.py \
+	mds_backend/spark/test_refusing_session.py)
 LOWEST_TESTS := $(addprefix tests/compat/,pytorch reader schema tf spark/test_types.py) \
 	$(addprefix tests/mds_backend/,format loaders/tf parquet read spark write) tests/packaging
 
 test: java
 	+$(side_by_side) environments lint
-	+$(side_by_side) test-compat test-engine test-lowest test-connect test-trainers
+	+$(side_by_side) test-compat test-engine test-lowest test-connect test-refusing \
+		test-trainers
 
 test-all:
-	+$(MAKE) test GATE= LOWEST_GATE="not newest" LOWEST_TESTS="tests --ignore=tests/trainers"
+	+$(MAKE) test GATE= LOWEST_GATE="not newest" LOWEST_TESTS="tests --ignore=tests/trainers" \
+		REFUSING_TESTS="tests/compat/etl tests/compat/spark tests/mds_backend/spark"
 	+$(MAKE) test-runtime
 
 # The tests in every folder of that name, without Spark.
@@ -94,6 +99,14 @@ test-compat test-engine: java $(DEV)/.complete $(INTEROP)/.complete $(AZURITE)/.
 test-connect: java $(DEV)/.complete
 	$(call with_spark,$(DEV)) MDSTORM_TEST_SESSION=connect $(DEV)/bin/python -m pytest \
 		-m "spark_session$(if $(GATE), and $(GATE))" $(PYTEST_ARGS)
+
+# The converter's tests on sessions that refuse what serverless compute refuses: in the gate a few,
+# with `GATE=` all, and then also where it refuses Python on executors.
+test-refusing: java $(DEV)/.complete
+	$(call with_spark,$(DEV)) MDSTORM_TEST_SESSION=refusing $(DEV)/bin/python -m pytest \
+		-m "spark_session$(if $(GATE), and $(GATE))" $(REFUSING_TESTS) $(PYTEST_ARGS)
+	$(call with_spark,$(DEV)) MDSTORM_TEST_SESSION=refusing-connect $(DEV)/bin/python -m pytest \
+		-m "spark_session$(if $(GATE), and $(GATE))" $(REFUSING_TESTS) $(PYTEST_ARGS)
 
 # The same tests on the lowest versions; those that need newer ones skip themselves.
 test-lowest: java $(LOWEST)/.complete $(AZURITE)/.complete

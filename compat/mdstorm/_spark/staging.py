@@ -95,8 +95,9 @@ def _is_refused(session: SparkSession, parent: str, *, ask_local: bool) -> bool:
         return False
     _logger.warning(
         "Spark's executors cannot write below %s (%s). Spark writes Parquet instead, and the "
-        "driver converts it",
+        "driver converts it. Set staging=True, or %s=true, not to try again",
         parent,
         reason,
+        STAGING_VARIABLE,
     )
     return True

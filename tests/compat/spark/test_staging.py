@@ -16,7 +16,9 @@ from typing import Any
 import fsspec
 import pytest
 from fsspec.implementations.local import LocalFileSystem
+from tests import refusing
 from tests.compat.spark.converters import directories, ids
+from tests.conftest import IS_CONNECT
 
 from mdstorm._spark.staging import (
     DIRECTORY_CONF,
@@ -25,7 +27,12 @@ from mdstorm._spark.staging import (
     STAGING_VARIABLE,
     staging_dir,
 )
-from mdstorm.errors import InvalidArgumentError, UnsupportedTypeError, UnsupportedURLError
+from mdstorm.errors import (
+    CredentialsError,
+    InvalidArgumentError,
+    UnsupportedTypeError,
+    UnsupportedURLError,
+)
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm_backend.convert import compare
 from mdstorm_backend.convert.staging import materialize_staged
@@ -124,6 +131,48 @@ def test_a_storage_that_executors_are_refused_is_found_out(
     assert list(staging.iterdir()) == []
     converter.delete()
     assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_session_that_refuses_python_on_executors_stages(
+    spark: Any, cache_dir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv(STAGING_VARIABLE, "auto")
+    with (
+        refusing.without_python_on_executors(connect=IS_CONNECT),
+        caplog.at_level(logging.WARNING, "mdstorm"),
+    ):
+        converter = make_spark_converter(spark.range(0, 10, 1, 2), dtype=None)
+    (record,) = caplog.records
+    assert "(AnalysisException: [NOT_SUPPORTED_WITH_SERVERLESS] " in record.getMessage()
+    assert f"{STAGING_VARIABLE}=true" in record.getMessage()
+    assert ids(converter) == list(range(10))
+
+
+def test_workers_without_mdstorm_stage(
+    classic_spark: Any, tmp_path: Path, cache_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "absent" / "mdstorm_backend"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ModuleNotFoundError('no mdstorm here')\n")
+    environment = classic_spark.sparkContext.environment
+    monkeypatch.setitem(environment, "PYTHONPATH", str(package.parent))
+    monkeypatch.setenv(STAGING_VARIABLE, "auto")
+    assert ids(make_spark_converter(classic_spark.range(0, 10, 1, 2))) == list(range(10))
+
+
+@pytest.mark.parametrize("staging", [True, None])
+def test_a_driver_without_credentials_raises_its_own_error(
+    spark: Any, driver_only: str, monkeypatch: pytest.MonkeyPatch, staging: bool | None
+) -> None:
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise PermissionError("no credentials")
+
+    monkeypatch.setattr(_DriverOnly, "pipe_file", refuse)
+    df = spark.range(3)
+    monkeypatch.setattr(type(df), "mapInArrow", None)  # no job is run
+    with pytest.raises(CredentialsError, match=f"{driver_only}: needs other cred") as caught:
+        make_spark_converter(df, parent_cache_dir_url=f"{driver_only}:///x", staging=staging)
+    assert caught.value.__cause__ is None
 
 
 def test_where_executors_can_write_they_do(spark: Any, cache_dir: Path) -> None:

@@ -10,7 +10,7 @@ from tests.refusing import refusal
 from mdstorm_backend.spark import is_local, read_conf, session_conf
 from mdstorm_backend.spark.refusals import is_refusal, short_reason
 
-PYTHON_IN_JAVA = """An exception was thrown from the Python worker. Please see the stack trace below.
+PYTHON_IN_JAVA = """An exception was thrown from the Python worker.
 Traceback (most recent call last):
   File "/x/executor.py", line 62, in write_shards
 ModuleNotFoundError: No module named 'mdstorm_backend'

@@ -25,6 +25,7 @@ from mdstorm_backend.errors import (
     StorageError,
     WriteError,
 )
+from mdstorm_backend.spark import check_driver_writes
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.commit import mark_directory
 
@@ -74,6 +75,18 @@ def test_s3_without_credentials(
         "set: none",
         "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
     )
+
+
+def test_a_driver_without_credentials_raises_this_error_alone(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it asks executors, whose errors have traces of Java."""
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    location = Location.of(f"s3://{BUCKET}/x", {"endpoint_url": s3.url})
+    with pytest.raises(CredentialsError, match=r"S3 \(s3:\) gives no access") as caught:
+        check_driver_writes(location)
+    assert "direct cause" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_s3_with_credentials_that_it_does_not_know(

@@ -1,0 +1,139 @@
+"""Whether executors, and the driver, can write to a directory, whatever goes wrong meanwhile."""
+
+import traceback
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests import refusing
+from tests.conftest import IS_CONNECT
+
+from mdstorm_backend.errors import CredentialsError, StorageError, WriteError
+from mdstorm_backend.spark.probe import check_driver_writes, why_not_writable
+from mdstorm_backend.storage import Location
+
+
+def py4j_error() -> Exception:
+    from py4j.protocol import Py4JNetworkError
+
+    return Py4JNetworkError("Answer from Java side is empty")
+
+
+def grpc_error() -> Exception:
+    import grpc
+
+    return grpc.RpcError("<_InactiveRpcError of RPC that terminated with:\n\tUNAVAILABLE")
+
+
+FAILURES = {
+    "refused": lambda: refusing.refusal("UNSUPPORTED_FEATURE", "Python is not supported"),
+    "py4j": py4j_error,
+    "grpc": grpc_error,
+    "timeout": lambda: TimeoutError("no executor in 600 s"),
+    "broken session": lambda: AttributeError("mapInArrow"),
+}
+
+
+def failing(error: Exception) -> Any:
+    """A session whose jobs fail."""
+
+    def fail(*args: Any) -> Any:
+        raise error
+
+    return SimpleNamespace(range=lambda *numbers: SimpleNamespace(mapInArrow=fail))
+
+
+def location_of(path: Path) -> Location:
+    return Location.of(f"file://{path}")
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_job_that_fails_is_a_reason(tmp_path: Path, failure: str) -> None:
+    error = FAILURES[failure]()
+    if failure == "grpc" and not IS_CONNECT:
+        pytest.importorskip("grpc")
+    reason = why_not_writable(failing(error), location_of(tmp_path))
+    assert type(error).__name__ in reason
+    assert "\n" not in reason
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_is_no_reason(tmp_path: Path) -> None:
+    class Interrupted(SimpleNamespace):
+        def range(self, *numbers: int) -> Any:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        why_not_writable(Interrupted(), location_of(tmp_path))  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_session_that_refuses_python_is_a_reason(spark: Any, tmp_path: Path) -> None:
+    with refusing.without_python_on_executors(connect=IS_CONNECT):
+        reason = why_not_writable(spark, location_of(tmp_path))
+    assert reason == (
+        "AnalysisException: [NOT_SUPPORTED_WITH_SERVERLESS] DataFrame.mapInArrow is not supported "
+        "on serverless compute. SQLSTATE: 0A000"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_workers_without_mdstorm_are_a_reason(
+    classic_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absent = tmp_path / "absent"
+    package = absent / "mdstorm_backend"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ModuleNotFoundError('no mdstorm here')\n")
+    environment = classic_spark.sparkContext.environment
+    monkeypatch.setitem(environment, "PYTHONPATH", str(absent))
+    reason = why_not_writable(classic_spark, location_of(tmp_path / "cache"))
+    assert reason.startswith("ImportError: mdstorm cannot be imported on a Spark worker (no mdst")
+    assert "Install it on the workers" in reason
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def check_short(error: BaseException) -> None:
+    """The driver's own error alone, as it is shown to users."""
+    shown = "".join(traceback.format_exception(error))
+    assert error.__cause__ is None
+    assert "direct cause" not in shown
+    assert "During handling" not in shown
+    assert "java" not in shown
+
+
+def never(*numbers: int) -> Any:
+    raise AssertionError("a job was run")
+
+
+IDLE: Any = SimpleNamespace(range=never)
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected"), [(PermissionError, CredentialsError), (OSError, StorageError)]
+)
+def test_a_storage_that_fails_the_driver_raises_its_own_error(
+    monkeypatch: pytest.MonkeyPatch, raised: type[Exception], expected: type[Exception]
+) -> None:
+    def fail(*args: Any, **kwargs: Any) -> None:
+        raise raised("not today")
+
+    monkeypatch.setattr("fsspec.implementations.memory.MemoryFileSystem.pipe_file", fail)
+    for check in (check_driver_writes, partial(why_not_writable, IDLE)):
+        with pytest.raises(expected, match="not today") as caught:
+            check(Location.of("memory://cache"))
+        check_short(caught.value)
+
+
+def test_a_disk_that_the_driver_cannot_write_to_raises_its_own_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(WriteError, match=r"file cannot be written to .*Choose a") as caught:
+        why_not_writable(IDLE, location_of(tmp_path / "file"))
+    check_short(caught.value)
+
+
+def test_what_the_driver_can_write_to_is_left_as_it_was(tmp_path: Path) -> None:
+    check_driver_writes(location_of(tmp_path / "new"))
+    assert list((tmp_path / "new").iterdir()) == []
