@@ -40,8 +40,8 @@ side_by_side = $(MAKE) --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output
 # little of other versions, the folders where versions matter most.
 GATE := not long
 LOWEST_GATE := $(GATE) and not newest
-REFUSING_TESTS := $(addprefix tests/,compat/spark/test_cache_key.py \
-	mds_backend/spark/test_refusing_session.py)
+REFUSING_TESTS := tests/compat/spark/test_cache_key.py tests/mds_backend/spark/test_refusing_session.py
+REFUSING_KINDS := refusing-connect
 LOWEST_TESTS := $(addprefix tests/compat/,pytorch reader schema tf spark/test_types.py) \
 	$(addprefix tests/mds_backend/,format loaders/tf parquet read spark write) tests/packaging
 
@@ -52,7 +52,8 @@ test: java
 
 test-all:
 	+$(MAKE) test GATE= LOWEST_GATE="not newest" LOWEST_TESTS="tests --ignore=tests/trainers" \
-		REFUSING_TESTS="tests/compat/etl tests/compat/spark tests/mds_backend/spark"
+		REFUSING_TESTS="tests/compat/etl tests/compat/spark tests/mds_backend/spark" \
+		REFUSING_KINDS="refusing-connect refusing refusing-python"
 	+$(MAKE) test-runtime
 
 # The tests in every folder of that name, without Spark.
@@ -100,13 +101,13 @@ test-connect: java $(DEV)/.complete
 	$(call with_spark,$(DEV)) MDSTORM_TEST_SESSION=connect $(DEV)/bin/python -m pytest \
 		-m "spark_session$(if $(GATE), and $(GATE))" $(PYTEST_ARGS)
 
-# The converter's tests on sessions that refuse what serverless compute refuses: in the gate a few,
-# with `GATE=` all, and then also where it refuses Python on executors.
+# The converter's tests again, on sessions that refuse what serverless compute refuses.
 test-refusing: java $(DEV)/.complete
-	$(call with_spark,$(DEV)) MDSTORM_TEST_SESSION=refusing $(DEV)/bin/python -m pytest \
-		-m "spark_session$(if $(GATE), and $(GATE))" $(REFUSING_TESTS) $(PYTEST_ARGS)
-	$(call with_spark,$(DEV)) MDSTORM_TEST_SESSION=refusing-connect $(DEV)/bin/python -m pytest \
-		-m "spark_session$(if $(GATE), and $(GATE))" $(REFUSING_TESTS) $(PYTEST_ARGS)
+	for kind in $(REFUSING_KINDS); do \
+		$(call with_spark,$(DEV)) MDSTORM_TEST_SESSION=$$kind $(DEV)/bin/python -m pytest \
+			-m "spark_session$(if $(GATE), and $(GATE))" $(REFUSING_TESTS) $(PYTEST_ARGS) \
+			|| exit 1; \
+	done
 
 # The same tests on the lowest versions; those that need newer ones skip themselves.
 test-lowest: java $(LOWEST)/.complete $(AZURITE)/.complete

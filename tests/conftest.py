@@ -25,6 +25,11 @@ SESSION_KINDS = (
 IS_CONNECT = SESSION_KIND.endswith("connect")
 IS_REFUSING = SESSION_KIND.startswith("refusing")
 
+#: For tests that cannot do without what one kind of session refuses.
+runs_python_on_executors = pytest.mark.skipif(
+    "python" in SESSION_KIND, reason="runs Python on executors, which this session refuses"
+)
+
 # Spark's driver and workers must run the same Python, also where pytest is called by hand.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tests.conftest import runs_python_on_executors
 from tests.mds_backend.convert.parquet_files import numbers, write
 
 import mdstorm
@@ -14,6 +15,7 @@ from mdstorm_backend.convert import compare
 GOLDEN = Path(__file__).parents[1] / "etl" / "golden"
 
 
+@runs_python_on_executors
 def test_partitions_are_columns_of_the_same_types(spark: Any, tmp_path: Path) -> None:
     for directory in ("n=1/d=2024-01-01", "n=02/d=2024-01-02", "n=3/d=1.50"):
         write(tmp_path / "source" / directory, numbers(5))
@@ -27,6 +29,7 @@ def test_partitions_are_columns_of_the_same_types(spark: Any, tmp_path: Path) ->
     assert compare(with_spark, without).is_same
 
 
+@runs_python_on_executors
 def test_the_fields_of_petastorm_are_decoded_by_executors(spark: Any, tmp_path: Path) -> None:
     source, target = str(GOLDEN / "codecs"), str(tmp_path / "mds")
     mdstorm.convert(source, target, spark=spark)

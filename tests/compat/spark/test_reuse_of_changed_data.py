@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.compat.spark.converters import directories, ids
+from tests.conftest import runs_python_on_executors
 
 from mdstorm.spark import make_spark_converter
 
@@ -55,6 +56,7 @@ def test_a_deleted_copy_is_written_again(spark: Any, cache_dir: Path) -> None:
     assert ids(second) == [0, 1, 2, 3, 4]
 
 
+@runs_python_on_executors
 def test_a_failed_conversion_is_not_remembered(spark: Any, cache_dir: Path, tmp_path: Path) -> None:
     flag = tmp_path / "flag"
 

@@ -18,7 +18,7 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 from tests import refusing
 from tests.compat.spark.converters import directories, ids
-from tests.conftest import IS_CONNECT
+from tests.conftest import IS_CONNECT, runs_python_on_executors
 
 from mdstorm._spark.staging import (
     DIRECTORY_CONF,
@@ -88,6 +88,7 @@ def shards(converter: SparkDatasetConverter) -> list[bytes]:
     return [Path(url.removeprefix("file://")).read_bytes() for url in converter.file_urls]
 
 
+@runs_python_on_executors
 @pytest.mark.parametrize("dtype", ["float32", "float64", None])
 def test_the_result_is_the_one_that_executors_write(
     spark: Any, cache_dir: Path, dtype: str | None
@@ -175,6 +176,7 @@ def test_a_driver_without_credentials_raises_its_own_error(
     assert caught.value.__cause__ is None
 
 
+@runs_python_on_executors
 def test_where_executors_can_write_they_do(spark: Any, cache_dir: Path) -> None:
     converter = make_spark_converter(spark.range(3))
     assert ids(converter) == [0, 1, 2]
@@ -182,6 +184,7 @@ def test_where_executors_can_write_they_do(spark: Any, cache_dir: Path) -> None:
     assert directories(cache_dir) == len(list(cache_dir.iterdir()))
 
 
+@runs_python_on_executors
 def test_what_executors_write_to_disks_of_their_own_is_not_seen(spark: Any, tmp_path: Path) -> None:
     class Elsewhere(Location):
         def child(self, name: str) -> Elsewhere:
@@ -206,6 +209,7 @@ def without_the_rights_of_root(directory: Path) -> Path:
     return python
 
 
+@runs_python_on_executors
 def test_a_directory_that_executors_may_not_write_to_is_found_out(
     classic_spark: Any,
     tmp_path: Path,
