@@ -10,6 +10,7 @@ import torch
 from mdstorm._petastorm_names import other_names
 from mdstorm._readers.argument_checks import check_integer
 from mdstorm._readers.passes import ReaderPasses
+from mdstorm._readers.reader import DatasetReader
 from mdstorm._torch.blocks import collated, tensors, transformed
 from mdstorm._torch.columns import first_rows
 from mdstorm._torch.loader import LoaderBase
@@ -87,6 +88,8 @@ class DataLoader(RowLoader):
     ) -> None:
         super().__init__(reader, batch_size, shuffling_queue_capacity)
         self.collate_fn = collate_fn
+        if isinstance(reader, DatasetReader) and not self._collates:
+            reader._warn_of_decimals("PyTorch")
         self._batch_acc = []
 
     def _of_blocks(self, passes: ReaderPasses) -> Convert:

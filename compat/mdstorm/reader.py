@@ -67,6 +67,7 @@ def make_reader(
     order: str = "exact",
     fill_nulls: Mapping[str, Any] | None = None,
     null_masks: Sequence[str] | None = (),
+    decimals: str | None = None,
 ) -> Reader:
     """Open a dataset, to read it row by row.
 
@@ -85,7 +86,7 @@ def make_reader(
     shuffle_row_groups, shuffle_row_drop_partitions, predicate, rowgroup_selector, num_epochs,
     cur_shard, shard_count, shard_seed, cache_type, cache_location, cache_size_limit,
     cache_row_size_estimate, cache_extra_settings, hdfs_driver, filters, storage_options,
-    zmq_copy_buffers, filesystem, convert_early_to_numpy, order, fill_nulls, null_masks
+    zmq_copy_buffers, filesystem, convert_early_to_numpy, order, fill_nulls, null_masks, decimals
         As in `make_batch_reader`; a predicate sees one row at a time.
 
     Returns
@@ -138,6 +139,7 @@ def make_reader(
         order=order,
         fill_nulls=fill_nulls,
         null_masks=null_masks,
+        decimals=decimals,
     )
     return open_reader(dataset_url, arguments, ngram, batched=False)
 
@@ -174,6 +176,7 @@ def make_batch_reader(
     order: str = "exact",
     fill_nulls: Mapping[str, Any] | None = None,
     null_masks: Sequence[str] | None = (),
+    decimals: str | None = None,
 ) -> Reader:
     """Open a dataset, to read it in batches: MDS, or Parquet files with columns of plain types.
 
@@ -247,6 +250,12 @@ def make_batch_reader(
         Values to replace nulls with, by column.
     null_masks : sequence of str
         Columns that get a boolean companion ``<name>_is_null``.
+    decimals : {"float64", "float32", "decimal"}, optional
+        What decimals are delivered as. Floating-point numbers are the nearest ones, can be trained
+        on, and are what filters, predicates and functions see; arrays of decimals become arrays of
+        them. By default they stay `Decimal`, which arrive in PyTorch as lists and in TensorFlow as
+        text, and a loader over the reader says so in a warning; ``"decimal"`` is the same without
+        the warning.
 
     Returns
     -------
@@ -296,5 +305,6 @@ def make_batch_reader(
         order=order,
         fill_nulls=fill_nulls,
         null_masks=null_masks,
+        decimals=decimals,
     )
     return open_reader(dataset_url_or_urls, arguments, ngram, batched=True)

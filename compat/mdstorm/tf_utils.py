@@ -8,7 +8,12 @@ import numpy as np
 import tensorflow as tf
 
 from mdstorm._petastorm_names import other_names
-from mdstorm._tensorflow.datasets import dataset_of_ngrams, dataset_of_rows, specs_of_ngram
+from mdstorm._tensorflow.datasets import (
+    dataset_of_ngrams,
+    dataset_of_rows,
+    specs_of_ngram,
+    warn_of_texts,
+)
 from mdstorm._tensorflow.fields import specs_of_schema
 from mdstorm._tensorflow.values import column_for_tf, date_to_nsec_from_epoch, value_for_tf
 from mdstorm.errors import InvalidArgumentError
@@ -101,6 +106,7 @@ def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue
             "shuffling_queue_capacity can not be used with a reader that produces batched_output: "
             "the queue would shuffle whole batches. Give shuffle_rows=True to the reader"
         )
+    warn_of_texts(reader)
     by_offset = specs_of_ngram(reader) if reader.ngram else {0: specs_of_schema(reader.schema)}
     specs = [spec for offset in sorted(by_offset) for spec in by_offset[offset]]
 

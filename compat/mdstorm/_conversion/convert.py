@@ -16,7 +16,7 @@ from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import DatasetExistsError, InvalidArgumentError
 from mdstorm_backend.convert import Recode, chosen_fields, convert_parquet, plan_parquet
 from mdstorm_backend.datasets import Dataset
-from mdstorm_backend.format import INDEX_NAME, Schema, check_float_dtype
+from mdstorm_backend.format import INDEX_NAME, Schema, check_decimals, check_float_dtype
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.spark import materialize, spark_url
 from mdstorm_backend.storage import Location, normalize_url
@@ -32,6 +32,7 @@ def convert(
     *,
     columns: Sequence[str] | None = None,
     dtype: str | None = None,
+    decimals: str | None = None,
     shard_size: int | None = None,
     compression: str | None = None,
     hashes: Iterable[str] = (),
@@ -45,10 +46,10 @@ def convert(
 ) -> Dataset:
     """Convert Parquet files, or a dataset that Petastorm wrote, to an MDS dataset.
 
-    Values, types and nulls are kept, unless `dtype` says otherwise; Hive partitions become
-    columns. The fields of a Petastorm dataset are stored decoded, images as the files they are, and
-    its schema is kept. Each of its row groups becomes a shard, so that shuffled row groups,
-    selectors and n-grams mean the same afterwards.
+    Values, types and nulls are kept, unless `dtype` or `decimals` says otherwise; Hive partitions
+    become columns. The fields of a Petastorm dataset are stored decoded, images as the files they
+    are, and its schema is kept. Each of its row groups becomes a shard, so that shuffled row
+    groups, selectors and n-grams mean the same afterwards.
 
     Without Spark the rows keep their order, memory is bounded, and a conversion that was
     interrupted resumes when it is run again. With Spark the executors read and
@@ -64,6 +65,9 @@ def convert(
         Columns to convert, in this order; all of them by default.
     dtype : {"float32", "float64", None}
         What floating-point scalars and the elements of arrays become; None keeps them.
+    decimals : {"float64", "float32", "decimal", None}
+        What decimals and arrays of them become, such as numbers that can be trained on; None and
+        ``"decimal"`` keep every digit.
     shard_size : int, optional
         Largest size of an uncompressed shard in bytes, at most 4 GiB. None or 0: 64 MiB, or what a
         row group takes that becomes a shard.
@@ -111,6 +115,7 @@ def convert(
         If an argument has an invalid value.
     """
     check_float_dtype(dtype)
+    check_decimals(decimals)
     target = Location.of(url, storage_options)
     if f"{target.url}/".startswith(f"{normalize_url(source)}/"):
         raise InvalidArgumentError(
@@ -126,7 +131,7 @@ def convert(
             "groups: convert without spark"
         )
     keep = unischema is not None if keep_row_groups is None else keep_row_groups
-    plan = _plan(parquet, unischema, columns, dtype)
+    plan = _plan(parquet, unischema, columns, dtype, decimals)
     if target.exists(INDEX_NAME):
         _remove_dataset(target, overwrite)
     options: dict[str, Any] = {
@@ -167,14 +172,20 @@ def _plan(
     unischema: Unischema | None,
     columns: Sequence[str] | None,
     dtype: str | None,
+    decimals: str | None,
 ) -> _Plan:
     fields = chosen_fields(parquet.arrow_schema, columns)
     if unischema is None:
-        return _Plan(fields.names, plan_parquet(fields, dtype), None, {})
+        return _Plan(fields.names, plan_parquet(fields, dtype, decimals), None, {})
     if dtype is not None:
         raise InvalidArgumentError(
             f"{parquet.url} was written by Petastorm, and its schema states the dtypes: convert it "
             "without dtype"
+        )
+    if decimals in ("float64", "float32"):
+        raise InvalidArgumentError(
+            f"{parquet.url} was written by Petastorm, and its schema states its decimals: convert "
+            f"it without decimals, and read it with make_reader(…, decimals={decimals!r})"
         )
     planned = mds_plan(unischema, parquet)
     schema: Schema = planned.schema

@@ -90,7 +90,7 @@ class DecodedShard(Shard):
         stored = self._stored.read(rows, [name], exact_nulls=True)[name]
         try:
             return _delivered(field.column, field.decode(stored), exact_nulls)
-        except (TypeError, ValueError, LookupError, pa.ArrowException) as error:
+        except (ArithmeticError, TypeError, ValueError, LookupError, pa.ArrowException) as error:
             if isinstance(error, MDStormError) and not isinstance(error, ValueError):
                 raise
             raise DecodeFieldError(

@@ -11,7 +11,8 @@ import numpy as np
 
 from mdstorm._datasets.common_metadata import common_metadata_of
 from mdstorm._datasets.decoded_shard import DecodedShard
-from mdstorm._datasets.field_decoders import decoded_field
+from mdstorm._datasets.field_decoders import DecodedField, decoded_field
+from mdstorm._datasets.float_decimals import with_floats
 from mdstorm._datasets.metadata_keys import UNISCHEMA_EXTRA, UNISCHEMA_KEY
 from mdstorm._pickles.restricted_unpickler import load_unischema
 from mdstorm._schema.schema_json import unischema_from_json, unischema_to_json
@@ -81,6 +82,22 @@ def decoded(source: Any, unischema: Unischema) -> Any:
     return source if nothing_to_do else result
 
 
+def with_float_decimals(source: Any, dtype: str) -> Any:
+    """Return a dataset whose decimals, and arrays of decimals, are floating-point numbers.
+
+    Parameters
+    ----------
+    source : SampleSource
+        Any dataset, decoded or as it is stored; returned unchanged if it has no decimals.
+    dtype : {"float64", "float32"}
+        What they become.
+    """
+    is_decoded = isinstance(source, DecodedSource)
+    stored, unischema = (source.stored, source.unischema) if is_decoded else (source, None)
+    result = DecodedSource(stored, unischema, dtype)
+    return source if tuple(result.schema) == tuple(source.schema) else result
+
+
 def with_declared_partitions(source: Any, unischema: Unischema) -> Any:
     """Return a Parquet dataset whose partition columns are strings where the schema says so.
 
@@ -104,31 +121,37 @@ class DecodedSource(SampleDataset):
     ----------
     stored : SampleSource
         The dataset.
-    unischema : Unischema
-        Its schema; every field is stored.
+    unischema : Unischema or None
+        Its schema; every field is stored. None: the columns are the fields.
+    decimals : {"float64", "float32", None}
+        What decimals and arrays of them are read as; None leaves them.
 
     Attributes
     ----------
     stored : SampleSource
         The dataset as it is stored.
-    unischema : Unischema
+    unischema : Unischema or None
         The schema.
     """
 
-    def __init__(self, stored: Any, unischema: Unischema) -> None:
+    def __init__(
+        self, stored: Any, unischema: Unischema | None, decimals: str | None = None
+    ) -> None:
         self.stored = stored
         self.unischema = unischema
-        self._fields = {
-            name: decoded_field(field, stored.schema[name])
-            for name, field in unischema.fields.items()
-        }
+        self._decimals = decimals
+        fields = _fields(stored, unischema)
+        if decimals is not None:
+            fields = {name: with_floats(field, decimals) for name, field in fields.items()}
+        self._fields = fields
         self._schema = Schema(tuple(field.column for field in self._fields.values()))
         self._open: OpenShards[DecodedShard] = OpenShards()
-        text = stored.fingerprint + json.dumps(unischema_to_json(unischema), sort_keys=True)
+        stated = None if unischema is None else unischema_to_json(unischema)
+        text = stored.fingerprint + json.dumps(stated, sort_keys=True) + (decimals or "")
         self.fingerprint = hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return DecodedSource, (self.stored, self.unischema)
+        return DecodedSource, (self.stored, self.unischema, self._decimals)
 
     @property
     def decodes(self) -> bool:
@@ -162,9 +185,13 @@ class DecodedSource(SampleDataset):
         """Whether opening a shard only maps a file."""
         return bool(self.stored.is_mapped) and not self.decodes
 
+    def over(self, stored: Any) -> DecodedSource:
+        """Return the same of a part of the stored samples."""
+        return DecodedSource(stored, self.unischema, self._decimals)
+
     def with_row_groups(self, numbers: Iterable[int]) -> DecodedSource:
         """Return the source of some row groups; only of Parquet files."""
-        return DecodedSource(self.stored.with_row_groups(list(numbers)), self.unischema)
+        return self.over(self.stored.with_row_groups(list(numbers)))
 
     def shard(self, number: int) -> Shard:
         """Open a shard."""
@@ -180,3 +207,11 @@ class DecodedSource(SampleDataset):
         """Close shards that are kept open; they are reopened when needed."""
         self._open.release()
         self.stored.release()
+
+
+def _fields(stored: Any, unischema: Unischema | None) -> dict[str, DecodedField]:
+    if unischema is None:
+        return {column.name: DecodedField(column, None) for column in stored.schema}
+    return {
+        name: decoded_field(field, stored.schema[name]) for name, field in unischema.fields.items()
+    }

@@ -6,7 +6,8 @@ from typing import Any, Literal, NamedTuple
 from urllib.parse import urlparse
 
 from mdstorm._datasets.file_lists import is_shard, open_files, open_parquet_files
-from mdstorm._datasets.petastorm_source import decoded, stored_unischema
+from mdstorm._datasets.float_decimals import schema_with_floats
+from mdstorm._datasets.petastorm_source import decoded, stored_unischema, with_float_decimals
 from mdstorm._schema.inferred_schema import infer_unischema
 from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import InvalidArgumentError
@@ -45,6 +46,7 @@ def open_source(
     storage_options: dict[str, Any] | None = None,
     filesystem: Any = None,
     decode: bool = True,
+    decimals: str | None = None,
 ) -> Opened:
     """Open the dataset that URLs name.
 
@@ -58,6 +60,8 @@ def open_source(
         A file system of fsspec or pyarrow, which takes precedence over both.
     decode : bool
         Whether fields that Petastorm stored encoded are delivered decoded.
+    decimals : {"float64", "float32", "decimal", None}
+        What decimals are read as; None and ``"decimal"`` leave them.
 
     Raises
     ------
@@ -68,17 +72,27 @@ def open_source(
     """
     check_urls(urls)
     several = [urls] if isinstance(urls, str) else urls
+    dataset: Dataset | ParquetDataset
     if len(several) == 1 and filesystem is None and _is_mds(several[0], storage_options):
-        return _of_mds(open_dataset(several[0], storage_options=storage_options))
-    if any(map(is_shard, several)):
+        dataset = open_dataset(several[0], storage_options=storage_options)
+    elif any(map(is_shard, several)):
         dataset = open_files(several, storage_options=storage_options, filesystem=filesystem)
-        return opened(dataset, decode=decode)
-    return _of_parquet(open_parquet_files(urls, storage_options, filesystem), decode)
+    else:
+        dataset = open_parquet_files(urls, storage_options, filesystem)
+    return opened(dataset, decode=decode, decimals=decimals)
 
 
-def opened(dataset: Dataset | ParquetDataset, *, decode: bool) -> Opened:
-    """Return an open dataset with its fields; `decode` as in `open_source`."""
-    return _of_mds(dataset) if isinstance(dataset, Dataset) else _of_parquet(dataset, decode)
+def opened(
+    dataset: Dataset | ParquetDataset, *, decode: bool, decimals: str | None = None
+) -> Opened:
+    """Return an open dataset with its fields; `decode` and `decimals` as in `open_source`."""
+    found = _of_mds(dataset) if isinstance(dataset, Dataset) else _of_parquet(dataset, decode)
+    if decimals in (None, "decimal"):
+        return found
+    return found._replace(
+        source=with_float_decimals(found.source, decimals),
+        unischema=schema_with_floats(found.unischema, decimals),
+    )
 
 
 def _of_mds(dataset: Dataset) -> Opened:

@@ -25,6 +25,7 @@ from mdstorm._selection.predicates import PredicateBase
 from mdstorm._selection.selectors import RowGroupSelectorBase
 from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
+from mdstorm_backend.format import check_decimals
 from mdstorm_backend.read import check_num_epochs
 
 _ORDERS = ("exact", "elastic")
@@ -85,6 +86,9 @@ class ReaderArguments:
         What takes the place of nulls, by column.
     null_masks : sequence of str or None
         Columns that get a boolean companion.
+    decimals : {"float64", "float32", "decimal"} or None
+        What decimals are delivered as; None for what they are, with a warning where a loader
+        delivers them.
     shuffling_queue_capacity : int or None
         Rows that a loader shuffles together; a reader has no such queue.
 
@@ -129,6 +133,7 @@ class ReaderArguments:
     order: str = "exact"
     fill_nulls: Mapping[str, Any] | None = None
     null_masks: Sequence[str] | None = ()
+    decimals: str | None = None
     shuffling_queue_capacity: int | None = 0
 
     def __post_init__(self) -> None:
@@ -149,6 +154,7 @@ class ReaderArguments:
             "reader_pool_type", self.reader_pool_type, _POOLS, shown=str(self.reader_pool_type)
         )
         check_one_of("order", self.order, _ORDERS)
+        check_decimals(self.decimals)
         check_transform(self.transform_spec)
         check_selector(self.rowgroup_selector)
         check_predicate(self.predicate)

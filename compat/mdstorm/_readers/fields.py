@@ -14,8 +14,10 @@ from mdstorm._schema.unischema import Unischema, UnischemaField
 from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm.errors import InvalidArgumentError, NoMatchingFieldsError
 from mdstorm_backend.base import warn_user
-from mdstorm_backend.format import Schema
+from mdstorm_backend.format import Schema, holds_decimals
 from mdstorm_backend.loaders import MASK_SUFFIX
+
+_OR_AS_FLOATS = ', or pass decimals="float64" for arrays of numbers'
 
 
 def select_fields(schema: Schema, fields: Any) -> Schema:
@@ -63,6 +65,7 @@ def _plain_columns(schema: Schema) -> list[str]:
             warn_user(
                 f"Column {column.name!r} has an unsupported field type. {reason} for field "
                 f"{column.name!r}. It is kept in the dataset; name it in schema_fields to read it"
+                f"{_OR_AS_FLOATS if holds_decimals(column.arrow_type) else ''}"
             )
     return [column.name for column in schema if not column.is_nested]
 

@@ -20,7 +20,7 @@ _Result = TypeVar("_Result")
 class ReaderKeywords(TypedDict, total=False):
     """What the methods of a converter pass on to a reader; see `ReaderArguments` for the meaning.
 
-    Those are Petastorm's reader arguments and three of ours, without the dataset and without the
+    Those are Petastorm's reader arguments and four of ours, without the dataset and without the
     arguments that the methods have themselves: ``num_epochs`` and ``workers_count``.
     """
 
@@ -51,6 +51,7 @@ class ReaderKeywords(TypedDict, total=False):
     order: str
     fill_nulls: Mapping[str, Any] | None
     null_masks: Sequence[str] | None
+    decimals: str | None
 
 
 #: The names, in the order of Petastorm's signatures.

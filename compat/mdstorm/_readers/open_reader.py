@@ -217,6 +217,7 @@ def _opened(
         storage_options=arguments.storage_options,
         filesystem=arguments.filesystem,
         decode=not batched,
+        decimals=arguments.decimals,
     )
     _warn_of_kind(opened, batched)
     if _is_left_in_order(opened, arguments):

@@ -146,5 +146,5 @@ def _filtered(
         if not done:
             steps.append(predicate)
     if isinstance(source, DecodedSource):
-        stored = DecodedSource(stored, source.unischema)
+        stored = source.over(stored)
     return stored, steps, looked_at

@@ -10,6 +10,7 @@ from typing import Any
 from mdstorm._datasets.read_dataset import ReadDataset
 from mdstorm._datasets.sources import Opened
 from mdstorm._readers.arguments import ReaderArguments
+from mdstorm._readers.decimals import Framework, undecided_decimals, warn_of_decimals
 from mdstorm._readers.fields import delivered_schema
 from mdstorm._readers.items import deliver_items, items_of
 from mdstorm._readers.options import reader_options
@@ -69,6 +70,10 @@ class DatasetReader(OwnContext):
         overlap = 0 if ngram is None else ngram.length - 1
         order = sample_order(arguments)
         options = reader_options(arguments, opened.source, order, batched=batched, overlap=overlap)
+        #: Columns of decimals that a loader warns of; who declared a schema knows of them.
+        self._undecided = (
+            undecided_decimals(options, arguments, options.delivered) if opened.inferred else ()
+        )
         self.schema = delivered_schema(
             opened.unischema,
             options.delivered,
@@ -222,6 +227,10 @@ class DatasetReader(OwnContext):
         """
         options = self._cursor.options
         return replace(options, order=with_window(options.order, window))
+
+    def _warn_of_decimals(self, framework: Framework) -> None:
+        """Say that a framework is given decimals, of which nobody has said what becomes of them."""
+        warn_of_decimals(self._cursor.options.dataset.url, self._undecided, framework)
 
     def _restart(self) -> None:
         """Begin anew wherever the reader stands, for the next pass of a loader."""

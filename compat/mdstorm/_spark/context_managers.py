@@ -127,7 +127,7 @@ class TorchDatasetContextManager(OwnContext):
             self.loader = make_mosaic_loader(function, dataset, arguments, given, self.batch_size)
             return self.loader
         self.reader = reader_over(
-            opened(dataset, decode=False),
+            opened(dataset, decode=False, decimals=arguments.decimals),
             replace(arguments, shuffling_queue_capacity=0),
             batched=True,
         )

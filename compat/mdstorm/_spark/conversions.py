@@ -78,7 +78,8 @@ def find_or_convert(
     parent_dir_url : str
         Where copies, and the notes of named ones, are kept.
     options : mapping
-        ``shard_size``, ``compression`` and ``dtype`` of the conversion, to be remembered.
+        ``shard_size``, ``compression`` and ``dtype`` of the conversion, to be remembered, and
+        further ones, which the identity tells apart.
     convert : callable
         Writes the frame and returns the URL.
     cache_key : str, optional

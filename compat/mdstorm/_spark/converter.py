@@ -31,7 +31,7 @@ _logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
 class SparkDatasetConverter:
     """A converted DataFrame, from which loaders and TensorFlow datasets are made.
 
-    It pickles as its three attributes, and works in any process that can read the files. It may be
+    It pickles as its attributes, and works in any process that can read the files. It may be
     made by hand: over shards of an MDS dataset, or over any Parquet files.
 
     Attributes
@@ -48,6 +48,8 @@ class SparkDatasetConverter:
 
     #: Whether the data are the user's own.
     _is_given = False
+    #: What was said of decimals, unless a method is told otherwise.
+    _decimals: str | None = None
 
     def __init__(self, cache_dir_url: str | None, file_urls: list[str], dataset_size: int) -> None:
         self.cache_dir_url = cache_dir_url
@@ -93,7 +95,8 @@ class SparkDatasetConverter:
         **petastorm_reader_kwargs
             ``cur_shard``, ``shard_count``, ``schema_fields``, ``transform_spec``, ``seed``,
             ``shuffle_rows``, ``shuffle_row_groups``, ``reader_pool_type``; and beyond Petastorm
-            ``fill_nulls={column: value}``, ``null_masks=[column, …]`` and ``order``. The order
+            ``fill_nulls={column: value}``, ``null_masks=[column, …]``, ``order`` and ``decimals``,
+            which is by default what `make_spark_converter` was given. The order
             ``"exact"``, the default, delivers every row once per epoch over all ranks, also when it
             is resumed with other numbers of ranks. The order ``"elastic"`` delivers the samples in
             MosaicML Streaming's order; there no batch spans epochs, and a transform gets the rows
@@ -120,6 +123,8 @@ class SparkDatasetConverter:
             If a column holds nulls for which TensorFlow has no value.
         """
         inputs = ModelInputs(features, labels, sample_weights)
+        if self._decimals is not None:
+            petastorm_reader_kwargs.setdefault("decimals", self._decimals)
         arguments = ReaderArguments(
             num_epochs=num_epochs,
             workers_count=workers_count,
@@ -193,6 +198,8 @@ class SparkDatasetConverter:
             first use tells, or arguments do not go together.
         """
         inputs = ModelInputs(features, labels, sample_weights)
+        if self._decimals is not None:
+            petastorm_reader_kwargs.setdefault("decimals", self._decimals)
         arguments = ReaderArguments(
             num_epochs=num_epochs,
             workers_count=workers_count,

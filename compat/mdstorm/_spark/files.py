@@ -5,9 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mdstorm._datasets.file_lists import open_files
+from mdstorm._datasets.petastorm_source import with_float_decimals
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.parquet import ParquetDataset
+from mdstorm_backend.read import SampleSource
+
+
+def read_converted(
+    cache_dir_url: str | None, file_urls: Sequence[str], arguments: ReaderArguments
+) -> SampleSource:
+    """Open the dataset of a converter as `open_converted`, with decimals as the arguments say."""
+    dataset = open_converted(cache_dir_url, file_urls, arguments)
+    if arguments.decimals in (None, "decimal"):
+        return dataset
+    source: SampleSource = with_float_decimals(dataset, arguments.decimals)
+    return source
 
 
 def open_converted(

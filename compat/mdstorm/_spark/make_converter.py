@@ -17,7 +17,7 @@ from mdstorm._spark.staging import staging_dir
 from mdstorm.errors import CompressionCodecError, UnsupportedURLError
 from mdstorm_backend.convert import materialize_staged
 from mdstorm_backend.datasets import Dataset, open_dataset
-from mdstorm_backend.format import INDEX_NAME, check_float_dtype, plan_types
+from mdstorm_backend.format import INDEX_NAME, check_decimals, check_float_dtype, plan_types
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.spark import check_driver_writes, checked_shard_size, materialize
 from mdstorm_backend.storage import Location
@@ -51,6 +51,7 @@ def make_spark_converter(
     compression_codec: str | None = None,
     dtype: str | None = "float32",
     *,
+    decimals: str | None = None,
     parent_cache_dir_url: str | None = None,
     cache_key: str | None = None,
     keep: bool | None = None,
@@ -66,14 +67,18 @@ def make_spark_converter(
     ----------
     df : pyspark.sql.DataFrame or str
         The frame, of a classic or a Spark Connect session. Or the path or URL of Parquet files or
-        of an MDS dataset: they are read where they are, whatever the other arguments say, and
-        `SparkDatasetConverter.delete` leaves them alone. On Databricks it is one on DBFS.
+        of an MDS dataset: they are read where they are, whatever the other arguments but `decimals`
+        say, and `SparkDatasetConverter.delete` leaves them alone. On Databricks it is one on DBFS.
     parquet_row_group_size_bytes : int, optional
         Largest size of an uncompressed shard in bytes, 32 MiB by default; None or 0: 64 MiB.
     compression_codec : str, optional
         ``uncompressed``, ``snappy``, ``gzip``, ``bzip2``, ``lz4`` or ``deflate``.
     dtype : {"float32", "float64", None}
         What floating-point scalars, arrays and vectors become; None keeps them.
+    decimals : {"float64", "float32", "decimal"}, optional
+        What decimals, and arrays of them, become: the nearest numbers, which can be trained on, or
+        what they are. That is also the default, with a warning when a loader delivers them. Of data
+        at a path it says as what they are read.
     parent_cache_dir_url : str, optional
         Directory for converted copies, before any configuration: see `parent_cache_dir`.
     cache_key : str, optional
@@ -97,7 +102,7 @@ def make_spark_converter(
     Raises
     ------
     InvalidArgumentError
-        If no parent cache directory is configured, or `dtype` is unknown.
+        If no parent cache directory is configured, or `dtype` or `decimals` is unknown.
     CompressionCodecError
         If `compression_codec` is unknown.
     UnsupportedTypeError
@@ -116,16 +121,19 @@ def make_spark_converter(
     check_driver()
     session = session_of(df)
     parent = parent_cache_dir(session, parent_cache_dir_url)
+    check_decimals(decimals)
     if isinstance(df, str):
-        return _converter_of_path(df)
+        return _converter_of_path(df, decimals)
     compression = mds_compression(compression_codec)
     check_float_dtype(dtype)
-    plan_types(df.schema.jsonValue()["fields"], dtype)
+    plan_types(df.schema.jsonValue()["fields"], dtype, decimals)
     options: dict[str, Any] = {
         "shard_size": checked_shard_size(parquet_row_group_size_bytes),
         "compression": compression,
         "dtype": dtype,
     }
+    if decimals in ("float64", "float32"):
+        options["decimals"] = decimals
 
     def convert() -> str:
         if dtype is not None:
@@ -144,19 +152,24 @@ def make_spark_converter(
     dataset = open_dataset(find_or_convert(df, identity, parent, options, convert, cache_key))
     if cache_key if keep is None else keep:
         keep_after_exit(dataset.url)
-    return _converter(dataset.url, dataset)
+    return _converter(dataset.url, dataset, decimals)
 
 
-def _converter_of_path(path: str) -> SparkDatasetConverter:
+def _converter_of_path(path: str, decimals: str | None) -> SparkDatasetConverter:
     """Return a converter over data that are there already."""
     url = databricks_path(path)
-    converter = _converter(url, open_given(url))
+    converter = _converter(url, open_given(url), decimals)
     converter._is_given = True
     return converter
 
 
-def _converter(url: str, dataset: Dataset | ParquetDataset) -> SparkDatasetConverter:
-    return SparkDatasetConverter(url, dataset.file_urls, len(dataset))
+def _converter(
+    url: str, dataset: Dataset | ParquetDataset, decimals: str | None
+) -> SparkDatasetConverter:
+    converter = SparkDatasetConverter(url, dataset.file_urls, len(dataset))
+    if decimals is not None:
+        converter._decimals = decimals
+    return converter
 
 
 def mds_compression(codec: str | None) -> str | None:

@@ -84,7 +84,8 @@ def make_mosaic_loader(
             f"{len(dataset.file_urls)} of the shards of {dataset.url} are given, or all of them in "
             "another order: it reads whole datasets"
         )
-    _check_arguments(arguments, given)
+    has_decimals = any(column.encoding == "str_decimal" for column in dataset.schema)
+    _check_arguments(arguments, given, has_decimals=has_decimals)
     _check_nulls(dataset)
     elastic = sample_order(replace(arguments, order="elastic"))
     assert isinstance(elastic, ElasticShare)
@@ -104,7 +105,9 @@ def make_mosaic_loader(
     return function(samples, batch_size=batch_size)
 
 
-def _check_arguments(arguments: ReaderArguments, given: Collection[str]) -> None:
+def _check_arguments(
+    arguments: ReaderArguments, given: Collection[str], *, has_decimals: bool
+) -> None:
     if arguments.num_epochs not in (None, 1):
         raise _refused(
             f"num_epochs={arguments.num_epochs}: each iteration over it is one epoch, iterate it "
@@ -112,6 +115,8 @@ def _check_arguments(arguments: ReaderArguments, given: Collection[str]) -> None
         )
     for name in sorted({*given} - _POSSIBLE):
         value, anyway = getattr(arguments, name), getattr(_ANYWAY, name)
+        if name == "decimals" and (value == "decimal" or not has_decimals):
+            continue
         if not _asks_for_nothing(value) and (type(value) is not type(anyway) or value != anyway):
             raise _refused(f"{name}={value!r}: it reads every sample as it is stored")
     if arguments.is_share and not arguments.is_auto:

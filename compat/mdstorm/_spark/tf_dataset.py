@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from mdstorm._readers.arguments import ReaderArguments
+from mdstorm._readers.decimals import undecided_decimals, warn_of_decimals
 from mdstorm._readers.options import reader_options
 from mdstorm._readers.sample_order import sample_order
-from mdstorm._spark.files import open_converted
+from mdstorm._spark.files import read_converted
 from mdstorm._spark.model_inputs import ModelInputs
 from mdstorm._tensorflow.fields import declared_spec
 from mdstorm._transforms.transform_spec import TransformSpec
@@ -36,8 +37,11 @@ def make_dataset(
     order, spec = sample_order(arguments, is_shared=in_cluster()), arguments.transform_spec
 
     def options() -> ReaderOptions:
-        dataset = open_converted(url, file_urls, arguments)
-        return inputs.narrowed(reader_options(arguments, dataset, order))
+        dataset = read_converted(url, file_urls, arguments)
+        options = inputs.narrowed(reader_options(arguments, dataset, order))
+        names = undecided_decimals(options, arguments, inputs.columns(options.delivered))
+        warn_of_decimals(dataset.url, names, "TensorFlow")
+        return options
 
     def specs(options: ReaderOptions) -> Sequence[ColumnSpec]:
         names = inputs.columns(options.delivered)

@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from torch.utils.data import get_worker_info
+
 from mdstorm._datasets.file_lists import directory_of
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.batch_size import rows_of_batch
+from mdstorm._readers.decimals import undecided_decimals, warn_of_decimals
 from mdstorm._readers.options import reader_options
 from mdstorm._readers.sample_order import sample_order
-from mdstorm._spark.files import open_converted
+from mdstorm._spark.files import read_converted
 from mdstorm._spark.model_inputs import ModelInputs
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import cached_property
@@ -77,12 +80,18 @@ class _ConvertedFiles(DatasetStates):
     @cached_property
     def dataset(self) -> SampleSource:
         """The dataset, opened on first use."""
-        return open_converted(self._url, self._file_urls, self._arguments)
+        return read_converted(self._url, self._file_urls, self._arguments)
 
     @cached_property
     def options(self) -> ReaderOptions:
         """How the dataset is read."""
-        return self._inputs.narrowed(reader_options(self._arguments, self.dataset, self.order))
+        options = reader_options(self._arguments, self.dataset, self.order)
+        options = self._inputs.narrowed(options)
+        if get_worker_info() is None:  # a worker's process does what its loader's has warned of
+            used = self._inputs.columns(options.delivered)
+            names = undecided_decimals(options, self._arguments, used)
+            warn_of_decimals(self.dataset.url, names, "PyTorch")
+        return options
 
 
 def make_loader(

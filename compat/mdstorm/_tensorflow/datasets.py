@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from mdstorm._readers.passes import can_pass_over, can_restart
+from mdstorm._readers.reader import DatasetReader
 from mdstorm._readers.sample_order import draws_seed
 from mdstorm._schema.unischema import Unischema
 from mdstorm._tensorflow.elements import Elements, NGrams
@@ -20,6 +21,7 @@ from mdstorm_backend.loaders.tf import ColumnSpec, check_nulls_of, in_cluster, w
 def dataset_of_rows(reader: Any) -> Any:
     """Return the dataset of a reader's rows, or batches."""
     specs = specs_of_schema(reader.schema)
+    warn_of_texts(reader)
     if can_pass_over(reader) and reader.batched_output:
         check_nulls_of(reader._options())
 
@@ -43,6 +45,7 @@ def dataset_of_rows(reader: Any) -> Any:
 def dataset_of_ngrams(reader: Any) -> Any:
     """Return the dataset of a reader's n-grams: dicts from offset to namedtuple."""
     specs = specs_of_ngram(reader)
+    warn_of_texts(reader)
     signature = {
         offset: _schema_at(reader, offset).make_namedtuple_tf(
             *(tf.TensorSpec(spec.shape, spec.dtype) for spec in columns)
@@ -53,6 +56,12 @@ def dataset_of_ngrams(reader: Any) -> Any:
     return _classes().plain(
         _with_options(tf.data.Dataset.from_generator(elements, output_signature=signature), reader)
     )
+
+
+def warn_of_texts(reader: Any) -> None:
+    """Warn if a reader delivers decimals, of which nobody has said what becomes of them."""
+    if isinstance(reader, DatasetReader):
+        reader._warn_of_decimals("TensorFlow")
 
 
 def specs_of_ngram(reader: Any) -> dict[int, list[ColumnSpec]]:

@@ -59,6 +59,9 @@ def tensors_of(item: Any) -> Columns:
     return {name: column_to_torch(values, name) for name, values in item._asdict().items()}
 
 
+_OR_AS_FLOATS = '. Of decimals decimals="float64" makes numbers, an argument of the reader'
+
+
 def arrays_of(item: Any) -> Columns:
     """Return a batch that a reader delivered, with its columns by `array_for_torch`."""
     return {n: array_for_torch(np.asarray(values)) for n, values in item._asdict().items()}
@@ -83,7 +86,8 @@ def no_tensor(name: str, found: object) -> UnsupportedTypeError:
     return UnsupportedTypeError(
         f"Pytorch does not support arrays of string or object classes. Found in field {name}. "
         "Leave it out with schema_fields=[…], make numbers or arrays of one length of it in a "
-        "transform_spec, or use mdstorm.pytorch.DataLoader, which delivers such columns as lists",
+        "transform_spec, or use mdstorm.pytorch.DataLoader, which delivers such columns as lists"
+        f"{_OR_AS_FLOATS if found == 'Decimal' else ''}",
         columns={name: str(found)},
     )
 

@@ -23,6 +23,7 @@ def verify_against(
     *,
     columns: Sequence[str] | None,
     dtype: str | None,
+    decimals: str | None,
     threads: int | None,
     storage_options: dict[str, Any],
     format_: str,
@@ -35,6 +36,7 @@ def verify_against(
             second,
             columns=columns,
             dtype=dtype,
+            decimals=decimals,
             threads=threads,
             on_progress=on_progress,
         )

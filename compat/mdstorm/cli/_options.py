@@ -13,6 +13,7 @@ from mdstorm_backend.format import INDEX_NAME
 __all__ = [
     "columns_option",
     "dataset_argument",
+    "decimals_option",
     "dtype_option",
     "format_option",
     "storage_option",
@@ -48,6 +49,12 @@ def columns_option(help_: str) -> Callable[[_Function], _Function]:
 def dtype_option(help_: str) -> Callable[[_Function], _Function]:
     """Give a command the argument `dtype` for floating-point numbers."""
     return click.option("--dtype", type=click.Choice(["float32", "float64"]), help=help_)
+
+
+def decimals_option(help_: str) -> Callable[[_Function], _Function]:
+    """Give a command the argument `decimals`."""
+    choice = click.Choice(["float64", "float32", "decimal"])
+    return click.option("--decimals", type=choice, help=help_)
 
 
 def _names(ctx: click.Context, parameter: click.Parameter, text: str | None) -> list[str] | None:

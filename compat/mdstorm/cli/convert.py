@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mdstorm.cli._options import columns_option, dtype_option, format_option, storage_option
+from mdstorm.cli._options import (
+    columns_option,
+    decimals_option,
+    dtype_option,
+    format_option,
+    storage_option,
+)
 from mdstorm.cli._output import counted, human_bytes, progress, write_json
 from mdstorm_backend.base import require
 from mdstorm_backend.format import parse_size
@@ -24,6 +30,7 @@ __all__ = ["convert"]
 @click.argument("url", metavar="DST")
 @columns_option("Names of the columns to convert, separated by commas.")
 @dtype_option("Type of floating-point numbers; by default they keep theirs.")
+@decimals_option("Type of decimals, and of the elements of arrays of them; by default decimal.")
 @click.option("--shard-size", metavar="SIZE", help="Largest size of a shard; 64mb by default.")
 @click.option(
     "--keep-row-groups/--fill-shards",
@@ -48,6 +55,7 @@ def convert(
     url: str,
     columns: list[str] | None,
     dtype: str | None,
+    decimals: str | None,
     shard_size: str | None,
     keep_row_groups: bool | None,
     compression: str | None,
@@ -74,6 +82,7 @@ def convert(
             url,
             columns=columns,
             dtype=dtype,
+            decimals=decimals,
             shard_size=size,
             compression=compression,
             hashes=sorted(hashes),
@@ -98,7 +107,9 @@ def convert(
         }
         write_json(found)
         return
-    rows, cast = counted(len(dataset), "row"), f"--dtype {dtype} " if dtype else ""
+    rows = counted(len(dataset), "row")
+    given = {"--dtype": dtype, "--decimals": decimals}
+    cast = "".join(f"{option} {value} " for option, value in given.items() if value)
     click.echo(
         f"{dataset.url}: {rows} in {counted(shards, 'shard')}, {human_bytes(dataset.nbytes)}. "
         f"Compare with: mdstorm verify {cast}--against {shlex.quote(source)} {shlex.quote(url)}"

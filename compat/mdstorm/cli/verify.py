@@ -10,6 +10,7 @@ from mdstorm.cli._errors import PROBLEMS_FOUND
 from mdstorm.cli._options import (
     columns_option,
     dataset_argument,
+    decimals_option,
     dtype_option,
     format_option,
     storage_option,
@@ -26,6 +27,7 @@ __all__ = ["verify"]
 @click.option("--against", metavar="SRC", help="Compare the rows with those of SRC, in any order.")
 @columns_option("With --against: names of the columns to compare, separated by commas.")
 @dtype_option("With --against: what floating-point numbers of SRC were converted to.")
+@decimals_option("With --against: what decimals of SRC were converted to.")
 @click.option("--threads", type=click.IntRange(min=1), help="Shards to check at a time.")
 @storage_option
 @format_option
@@ -37,6 +39,7 @@ def verify(
     against: str | None,
     columns: list[str] | None,
     dtype: str | None,
+    decimals: str | None,
     threads: int | None,
     storage_options: dict[str, Any],
     format_: str,
@@ -58,6 +61,7 @@ def verify(
             url,
             columns=columns,
             dtype=dtype,
+            decimals=decimals,
             threads=threads,
             storage_options=storage_options,
             format_=format_,
@@ -65,8 +69,10 @@ def verify(
         if not same:
             ctx.exit(PROBLEMS_FOUND)
         return
-    if columns is not None or dtype is not None:
-        raise click.UsageError("--columns and --dtype need --against: name the other dataset")
+    if any(value is not None for value in (columns, dtype, decimals)):
+        raise click.UsageError(
+            "--columns, --dtype and --decimals need --against: name the other dataset"
+        )
     with progress("Checking shards") as on_progress:
         report = verify_dataset(
             url,

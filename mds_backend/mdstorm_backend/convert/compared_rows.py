@@ -13,6 +13,7 @@ import pyarrow as pa
 from mdstorm_backend.convert.row_batches import RowBatches, rows_of_a_batch
 from mdstorm_backend.convert.task_writer import Recode
 from mdstorm_backend.format.encodings.vectors import holds_vectors, vectors_to_lists
+from mdstorm_backend.format.values.decimals import decimals_to_floats, holds_decimals
 from mdstorm_backend.format.values.plain_arrow import plain_type, plain_values
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read.formats import to_record_batch
@@ -20,6 +21,7 @@ from mdstorm_backend.read.source import SampleSource
 
 #: Rows whose hashes are computed together, at most.
 _MOST_ROWS = 1 << 14
+_FLOATS: dict[str | None, pa.DataType] = {"float32": pa.float32(), "float64": pa.float64()}
 
 
 class ComparedRows(ABC):
@@ -50,12 +52,10 @@ class ComparedRows(ABC):
         """Number of parts."""
         return len(self.starts) - 1
 
-    def with_floats(self, dtype: str | None) -> ComparedRows:
-        """Return the rows with floating-point scalars and elements of arrays cast to `dtype`."""
-        if dtype is None:
-            return self
-        wanted = {name: _with_floats(type_, dtype) for name, type_ in self.types.items()}
-        return _Cast(self, wanted)
+    def with_floats(self, dtype: str | None, decimals: str | None = None) -> ComparedRows:
+        """Return the rows as a conversion with `dtype` and `decimals` stores them."""
+        wanted = {n: _with_floats(type_, dtype, decimals) for n, type_ in self.types.items()}
+        return self if wanted == self.types else _Cast(self, wanted)
 
     @abstractmethod
     def batches(self, part: int, names: Sequence[str]) -> Iterator[list[pa.Array]]:
@@ -136,7 +136,15 @@ class _Cast(ComparedRows):
 
     def batches(self, part: int, names: Sequence[str]) -> Iterator[list[pa.Array]]:
         for arrays in self._rows.batches(part, names):
-            yield [array.cast(self.types[name]) for array, name in zip(arrays, names, strict=True)]
+            yield [
+                _cast(array, self.types[name]) for array, name in zip(arrays, names, strict=True)
+            ]
+
+
+def _cast(values: pa.Array, type_: pa.DataType) -> pa.Array:
+    if values.type != type_ and holds_decimals(values.type):
+        return decimals_to_floats(values, type_)
+    return values.cast(type_)
 
 
 def _comparable_type(type_: pa.DataType) -> pa.DataType:
@@ -147,9 +155,10 @@ def _comparable(values: pa.Array) -> pa.Array:
     return vectors_to_lists(values) if holds_vectors(values.type) else plain_values(values)
 
 
-def _with_floats(type_: pa.DataType, dtype: str) -> pa.DataType:
-    wanted = {"float32": pa.float32(), "float64": pa.float64()}[dtype]
-    if pa.types.is_floating(type_):
-        return wanted
-    is_floats = pa.types.is_list(type_) and pa.types.is_floating(type_.value_type)
-    return pa.list_(wanted) if is_floats else type_
+def _with_floats(type_: pa.DataType, dtype: str | None, decimals: str | None) -> pa.DataType:
+    wanted = _FLOATS.get(decimals if holds_decimals(type_) else dtype)
+    is_list = pa.types.is_list(type_)
+    element = type_.value_type if is_list else type_
+    if wanted is None or not (pa.types.is_floating(element) or pa.types.is_decimal(element)):
+        return type_
+    return pa.list_(wanted) if is_list else wanted

@@ -15,6 +15,7 @@ from mdstorm_backend.convert.differing_rows import RowDifference, find_examples
 from mdstorm_backend.convert.mds_plan import chosen_fields
 from mdstorm_backend.convert.row_sums import HashedRows, RowSums
 from mdstorm_backend.format.type_plan import check_float_dtype
+from mdstorm_backend.format.values.decimals import check_decimals
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read.source import SampleSource
 
@@ -84,6 +85,7 @@ def compare(
     *,
     columns: Sequence[str] | None = None,
     dtype: str | None = None,
+    decimals: str | None = None,
     threads: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> Comparison:
@@ -101,6 +103,8 @@ def compare(
     dtype : {"float32", "float64", None}
         The type to which a conversion cast the floating-point scalars and array elements of
         `source`: they are cast before they are compared.
+    decimals : {"float64", "float32", "decimal", None}
+        What a conversion made of the decimals of `source`, in the same manner.
     threads : int, optional
         Shards and row groups to read at a time; by default one per CPU core, at most 8.
     on_progress : callable, optional
@@ -114,7 +118,8 @@ def compare(
         If a file is damaged.
     """
     check_float_dtype(dtype)
-    first, second = _rows_of(source).with_floats(dtype), _rows_of(other)
+    check_decimals(decimals)
+    first, second = _rows_of(source).with_floats(dtype, decimals), _rows_of(other)
     wanted = list(dict.fromkeys([*first.types, *second.types]))
     if columns is not None:
         both = pa.schema([(name, pa.null()) for name in wanted])

@@ -34,7 +34,9 @@ def chosen_fields(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema
     return pa.schema([schema.field(name) for name in columns])
 
 
-def plan_parquet(schema: pa.Schema, dtype: str | None = None) -> Schema:
+def plan_parquet(
+    schema: pa.Schema, dtype: str | None = None, decimals: str | None = None
+) -> Schema:
     """Plan how data of an Arrow schema is stored so that it reads back unchanged.
 
     Spark's vectors become arrays, as when Spark writes the dataset.
@@ -45,6 +47,8 @@ def plan_parquet(schema: pa.Schema, dtype: str | None = None) -> Schema:
         Schema of the Parquet files, including partition columns.
     dtype : {"float32", "float64", None}
         What floating-point scalars and the elements of arrays become; None keeps them.
+    decimals : {"float64", "float32", "decimal", None}
+        What decimals become, see `plan_types`.
 
     Raises
     ------
@@ -54,7 +58,7 @@ def plan_parquet(schema: pa.Schema, dtype: str | None = None) -> Schema:
         If there is no column, or two have one name.
     """
     fields = [f.with_type(pa.list_(pa.float64())) if holds_vectors(f.type) else f for f in schema]
-    return plan_batch(pa.schema(fields), None, dtype)
+    return plan_batch(pa.schema(fields), None, dtype, decimals)
 
 
 def row_bytes(schema: Schema, source_row_bytes: float) -> float:

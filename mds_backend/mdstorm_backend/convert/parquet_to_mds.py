@@ -47,6 +47,7 @@ def convert_parquet(
     plan: Schema | Mapping[str, str] | None = None,
     recode: Recode | None = None,
     dtype: str | None = None,
+    decimals: str | None = None,
     shard_size: int | None = None,
     compression: str | None = None,
     hashes: Iterable[str] = (),
@@ -59,10 +60,10 @@ def convert_parquet(
 ) -> Dataset:
     """Write the rows of Parquet files as an MDS dataset, in their order.
 
-    The values are those of the files, unless `dtype` says otherwise, and types, nulls and column
-    order read back as from Parquet. Row groups are converted in threads, each of which holds one
-    shard and one batch of rows in memory; the resulting files are the same for any number of
-    threads. The index is written last, so an unfinished conversion is not a dataset.
+    The values are those of the files, unless `dtype` or `decimals` says otherwise, and types, nulls
+    and column order read back as from Parquet. Row groups are converted in threads, each of which
+    holds one shard and one batch of rows in memory; the resulting files are the same for any number
+    of threads. The index is written last, so an unfinished conversion is not a dataset.
 
     A conversion that was interrupted, even by ``kill -9``, resumes where it stopped when the same
     source is converted to the same directory with the same options. If data cannot be stored,
@@ -83,6 +84,9 @@ def convert_parquet(
         Called in the threads with every record batch; returns one with the columns of `plan`.
     dtype : {"float32", "float64", None}
         What floating-point scalars and the elements of arrays become; None keeps them. Not with
+        `plan`.
+    decimals : {"float64", "float32", "decimal", None}
+        What decimals and arrays of them become; None and ``"decimal"`` keep every digit. Not with
         `plan`.
     shard_size : int, optional
         Largest size of an uncompressed shard in bytes, at most 4 GiB. None or 0: 64 MiB, or with
@@ -127,10 +131,12 @@ def convert_parquet(
     WriteError
         If it cannot be written.
     """
-    if plan is not None and dtype is not None:
-        raise InvalidArgumentError(
-            f"dtype={dtype!r} cannot be combined with a plan, which states the dtypes: leave it out"
-        )
+    for name, value in (("dtype", dtype), ("decimals", decimals)):
+        if plan is not None and value is not None:
+            raise InvalidArgumentError(
+                f"{name}={value!r} cannot be combined with a plan, which states the dtypes: leave "
+                "it out"
+            )
     if workers is not None and not (is_integer(workers) and workers > 0):
         raise InvalidArgumentError(
             f"workers must be a whole number of at least 1, found {workers!r}"
@@ -140,7 +146,7 @@ def convert_parquet(
     limit = MAX_SHARD_BYTES if of_groups else checked_shard_size(shard_size)
     format_ = ShardFormat(limit, compression, check_hashes(hashes))
     fields = chosen_fields(source.arrow_schema, columns)
-    schema = _planned(fields, plan, recode, dtype)
+    schema = _planned(fields, plan, recode, dtype, decimals)
     as_given = frozenset(plan) if isinstance(plan, Mapping) else frozenset()
     size = row_bytes(schema, source.nbytes / max(len(source), 1))
     if cut_at is None:
@@ -165,12 +171,13 @@ def _planned(
     plan: Schema | Mapping[str, str] | None,
     recode: Recode | None,
     dtype: str | None,
+    decimals: str | None,
 ) -> Schema:
     if isinstance(plan, Schema):
         return plan
     if recode is not None:
         fields = recode(pa.RecordBatch.from_pylist([], fields)).schema
     if plan is None:
-        return plan_parquet(fields, dtype)
+        return plan_parquet(fields, dtype, decimals)
     check_columns(plan)
     return plan_batch(fields, plan)

@@ -47,6 +47,7 @@ def materialize_staged(
     staging_dir_url: str,
     *,
     dtype: str | None = "float32",
+    decimals: str | None = None,
     shard_size: int | None = None,
     compression: str | None = None,
     storage_options: dict[str, Any] | None = None,
@@ -55,7 +56,7 @@ def materialize_staged(
 
     Parameters
     ----------
-    df, url, dtype, shard_size, compression, storage_options
+    df, url, dtype, decimals, shard_size, compression, storage_options
         As for `materialize`; the driver writes to `url`, so credentials may be among the options.
     staging_dir_url : str
         Directory that Spark can write to and this process can read, used during the call. Existing
@@ -70,7 +71,7 @@ def materialize_staged(
     WriteError
         If the directory cannot be written, or already holds a dataset.
     """
-    schema = plan_types(df.schema.jsonValue()["fields"], dtype)
+    schema = plan_types(df.schema.jsonValue()["fields"], dtype, decimals)
     staging = Location.of(staging_dir_url).child(f"{_PREFIX}{secrets.token_hex(8)}")
     _logger.info("staging Parquet at %s", staging.url)
     # Parquet writers reject some names, such as those that differ only in case: number the columns.

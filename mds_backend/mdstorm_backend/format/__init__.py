@@ -22,6 +22,12 @@ from mdstorm_backend.format.values.batch import (
     slice_batch,
     take_values,
 )
+from mdstorm_backend.format.values.decimals import (
+    check_decimals,
+    decimals_to_floats,
+    holds_decimals,
+    without_decimals,
+)
 from mdstorm_backend.format.values.plain_arrow import plain_type, plain_values
 from mdstorm_backend.format.values.spark_types import SparkType
 
@@ -38,10 +44,13 @@ __all__ = [
     "Values",
     "array_encoder",
     "as_arrow",
+    "check_decimals",
     "check_float_dtype",
     "common_type",
+    "decimals_to_floats",
     "gather_binary",
     "gather_fixed",
+    "holds_decimals",
     "image_array",
     "is_number",
     "num_rows",
@@ -51,4 +60,5 @@ __all__ = [
     "plan_types",
     "slice_batch",
     "take_values",
+    "without_decimals",
 ]

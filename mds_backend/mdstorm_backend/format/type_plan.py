@@ -10,6 +10,7 @@ import pyarrow as pa
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
 from mdstorm_backend.format.encodings.numbers import stored_dtype
 from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.format.values.decimals import check_decimals, without_decimals
 from mdstorm_backend.format.values.spark_types import SparkType, arrow_type, is_vector, simple_name
 
 _REMEDIES = {
@@ -28,7 +29,9 @@ def check_float_dtype(dtype: object) -> None:
         )
 
 
-def plan_types(fields: list[dict[str, Any]], dtype: str | None = "float32") -> Schema:
+def plan_types(
+    fields: list[dict[str, Any]], dtype: str | None = "float32", decimals: str | None = None
+) -> Schema:
     """Plan how the columns of a DataFrame are stored.
 
     Parameters
@@ -38,15 +41,19 @@ def plan_types(fields: list[dict[str, Any]], dtype: str | None = "float32") -> S
     dtype : {"float32", "float64", None}
         What scalar, array and vector columns of floating-point numbers become; None keeps each as
         it is, and vectors float64. Values inside structs, maps and nested arrays are left alone.
+    decimals : {"float64", "float32", "decimal", None}
+        What scalars and arrays of decimals become; None and ``"decimal"`` keep every digit.
 
     Raises
     ------
     UnsupportedTypeError
         If any column cannot be carried: the message names all of them, each with a way out.
     InvalidArgumentError
-        If there is no column, one has no name, two have the same, or `dtype` is none of the three.
+        If there is no column, one has no name, two have the same, or `dtype` or `decimals` is
+        unknown.
     """
     check_float_dtype(dtype)
+    check_decimals(decimals)
     _check_names([field["name"] for field in fields])
     refused = {
         field["name"]: _refusal(field["type"])
@@ -60,16 +67,16 @@ def plan_types(fields: list[dict[str, Any]], dtype: str | None = "float32") -> S
             f"dropped silently. {reasons}",
             columns=refused,
         )
-    return Schema(
-        tuple(
-            Column(
-                name=field["name"],
-                encoding=_encoding(field["type"], dtype),
-                spark_type=field["type"],
-                nullable=bool(field.get("nullable", True)),
-            )
-            for field in fields
-        )
+    return Schema(tuple(_column(field, dtype, decimals) for field in fields))
+
+
+def _column(field: dict[str, Any], dtype: str | None, decimals: str | None) -> Column:
+    type_ = without_decimals(field["type"], decimals)
+    return Column(
+        name=field["name"],
+        encoding=_encoding(type_, dtype if type_ == field["type"] else decimals),
+        spark_type=type_,
+        nullable=bool(field.get("nullable", True)),
     )
 
 

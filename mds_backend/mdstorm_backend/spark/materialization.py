@@ -37,6 +37,7 @@ def materialize(
     url: str,
     *,
     dtype: str | None = "float32",
+    decimals: str | None = None,
     shard_size: int | None = None,
     compression: str | None = None,
     hashes: Iterable[str] = (),
@@ -58,6 +59,8 @@ def materialize(
         Directory for the dataset, which must not hold one yet. The executors write to it.
     dtype : {"float32", "float64", None}
         What floating-point scalars, arrays and vectors are cast to; None keeps them.
+    decimals : {"float64", "float32", "decimal", None}
+        What decimals and arrays of them become; None and ``"decimal"`` keep every digit.
     shard_size : int, optional
         Largest size of an uncompressed shard in bytes; 64 MiB if None or 0, at most 4 GiB.
     compression : str, optional
@@ -69,7 +72,7 @@ def materialize(
         Options of the fsspec file system. They travel to the executors, so credentials are
         refused.
     plan : Schema, optional
-        How columns are stored, instead of by their types and `dtype`.
+        How columns are stored, instead of by their types, `dtype` and `decimals`.
     recode : callable, optional
         Called on the executors with every record batch; returns one with the columns of `plan`.
     extra : dict, optional
@@ -92,7 +95,7 @@ def materialize(
     check_compression(compression)
     hash_names = check_hashes(hashes)
     check_no_secrets(storage_options or {})
-    schema = plan or plan_types(df.schema.jsonValue()["fields"], dtype)
+    schema = plan or plan_types(df.schema.jsonValue()["fields"], dtype, decimals)
     location = Location.of(url, storage_options)
     if location.exists(INDEX_NAME):
         raise WriteError(

@@ -57,7 +57,10 @@ def _is_encoding(name: object, text: object) -> bool:
 
 
 def plan_batch(
-    schema: pa.Schema, columns: Mapping[str, str] | None, dtype: str | None = None
+    schema: pa.Schema,
+    columns: Mapping[str, str] | None,
+    dtype: str | None = None,
+    decimals: str | None = None,
 ) -> Schema:
     """Plan how Arrow data is stored.
 
@@ -71,6 +74,8 @@ def plan_batch(
     dtype : {"float32", "float64", None}
         Without `columns`: what floating-point scalars and the elements of arrays become; None keeps
         them.
+    decimals : {"float64", "float32", "decimal", None}
+        Without `columns`: what decimals become, see `plan_types`.
 
     Raises
     ------
@@ -88,7 +93,7 @@ def plan_batch(
             column=missing[0],
         )
     if columns is None:
-        return _default_plan(schema, dtype)
+        return _default_plan(schema, dtype, decimals)
     repeated = [name for name in columns if schema.names.count(name) > 1]
     if repeated:
         raise InvalidArgumentError(
@@ -105,7 +110,7 @@ def plan_batch(
     return Schema(tuple(column for column in planned.values() if column is not None))
 
 
-def _default_plan(schema: pa.Schema, dtype: str | None) -> Schema:
+def _default_plan(schema: pa.Schema, dtype: str | None, decimals: str | None) -> Schema:
     fields = [
         {"name": f.name, "type": spark_type_of(f.type) or str(f.type), "nullable": f.nullable}
         for f in schema
@@ -116,7 +121,9 @@ def _default_plan(schema: pa.Schema, dtype: str | None) -> Schema:
         if (text := _beyond_spark(f.type))
     }
     plan = plan_types(
-        [{**f, "type": "long"} if f["name"] in beyond_spark else f for f in fields], dtype
+        [{**f, "type": "long"} if f["name"] in beyond_spark else f for f in fields],
+        dtype,
+        decimals,
     )
     return Schema(
         tuple(

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
 
@@ -52,6 +53,26 @@ def test_the_result_is_told_with_the_next_command(source: Path, target: Path, ru
     assert result.stdout.endswith(f"Compare with: {command}")
     assert open_dataset(str(target)).to_table().equals(numbers(30))
     assert run("convert", source, f"{target}2", "-q").stdout == ""
+
+
+def test_decimals_become_numbers_if_asked_for(tmp_path: Path, target: Path, run: Run) -> None:
+    prices = pa.array([Decimal("0.10"), None], pa.decimal128(9, 2))
+    pq.write_table(pa.table({"price": prices}), tmp_path / "prices.parquet")
+    source, asked = tmp_path / "prices.parquet", ("--decimals", "float64")
+    told = run("convert", source, target, *asked)
+    assert "Compare with: mdstorm verify --decimals float64 --against" in told.stdout
+    assert open_dataset(str(target)).to_table().to_pydict() == {"price": [0.1, None]}
+    assert run("verify", target, "--against", source, *asked).exit_code == 0
+    different = run("verify", target, "--against", source)
+    assert different.exit_code == 1
+    assert "is decimal128(9, 2) in" in " ".join(different.stdout.split())
+    usage = run("verify", target, *asked)
+    assert (usage.exit_code, "--decimals need --against" in usage.stderr) == (2, True)
+
+
+def test_a_dataset_of_petastorm_states_its_decimals(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"read it with make_reader\(…, decimals="):
+        mdstorm.convert(str(GOLDEN / "codecs"), str(tmp_path / "x"), decimals="float64")
 
 
 def test_every_option_has_its_effect(source: Path, target: Path, run: Run) -> None:

@@ -257,7 +257,7 @@ class TestValues:
     @pytest.fixture(params=[False, True], ids=["blocks", "items"])
     def batch(self, request: Any, url: str) -> Iterator[dict[str, Any]]:
         """The rows as a batch, also where they are taken one after the other."""
-        loader = DataLoader(batch_reader(url), 2)
+        loader = DataLoader(batch_reader(url, decimals="decimal"), 2)
         loader._is_over_rows = lambda: not request.param  # type: ignore[method-assign]
         (batch,) = loader
         return batch
@@ -280,11 +280,11 @@ class TestValues:
         assert [array.tolist() for array in batch["ragged"]] == [[1], [2, 3]]
 
     def test_rows_give_the_same(self, url: str) -> None:
-        begun = row_reader(url, num_epochs=2)
+        begun = row_reader(url, num_epochs=2, decimals="decimal")
         [next(begun), next(begun)]
         (of_items,) = DataLoader(begun, 2)
-        (of_blocks,) = DataLoader(row_reader(url), 2)
-        (of_batches,) = DataLoader(batch_reader(url), 2)
+        (of_blocks,) = DataLoader(row_reader(url, decimals="decimal"), 2)
+        (of_batches,) = DataLoader(batch_reader(url, decimals="decimal"), 2)
         for name, expected in of_batches.items():
             for found in (of_items[name], of_blocks[name]):
                 assert str(found) == str(expected) or list(found) == list(expected)

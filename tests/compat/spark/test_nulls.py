@@ -78,7 +78,7 @@ def nulls(tmp_path: Path, name: str) -> SparkDatasetConverter:
 
 @pytest.mark.parametrize("name", NULLS)
 def test_pytorch_and_nulls(tmp_path: Path, name: str) -> None:
-    loader = nulls(tmp_path, name).make_torch_dataloader(**IN_ORDER)
+    loader = nulls(tmp_path, name).make_torch_dataloader(decimals="decimal", **IN_ORDER)
     expected = NULLS[name][2]
     if expected is None:
         with pytest.raises(NullValueError, match="column 'v' holds 1 nulls, and PyTorch"):
@@ -99,9 +99,9 @@ def test_tensorflow_and_nulls(tmp_path: Path, name: str) -> None:
     expected = NULLS[name][3]
     if expected is None:
         with pytest.raises(NullValueError, match="column 'v' holds 1 nulls, and TensorFlow"):
-            converter.make_tf_dataset(**IN_ORDER)
+            converter.make_tf_dataset(decimals="decimal", **IN_ORDER)
         return
-    ((values,),) = converter.make_tf_dataset(**IN_ORDER)
+    ((values,),) = converter.make_tf_dataset(decimals="decimal", **IN_ORDER)
     dtype, rows = expected
     assert values.dtype == dtype
     assert repr(values.numpy().tolist()) == repr(tf.constant(rows, dtype).numpy().tolist())

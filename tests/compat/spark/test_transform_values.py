@@ -26,7 +26,7 @@ from mdstorm.spark import SparkDatasetConverter
 
 NAN = float("nan")
 IDENTITY = TransformSpec(lambda frame: frame)
-BATCH = {**IN_ORDER, "batch_size": 4}
+BATCH = {**IN_ORDER, "batch_size": 4, "decimals": "decimal"}
 
 
 def two_shards(directory: Path, values: list[Any], type_: Any) -> SparkDatasetConverter:

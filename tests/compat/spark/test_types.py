@@ -129,7 +129,7 @@ def converter(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     ]
     df = spark.sql(" UNION ALL ".join(rows)).coalesce(1)
     cache = tmp_path_factory.mktemp("types")
-    made = make_spark_converter(df, parent_cache_dir_url=f"file://{cache}")
+    made = make_spark_converter(df, decimals="decimal", parent_cache_dir_url=f"file://{cache}")
     spark.conf.set("spark.sql.session.timeZone", zone)
     yield made
     made.delete()

@@ -53,7 +53,7 @@ def first(dataset: Any) -> dict[str, Any]:
 @pytest.mark.filterwarnings("ignore::UnicodeWarning")
 @pytest.mark.parametrize("skip", [0, 1], ids=["blocks", "items"])
 def test_of_batches(url: str, skip: int) -> None:
-    reader = batch_reader(url, num_epochs=2)
+    reader = batch_reader(url, num_epochs=2, decimals="decimal")
     for _ in range(skip):  # what is left of a reader is taken item by item
         next(reader)
     assert first(make_petastorm_dataset(reader)) == {
@@ -75,7 +75,7 @@ def test_of_batches(url: str, skip: int) -> None:
 @pytest.mark.filterwarnings("ignore::UnicodeWarning")
 @pytest.mark.parametrize("skip", [0, 2], ids=["blocks", "items"])
 def test_of_rows(url: str, skip: int) -> None:
-    reader = row_reader(url, num_epochs=2)
+    reader = row_reader(url, num_epochs=2, decimals="decimal")
     for _ in range(skip):
         next(reader)
     assert first(make_petastorm_dataset(reader)) == {

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mdstorm_backend.format.values.arrow_types import arrow_type_of
+from mdstorm_backend.format.values.decimals import decimals_to_floats
 
 
 def encode_number(dtype: np.dtype[np.generic], value: Any) -> bytes:
@@ -95,8 +96,10 @@ def _whole(number: Any) -> int:
 def to_numpy(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[Any]:
     """Stored form of fixed-size values: nulls become NaN in floats and 0 elsewhere.
 
-    Floats are cast as Spark casts them: to the nearest, overflow to infinity.
+    Floats are cast as Spark casts them: to the nearest, overflow to infinity. Decimals have to fit.
     """
+    if pa.types.is_decimal(values.type):
+        return fit_numbers(values, dtype)
     if pa.types.is_boolean(values.type):
         values = values.cast(pa.uint8())
     elif pa.types.is_temporal(values.type):
@@ -120,7 +123,8 @@ def fit_numbers(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[An
         If a fraction, an infinity or NaN is to become an integer.
     """
     if pa.types.is_decimal(values.type):
-        values = values.cast(pa.float64() if dtype.kind == "f" else pa.int64())
+        is_float = dtype.kind == "f"
+        values = decimals_to_floats(values, pa.float64()) if is_float else values.cast(pa.int64())
     if pa.types.is_null(values.type):
         values = values.cast(arrow_type_of(dtype))
     present = pc.fill_null(values, 0) if values.null_count else values

@@ -62,6 +62,11 @@ def simple_name(spark_type: SparkType) -> str:
     return "vector" if is_vector(spark_type) else str(spark_type.get("class") or kind)
 
 
+def is_decimal(spark_type: object) -> bool:
+    """Whether it is the Spark type of decimals, of any precision."""
+    return isinstance(spark_type, str) and _DECIMAL.fullmatch(spark_type) is not None
+
+
 def arrow_type(spark_type: SparkType) -> pa.DataType:
     """Return the Arrow type that holds the values of a Spark type.
 

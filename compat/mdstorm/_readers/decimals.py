@@ -1,0 +1,53 @@
+"""Warn that decimals arrive as values that no model takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Literal, TypeAlias
+
+import pyarrow as pa
+
+from mdstorm._readers.arguments import ReaderArguments
+from mdstorm_backend.base import warn_user
+from mdstorm_backend.format import Column
+from mdstorm_backend.loaders import ReaderOptions
+
+Framework: TypeAlias = Literal["PyTorch", "TensorFlow"]
+
+_FORMS = {"PyTorch": "a list of Decimal", "TensorFlow": "text"}
+
+
+def undecided_decimals(
+    options: ReaderOptions, arguments: ReaderArguments, names: Iterable[str]
+) -> tuple[str, ...]:
+    """Return which of the columns `names` are delivered as decimals, if nobody asked for that.
+
+    What a function of the user's makes of them is not counted.
+    """
+    if arguments.decimals is not None:
+        return ()
+    columns = map(options.column, names)
+    return tuple(column.name for column in columns if column is not None and _is_decimal(column))
+
+
+def _is_decimal(column: Column) -> bool:
+    encoding = column.parsed_encoding
+    if encoding.is_opaque:
+        return False
+    return encoding.kind == "str_decimal" or pa.types.is_decimal(column.arrow_type)
+
+
+@cache
+def warn_of_decimals(url: str, names: tuple[str, ...], framework: Framework) -> None:
+    """Say what becomes of columns of decimals, once in this process; nothing if there is none."""
+    if not names:
+        return
+    columns, hold = ("columns", "hold") if len(names) > 1 else ("column", "holds")
+    listed = ", ".join(map(repr, names))
+    warn_user(
+        f"{columns} {listed} of {url} {hold} decimals, which arrive in {framework} as "
+        f'{_FORMS[framework]}, and no model takes that. Pass decimals="float64" or "float32" '
+        "to make_spark_converter, or to what makes the reader or loader, for numbers; "
+        'decimals="decimal" keeps them, without this warning'
+    )

@@ -1,0 +1,123 @@
+"""`make_spark_converter(…, decimals=)`: decimals that can be trained on."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tensorflow as tf
+import torch
+from tests.compat.spark.converters import IN_ORDER
+
+from mdstorm.errors import InvalidArgumentError
+from mdstorm.spark import SparkDatasetConverter, make_spark_converter
+from mdstorm_backend import open_dataset
+
+HALVES = "SELECT id, id * 0.5 AS x, array(id * 0.1) AS tenths FROM range(4)"
+
+
+def parquet_of(spark: Any, directory: Path) -> str:
+    url = f"file://{directory}/parquet"
+    spark.sql(HALVES).drop("tenths").coalesce(1).write.parquet(url)
+    return url
+
+
+@pytest.mark.parametrize(
+    ("decimals", "dtype"), [("float64", torch.float64), ("float32", torch.float32)]
+)
+def test_the_copy_holds_numbers(
+    spark: Any, cache_dir: Any, decimals: str, dtype: torch.dtype
+) -> None:
+    converter = make_spark_converter(spark.sql(HALVES).coalesce(1), decimals=decimals)
+    stored = {c.name: c.encoding for c in open_dataset(converter.cache_dir_url).schema}
+    assert stored == {"id": "int64", "x": decimals, "tenths": f"ndarray:{decimals}"}
+    (batch,) = converter.make_torch_dataloader(**IN_ORDER)
+    assert torch.equal(batch["x"], torch.arange(4, dtype=dtype) / 2)
+    assert torch.equal(batch["tenths"], torch.tensor([[0.0], [0.1], [0.2], [0.3]], dtype=dtype))
+    (row,) = converter.make_tf_dataset(**IN_ORDER)
+    assert row.x.dtype == tf.as_dtype(decimals)
+
+
+def test_staged_parquet_gives_the_same(spark: Any, cache_dir: Any) -> None:
+    df = spark.sql(HALVES).coalesce(1)
+    staged, direct = (
+        make_spark_converter(df, decimals="float32", parquet_row_group_size_bytes=size, staging=way)
+        for size, way in ((1 << 20, True), (1 << 21, False))
+    )
+    tables = [open_dataset(c.cache_dir_url).to_table() for c in (staged, direct)]
+    assert tables[0].equals(tables[1])
+
+
+def test_what_they_become_is_part_of_what_a_copy_is(spark: Any, cache_dir: Any) -> None:
+    df = spark.sql(HALVES)
+    urls = {
+        name: make_spark_converter(df, decimals=name).cache_dir_url
+        for name in (None, "decimal", "float64", "float32")
+    }
+    assert urls[None] == urls["decimal"]
+    assert len(set(urls.values())) == 3
+    assert make_spark_converter(df, decimals="float64").cache_dir_url == urls["float64"]
+
+
+def test_a_loader_warns_of_decimals_unless_it_is_told(spark: Any, cache_dir: Any) -> None:
+    df = spark.sql(HALVES).drop("tenths").coalesce(1)
+    converter = make_spark_converter(df)
+    with pytest.warns(UserWarning, match="column 'x' of .* in PyTorch .* decimals=") as caught:
+        (batch,) = converter.make_torch_dataloader(**IN_ORDER)
+    assert len(caught) == 1
+    assert isinstance(batch["x"], list)
+    with pytest.warns(UserWarning, match="column 'x' of .* in TensorFlow as text"):
+        converter.make_tf_dataset(**IN_ORDER)
+    # From here on a warning would be an error.
+    for arguments in ({}, {"decimals": "decimal"}, {"schema_fields": ["id"]}):
+        list(make_spark_converter(df).make_torch_dataloader(**arguments, **IN_ORDER))
+    (batch,) = converter.make_torch_dataloader(decimals="float64", **IN_ORDER)
+    assert batch["x"].tolist() == [0.0, 0.5, 1.0, 1.5]
+
+
+def test_columns_that_the_model_does_not_take_are_not_warned_of(spark: Any, cache_dir: Any) -> None:
+    converter = make_spark_converter(spark.sql(HALVES).drop("tenths"))
+    for filters in (None, [("id", ">=", 0)]):
+        list(converter.make_torch_dataloader(features=["id"], filters=filters, num_epochs=1))
+
+
+def test_what_a_converter_was_told_its_loaders_know(
+    spark: Any, cache_dir: Any, tmp_path: Path
+) -> None:
+    url = parquet_of(spark, tmp_path)
+    for made in (
+        make_spark_converter(url, decimals="float64"),
+        pickle.loads(pickle.dumps(make_spark_converter(url, decimals="float64"))),  # noqa: S301  # our own
+    ):
+        assert isinstance(made, SparkDatasetConverter)
+        (batch,) = made.make_torch_dataloader(**IN_ORDER)
+        assert batch["x"].tolist() == [0.0, 0.5, 1.0, 1.5]
+        (row,) = made.make_tf_dataset(**IN_ORDER)
+        assert row.x.dtype == tf.float64
+    kept = make_spark_converter(spark.sql(HALVES).drop("tenths").coalesce(1), decimals="decimal")
+    (batch,) = kept.make_torch_dataloader(**IN_ORDER)
+    assert [str(value) for value in batch["x"]] == ["0.0", "0.5", "1.0", "1.5"]
+
+
+def test_the_reader_of_a_data_loader_fn_delivers_numbers(
+    spark: Any, cache_dir: Any, tmp_path: Path
+) -> None:
+    from mdstorm.pytorch import BatchedDataLoader
+
+    converter = make_spark_converter(parquet_of(spark, tmp_path), decimals="float32")
+    loader = converter.make_torch_dataloader(data_loader_fn=BatchedDataLoader, **IN_ORDER)
+    with loader as batches:
+        (batch,) = batches
+    assert batch["x"].dtype == torch.float32
+
+
+@pytest.mark.parametrize("df", ["frame", "path"])
+def test_other_names_are_refused_before_anything_is_written(
+    spark: Any, cache_dir: Path, df: str
+) -> None:
+    given = spark.range(1) if df == "frame" else "file:///nowhere"
+    with pytest.raises(InvalidArgumentError, match="found 'double'"):
+        make_spark_converter(given, decimals="double")
+    assert not cache_dir.exists()
