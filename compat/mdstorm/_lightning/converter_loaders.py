@@ -8,6 +8,7 @@ from typing import Any
 from mdstorm._spark.converter import SparkDatasetConverter
 from mdstorm.errors import ArgumentTypeError
 from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.loaders import Statistics
 from mdstorm_backend.loaders.torch import StreamingDataLoader
 from mdstorm_backend.order import find_world
 
@@ -97,6 +98,10 @@ class ConverterLoaders:
     def predict_dataloader(self) -> StreamingDataLoader:
         """Return the loader to predict with."""
         return self._loader("predict")
+
+    def statistics(self) -> dict[str, Statistics]:
+        """Return what was delivered so far, and waited for, by split: see `StreamingDataLoader`."""
+        return {split: loader.statistics() for split, loader in self.loaders.items()}
 
     def state_dict(self) -> dict[str, Any]:
         """Return what Lightning's checkpoint has beside the state of the training loader."""

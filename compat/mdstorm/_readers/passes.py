@@ -69,7 +69,11 @@ class ReaderPasses:
         reading.next_epoch = reader._next_epoch
         self._times_set = reader._times_set
         self._runner = PassRunner(
-            reading, Batching(rows, by_shard=by_shard), threads, check=reader._check_running
+            reading,
+            Batching(rows, by_shard=by_shard),
+            threads,
+            check=reader._check_running,
+            recorders=reader._recorders,
         )
 
     def __call__(self, convert: Convert) -> Iterator[Any]:

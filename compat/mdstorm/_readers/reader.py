@@ -22,8 +22,10 @@ from mdstorm_backend.loaders import (
     Batching,
     Convert,
     ItemCursor,
+    PassRecorders,
     PassRunner,
     ReaderOptions,
+    Statistics,
     reading_of,
 )
 
@@ -87,7 +89,14 @@ class DatasetReader(OwnContext):
         self.last_row_consumed = False
         self.stopped = False
         self._make_items = items_of(self.schema, options.column, batched=batched, ngram=ngram)
-        self._cursor = _cursor(options, deliver_items(self._make_items, batched=batched), batched)
+        #: Also of the passes of loaders over this reader.
+        self._recorders = PassRecorders()
+        self._cursor = _cursor(
+            options,
+            deliver_items(self._make_items, batched=batched),
+            batched,
+            self._recorders,
+        )
         self.dataset = ReadDataset(options.dataset)
         self._is_empty = not len(self.dataset)
         if self._is_empty:
@@ -200,6 +209,19 @@ class DatasetReader(OwnContext):
         counts = transform.counts if isinstance(transform, ProcessTransform) else _NO_COUNTS
         return {**counts, "zmq_copy_buffers": self._arguments.zmq_copy_buffers}
 
+    def statistics(self, *, last_pass: bool = False) -> Statistics:
+        """Return what was delivered so far, and waited for: here, and by loaders over the reader.
+
+        Rows that are taken one by one are not timed: their row group is waited for, and handing
+        them out counts as training.
+
+        Parameters
+        ----------
+        last_pass : bool
+            Only the pass that was begun last, rather than all of them.
+        """
+        return self._recorders.statistics(last_pass=last_pass)
+
     def state_dict(self) -> dict[str, Any]:
         """Return where the reader stands, for `load_state_dict` of an equal reader.
 
@@ -262,10 +284,12 @@ def _warn_of_nothing(url: str) -> None:
     )
 
 
-def _cursor(options: ReaderOptions, convert: Convert, batched: bool) -> ItemCursor:
+def _cursor(
+    options: ReaderOptions, convert: Convert, batched: bool, recorders: PassRecorders
+) -> ItemCursor:
     """Return the place of a reader in its passes: a batch is a shard's share of the rows."""
     reading = reading_of(options)
     _ = reading.rows_per_epoch  # refuses more ranks than rows
     batching = Batching(max([*options.dataset.shard_sizes, 1]), by_shard=True)
-    runner = PassRunner(reading, batching, by_item=not batched)
+    runner = PassRunner(reading, batching, by_item=not batched, recorders=recorders)
     return ItemCursor(runner, lambda leg: runner.converted(leg.blocks(), convert))

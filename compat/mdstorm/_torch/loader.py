@@ -10,9 +10,10 @@ from typing import Any
 from mdstorm._readers.argument_checks import check_integer
 from mdstorm._readers.batch_size import rows_of_batch
 from mdstorm._readers.passes import ReaderPasses, can_pass_over, can_restart, is_at_a_start
-from mdstorm.errors import StateMismatchError
+from mdstorm._readers.reader import DatasetReader
+from mdstorm.errors import StateMismatchError, UnsupportedArgumentError
 from mdstorm_backend.base import OwnContext, PassThreads
-from mdstorm_backend.loaders import Convert
+from mdstorm_backend.loaders import Convert, Statistics
 
 _logger = logging.getLogger(__name__)
 
@@ -102,6 +103,23 @@ class ReaderLoader(OwnContext, LoaderBase):
     def set_epoch(self, epoch: int) -> None:
         """Say with which epoch the next pass begins, see the reader's ``set_epoch``."""
         self.reader.set_epoch(epoch)
+
+    def statistics(self, *, last_pass: bool = False) -> Statistics:
+        """Return what was delivered so far, and waited for: see the reader's ``statistics``.
+
+        Where items of the reader are taken one after the other, those are what is delivered.
+
+        Raises
+        ------
+        UnsupportedArgumentError
+            If the reader is of another kind, which counts nothing.
+        """
+        if not isinstance(self.reader, DatasetReader):
+            raise UnsupportedArgumentError(
+                f"{type(self.reader).__name__} counts nothing: make the loader over a reader by "
+                "make_reader or make_batch_reader"
+            )
+        return self.reader.statistics(last_pass=last_pass)
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the pass stands that was advanced last, for `load_state_dict`.

@@ -7,11 +7,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from mdstorm_backend.base.pass_threads import PoolContext
+from mdstorm_backend.base.recorder import Recorder
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
@@ -28,10 +29,13 @@ class Prefetcher(PoolContext):
         Number of threads; with 0 everything happens in the caller's thread, on demand.
     depth : int
         Results that may be in progress or ready at a time.
+    recorder : Recorder, optional
+        Records what is done, and what the consumer waits for.
     """
 
-    def __init__(self, workers: int, depth: int) -> None:
+    def __init__(self, workers: int, depth: int, recorder: Recorder | None = None) -> None:
         self._depth = max(depth, 1)
+        self._recorder = recorder
         if workers:
             _make_forks_safe()
         self._pool = (
@@ -48,23 +52,38 @@ class Prefetcher(PoolContext):
         raised in order: after the results that come before them.
         """
         if self._pool is None:
-            yield from map(function, items)
+            yield from map(self._called_here(function), items)
             return
-        pending: deque[Future[_Out]] = deque()
+        call: Callable[[_In], Any] = (
+            function if self._recorder is None else self._recorder.task(function)
+        )
+        pending: deque[Future[Any]] = deque()
         failure: list[Exception] = []
         asked = 0
         for item in _until_failure(items, failure):
-            pending.append(self._pool.submit(function, item))
+            pending.append(self._pool.submit(call, item))
             asked += 1
             # A result that is ready does not wait until all allowed work is submitted: submitting
             # two items for each result reaches the full depth soon enough.
             if len(pending) >= (depth or self._depth) or (asked >= 2 and pending[0].done()):
                 asked = 0
-                yield pending.popleft().result()
+                yield self._next(pending)
         while pending:
-            yield pending.popleft().result()
+            yield self._next(pending)
         if failure:
             raise failure[0]
+
+    def _called_here(self, function: Callable[[_In], _Out]) -> Callable[[_In], _Out]:
+        return function if self._recorder is None else self._recorder.called(function)
+
+    def _next(self, pending: deque[Future[Any]]) -> Any:
+        """Return the first of the results that are under way, once it is there."""
+        recorder = self._recorder
+        if recorder is None:
+            return pending.popleft().result()
+        recorder.count("results")
+        recorder.count("results_ready", sum(future.done() for future in pending))
+        return recorder.result(pending.popleft())
 
 
 def _until_failure(items: Iterable[_In], failure: list[Exception]) -> Iterator[_In]:

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
+from mdstorm_backend.base.recorder import Cause, count, work
 from mdstorm_backend.cache.download import check_hash, mapped
 from mdstorm_backend.cache.inventory import clear_former_states
 from mdstorm_backend.cache.locks import FileLock, share_lock, wait_for_lock
@@ -48,6 +49,8 @@ class ShardCache:
         self._exclusive = exclusive
         self._swept = False
         self._is_user = False
+        #: Names of the shards that this process has brought here.
+        self._brought: set[str] = set()
 
     @property
     def directory(self) -> str:
@@ -75,11 +78,13 @@ class ShardCache:
         self._join()
         try:
             content = self._find(info)
-            if content is not None:
-                return content
-            with self._lock(info) as lock:
-                content = self._check(info, lock)
-                return self._bring(info, lock) if content is None else content
+            if content is None:
+                with self._lock(info) as lock:
+                    content = self._check(info, lock)
+                    if content is None:
+                        return self._bring(info, lock)
+            count("cache_hits")
+            return content
         except MDStormError:
             raise
         except OSError as error:
@@ -150,7 +155,8 @@ class ShardCache:
             if is_new and self._exclusive:
                 clear_former_states(self._directory, url)
             try:
-                lock = wait_for_lock(path, patience=self.source.patience, progress=progress)
+                with work(Cause.CACHE):
+                    lock = wait_for_lock(path, patience=self.source.patience, progress=progress)
                 break
             except FileNotFoundError:
                 if attempt == _LOCK_ATTEMPTS - 1:
@@ -205,6 +211,9 @@ class ShardCache:
                 "else write to the cache directory, or name another one",
                 url=path,
             )
+        if info.raw_data.basename in self._brought:
+            count("downloaded_again")
+        self._brought.add(info.raw_data.basename)
         return content
 
     def _clean(self, lock: FileLock) -> Record:
@@ -238,14 +247,15 @@ class ShardCache:
 
     def _reserve(self, info: ShardInfo, record: Record, lock: FileLock) -> None:
         self.source.check_limit([info])
-        reserve(
-            self._directory,
-            lock,
-            record,
-            room_for(info),
-            limit=self.source.limit,
-            patience=self.source.patience,
-        )
+        with work(Cause.CACHE):
+            reserve(
+                self._directory,
+                lock,
+                record,
+                room_for(info),
+                limit=self.source.limit,
+                patience=self.source.patience,
+            )
 
     def _is_ours(self, name: str, record: Record) -> bool:
         identity = FileIdentity.at(self._directory.file(name))

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable
 from typing import Any, Protocol
 
+from mdstorm_backend.base.recorder import Cause, work
 from mdstorm_backend.cache.attempts import Sleep, try_again, watched
 from mdstorm_backend.cache.directory import CacheDirectory, default_directory
 from mdstorm_backend.cache.download import check_hash
@@ -227,7 +228,8 @@ class DirectFiles:
         except FileNotFoundError as error:
             raise self._gone(file) from error
         try:
-            return decompress(info.compression or "", packed, info.raw_data.bytes)
+            with work(Cause.DECODING):
+                return decompress(info.compression or "", packed, info.raw_data.bytes)
         except (OSError, ValueError) as error:
             url = self._location.file_url(file.basename)
             raise CorruptDatasetError(

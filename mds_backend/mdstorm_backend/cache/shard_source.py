@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from mdstorm_backend.base.recorder import Cause, count, work
 from mdstorm_backend.cache.attempts import LONGEST_PAUSE, Sleep
 from mdstorm_backend.cache.directory import CacheDirectory
 from mdstorm_backend.cache.download import check_hash, download, mapped
@@ -107,16 +108,20 @@ class ShardSource:
             os.unlink(packed)
 
     def _download(self, file: FileInfo, lock: FileLock) -> str:
-        return download(
-            self.location,
-            file,
-            lambda: self.directory.new_part(lock.path),
-            hash_name=self.options.validate_hash,
-            # Reading a local disk again gives the same bytes.
-            attempts=1 if self.location.is_local_disk else self.options.retry,
-            timeout=self.options.timeout,
-            sleep=self.sleep,
-        )
+        with work(Cause.DOWNLOADS):
+            path = download(
+                self.location,
+                file,
+                lambda: self.directory.new_part(lock.path),
+                hash_name=self.options.validate_hash,
+                # Reading a local disk again gives the same bytes.
+                attempts=1 if self.location.is_local_disk else self.options.retry,
+                timeout=self.options.timeout,
+                sleep=self.sleep,
+            )
+        count("downloads")
+        count("downloaded_bytes", file.bytes)
+        return path
 
     def _decompress_present_zip(
         self, info: ShardInfo, file: FileInfo, record: Record, raw: str
@@ -148,7 +153,8 @@ class ShardSource:
         """Decompress a file in one go, into as many bytes as the index says."""
         size, data = info.raw_data.bytes, mapped(packed)
         try:
-            content = decompress(info.compression or "", data, size)
+            with work(Cause.DECODING):
+                content = decompress(info.compression or "", data, size)
             if len(content) != size:
                 raise ValueError(f"it gives {len(content)} bytes and the index says {size}")
         except (OSError, ValueError) as error:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
+from mdstorm_backend.base.recorder import count
 from mdstorm_backend.cache.directory import CacheDirectory
 from mdstorm_backend.cache.locks import FileLock, try_lock
 from mdstorm_backend.cache.records import FileIdentity, Record, is_record
@@ -90,7 +91,9 @@ def _make_room(directory: CacheDirectory, lock: FileLock, nbytes: int, limit: in
     for _, path, _ in sorted(entries, key=lambda e: (e[2].reserved == 0, e[0], e[1])):
         if limit - taken >= nbytes + spare:
             break
-        taken -= evict(directory, path)
+        freed = evict(directory, path)
+        taken -= freed
+        count("evictions", freed > 0)
     return taken
 
 

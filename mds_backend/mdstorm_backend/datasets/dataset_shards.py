@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base.recorder import count
 from mdstorm_backend.datasets.lost_schema import check_nulls, restored
 from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.index import Index, ShardInfo
@@ -124,6 +125,8 @@ class DatasetShards:
             return MDSShard(content, info, schema, url=self.url(info))
 
         shard = self._parsed(info, parse)
+        count("shards")
+        count("shard_bytes", info.raw_data.bytes)
         if self._lost_schema:
             check_nulls(shard)
         return shard

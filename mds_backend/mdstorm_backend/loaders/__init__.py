@@ -6,6 +6,7 @@ from mdstorm_backend.loaders.dataset_settings import DatasetSettings
 from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.item_cursor import ItemCursor
 from mdstorm_backend.loaders.nulls import MASK_SUFFIX, NullPolicy, null_error
+from mdstorm_backend.loaders.pass_recorders import PassRecorders
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching
 from mdstorm_backend.loaders.runner import (
@@ -16,6 +17,7 @@ from mdstorm_backend.loaders.runner import (
     mark_and_rows,
     reading_of,
 )
+from mdstorm_backend.loaders.statistics import Statistics
 from mdstorm_backend.loaders.timestamps import beyond_nanoseconds
 
 __all__ = [
@@ -28,8 +30,10 @@ __all__ = [
     "ElasticShare",
     "ItemCursor",
     "NullPolicy",
+    "PassRecorders",
     "PassRunner",
     "ReaderOptions",
+    "Statistics",
     "beyond_nanoseconds",
     "mark_and_rows",
     "null_error",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.loaders.elastic_epochs import EpochStart
 from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.elastic_work import ElasticWork
@@ -117,11 +118,16 @@ class ElasticLeg:
     start: EpochStart
     work: npt.NDArray[np.int64]
     skipped: int = 0
+    recorder: Recorder | None = None
 
     @property
     def token(self) -> tuple[EpochStart, World]:
         """What tells it from the others."""
         return self.start, self.options.elastic_share.world
+
+    def recorded(self, recorder: Recorder | None) -> ElasticLeg:
+        """Return the same stretch, whose reading is recorded."""
+        return replace(self, recorder=recorder)
 
     def blocks(self, part: int = 0, *, block_rows: int | None = None) -> Iterator[Block]:
         """Read the batches of a part."""
@@ -141,5 +147,9 @@ class ElasticLeg:
             ids = ids[ids >= 0]
         ids = ids[self.skipped :]
         return self.options.elastic_reader(
-            ids, self.batching.batch_size, drop_last=self.batching.drop_last, block_rows=block_rows
+            ids,
+            self.batching.batch_size,
+            drop_last=self.batching.drop_last,
+            block_rows=block_rows,
+            recorder=self.recorder,
         )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.loader_state import (
@@ -250,11 +251,16 @@ class ExactLeg:
     batching: Batching
     start: Position
     first_epoch: int
+    recorder: Recorder | None = None
 
     @property
     def token(self) -> tuple[Position, int, ExactOrder]:
         """What tells it from the others."""
         return self.start, self.first_epoch, self.options.exact_order
+
+    def recorded(self, recorder: Recorder | None) -> ExactLeg:
+        """Return the same stretch, whose reading is recorded."""
+        return replace(self, recorder=recorder)
 
     def blocks(self, part: int = 0, *, block_rows: int | None = None) -> Iterator[Block]:
         """Read the batches of a part."""
@@ -275,5 +281,6 @@ class ExactLeg:
             drop_last=self.batching.drop_last,
             by_shard=self.batching.by_shard,
             part=(part, max(self.batching.num_workers, 1)),
+            recorder=self.recorder,
             **rows,
         )

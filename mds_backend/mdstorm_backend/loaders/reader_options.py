@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.nulls import NullPolicy
@@ -189,6 +190,7 @@ class ReaderOptions:
         *,
         drop_last: bool = False,
         block_rows: int | None = None,
+        recorder: Recorder | None = None,
     ) -> ElasticReader:
         """Make a reader of some samples, see `ElasticReader`."""
         return ElasticReader(
@@ -199,6 +201,7 @@ class ReaderOptions:
             predownload=self._ahead(batch_size),
             block_rows=self._block_rows if block_rows is None else block_rows,
             drop_last=drop_last,
+            recorder=recorder,
             **self._common,
         )
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.order.exact import ExactOrder
@@ -62,6 +63,15 @@ class Leg(Protocol):
     @property
     def token(self) -> Any:
         """What tells it from the others, in a few plain values: see `Reading.leg`."""
+        ...
+
+    @property
+    def recorder(self) -> Recorder | None:
+        """Records its reading in this process; None for nobody."""
+        ...
+
+    def recorded(self, recorder: Recorder | None) -> Leg:
+        """Return the same stretch, whose reading is recorded."""
         ...
 
     def blocks(self, part: int = 0, *, block_rows: int | None = None) -> Iterator[Block]:

@@ -12,8 +12,10 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from mdstorm_backend.base.pass_threads import PassThreads
+from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.loaders.elastic_reading import ElasticReading
 from mdstorm_backend.loaders.exact_reading import ExactReading
+from mdstorm_backend.loaders.pass_recorders import PassRecorders
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching, Leg, Pass, Reading
 from mdstorm_backend.loaders.state_values import number, state_mapping
@@ -38,6 +40,11 @@ def reading_of(options: ReaderOptions) -> Reading:
     if isinstance(options.order, ExactOrder):
         return ExactReading(options)
     return ElasticReading(options)
+
+
+def order_name(reading: Reading) -> str:
+    """Return the name of the order in which something is read."""
+    return "exact" if isinstance(reading.options.order, ExactOrder) else "elastic"
 
 
 def mark_and_rows(block: Block) -> tuple[Any, int]:
@@ -67,10 +74,12 @@ class PassRunner:
         delivered when its last item was, and a state says how many were.
     follows_begun : bool
         Whether the place is that of the iteration that was begun last, whichever is advanced.
+    recorders : PassRecorders, optional
+        Record the passes; by default the runner has its own.
 
     Attributes
     ----------
-    reading, batching, threads
+    reading, batching, threads, recorders
         As given; a state that was loaded may have changed `reading`.
     """
 
@@ -83,10 +92,12 @@ class PassRunner:
         check: Callable[[], None] | None = None,
         by_item: bool = False,
         follows_begun: bool = False,
+        recorders: PassRecorders | None = None,
     ) -> None:
         self.reading = reading
         self.batching = batching
         self.threads = threads or PassThreads()
+        self.recorders = recorders or PassRecorders()
         self._check = check
         self._by_item = by_item
         self._follows_begun = follows_begun
@@ -117,14 +128,25 @@ class PassRunner:
 
     def run(self, deliver: Deliver) -> Generator[Any, None, None]:
         """Go through a pass; nothing happens before the first batch is asked for."""
+        recorder, is_waiting = self.new_recorder(), False
         current = self.begin()
         stretch = self._items_of if self._by_item else self.stretch
-        for leg in current.legs():
-            yield from stretch(current, deliver(leg))
-        current.finish()
-        self._move(current)
+        try:
+            for leg in current.legs():
+                yield from stretch(current, deliver(leg.recorded(recorder)), recorder)
+            current.finish()
+            self._move(current)
+            is_waiting = True
+        finally:
+            recorder.end(is_waiting=is_waiting)
 
-    def stretch(self, current: Pass, delivered: Delivered) -> Generator[Any, None, None]:
+    def new_recorder(self) -> Recorder:
+        """Return what records a pass that begins."""
+        return self.recorders.begin(order_name(self.reading), self.batching.num_workers)
+
+    def stretch(
+        self, current: Pass, delivered: Delivered, recorder: Recorder | None = None
+    ) -> Generator[Any, None, None]:
         """Deliver one stretch of a pass that was begun; its threads end with the generator."""
         least = self.batching.batch_size if self.batching.drop_last else 0
         with self.threads.closing(delivered):
@@ -138,17 +160,27 @@ class PassRunner:
                 current.advance(mark, size)
                 if self._pass is not current:  # another iteration was advanced meanwhile
                     self._move(current)
-                if batch is not NOTHING:
+                if batch is NOTHING:
+                    continue
+                if recorder is None:
                     yield batch
+                else:
+                    recorder.deliver(size)
+                    yield batch
+                    recorder.ask()
 
-    def _items_of(self, current: Pass, delivered: Delivered) -> Generator[Any, None, None]:
+    def _items_of(
+        self, current: Pass, delivered: Delivered, recorder: Recorder
+    ) -> Generator[Any, None, None]:
         with self.threads.closing(delivered):
             for items, mark, size in delivered:
+                recorder.deliver(size)
                 for item in islice(items, self._items, None):
                     self._items += 1
                     yield item
                 current.advance(mark, size)
                 self._items = 0
+                recorder.ask()
 
     def converted(self, blocks: Iterator[Block], convert: Convert) -> Delivered:
         """Deliver what `convert` makes of blocks.

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.base.recorder import count
 from mdstorm_backend.cache.options import CacheOptions
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.format.schema import Column, Schema
@@ -270,6 +271,8 @@ class ParquetDataset(SampleDataset):
     def _open(self, number: int) -> ParquetShard:
         group = self.row_groups[number]
         files = self._files
+        count("shards")
+        count("shard_bytes", group.nbytes)
         return ParquetShard(
             group, self.schema, lambda unit: files.open(group.path, int96_unit=unit)
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.base.prefetch import Prefetcher
+from mdstorm_backend.base.recorder import Cause, Recorder, work
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.values.batch import Batch, num_rows
 from mdstorm_backend.order.exact import ExactOrder
@@ -70,6 +71,8 @@ class BatchReader:
     keep : callable, optional
         Called with a name for each share that the transform is called with, and a function that
         reads and transforms it; returns what that returns, or what it has kept under that name.
+    recorder : Recorder, optional
+        Records what is done, and what the consumer waits for.
     """
 
     def __init__(
@@ -90,6 +93,7 @@ class BatchReader:
         drop_last: bool = False,
         by_shard: bool = False,
         keep: Keep | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         check_batch_size(batch_size)
         check_num_epochs(num_epochs)
@@ -106,6 +110,7 @@ class BatchReader:
         self._drop_last = drop_last
         self._by_shard = by_shard
         self._keep = keep
+        self._recorder = recorder
         self._batches_per_block = BlockFiller.batches_per_block(dataset, block_rows, batch_size)
         transformed = None if transform is None else self._transformed
         self._stream = WindowStream(
@@ -172,10 +177,10 @@ class BatchReader:
         if not len(self.dataset):
             warn_no_data(self.dataset.url)
             return
-        with Prefetcher(self._workers, self._prefetch) as prefetcher:
+        with Prefetcher(self._workers, self._prefetch, self._recorder) as prefetcher:
             plan = self._plan(start, first_epoch, prefetcher)
             if self.transform is None and self._filler.only_copies:
-                yield from copied_ahead(self._fill, plan, self._workers)
+                yield from copied_ahead(self._fill, plan, self._workers, self._recorder)
             else:
                 yield from prefetcher.map(self._fill, plan)
 
@@ -193,14 +198,15 @@ class BatchReader:
         if not len(self.dataset):
             warn_no_data(self.dataset.url)
             return
-        with Prefetcher(self._workers, self._prefetch) as prefetcher:
+        with Prefetcher(self._workers, self._prefetch, self._recorder) as prefetcher:
             yield from self._plan(start, first_epoch, prefetcher)
 
     def _fill(self, block: Block) -> Block:
         if self.transform is None:
             block.batch = self._filler.read(block.ranges)
         else:
-            block.batch = gather_columns(block.ranges, self.transform.columns)
+            with work(Cause.DECODING):
+                block.batch = gather_columns(block.ranges, self.transform.columns)
         block.ranges = []
         return block
 
@@ -210,7 +216,9 @@ class BatchReader:
 
         def make() -> Batch:
             whole = Range(Window([open_source()], None), 0, rows)
-            return transform(self._filler.read([whole]))
+            batch = self._filler.read([whole])
+            with work(Cause.TRANSFORMS):
+                return transform(batch)
 
         batch = make() if self._keep is None else self._keep(f"{first}+{rows}", make)
         return Source(MemoryShard(batch), 0, num_rows(batch))

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Protocol, TypeVar
 
 from mdstorm_backend.base.prefetch import Prefetcher
+from mdstorm_backend.base.recorder import Cause, Recorder, work
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.read.block import Block
@@ -57,12 +58,14 @@ class BlockFiller:
 
     def make_ready(self, shard: Shard) -> None:
         """Do ahead of `read` what takes more than copying."""
-        shard.make_ready(self._columns, exact_nulls=self._exact_nulls)
+        with work(Cause.DECODING):
+            shard.make_ready(self._columns, exact_nulls=self._exact_nulls)
 
     def read(self, ranges: Sequence[Range]) -> Batch:
         """Return the rows of `ranges`, one after the other."""
-        batch = self._gather(ranges)
-        return batch if self._prepare is None else self._prepare(batch)
+        with work(Cause.DECODING):
+            batch = self._gather(ranges)
+            return batch if self._prepare is None else self._prepare(batch)
 
     @staticmethod
     def batches_per_block(dataset: _Sized, rows: int, batch_size: int) -> int:
@@ -72,7 +75,10 @@ class BlockFiller:
 
 
 def copied_ahead(
-    fill: Callable[[_Planned], Block], plan: Iterator[_Planned], workers: int
+    fill: Callable[[_Planned], Block],
+    plan: Iterator[_Planned],
+    workers: int,
+    recorder: Recorder | None = None,
 ) -> Iterator[Block]:
     """Fill blocks whose rows are no more than copied, one of them ahead of use.
 
@@ -80,6 +86,7 @@ def copied_ahead(
     interpreter's lock rather than copy. Without any it is done here, as it is for the first block,
     which so does not wait for the plan of another.
     """
-    yield from map(fill, islice(plan, 1))
-    with Prefetcher(min(workers, 1), 2) as thread:
+    with Prefetcher(0, 1, recorder) as here:
+        yield from here.map(fill, islice(plan, 1))
+    with Prefetcher(min(workers, 1), 2, recorder) as thread:
         yield from thread.map(fill, plan)

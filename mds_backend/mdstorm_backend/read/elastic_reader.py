@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.prefetch import Prefetcher
+from mdstorm_backend.base.recorder import Cause, Recorder, work
 from mdstorm_backend.format.values.batch import Batch, num_rows
 from mdstorm_backend.order.shares import ceil_div
 from mdstorm_backend.read.batch_reader import check_batch_size
@@ -49,6 +50,8 @@ class ElasticReader:
         Rows of a block, rounded to whole batches.
     drop_last : bool
         Deliver full batches only.
+    recorder : Recorder, optional
+        Records what is done, and what the consumer waits for.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class ElasticReader:
         predownload: int = 0,
         block_rows: int = BLOCK_ROWS,
         drop_last: bool = False,
+        recorder: Recorder | None = None,
     ) -> None:
         check_batch_size(batch_size)
         self.batch_size = batch_size
@@ -79,6 +83,7 @@ class ElasticReader:
         self._prefetch = prefetch
         self._predownload = predownload
         self._block_rows = block_rows
+        self._recorder = recorder
 
     def __len__(self) -> int:
         """Batches."""
@@ -100,17 +105,18 @@ class ElasticReader:
             block, window = planned
             block.batch = filler.read([Range(window.opened(), 0, len(window))])
             if self._transform is not None:
-                block.batch = self._transform(block.batch)
+                with work(Cause.TRANSFORMS):
+                    block.batch = self._transform(block.batch)
                 block.sizes = [num_rows(block.batch)]
             return block
 
         with (
             self._ahead(filler.make_ready) as ahead,
-            Prefetcher(self._workers, self._prefetch) as prefetcher,
+            Prefetcher(self._workers, self._prefetch, self._recorder) as prefetcher,
         ):
             plan = self._plan(ahead)
             if self._transform is None and filler.only_copies:
-                yield from copied_ahead(fill, plan, self._workers)
+                yield from copied_ahead(fill, plan, self._workers, self._recorder)
             else:
                 yield from prefetcher.map(fill, plan)
 
@@ -139,6 +145,7 @@ class ElasticReader:
             dataset.find_open,
             self._predownload if self._workers else 0,
             threads=self._workers > 0 and not dataset.is_mapped,
+            recorder=self._recorder,
         )
 
     def _plan(self, ahead: ShardsAhead) -> Iterator[tuple[Block, OpeningWindow]]:

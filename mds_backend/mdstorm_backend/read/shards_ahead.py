@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 from weakref import WeakValueDictionary
 
 from mdstorm_backend.base.pass_threads import PoolContext
+from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.read.id_window import IdWindow
 from mdstorm_backend.read.shard import Shard
 
@@ -20,9 +22,15 @@ _MANY = 32
 class OpeningWindow:
     """A window whose shards are open or under way."""
 
-    def __init__(self, window: IdWindow, shards: dict[int, Shard | Future[Shard]]) -> None:
+    def __init__(
+        self,
+        window: IdWindow,
+        shards: dict[int, Shard | Future[Any]],
+        recorder: Recorder | None = None,
+    ) -> None:
         self._window = window
         self._shards = shards
+        self._recorder = recorder
 
     def __len__(self) -> int:
         return len(self._window)
@@ -37,10 +45,14 @@ class OpeningWindow:
         """
         if not self._window.shards:
             self._window.shards = {
-                number: shard.result() if isinstance(shard, Future) else shard
+                number: self._result(shard) if isinstance(shard, Future) else shard
                 for number, shard in self._shards.items()
             }
         return self._window
+
+    def _result(self, future: Future[Any]) -> Shard:
+        found: Shard = future.result() if self._recorder is None else self._recorder.result(future)
+        return found
 
 
 class ShardsAhead(PoolContext):
@@ -56,6 +68,8 @@ class ShardsAhead(PoolContext):
         So many samples before they are used their shards are asked for.
     threads : bool
         Whether threads open them. It is not worth it where that is no more than mapping a file.
+    recorder : Recorder, optional
+        Records what is done, and who waits for it.
     """
 
     def __init__(
@@ -65,12 +79,18 @@ class ShardsAhead(PoolContext):
         ahead: int,
         *,
         threads: bool,
+        recorder: Recorder | None = None,
     ) -> None:
-        self._open_shard = open_shard
+        self._recorder = recorder
+        #: What opens a shard here, and in a thread.
+        self._open_shard = open_shard if recorder is None else recorder.called(open_shard)
+        self._task: Callable[[int], Any] = (
+            open_shard if recorder is None else recorder.task(open_shard)
+        )
         self._find = find
         self._ahead = ahead
         #: Kept by the windows that wait for them.
-        self._under_way: WeakValueDictionary[int, Future[Shard]] = WeakValueDictionary()
+        self._under_way: WeakValueDictionary[int, Future[Any]] = WeakValueDictionary()
         #: Shards opened since the last window was yielded, without threads.
         self._opened = 0
         self._pool = (
@@ -82,7 +102,8 @@ class ShardsAhead(PoolContext):
         waiting: deque[OpeningWindow] = deque()
         samples = 0
         for window in windows:
-            waiting.append(OpeningWindow(window, {n: self._begin(n) for n in window.shard_numbers}))
+            shards = {number: self._begin(number) for number in window.shard_numbers}
+            waiting.append(OpeningWindow(window, shards, self._recorder))
             samples += len(window)
             # Many shards are not waited for: the first samples are to be there soon.
             while waiting and (samples - len(waiting[0]) >= self._ahead or self._are_many()):
@@ -98,12 +119,12 @@ class ShardsAhead(PoolContext):
             sum(not future.done() for future in self._under_way.values()) >= _MANY
         )
 
-    def _begin(self, number: int) -> Shard | Future[Shard]:
-        found = self._find(number) or self._under_way.get(number)
+    def _begin(self, number: int) -> Shard | Future[Any]:
+        found: Shard | Future[Any] | None = self._find(number) or self._under_way.get(number)
         if found is None and self._pool is None:
             self._opened += 1
             found = self._open_shard(number)
         elif found is None:
             assert self._pool is not None
-            found = self._under_way[number] = self._pool.submit(self._open_shard, number)
+            found = self._under_way[number] = self._pool.submit(self._task, number)
         return found

@@ -13,16 +13,18 @@ from typing import Any
 import tensorflow as tf
 
 from mdstorm_backend.base.own_context import OwnContext
-from mdstorm_backend.format.values.batch import Batch, slice_batch
+from mdstorm_backend.format.values.batch import Batch, num_rows, slice_batch
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Batching
 from mdstorm_backend.loaders.runner import reading_of
+from mdstorm_backend.loaders.statistics import Statistics
 from mdstorm_backend.loaders.tf.tf_cardinality import v1_class, with_cardinality
 from mdstorm_backend.loaders.tf.tf_cluster import num_workers, without_sharding
 from mdstorm_backend.loaders.tf.tf_rows import row_type
 from mdstorm_backend.loaders.tf.tf_runs import TFRun, TFRuns
 from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec, check_nulls, spec_of_column
 from mdstorm_backend.loaders.tf.tf_tensors import to_tf
+from mdstorm_backend.order.shares import ceil_div
 from mdstorm_backend.read.batch_reader import check_batch_size
 from mdstorm_backend.read.block import Block
 
@@ -128,9 +130,14 @@ def _batches(
 
     def read() -> Iterator[Any]:
         for leg in runs.legs():
+            recorder = runs.recorder(leg)
             for block in runs.blocks(leg, None if cut_here else _BLOCK_ROWS):
                 for part in block.batches() if cut_here else _parts(block, batch_size):
-                    yield element({spec.name: to_tf(part[spec.name], spec) for spec in specs})
+                    made = element({spec.name: to_tf(part[spec.name], spec) for spec in specs})
+                    rows = num_rows(part)
+                    recorder.deliver(rows, max(ceil_div(rows, batch_size), 1))
+                    yield made
+                    recorder.ask()
 
     def cut(*part: Any) -> Any:
         # A tuple such as (x, y) comes as several arguments.
@@ -195,6 +202,20 @@ def _context_class() -> Any:
             iterator._mdstorm_run = run
             return iterator
 
+        def statistics(self, *, last_pass: bool = False) -> Statistics:
+            """Return what was delivered so far, and what was waited for.
+
+            Where Python code takes the batches, ``for batch in dataset``, its waiting counts. In
+            Keras and in a ``tf.function`` nobody sees it, and that of TensorFlow's input pipeline
+            counts, which asks ahead. Rows are those that the pipeline has read.
+
+            Parameters
+            ----------
+            last_pass : bool
+                Only the iteration that was begun last, rather than all of them.
+            """
+            return self._runs().statistics(last_pass=last_pass)
+
         def state_dict(self, batches: int | None = None) -> dict[str, Any]:
             """Return where the iteration that was begun last stands, for `load_state_dict`.
 
@@ -245,17 +266,24 @@ def _counting_class(iterator_class: Any) -> Any:
         _mdstorm_run: TFRun
 
         def __next__(self) -> Any:
+            run = self._mdstorm_run
+            run.loop.ask()
             try:
                 batch = super().__next__()
             except StopIteration:
-                self._mdstorm_run.finish()
+                run.finish()
+                run.loop.end(is_waiting=True)
                 raise
-            self._mdstorm_run.delivered += 1
+            run.delivered += 1
+            run.loop.deliver(0)
             return batch
 
         def get_next(self) -> Any:
+            run = self._mdstorm_run
+            run.loop.ask()
             batch = super().get_next()
-            self._mdstorm_run.delivered += 1
+            run.delivered += 1
+            run.loop.deliver(0)
             return batch
 
     return CountingIterator

@@ -11,7 +11,9 @@ from typing import Any
 
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.reading import Batching, Leg, Pass, Reading
-from mdstorm_backend.loaders.runner import Delivered, PassRunner, mark_and_rows
+from mdstorm_backend.loaders.runner import Delivered, PassRunner, mark_and_rows, order_name
+from mdstorm_backend.loaders.statistics import Statistics
+from mdstorm_backend.loaders.tf.pipeline_recorder import LoopRecorder, PipelineRecorder
 from mdstorm_backend.loaders.tf.tf_cardinality import INFINITE
 from mdstorm_backend.read.block import Block
 
@@ -26,10 +28,13 @@ class TFRun:
     ----------
     delivered : int
         Batches that the consumer has taken, as far as they are counted.
+    loop : LoopRecorder
+        Records what Python code asks for.
     """
 
     def __init__(self) -> None:
         self.delivered = 0
+        self.loop = LoopRecorder()
         self._is_over = False
         self._read = 0
         #: Number of batches before a block, where the pass stood, and the block's marks and sizes.
@@ -149,10 +154,15 @@ class TFRuns:
             run = self._next_run()
             current = self._passes.begin()
         self._check_claim(current)
-        for leg in current.legs():
-            number = next(self._numbers)
-            self._legs[number] = run, current, leg
-            yield number
+        recorder = PipelineRecorder(run.loop)
+        self._passes.recorders.begin(order_name(self.reading), recorder=recorder)
+        try:
+            for leg in current.legs():
+                number = next(self._numbers)
+                self._legs[number] = run, current, leg.recorded(recorder)
+                yield number
+        finally:
+            recorder.end(is_waiting=False)
         if run.num_read == self._claimed:  # a whole pass, of which nobody may ask for the end
             self._resumes = None
 
@@ -180,6 +190,12 @@ class TFRuns:
         self._run = self._run or TFRun()
         return self._run
 
+    def recorder(self, number: int) -> PipelineRecorder:
+        """Return what records a stretch that is about to be read."""
+        recorder = self._legs[number][2].recorder
+        assert isinstance(recorder, PipelineRecorder)
+        return recorder
+
     def blocks(self, number: int, block_rows: int | None) -> Iterator[Block]:
         """Read a stretch."""
         run, current, leg = self._legs.pop(number)
@@ -191,6 +207,10 @@ class TFRuns:
 
         blocks = leg.blocks(block_rows=block_rows)
         return self._passes.stretch(current, self._passes.converted(blocks, noted))
+
+    def statistics(self, *, last_pass: bool = False) -> Statistics:
+        """Return what was delivered, and waited for."""
+        return self._passes.recorders.statistics(last_pass=last_pass)
 
     def state_dict(self, batches: int | None = None) -> dict[str, Any]:
         """Return the state of the iteration that was begun last."""

@@ -11,6 +11,7 @@ from accelerate.state import GradientState
 from torch.utils.data import DataLoader
 
 from mdstorm_backend.base.own_context import OwnContext
+from mdstorm_backend.loaders.statistics import Statistics
 from mdstorm_backend.loaders.torch.accelerate_batches import PreparedBatches
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 
@@ -114,6 +115,10 @@ class PreparedLoader(OwnContext, DataLoader[Any]):
     def set_epoch(self, epoch: int) -> None:
         """Say with which epoch the next iteration begins."""
         self._batches.loader.set_epoch(epoch)
+
+    def statistics(self, *, last_pass: bool = False) -> Statistics:
+        """Return what was delivered so far, and waited for: see `StreamingDataLoader`."""
+        return self._batches.loader.statistics(last_pass=last_pass)
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the loader stands, the same on all ranks: see `StreamingDataLoader`."""

@@ -58,7 +58,9 @@ class BlockBatches:
         """The passes over what the dataset reads: a state may have changed it."""
         reading, kept = self._source._mdstorm.reading, self._kept
         if kept.runner is None:
-            kept.runner = PassRunner(reading, self._batching, kept.threads)
+            kept.runner = PassRunner(
+                reading, self._batching, kept.threads, recorders=kept.recorders
+            )
         kept.runner.reading = reading
         return kept.runner
 
@@ -77,8 +79,9 @@ class BlockBatches:
 
     def run(self) -> Generator[Any, None, None]:
         """Go through a pass."""
-        kept, passes = self._kept, self.passes
-        kept.counted = None
+        kept = self._kept
+        kept.recorders.note_asked()
+        kept.counted, passes = None, self.passes
         if not kept.collates:
             check_columns(self._source._mdstorm.options)
         passes.remembers = kept.ahead.is_always or self._has_no_length()
@@ -105,7 +108,7 @@ class BlockBatches:
             return self._from_persistent_workers(leg)
         batches = DeliveredBatches(self._source, self._making, leg)
         if self._loader.num_workers:
-            return from_processes(batches, self._process_options)
+            return from_processes(batches, self._process_options, leg.recorder)
         return self.passes.converted(batches.blocks(), batches.converted)
 
     @property

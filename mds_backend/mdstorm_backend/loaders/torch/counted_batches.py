@@ -13,6 +13,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.runner import Delivered
 from mdstorm_backend.loaders.torch.device_batches import on_device
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
@@ -30,9 +31,18 @@ def counted_batches(loader: StreamingDataLoader) -> Generator[Any, None, None]:
     )
     if kept.device is not None:
         batches = on_device(batches, kept.device)
-    for batch, _, size in batches:
-        kept.counted = (kept.counted or 0) + size
-        yield batch
+    order = getattr(getattr(loader.dataset, "_mdstorm", None), "order", None)
+    name = "elastic" if isinstance(order, ElasticShare) else "exact"
+    recorder, is_waiting = kept.recorders.begin(name, loader.num_workers), False
+    try:
+        for batch, _, size in recorder.consumed(batches):
+            kept.counted = (kept.counted or 0) + size
+            recorder.deliver(size)
+            yield batch
+            recorder.ask()
+        is_waiting = True
+    finally:
+        recorder.end(is_waiting=is_waiting)
     if loader.num_workers and isinstance(loader.dataset, StreamingDataset):
         # The copies in the workers have gone on to the next epoch, this one has not.
         loader.dataset._mdstorm.reading.skip_pass()

@@ -9,6 +9,7 @@ from typing import Any
 from torch.utils.data import IterableDataset, default_collate, get_worker_info
 
 from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.loaders.statistics import Statistics
 from mdstorm_backend.loaders.torch.dataset_samples import overrides
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
@@ -77,6 +78,13 @@ class DatasetBatches(IterableDataset[Any]):
                 for batch, mark, _ in delivered:
                     part.advance(mark)
                     yield batch
+
+    def statistics(self, *, last_pass: bool = False) -> Statistics:
+        """Return what was delivered in this process, as `StreamingDataLoader.statistics` does.
+
+        Workers of a plain ``DataLoader`` count nothing.
+        """
+        return self._loader.statistics(last_pass=last_pass)
 
     def set_epoch(self, epoch: int) -> None:
         """Say with which epoch the next iteration begins, see `StreamingDataset.set_epoch`."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch.utils.data import get_worker_info
 
+from mdstorm_backend.base.recorder import current_recorder
 from mdstorm_backend.datasets.sample_access import Array
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.reading import Leg, Worker
@@ -39,7 +40,7 @@ def _own_samples(dataset: DatasetSamples) -> Iterator[Any]:
     opened.refuse_second_split()
     for leg in opened.reading.own_legs(opened.settings.batch_size, Worker()):
         opened.yielded = 0
-        for block in sample_blocks(dataset, leg):
+        for block in sample_blocks(dataset, leg.recorded(current_recorder())):
             for sample in samples_of(dataset, block):
                 opened.yielded += 1
                 yield sample

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from mdstorm_backend.base.pass_threads import PassThreads
+from mdstorm_backend.loaders.pass_recorders import PassRecorders
 from mdstorm_backend.loaders.runner import PassRunner
 from mdstorm_backend.loaders.torch.fetched_ahead import FetchedAhead
 
@@ -53,6 +54,7 @@ class KeptByLoader:
     workers: PersistentWorkers | None = None
     threads: PassThreads = field(default_factory=PassThreads)
     ahead: FetchedAhead = field(default_factory=FetchedAhead)
+    recorders: PassRecorders = field(default_factory=PassRecorders)
     counted: int | None = None
     has_length: bool = True
 
@@ -60,7 +62,13 @@ class KeptByLoader:
         """Leave out running iterations; the copy continues where this loader stands."""
         threads, runner = PassThreads(), self.runner
         runner = None if runner is None else runner.to_continue(threads)
-        return {**self.__dict__, "threads": threads, "runner": runner, "workers": None}
+        return {
+            **self.__dict__,
+            "threads": threads,
+            "runner": runner,
+            "recorders": PassRecorders() if runner is None else runner.recorders,
+            "workers": None,
+        }
 
     def end_workers(self) -> None:
         """End persistent workers; those of an iteration that goes on end with it."""

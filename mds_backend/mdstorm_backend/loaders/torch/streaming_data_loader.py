@@ -10,6 +10,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from mdstorm_backend.base.own_context import OwnContext
+from mdstorm_backend.loaders.statistics import Statistics
 from mdstorm_backend.loaders.torch.block_batches import BlockBatches
 from mdstorm_backend.loaders.torch.counted_batches import (
     counted_batches,
@@ -205,6 +206,19 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
         if kept.reads_blocks and kept.counted is None and not has_own_states(self.dataset):
             return BlockBatches(self).state_dict()
         return state_of_count(self)
+
+    def statistics(self, *, last_pass: bool = False) -> Statistics:
+        """Return what was delivered so far, and what training has waited for.
+
+        Worker processes send what they count along with their batches. A copy of the loader, also a
+        pickled one, begins at nothing; states do not contain it.
+
+        Parameters
+        ----------
+        last_pass : bool
+            Only the iteration that was begun last, rather than all of them.
+        """
+        return self._mdstorm.recorders.statistics(last_pass=last_pass)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let the next iteration continue where `state` was taken, on this rank or another one.

@@ -13,12 +13,14 @@ from torch.utils.data import IterableDataset, default_collate, get_worker_info
 from torch.utils.data._utils.pin_memory import pin_memory
 
 from mdstorm_backend.base.prefetch import Prefetcher
+from mdstorm_backend.base.recorder import Cause, Recorder
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.batch import Values
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.reading import Leg
 from mdstorm_backend.loaders.runner import Delivered
 from mdstorm_backend.loaders.torch.dataset_samples import sample_blocks, samples_of
+from mdstorm_backend.loaders.torch.sent_batches import Sent, sent
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.loaders.torch.torch_tensors import (
     Collated,
@@ -56,7 +58,7 @@ class Making:
 
 
 class DeliveredBatches(IterableDataset[Any]):
-    """What an iteration delivers; in a worker process that process's part of it.
+    """What an iteration delivers; iterated in a worker process, `sent` is its part of that.
 
     Parameters
     ----------
@@ -74,13 +76,14 @@ class DeliveredBatches(IterableDataset[Any]):
         self._making = making
         self._leg = leg
 
-    def __iter__(self) -> Delivered:
+    def __iter__(self) -> Iterator[Sent]:
         worker = get_worker_info()
-        if worker is not None:
-            end_with_parent()
+        assert worker is not None
+        end_with_parent()
+        recorder = Recorder()
+        batches = DeliveredBatches(self._source, self._making, self._leg.recorded(recorder))
         # Blocks of one batch: a view would take its whole block along to the other process.
-        part, rows = (worker.id, 1) if worker else (0, None)
-        return self.converted(self.blocks(part, rows))
+        return sent(batches.converted(batches.blocks(worker.id, 1)), recorder)
 
     def blocks(self, part: int = 0, block_rows: int | None = None) -> Iterator[Block]:
         """Read a part of the stretch, or lay it out where samples are made one by one."""
@@ -90,15 +93,18 @@ class DeliveredBatches(IterableDataset[Any]):
 
     def converted(self, blocks: Iterator[Block]) -> Delivered:
         """Make batches of them."""
-        making = self._making
+        making, recorder = self._making, self._leg.recorder
         batches = (
-            tensor_batches(self._source._mdstorm.options, blocks, to_collated)
+            tensor_batches(self._source._mdstorm.options, blocks, to_collated, recorder)
             if making.collate is None
-            else _collated(self._source, blocks, making.collate)
+            else _collated(self._source, blocks, making.collate, recorder)
         )
         if making.batch_map is None:
             return batches
-        return _mapped(batches, making.batch_map, pads=_pads(self._source))
+        function = making.batch_map
+        if recorder is not None:
+            function = recorder.called(function, Cause.TRANSFORMS)
+        return _mapped(batches, function, pads=_pads(self._source))
 
 
 def check_columns(options: ReaderOptions) -> None:
@@ -108,7 +114,10 @@ def check_columns(options: ReaderOptions) -> None:
 
 
 def tensor_batches(
-    options: ReaderOptions, blocks: Iterator[Block], convert: ConvertColumn = to_torch
+    options: ReaderOptions,
+    blocks: Iterator[Block],
+    convert: ConvertColumn = to_torch,
+    recorder: Recorder | None = None,
 ) -> Delivered:
     """Convert blocks as a whole, column by column, and cut them into batches."""
 
@@ -121,7 +130,7 @@ def tensor_batches(
     # Images are decoded while the batches before them are used. Anything else takes less time than
     # the threads would wait for each other.
     ahead = 1 if options.has_images and get_worker_info() is None else 0
-    with Prefetcher(ahead, 2) as prefetcher:
+    with Prefetcher(ahead, 2, recorder) as prefetcher:
         for block, columns in prefetcher.map(converted, blocks):
             names = tuple(columns)
             for mark, size, *values in zip(
@@ -130,9 +139,19 @@ def tensor_batches(
                 yield dict(zip(names, values, strict=True)), mark, size
 
 
-def _collated(source: StreamingDataset, blocks: Iterator[Block], collate: Collate) -> Delivered:
+def _collated(
+    source: StreamingDataset,
+    blocks: Iterator[Block],
+    collate: Collate,
+    recorder: Recorder | None,
+) -> Delivered:
     """Collate the samples of each batch; None for none, where padding takes their place."""
     pads = _pads(source)
+    made: Callable[[Iterator[Any]], list[Any]] = list
+    collated = collate
+    if recorder is not None:
+        made = recorder.called(made, Cause.DECODING)
+        collated = recorder.called(collate, Cause.TRANSFORMS)
     for block in blocks:
         samples = samples_of(source, block)
         for mark, size in zip(block.marks, block.sizes, strict=True):
@@ -142,7 +161,7 @@ def _collated(source: StreamingDataset, blocks: Iterator[Block], collate: Collat
                 # It needs a sample to know the columns by.
                 yield _without_rows(collate([source[0]])), mark, size
             else:
-                yield collate(list(islice(samples, size))), mark, size
+                yield collated(made(islice(samples, size))), mark, size
 
 
 def _mapped(batches: Delivered, batch_map: BatchMap, *, pads: bool) -> Delivered:

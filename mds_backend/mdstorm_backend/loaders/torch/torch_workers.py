@@ -11,15 +11,19 @@ from typing import Any
 
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
+from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.loaders.reading import Batching, Leg
 from mdstorm_backend.loaders.runner import Delivered
+from mdstorm_backend.loaders.torch.sent_batches import Sent, received
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 from mdstorm_backend.loaders.torch.torch_batches import BatchMap, DeliveredBatches, Making
 from mdstorm_backend.loaders.torch.worker_guard import end_with_parent
 
 
-def from_processes(batches: IterableDataset[Any], options: Mapping[str, Any]) -> Delivered:
+def from_processes(
+    batches: IterableDataset[Any], options: Mapping[str, Any], recorder: Recorder | None = None
+) -> Delivered:
     """Hand on what worker processes make of `batches`; they end with this generator.
 
     Parameters
@@ -28,10 +32,12 @@ def from_processes(batches: IterableDataset[Any], options: Mapping[str, Any]) ->
         Yields whole batches; in each worker that worker's.
     options : mapping
         Arguments of ``DataLoader``, ``num_workers`` among them.
+    recorder : Recorder, optional
+        Records what is waited for, and what the processes have recorded.
     """
     iterator = _begin(_loader(batches, options))
     try:
-        yield from iterator
+        yield from received(iterator, recorder)
     finally:
         # Not left to the garbage collector: in a cycle, as errors make them, the processes would
         # not be told, and found out by a timeout.
@@ -131,7 +137,8 @@ class PersistentWorkers:
                 queue.put(leg.token)
             # `iter` gives the one iterator there is, begun again.
             has_begun = self._loader._iterator is not None
-            yield from self._loader if has_begun else _begin(self._loader)
+            batches = self._loader if has_begun else _begin(self._loader)
+            yield from received(batches, leg.recorder)
         finally:
             self.is_busy = False
 
@@ -158,7 +165,7 @@ class _Stretches(IterableDataset[Any]):
         self._batching = batching
         self._queues = queues
 
-    def __iter__(self) -> Delivered:
+    def __iter__(self) -> Iterator[Sent]:
         worker = get_worker_info()
         assert worker is not None
         end_with_parent()

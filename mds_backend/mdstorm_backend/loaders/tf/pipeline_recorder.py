@@ -1,0 +1,53 @@
+"""Record what TensorFlow's input pipeline waits for, and Python code that takes its batches."""
+
+from __future__ import annotations
+
+from mdstorm_backend.base.recorder import Recorder
+from mdstorm_backend.loaders.statistics import LOOP, PIPELINE
+
+#: What the consumer of the batches alone knows.
+_OF_LOOP = ("batches", "startup_seconds", "waited_seconds", "training_seconds")
+
+
+class LoopRecorder(Recorder):
+    """Records Python code that takes batches, from the first one on."""
+
+    @property
+    def is_used(self) -> bool:
+        """Whether there is such code: in Keras and ``tf.function`` TensorFlow takes batches."""
+        return self.totals()["batches"] > 0
+
+
+class PipelineRecorder(Recorder):
+    """Records TensorFlow's input pipeline, which asks ahead of use.
+
+    Where Python code takes the batches its waiting counts instead; for what it was follows from
+    what the pipeline has waited for.
+
+    Parameters
+    ----------
+    loop : LoopRecorder
+        Records that code.
+    """
+
+    def __init__(self, loop: LoopRecorder) -> None:
+        super().__init__(loop.clock)
+        self._loop = loop
+
+    @property
+    def consumer(self) -> str:
+        """Who takes the batches."""
+        return LOOP if self._loop.is_used else PIPELINE
+
+    def totals(self) -> dict[str, float]:
+        """Return all numbers so far, by the names of the fields of `Statistics`."""
+        totals = super().totals()
+        if not self._loop.is_used:
+            return totals
+        of_pipeline, of_loop = totals["waited_seconds"], self._loop.totals()
+        totals.update({name: of_loop[name] for name in _OF_LOOP})
+        scale = of_loop["waited_seconds"] / of_pipeline if of_pipeline else 0.0
+        for name in totals:
+            if name.startswith("waited_for_"):
+                totals[name] *= scale
+        return totals
