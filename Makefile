@@ -53,7 +53,8 @@ test: java
 test-all:
 	+$(MAKE) test GATE= LOWEST_GATE="not newest" LOWEST_TESTS="tests --ignore=tests/trainers" \
 		REFUSING_TESTS="tests/compat/etl tests/compat/spark tests/mds_backend/spark" \
-		REFUSING_KINDS="refusing-connect refusing refusing-python"
+		REFUSING_KINDS="refusing-connect refusing"
+	+$(MAKE) test-refusing GATE= REFUSING_KINDS=refusing-python REFUSING_TESTS=tests/compat/spark
 	+$(MAKE) test-runtime
 
 # The tests in every folder of that name, without Spark.

@@ -16,15 +16,18 @@ import pyarrow as pa
 
 from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.errors import DatasetNotFoundError, WriteError
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.type_plan import plan_types
 from mdstorm_backend.format.values.spark_types import arrow_type
-from mdstorm_backend.parquet import open_parquet
+from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.spark.refusals import reason_among
 from mdstorm_backend.spark.session import session_conf, spark_url
 from mdstorm_backend.storage import Location
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.readwriter import DataFrameWriter
 
 _PREFIX = "_mdstorm_staging_"
 
@@ -37,6 +40,20 @@ _EXACT_TIMES = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
 }
+
+#: What Hadoop's file systems say of directories that they cannot write to.
+_CANNOT_WRITE = (
+    "AccessControlException",
+    "AccessDenied",
+    "Mkdirs failed to create",
+    "Permission denied",
+    "Read-only file system",
+)
+_NO_FILE_SYSTEM = ("No FileSystem for scheme",)
+_ANOTHER_DIRECTORY = (
+    "Choose another directory as staging_dir_url, one that Spark can write to and this process "
+    "reads under the same URL"
+)
 
 _logger = logging.getLogger(__name__)
 
@@ -69,7 +86,8 @@ def materialize_staged(
     InvalidArgumentError
         If an argument has an invalid value, or the frame has no or repeated column names.
     WriteError
-        If the directory cannot be written, or already holds a dataset.
+        If the directory cannot be written, or already holds a dataset; if Spark cannot write to the
+        staging directory, or writes to another one of that URL.
     """
     schema = plan_types(df.schema.jsonValue()["fields"], dtype, decimals)
     staging = Location.of(staging_dir_url).child(f"{_PREFIX}{secrets.token_hex(8)}")
@@ -79,9 +97,9 @@ def materialize_staged(
     try:
         with session_conf(df.sparkSession, _EXACT_TIMES):
             writer = plain.write.option("parquet.block.size", str(_ROW_GROUP_BYTES))
-            writer.parquet(spark_url(staging.url))
+            _write(writer, staging)
         return convert_parquet(
-            open_parquet(staging.url),
+            _open(staging),
             url,
             plan=schema,
             recode=_Restored(schema),
@@ -93,6 +111,34 @@ def materialize_staged(
         )
     finally:
         _remove(staging)
+
+
+def _write(writer: DataFrameWriter, staging: Location) -> None:
+    try:
+        writer.parquet(spark_url(staging.url))
+    except Exception as error:  # each kind of session raises errors of its own
+        name = staging.url.rpartition("/")[2]
+        scheme = f'"{staging.url.partition(":")[0]}"'
+        reason = reason_among(error, scheme, _NO_FILE_SYSTEM) or reason_among(
+            error, name, _CANNOT_WRITE
+        )
+        if not reason:
+            raise
+        _logger.debug("Spark could not write to %s", staging.url, exc_info=True)
+        raise WriteError(
+            f"Spark cannot write Parquet to {staging.url} ({reason}). {_ANOTHER_DIRECTORY}"
+        ) from None
+
+
+def _open(staging: Location) -> ParquetDataset:
+    try:
+        return open_parquet(staging.url)
+    except DatasetNotFoundError:
+        raise WriteError(
+            f"Spark has written Parquet to {staging.url}, and this process does not see it there: "
+            f"Spark has another disk or mount at this path. {_ANOTHER_DIRECTORY}. What Spark wrote "
+            "has to be removed on its side"
+        ) from None
 
 
 class _Restored:

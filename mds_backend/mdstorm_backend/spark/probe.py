@@ -112,6 +112,8 @@ def write_probe(
     refused = ""
     try:
         location.write(_NAME, [b"Executors can write here.\n"])
+    except FileNotFoundError as error:
+        refused = f"the directory that the driver has made is not there on executors: {error}"
     except Exception as error:  # whatever a storage raises, it cannot be written to
         refused = f"{type(error).__name__}: {error}"
     yield pa.RecordBatch.from_arrays([pa.array([refused], pa.string())], names=["report"])

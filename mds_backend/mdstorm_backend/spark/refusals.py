@@ -7,6 +7,7 @@ each kind of session has errors of its own for that, with the same error conditi
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 #: Error conditions that mean: not here, rather than: not now.
 _CONDITIONS = frozenset(
@@ -25,6 +26,8 @@ _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+)[\].]")
 #: The last line of a traceback of Python, which Spark puts in the middle of one of Java.
 _RAISED = re.compile(r"(?!java|org\.|py4j)[A-Za-z_][\w.]*(Error|Exception): .+")
 _JAVA_TRACE = "JVM stacktrace:"
+#: What Py4J says before the error itself.
+_CALLING = re.compile(r"An error occurred while calling [\w.:]+\s+: *")
 #: Characters of an error that a message repeats.
 _LONGEST = 400
 
@@ -42,12 +45,27 @@ def short_reason(error: Exception) -> str:
 
     That of a Spark task is the error of Python in it; no line of Java's stack is returned.
     """
-    lines = [line.strip() for line in _text(error).partition(_JAVA_TRACE)[0].splitlines()]
+    text = _CALLING.sub("", _text(error).partition(_JAVA_TRACE)[0])
+    lines = [line.strip() for line in text.splitlines()]
     raised = [line for line in lines if _RAISED.match(line)]
     if raised:
         return raised[-1][:_LONGEST]
     first = next((line for line in lines if line), "")
     return f"{type(error).__name__}: {first}"[:_LONGEST]
+
+
+def reason_among(error: Exception, name: str, texts: Iterable[str]) -> str:
+    """Return, of an error or its causes in Java, the line with a name and one of some texts.
+
+    It begins with that text, or before it, where Java begins to say what happened. It is empty if
+    there is none.
+    """
+    for line in _text(error).splitlines():
+        for text in texts:
+            if name in line and text in line:
+                start = line.rfind(": ", 0, line.index(text))
+                return line[start + 2 if start >= 0 else 0 :].strip()[:_LONGEST]
+    return ""
 
 
 def _condition(error: Exception) -> str:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.compat.etl.golden_rows import assert_rows
 from tests.compat.etl.rows_of_all_codecs import SCHEMA, TextCodec, encoded, row, write
+from tests.conftest import IS_REFUSING
 
 from mdstorm.codecs import NdarrayCodec
 from mdstorm.errors import (
@@ -460,6 +461,7 @@ def test_spark_reads_and_appends_to_what_it_wrote(spark: Any, tmp_path: Path) ->
     assert_rows(found, [row(i) for i in range(12)])
 
 
+@pytest.mark.skipif(IS_REFUSING, reason="looks at Hadoop's options, which this session refuses")
 def test_settings_of_hadoop_come_back(classic_spark: Any, tmp_path: Path) -> None:
     conf = classic_spark.sparkContext._jsc.hadoopConfiguration()
     keys = ("parquet.block.size", "parquet.summary.metadata.level")
@@ -478,6 +480,25 @@ def test_settings_of_hadoop_come_back(classic_spark: Any, tmp_path: Path) -> Non
         assert [conf.get(key) for key in keys] == [None, "COMMON_ONLY"]
     finally:
         conf.unset(keys[1])
+
+
+def test_every_session_obeys_the_size_of_row_groups(
+    spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Or it is said that the session refuses it, and what to do."""
+    with (
+        caplog.at_level("WARNING", "mdstorm"),
+        materialize_dataset(spark, tmp_path.as_uri(), IDS, row_group_size_mb=1),
+    ):
+        frame = spark.range(0, 400_000, 1, 1).selectExpr("xxhash64(id) AS id")
+        frame.write.mode("append").parquet(tmp_path.as_uri())
+    (groups,) = counts(tmp_path).values()
+    if IS_REFUSING:
+        assert groups == 1
+        assert "Write with df.write.option('parquet.block.size', '1048576')" in caplog.text
+    else:
+        assert groups > 1
+        assert not caplog.records
 
 
 @pytest.mark.parametrize("size", [None, 0])

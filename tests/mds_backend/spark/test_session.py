@@ -140,7 +140,7 @@ def test_spark_itself_refuses_static_configuration(spark: Any, key: str) -> None
             RuntimeError(
                 "An error occurred while calling o1.x.\n: java.lang.IOException: no\n\tat x"
             ),
-            "RuntimeError: An error occurred while calling o1.x.",
+            "RuntimeError: java.lang.IOException: no",
         ),
         (TimeoutError(), "TimeoutError: "),
     ],

@@ -1,0 +1,126 @@
+"""A Spark Connect server elsewhere: other working directory, other paths, other libraries."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.servers.spark_connect import SparkConnectServer
+
+pytestmark = pytest.mark.long
+
+CONVERT = """
+import json, logging, sys
+logging.basicConfig(stream=sys.stderr)
+from mdstorm.spark import make_spark_converter
+warnings = []
+class Keep(logging.Handler):
+    def emit(self, record):
+        warnings.append(record.getMessage())
+logging.getLogger("mdstorm").addHandler(Keep())
+def result(**options):
+    try:
+        converter = make_spark_converter(spark.range(0, 10, 1, 2), dtype=None, **options)
+    except Exception as error:
+        import traceback
+        shown = "".join(traceback.format_exception(error))
+        return {"error": type(error).__name__, "text": str(error), "shown": shown}
+    with converter.make_torch_dataloader(10, num_epochs=1, shuffle_row_groups=False) as loader:
+        rows = sorted(i for batch in loader for i in batch["id"].tolist())
+    return {"rows": rows, "warnings": warnings}
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the client calls ``client`` is ``server`` for the server; ``both`` is one directory."""
+    root = tmp_path_factory.mktemp("remote")
+    for name in ("client", "server", "both", "cwd"):
+        (root / name).mkdir()
+    return root
+
+
+@pytest.fixture(scope="module")
+def server(place: Path) -> Iterator[SparkConnectServer]:
+    server = SparkConnectServer(
+        place / "cwd",
+        mounts=(
+            f"mount --bind {place}/client {place}/server",
+            f"mount -t tmpfs none {place}/client",
+        ),
+    )
+    yield server
+    server.close()
+
+
+def converted(server: SparkConnectServer, place: Path, **options: Any) -> dict[str, Any]:
+    """Run a conversion in a client process; return what it says."""
+    program = f"{CONVERT}\nprint(json.dumps(result(**json.loads({json.dumps(options)!r}))))"
+    found: dict[str, Any] = json.loads(server.run(program, place / "client").splitlines()[-1])
+    return found
+
+
+def test_a_directory_that_both_see_at_one_path_is_written_by_executors(
+    server: SparkConnectServer, place: Path
+) -> None:
+    found = converted(server, place, parent_cache_dir_url=f"file://{place}/both")
+    assert found == {"rows": list(range(10)), "warnings": []}
+
+
+def test_a_directory_at_another_path_of_the_server_needs_one_to_stage_in(
+    server: SparkConnectServer, place: Path
+) -> None:
+    parent = f"file://{place}/client/cache"
+    found = converted(
+        server, place, parent_cache_dir_url=parent, staging_dir_url=f"file://{place}/both"
+    )
+    assert found["rows"] == list(range(10))
+    (warning,) = found["warnings"]
+    assert "the directory that the driver has made is not there on executors" in warning
+    assert list((place / "both").glob("_mdstorm_staging_*")) == []
+
+
+def test_without_one_the_error_says_so(server: SparkConnectServer, place: Path) -> None:
+    found = converted(server, place, parent_cache_dir_url=f"file://{place}/client/cache")
+    assert found["error"] == "WriteError"
+    assert "this process does not see it there" in found["text"]
+    assert "Choose another directory as staging_dir_url" in found["text"]
+    assert "java" not in found["shown"]
+    assert list((place / "client" / "cache").iterdir()) == []
+
+
+def test_without_staging_the_error_says_what_the_driver_misses(
+    server: SparkConnectServer, place: Path
+) -> None:
+    parent = f"file://{place}/client/cache"
+    found = converted(server, place, parent_cache_dir_url=parent, staging=False)
+    assert "No such file or directory" in found["text"]
+    assert list((place / "client" / "cache").iterdir()) == []
+
+
+def test_relative_paths_are_those_of_the_client(server: SparkConnectServer, place: Path) -> None:
+    program = """
+import mdstorm
+from mdstorm_backend import materialize, open_dataset
+spark.range(5).write.mode("overwrite").parquet("file://{both}/source")
+print(len(materialize(spark.range(10), "../both/relative")))
+print(len(mdstorm.convert("../both/source", "../both/converted", spark=spark)))
+"""
+    out = server.run(program.replace("{both}", str(place / "both")), place / "client")
+    assert out.split() == ["10", "5"]
+    assert (place / "both" / "relative" / "index.json").is_file()
+
+
+def test_workers_without_mdstorm_stage(place: Path, tmp_path: Path) -> None:
+    package = tmp_path / "absent" / "mdstorm_backend"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ModuleNotFoundError('no mdstorm here')\n")
+    server = SparkConnectServer(tmp_path, environment={"PYTHONPATH": str(package.parent)})
+    try:
+        found = converted(server, place, parent_cache_dir_url=f"file://{place}/both/cache")
+    finally:
+        server.close()
+    assert found["rows"] == list(range(10))
+    (warning,) = found["warnings"]
+    assert "mdstorm cannot be imported on a Spark worker (no mdstorm here)" in warning

@@ -1,0 +1,121 @@
+"""A Spark Connect server in a process of its own, with its own working directory and mounts."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+_STARTED = re.compile(r"Spark Connect server started at: .*:(\d+)")
+_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
+_CONF = {
+    "spark.connect.grpc.binding.address": "127.0.0.1",
+    "spark.connect.grpc.binding.port": "0",
+    "spark.ui.enabled": "false",
+}
+
+
+class SparkConnectServer:
+    """The server of the installed PySpark, with executors that are its children.
+
+    Parameters
+    ----------
+    directory : Path
+        Its working directory.
+    mounts : sequence of str
+        Shell commands that mount directories for it alone.
+    environment : mapping of str to str
+        Further environment variables of the server and its Python workers.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        mounts: tuple[str, ...] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        home = _home_of_pyspark()
+        conf = " ".join(f"--conf {key}={value}" for key, value in _CONF.items())
+        submit = f"{home}/bin/spark-submit --master 'local[2]' --class {_CLASS} {conf} _"
+        command = ["sh", "-c", " && ".join([*mounts, f"cd {directory}", f"exec {submit}"])]
+        env = {key: value for key, value in os.environ.items() if key not in _FOREIGN}
+        self._process = subprocess.Popen(
+            [*(_unshare() if mounts else ()), *command],
+            env={**env, "SPARK_HOME": str(home), **(environment or {})},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.url = f"sc://127.0.0.1:{self._wait_for_port()}"
+        self._drain = threading.Thread(target=self._read_rest, daemon=True)
+        self._drain.start()
+
+    def _wait_for_port(self) -> str:
+        assert self._process.stderr is not None
+        seen = []
+        for line in self._process.stderr:
+            seen.append(line)
+            if found := _STARTED.search(line):
+                return found[1]
+        raise RuntimeError("the Spark Connect server did not start:\n" + "".join(seen[-20:]))
+
+    def _read_rest(self) -> None:
+        assert self._process.stderr is not None
+        for _ in self._process.stderr:
+            pass
+
+    def run(self, program: str, directory: Path) -> str:
+        """Run a program of a client, which finds the session in `spark`; return what it prints."""
+        head = (
+            "from pyspark.sql import SparkSession\n"
+            f"spark = SparkSession.builder.remote({self.url!r}).getOrCreate()\n"
+        )
+        env = {key: value for key, value in os.environ.items() if key not in _FOREIGN}
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", head + program],
+            cwd=directory,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def close(self) -> None:
+        """End the server."""
+        self._process.terminate()
+        self._process.wait()
+        self._drain.join()
+        assert self._process.stderr is not None
+        self._process.stderr.close()
+
+
+#: What the session of this process leaves in the environment.
+_FOREIGN = (
+    *("PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED"),
+    *("SPARK_CONNECT_AUTHENTICATE_TOKEN", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"),
+)
+
+
+def _home_of_pyspark() -> Path:
+    pyspark = pytest.importorskip("pyspark")
+    home = Path(pyspark.__file__).parent
+    if not list(home.glob("jars/spark-connect_*.jar")):
+        pytest.skip("this version of PySpark comes without the server of Spark Connect")
+    return home
+
+
+def _unshare() -> list[str]:
+    """Return the command that gives a process mounts of its own."""
+    unshare = shutil.which("unshare")
+    for command in ([unshare, "-m"], [unshare, "-m", "--map-root-user"]):
+        if unshare and not subprocess.run([*map(str, command), "true"], check=False).returncode:
+            return [str(word) for word in command]
+    pytest.skip("needs the command unshare, and the right to mount")
