@@ -85,7 +85,9 @@ def _configured(session: SparkSession) -> str:
 def _is_refused(session: SparkSession, parent: str, *, ask_local: bool) -> bool:
     """Find out, with a job of one task, whether executors cannot write below a directory."""
     location = Location.of(parent)
-    known = (read_conf(session, "spark.app.id"), parent)
+    # Serverless compute does not tell the application; sessions of Spark Connect have an id.
+    application = read_conf(session, "spark.app.id") or getattr(session, "session_id", None)
+    known = (application, parent)
     # Local executors are children of the driver, on the same disk.
     if known in _writable or (location.is_local_disk and is_local(session) and not ask_local):
         return False

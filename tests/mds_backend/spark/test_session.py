@@ -74,6 +74,28 @@ def test_what_is_no_session_has_no_configuration(nothing: Any) -> None:
     assert not is_local(nothing)
 
 
+@pytest.mark.parametrize(
+    ("master", "kind", "started_here", "expected"),
+    [
+        ("local[2]", "classic", False, True),
+        ("LOCAL", "classic", False, True),
+        ("spark://host:7077", "classic", False, False),
+        ("local[2]", "connect", True, True),
+        ("local[2]", "connect", False, False),
+    ],
+)
+def test_local_executors_are_on_the_disk_of_this_process(
+    monkeypatch: pytest.MonkeyPatch, master: str, kind: str, started_here: bool, expected: bool
+) -> None:
+    class Session(SimpleNamespace):
+        __module__ = f"pyspark.sql.{kind}.session"
+
+    monkeypatch.delenv("SPARK_LOCAL_REMOTE", raising=False)
+    if started_here:
+        monkeypatch.setenv("SPARK_LOCAL_REMOTE", "1")
+    assert is_local(Session(conf=Conf({"spark.master": master}))) is expected
+
+
 def test_a_lost_connection_is_not_a_value_that_is_not_set() -> None:
     with pytest.raises(ConnectionError):
         read_conf(session(LostConf()), "no")
