@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal
 
 from mdstorm._petastorm_names import other_names
@@ -68,6 +69,8 @@ def make_reader(
     fill_nulls: Mapping[str, Any] | None = None,
     null_masks: Sequence[str] | None = (),
     decimals: str | None = None,
+    version: int | None = None,
+    timestamp: str | datetime | None = None,
 ) -> Reader:
     """Open a dataset, to read it row by row.
 
@@ -86,7 +89,8 @@ def make_reader(
     shuffle_row_groups, shuffle_row_drop_partitions, predicate, rowgroup_selector, num_epochs,
     cur_shard, shard_count, shard_seed, cache_type, cache_location, cache_size_limit,
     cache_row_size_estimate, cache_extra_settings, hdfs_driver, filters, storage_options,
-    zmq_copy_buffers, filesystem, convert_early_to_numpy, order, fill_nulls, null_masks, decimals
+    zmq_copy_buffers, filesystem, convert_early_to_numpy, order, fill_nulls, null_masks, decimals,
+    version, timestamp
         As in `make_batch_reader`; a predicate sees one row at a time.
 
     Returns
@@ -140,6 +144,8 @@ def make_reader(
         fill_nulls=fill_nulls,
         null_masks=null_masks,
         decimals=decimals,
+        version=version,
+        timestamp=timestamp,
     )
     return open_reader(dataset_url, arguments, ngram, batched=False)
 
@@ -177,15 +183,17 @@ def make_batch_reader(
     fill_nulls: Mapping[str, Any] | None = None,
     null_masks: Sequence[str] | None = (),
     decimals: str | None = None,
+    version: int | None = None,
+    timestamp: str | datetime | None = None,
 ) -> Reader:
-    """Open a dataset, to read it in batches: MDS, or Parquet files with columns of plain types.
+    """Open a dataset, to read it in batches: MDS, Parquet with columns of plain types, or Delta.
 
     Parameters
     ----------
     dataset_url_or_urls : str or list of str
         URL of a directory or file, or of several files in their order: files of Parquet, or shards
         of one MDS dataset. In a directory files are read in the order of their paths, and Hive
-        partitions become columns.
+        partitions become columns. Of a Delta table the live rows of one version are read.
     schema_fields : iterable of str or of UnischemaField, optional
         Columns to read: regular expressions that match whole names, or fields; by default all that
         are not nested. They come in stored order.
@@ -256,6 +264,11 @@ def make_batch_reader(
         them. By default they stay `Decimal`, which arrive in PyTorch as lists and in TensorFlow as
         text, and a loader over the reader says so in a warning; ``"decimal"`` is the same without
         the warning.
+    version : int, optional
+        Version of a Delta table to read; by default the newest one when the reader is made.
+    timestamp : str or datetime.datetime, optional
+        Read the version of a Delta table that was the newest one then, in UTC unless it has an
+        offset: ``"2024-05-31T12:00:00+02:00"``.
 
     Returns
     -------
@@ -273,6 +286,9 @@ def make_batch_reader(
         If there is no dataset; also OSError.
     CorruptDatasetError
         If a file is damaged, or its columns differ from those of the first one.
+    UnsupportedTableError
+        If a table, or what a job of Spark has left unfinished, cannot be read; also
+        NotImplementedError.
     """
     ngram, fields = ngram_and_fields(schema_fields)
     arguments = ReaderArguments(
@@ -306,5 +322,7 @@ def make_batch_reader(
         fill_nulls=fill_nulls,
         null_masks=null_masks,
         decimals=decimals,
+        version=version,
+        timestamp=timestamp,
     )
     return open_reader(dataset_url_or_urls, arguments, ngram, batched=True)

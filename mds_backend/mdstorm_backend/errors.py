@@ -8,6 +8,7 @@
     │   └── CorruptIndexError     also json.JSONDecodeError
     ├── UnsafeTypeError           also ValueError
     ├── UnsupportedEncodingError  also NotImplementedError, ValueError
+    ├── UnsupportedTableError     also NotImplementedError
     ├── UnsupportedTypeError      also TypeError
     ├── UnsupportedURLError       also ValueError
     ├── InvalidArgumentError      also ValueError
@@ -66,6 +67,7 @@ __all__ = [
     "TransformError",
     "UnsafeTypeError",
     "UnsupportedEncodingError",
+    "UnsupportedTableError",
     "UnsupportedTypeError",
     "UnsupportedURLError",
     "WriteError",
@@ -131,6 +133,20 @@ class UnsafeTypeError(MDStormError, ValueError):
 
 class UnsupportedEncodingError(MDStormError, NotImplementedError, ValueError):
     """A column is stored in an encoding that is not known here."""
+
+
+class UnsupportedTableError(MDStormError, NotImplementedError):
+    """A directory is a table, or the work of an unfinished job, whose live rows cannot be told.
+
+    Attributes
+    ----------
+    url : str
+        The table.
+    """
+
+    def __init__(self, message: str, *, url: str = "") -> None:
+        super().__init__(message)
+        self.url = url
 
 
 class UnsupportedTypeError(MDStormError, TypeError):

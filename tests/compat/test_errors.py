@@ -53,6 +53,7 @@ BASES = {
     "UnsortedTimestampsError": (NotImplementedError,),
     "UnsupportedArgumentError": (NotImplementedError,),
     "UnsupportedEncodingError": (NotImplementedError, ValueError),
+    "UnsupportedTableError": (NotImplementedError,),
     "UnsupportedTypeError": (TypeError,),
     "UnsupportedURLError": (ValueError,),
     "WorkerDiedError": (RuntimeError,),

@@ -6,7 +6,10 @@ import sys
 import pytest
 from tests.compat.test_public_names import NAMES
 
-HEAVY = {"adlfs", "databricks", "gcsfs", "pandas", "pyspark", "s3fs", "tensorflow", "torch"}
+HEAVY = {
+    *("adlfs", "databricks", "deltalake", "gcsfs", "pandas", "pyspark", "s3fs", "tensorflow"),
+    "torch",
+}
 
 
 def heavy_modules_after(program: str) -> set[str]:

@@ -16,24 +16,30 @@ from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.format import INDEX_NAME, Values, as_arrow, plain_type, plain_values
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.storage import Location
+from mdstorm_backend.tables import AsOf, check_as_of
 
 _BATCH_ROWS = 1024
 _ARRAY = pa.struct([("array", pa.string()), ("data", pa.binary())])
 
 
 def open_compared(
-    first: str, second: str, *, storage_options: dict[str, Any] | None = None
+    first: str,
+    second: str,
+    *,
+    storage_options: dict[str, Any] | None = None,
+    as_of: AsOf | None = None,
 ) -> tuple[ComparedRows, ComparedRows]:
-    """Open two datasets: MDS, Parquet, or with a Unischema.
+    """Open two datasets: MDS, Parquet, Delta, or with a Unischema.
 
-    Where either has a Unischema, the fields of both are compared decoded.
+    Where either has a Unischema, the fields of both are compared decoded. `as_of` is the version of
+    a Delta table that the first one is.
 
     Raises
     ------
     DatasetNotFoundError, CorruptDatasetError
         If one is not there, or damaged.
     """
-    left, right = (_opened(url, storage_options) for url in (first, second))
+    left, right = _opened(first, storage_options, as_of), _opened(second, storage_options)
     schemas = stored_unischema(left), stored_unischema(right)
     known = schemas[0] or schemas[1]
     if known is None:
@@ -41,10 +47,13 @@ def open_compared(
     return _DecodedRows(left, schemas[0] or known), _DecodedRows(right, schemas[1] or known)
 
 
-def _opened(url: str, storage_options: dict[str, Any] | None) -> Dataset | ParquetDataset:
+def _opened(
+    url: str, storage_options: dict[str, Any] | None, as_of: AsOf | None = None
+) -> Dataset | ParquetDataset:
     if Location.of(url, storage_options).exists(INDEX_NAME):
+        check_as_of(as_of or AsOf(), url)
         return open_dataset(url, storage_options=storage_options)
-    return open_parquet(url, storage_options=storage_options)
+    return open_parquet(url, storage_options=storage_options, as_of=as_of, keep_row_groups=True)
 
 
 def _rows(source: Dataset | ParquetDataset) -> ComparedRows:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,13 +15,14 @@ from mdstorm._datasets.metadata_keys import UNISCHEMA_EXTRA
 from mdstorm._datasets.petastorm_source import stored_unischema, with_declared_partitions
 from mdstorm._schema.schema_json import unischema_to_json
 from mdstorm._schema.unischema import Unischema
-from mdstorm.errors import DatasetExistsError, InvalidArgumentError
+from mdstorm.errors import DatasetExistsError, InvalidArgumentError, UnsupportedTableError
 from mdstorm_backend.convert import Recode, chosen_fields, convert_parquet, plan_parquet
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.format import INDEX_NAME, Schema, check_decimals, check_float_dtype
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.spark import materialize, spark_url
 from mdstorm_backend.storage import Location, normalize_url
+from mdstorm_backend.tables import AsOf, check_no_table_name
 from mdstorm_backend.write import MARKER_NAME, remove_dataset
 
 if TYPE_CHECKING:
@@ -43,8 +46,10 @@ def convert(
     progress: Callable[[int, int], None] | None = None,
     resume: bool = True,
     keep_row_groups: bool | None = None,
+    version: int | None = None,
+    timestamp: str | datetime | None = None,
 ) -> Dataset:
-    """Convert Parquet files, or a dataset that Petastorm wrote, to an MDS dataset.
+    """Convert Parquet files, a Delta table, or a dataset that Petastorm wrote, to an MDS dataset.
 
     Values, types and nulls are kept, unless `dtype` or `decimals` says otherwise; Hive partitions
     become columns. The fields of a Petastorm dataset are stored decoded, images as the files they
@@ -58,7 +63,7 @@ def convert(
     Parameters
     ----------
     source : str
-        Directory or file of Parquet: a URL or a local path.
+        Directory or file of Parquet, or a Delta table: a URL or a local path.
     url : str
         Directory for the MDS dataset, which must not hold one yet.
     columns : sequence of str, optional
@@ -92,6 +97,9 @@ def convert(
     keep_row_groups : bool, optional
         Whether no shard mixes rows of two row groups. None keeps those of datasets that have a
         schema of Petastorm, and fills shards across those of other files. Without Spark only.
+    version, timestamp : optional
+        The version of a Delta table, as in `mdstorm.reader.make_batch_reader`; by default the
+        newest one.
 
     Returns
     -------
@@ -113,15 +121,30 @@ def convert(
         If the dataset cannot be written.
     InvalidArgumentError
         If an argument has an invalid value.
+    UnsupportedTableError
+        If it is a table that is not read, or a Delta table and `spark` is given.
     """
     check_float_dtype(dtype)
     check_decimals(decimals)
+    if not os.path.exists(source):
+        check_no_table_name(source)
     target = Location.of(url, storage_options)
     if f"{target.url}/".startswith(f"{normalize_url(source)}/"):
         raise InvalidArgumentError(
             f"{target.url} is, or is inside, the directory to convert: choose another one"
         )
-    parquet = open_parquet(source, storage_options=storage_options)
+    parquet = open_parquet(
+        source,
+        storage_options=storage_options,
+        as_of=AsOf(version, timestamp),
+        keep_row_groups=True,
+    )
+    if spark is not None and parquet.table_version is not None:
+        raise UnsupportedTableError(
+            f"{parquet.url} is a Delta table, which is converted without spark: leave it out, or "
+            f"use make_spark_converter(spark.read.format('delta').load({parquet.url!r}))",
+            url=parquet.url,
+        )
     unischema = stored_unischema(parquet)
     if unischema is not None:
         parquet = with_declared_partitions(parquet, unischema)

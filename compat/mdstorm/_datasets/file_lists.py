@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from itertools import takewhile
 from typing import Any
 from urllib.parse import unquote
@@ -13,6 +14,7 @@ from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.format import EXTENSIONS
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.storage import normalize_url
+from mdstorm_backend.tables import AsOf, check_as_of
 
 _SHARD = re.compile(rf".*\.mds(\.({EXTENSIONS}))?")
 
@@ -23,6 +25,7 @@ def open_files(
     directory: str | None = None,
     storage_options: dict[str, Any] | None = None,
     filesystem: Any = None,
+    as_of: AsOf | None = None,
 ) -> Dataset | ParquetDataset:
     """Open the dataset that some files are, in their order.
 
@@ -37,11 +40,14 @@ def open_files(
         Options of the fsspec file system.
     filesystem : object, optional
         A file system of fsspec or pyarrow, for Parquet files alone.
+    as_of : AsOf, optional
+        The version of a Delta table, whose URL takes the place of those of files.
 
     Raises
     ------
     InvalidArgumentError
-        If there is no file, or shards are not of one dataset.
+        If there is no file, shards are not of one dataset, or `as_of` is given for what has no
+        versions.
     UnsupportedArgumentError
         If `filesystem` is given with shards.
     DatasetNotFoundError
@@ -52,7 +58,8 @@ def open_files(
             "no file is given: name at least one, or the dataset's directory"
         )
     if urls and not any(map(is_shard, urls)):
-        return open_parquet_files(list(urls), storage_options, filesystem)
+        return open_parquet_files(list(urls), storage_options, filesystem, as_of)
+    check_as_of(as_of or AsOf(), directory or directory_of(urls))
     if filesystem is not None:
         raise UnsupportedArgumentError(
             "filesystem= reads Parquet files, and these are MDS shards: leave it out, and give "
@@ -91,13 +98,19 @@ def directory_of(urls: Sequence[str]) -> str:
 
 
 def open_parquet_files(
-    urls: str | list[str], storage_options: dict[str, Any] | None, filesystem: Any
+    urls: str | list[str],
+    storage_options: dict[str, Any] | None,
+    filesystem: Any,
+    as_of: AsOf | None = None,
 ) -> ParquetDataset:
     """Open Parquet whose URLs are spelled as they are, or percent-encoded as Spark does it."""
+    opened = partial(
+        open_parquet, storage_options=storage_options, filesystem=filesystem, as_of=as_of
+    )
     try:
-        return open_parquet(urls, storage_options=storage_options, filesystem=filesystem)
+        return opened(urls)
     except DatasetNotFoundError:
         decoded = unquote(urls) if isinstance(urls, str) else [unquote(url) for url in urls]
         if decoded == urls:
             raise
-        return open_parquet(decoded, storage_options=storage_options, filesystem=filesystem)
+        return opened(decoded)

@@ -34,6 +34,7 @@ from mdstorm.errors import (
     MissingColumnError,
     PetastormMetadataGenerationError,
     UnsafePickleError,
+    UnsupportedTableError,
 )
 from mdstorm_backend.parquet import (
     ParquetDataset,
@@ -122,9 +123,30 @@ def open_written(location: Location) -> ParquetDataset:
 
 
 def _open(location: Location) -> ParquetDataset:
-    return open_parquet(
-        location.url, storage_options=location.storage_options, filesystem=location.filesystem
+    source = open_parquet(
+        location.url,
+        storage_options=location.storage_options,
+        filesystem=location.filesystem,
+        may_be_unfinished=True,  # other blocks may write
     )
+    check_no_table(source)
+    return source
+
+
+def check_no_table(source: ParquetDataset) -> None:
+    """Refuse to keep metadata of the files of a Delta table, which later versions do not have.
+
+    Raises
+    ------
+    UnsupportedTableError
+        If it is one.
+    """
+    if source.table_version is not None:
+        raise UnsupportedTableError(
+            f"{source.url} is a Delta table: Petastorm's metadata and indexes describe files, and "
+            "its files change with each version. Convert it first, with mdstorm convert",
+            url=source.url,
+        )
 
 
 def check_columns(source: ParquetDataset, unischema: Unischema) -> None:

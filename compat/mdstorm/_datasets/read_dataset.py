@@ -87,6 +87,12 @@ class ReadDataset:
         return stored.arrow_schema if parquet else stored.schema.arrow_schema
 
     @property
+    def table_version(self) -> int | None:
+        """The version of a Delta table; None for other datasets."""
+        stored = self._stored
+        return stored.table_version if isinstance(stored, ParquetDataset) else None
+
+    @property
     def files(self) -> list[str]:
         """Paths of all files or shards, in the order in which they are read."""
         location = self._stored.location
@@ -117,9 +123,11 @@ class ReadDataset:
         Raises
         ------
         MissingAttributeError
-            If the dataset consists of MDS shards; also AttributeError.
+            If the dataset consists of MDS shards, or is a Delta table, in whose files rows may be
+            dead; also AttributeError.
         """
-        if not isinstance(self._stored, ParquetDataset):
+        stored = self._stored
+        if not isinstance(stored, ParquetDataset) or stored.table_version is not None:
             raise _missing("fragments")
         from pyarrow.dataset import ParquetFileFormat
 

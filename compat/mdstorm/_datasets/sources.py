@@ -17,6 +17,7 @@ from mdstorm_backend.format import INDEX_NAME
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import SampleSource
 from mdstorm_backend.storage import Location, has_scheme
+from mdstorm_backend.tables import AsOf, check_as_of, check_no_table_name
 
 
 class Opened(NamedTuple):
@@ -47,6 +48,7 @@ def open_source(
     filesystem: Any = None,
     decode: bool = True,
     decimals: str | None = None,
+    as_of: AsOf | None = None,
 ) -> Opened:
     """Open the dataset that URLs name.
 
@@ -62,11 +64,13 @@ def open_source(
         Whether fields that Petastorm stored encoded are delivered decoded.
     decimals : {"float64", "float32", "decimal", None}
         What decimals are read as; None and ``"decimal"`` leave them.
+    as_of : AsOf, optional
+        The version of a Delta table; by default the newest one.
 
     Raises
     ------
     InvalidArgumentError
-        If the URLs are invalid.
+        If the URLs are invalid, or `as_of` is given for what has no versions.
     DatasetNotFoundError, CorruptDatasetError
         If there is no dataset, or it cannot be read.
     """
@@ -74,11 +78,13 @@ def open_source(
     several = [urls] if isinstance(urls, str) else urls
     dataset: Dataset | ParquetDataset
     if len(several) == 1 and filesystem is None and _is_mds(several[0], storage_options):
+        check_as_of(as_of or AsOf(), several[0])
         dataset = open_dataset(several[0], storage_options=storage_options)
     elif any(map(is_shard, several)):
+        check_as_of(as_of or AsOf(), several[0])
         dataset = open_files(several, storage_options=storage_options, filesystem=filesystem)
     else:
-        dataset = open_parquet_files(urls, storage_options, filesystem)
+        dataset = open_parquet_files(urls, storage_options, filesystem, as_of)
     return opened(dataset, decode=decode, decimals=decimals)
 
 
@@ -121,6 +127,7 @@ def check_urls(urls: str | list[str]) -> None:
     """
     several = urls if isinstance(urls, list) else [urls]
     for url in several:
+        check_no_table_name(url)
         if not has_scheme(url):
             raise InvalidArgumentError(
                 f"ERROR! A scheme-less dataset url ({url}) is no longer supported. Please prepend "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal
 
 from mdstorm._readers.argument_checks import (
@@ -27,6 +28,7 @@ from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError
 from mdstorm_backend.format import check_decimals
 from mdstorm_backend.read import check_num_epochs
+from mdstorm_backend.tables import AsOf
 
 _ORDERS = ("exact", "elastic")
 _POOLS = ("thread", "process", "dummy")
@@ -89,6 +91,10 @@ class ReaderArguments:
     decimals : {"float64", "float32", "decimal"} or None
         What decimals are delivered as; None for what they are, with a warning where a loader
         delivers them.
+    version : int or None
+        The version of a Delta table to read.
+    timestamp : str, datetime.datetime or None
+        The time whose version of a Delta table to read.
     shuffling_queue_capacity : int or None
         Rows that a loader shuffles together; a reader has no such queue.
 
@@ -134,6 +140,8 @@ class ReaderArguments:
     fill_nulls: Mapping[str, Any] | None = None
     null_masks: Sequence[str] | None = ()
     decimals: str | None = None
+    version: int | None = None
+    timestamp: str | datetime | None = None
     shuffling_queue_capacity: int | None = 0
 
     def __post_init__(self) -> None:
@@ -160,6 +168,12 @@ class ReaderArguments:
         check_predicate(self.predicate)
         self._check_cache()
         check_share(self.cur_shard, self.shard_count)
+        self.as_of  # noqa: B018  # checks it
+
+    @property
+    def as_of(self) -> AsOf:
+        """The version of a Delta table to read."""
+        return AsOf(self.version, self.timestamp)
 
     @property
     def is_auto(self) -> bool:

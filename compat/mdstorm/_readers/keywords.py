@@ -21,7 +21,8 @@ class ReaderKeywords(TypedDict, total=False):
     """What the methods of a converter pass on to a reader; see `ReaderArguments` for the meaning.
 
     Those are Petastorm's reader arguments and four of ours, without the dataset and without the
-    arguments that the methods have themselves: ``num_epochs`` and ``workers_count``.
+    arguments that the methods have themselves: ``num_epochs`` and ``workers_count``. A converter
+    knows the version of its table.
     """
 
     schema_fields: Collection[Any] | None
@@ -58,6 +59,9 @@ class ReaderKeywords(TypedDict, total=False):
 READER_KEYWORDS = tuple(ReaderKeywords.__annotations__)
 
 _NOT_OURS = "leave it out"
+_OF_TABLES = (
+    "a converter knows the version of its table: make_spark_converter(path, version=, timestamp=)"
+)
 #: Keywords of other loaders, and what to use here.
 _ELSEWHERE = {
     "batch_size": "batches are made by the loader: mdstorm.pytorch.DataLoader(reader, batch_size=)",
@@ -84,7 +88,9 @@ _ELSEWHERE = {
         "rows are shuffled by the loader: "
         "mdstorm.pytorch.DataLoader(reader, shuffling_queue_capacity=), or use shuffle_rows"
     ),
+    "timestamp": _OF_TABLES,
     "timeout": f"rows are read by threads of this process: {_NOT_OURS}",
+    "version": _OF_TABLES,
     "worker_init_fn": f"rows are read by threads of this process: {_NOT_OURS}",
 }
 

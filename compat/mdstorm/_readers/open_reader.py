@@ -218,6 +218,7 @@ def _opened(
         filesystem=arguments.filesystem,
         decode=not batched,
         decimals=arguments.decimals,
+        as_of=arguments.as_of,
     )
     _warn_of_kind(opened, batched)
     if _is_left_in_order(opened, arguments):

@@ -198,8 +198,13 @@ class DatasetReader(OwnContext):
         """What is under way: Petastorm's keys for the kind of workers.
 
         Batches are counted that functions in processes were given. Results that are ready ahead of
-        use wait in the reading core, which does not count them.
+        use wait in the reading core, which does not count them. For a Delta table there is also
+        ``table_version``.
         """
+        version = self.dataset.table_version
+        return self._of_workers() | ({} if version is None else {"table_version": version})
+
+    def _of_workers(self) -> dict[str, Any]:
         pool = self._arguments.reader_pool_type
         if pool == "dummy":
             return {}

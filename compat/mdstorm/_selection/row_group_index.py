@@ -16,6 +16,7 @@ import numpy as np
 
 from mdstorm._datasets.common_metadata import add_metadata, common_metadata_of
 from mdstorm._datasets.metadata_keys import COMMON_METADATA, ROW_GROUPS_INDEX_KEY
+from mdstorm._datasets.petastorm_metadata import check_no_table
 from mdstorm._datasets.stored_index import has_stale_index, index_entries
 from mdstorm._pickles.index_pickle import dump_indexes
 from mdstorm._pickles.restricted_unpickler import StoredIndex, load_indexes
@@ -40,8 +41,11 @@ def save_indexers(dataset: Dataset | ParquetDataset, indexers: Mapping[str, Inde
         If a field has values that cannot be kept.
     CorruptDatasetError
         If the metadata of the Parquet files are damaged.
+    UnsupportedTableError
+        If it is a Delta table.
     """
     if isinstance(dataset, ParquetDataset):
+        check_no_table(dataset)
         stored = {
             name: StoredIndex(_kind(i), name, i.column_names[0], i._index_data)
             for name, i in indexers.items()

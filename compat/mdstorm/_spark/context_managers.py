@@ -153,7 +153,7 @@ def _checked(file_urls: Sequence[str]) -> list[str]:
 
 
 def _arguments(keywords: dict[str, Any], queue_capacity: int | None) -> ReaderArguments:
-    known = (*READER_KEYWORDS, "num_epochs", "workers_count")
+    known = (*READER_KEYWORDS, "num_epochs", "workers_count", "version", "timestamp")
     check_keywords("make_batch_reader", keywords, known)
     given = {"num_epochs": None, "workers_count": None, **keywords}
     return ReaderArguments(shuffling_queue_capacity=queue_capacity, **given)

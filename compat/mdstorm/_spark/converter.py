@@ -39,7 +39,8 @@ class SparkDatasetConverter:
     cache_dir_url : str or None
         URL of the dataset; None for the directory that the files are in.
     file_urls : list of str
-        URLs of its shards, or of Parquet files: what is read, in this order.
+        URLs of its shards, or of Parquet files: what is read, in this order. Of a Delta table its
+        own URL: the converter reads the live rows of one version.
     dataset_size : int
         Number of rows.
     """
@@ -50,6 +51,8 @@ class SparkDatasetConverter:
     _is_given = False
     #: What was said of decimals, unless a method is told otherwise.
     _decimals: str | None = None
+    #: The version of a Delta table.
+    _version: int | None = None
 
     def __init__(self, cache_dir_url: str | None, file_urls: list[str], dataset_size: int) -> None:
         self.cache_dir_url = cache_dir_url
@@ -129,6 +132,7 @@ class SparkDatasetConverter:
             num_epochs=num_epochs,
             workers_count=workers_count,
             shuffling_queue_capacity=shuffling_queue_capacity,
+            version=self._version,
             **petastorm_reader_kwargs,
         )
         require("tensorflow")
@@ -204,6 +208,7 @@ class SparkDatasetConverter:
             num_epochs=num_epochs,
             workers_count=workers_count,
             shuffling_queue_capacity=shuffling_queue_capacity,
+            version=self._version,
             **petastorm_reader_kwargs,
         )
         if data_loader_fn is not None:
@@ -216,6 +221,7 @@ class SparkDatasetConverter:
                 **petastorm_reader_kwargs,
                 "num_epochs": num_epochs,
                 "workers_count": workers_count or DEFAULT_WORKERS,
+                **({} if self._version is None else {"version": self._version}),
             }
             return TorchDatasetContextManager(
                 self.file_urls,

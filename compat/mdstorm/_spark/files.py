@@ -49,4 +49,5 @@ def open_converted(
         directory=cache_dir_url,
         storage_options=arguments.storage_options,
         filesystem=arguments.filesystem,
+        as_of=arguments.as_of,
     )

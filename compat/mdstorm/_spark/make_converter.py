@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from mdstorm._public import public
@@ -12,15 +13,16 @@ from mdstorm._spark.conversions import find_or_convert
 from mdstorm._spark.converter import SparkDatasetConverter
 from mdstorm._spark.deletion import delete_at_exit, keep_after_exit
 from mdstorm._spark.identity import identify
-from mdstorm._spark.session import check_driver, directory_name, session_of
+from mdstorm._spark.session import check_driver, directory_name, named_table, session_of
 from mdstorm._spark.staging import staging_dir
-from mdstorm.errors import CompressionCodecError, UnsupportedURLError
+from mdstorm.errors import CompressionCodecError, InvalidArgumentError, UnsupportedURLError
 from mdstorm_backend.convert import materialize_staged
 from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.format import INDEX_NAME, check_decimals, check_float_dtype, plan_types
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.spark import check_driver_writes, checked_shard_size, materialize
 from mdstorm_backend.storage import Location
+from mdstorm_backend.tables import AsOf, check_as_of, is_table_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,6 +59,8 @@ def make_spark_converter(
     keep: bool | None = None,
     staging: bool | None = None,
     staging_dir_url: str | None = None,
+    version: int | None = None,
+    timestamp: str | datetime | None = None,
 ) -> SparkDatasetConverter:
     """Write a DataFrame as MDS shards below the parent cache directory.
 
@@ -66,9 +70,11 @@ def make_spark_converter(
     Parameters
     ----------
     df : pyspark.sql.DataFrame or str
-        The frame, of a classic or a Spark Connect session. Or the path or URL of Parquet files or
-        of an MDS dataset: they are read where they are, whatever the other arguments but `decimals`
-        say, and `SparkDatasetConverter.delete` leaves them alone. On Databricks it is one on DBFS.
+        The frame, of a classic or a Spark Connect session. Or the path or URL of Parquet files, of
+        a Delta table or of an MDS dataset: they are read where they are, whatever the other
+        arguments but `decimals`, `version` and `timestamp` say, and `SparkDatasetConverter.delete`
+        leaves them alone. On Databricks it is one on DBFS. Or the name of a table,
+        ``catalog.schema.table``, which the session of this process reads.
     parquet_row_group_size_bytes : int, optional
         Largest size of an uncompressed shard in bytes, 32 MiB by default; None or 0: 64 MiB.
     compression_codec : str, optional
@@ -93,6 +99,9 @@ def make_spark_converter(
     staging_dir_url : str, optional
         Where that Parquet goes, by default below the parent cache directory. Conf
         ``mdstorm.spark.converter.stagingDirUrl``, environment variable ``MDSTORM_STAGING_DIR_URL``.
+    version, timestamp : optional
+        The version of the Delta table at a path, as in `mdstorm.reader.make_batch_reader`; by
+        default the newest one. The converter keeps to it.
 
     Returns
     -------
@@ -102,7 +111,8 @@ def make_spark_converter(
     Raises
     ------
     InvalidArgumentError
-        If no parent cache directory is configured, or `dtype` or `decimals` is unknown.
+        If no parent cache directory is configured, `dtype` or `decimals` is unknown, or a version
+        is given for what has none.
     CompressionCodecError
         If `compression_codec` is unknown.
     UnsupportedTypeError
@@ -110,7 +120,9 @@ def make_spark_converter(
     NotADataFrameError
         If `df` is something else.
     DatasetNotFoundError
-        If `df` is a path, and nothing is there.
+        If `df` is a path or the name of a table, and nothing is there.
+    UnsupportedTableError
+        If `df` is the path of a table that is not read.
     UnsupportedURLError
         If `df` is a path that is not on DBFS, and this is Databricks.
 
@@ -119,11 +131,19 @@ def make_spark_converter(
     The first four parameters are those of ``petastorm.spark.make_spark_converter``.
     """
     check_driver()
+    as_of = AsOf(version, timestamp)
     session = session_of(df)
     parent = parent_cache_dir(session, parent_cache_dir_url)
     check_decimals(decimals)
+    if isinstance(df, str) and not (is_table_name(df) and not os.path.exists(df)):
+        return _converter_of_path(df, decimals, as_of)
+    if as_of:
+        raise InvalidArgumentError(
+            f"{as_of} chooses a version of the Delta table at a path, and df is none: choose it by "
+            "Spark, spark.read.option('versionAsOf', …) or spark.sql('SELECT … VERSION AS OF …')"
+        )
     if isinstance(df, str):
-        return _converter_of_path(df, decimals)
+        df = named_table(session, df)
     compression = mds_compression(compression_codec)
     check_float_dtype(dtype)
     plan_types(df.schema.jsonValue()["fields"], dtype, decimals)
@@ -155,10 +175,15 @@ def make_spark_converter(
     return _converter(dataset.url, dataset, decimals)
 
 
-def _converter_of_path(path: str, decimals: str | None) -> SparkDatasetConverter:
+def _converter_of_path(path: str, decimals: str | None, as_of: AsOf) -> SparkDatasetConverter:
     """Return a converter over data that are there already."""
     url = databricks_path(path)
-    converter = _converter(url, open_given(url), decimals)
+    dataset = open_given(url, as_of)
+    version = dataset.table_version if isinstance(dataset, ParquetDataset) else None
+    converter = _converter(url, dataset, decimals)
+    if version is not None:  # not its files, in which some rows are dead
+        converter.file_urls = [dataset.url]
+    converter._version = version
     converter._is_given = True
     return converter
 
@@ -214,8 +239,8 @@ def databricks_path(path: str) -> str:
     )
 
 
-def open_given(path: str) -> Dataset | ParquetDataset:
-    """Open the MDS dataset or the Parquet files at a path or URL.
+def open_given(path: str, as_of: AsOf | None = None) -> Dataset | ParquetDataset:
+    """Open the MDS dataset, the Parquet files or the version of a Delta table at a path or URL.
 
     Raises
     ------
@@ -225,5 +250,6 @@ def open_given(path: str) -> Dataset | ParquetDataset:
         If it is neither.
     """
     if not _PATTERN.intersection(path) and Location.of(path).exists(INDEX_NAME):
+        check_as_of(as_of or AsOf(), path)
         return open_dataset(path)
-    return open_parquet(path)
+    return open_parquet(path, as_of=as_of)

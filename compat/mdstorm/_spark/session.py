@@ -7,12 +7,12 @@ import uuid
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
-from mdstorm.errors import NotADataFrameError, NotOnDriverError
+from mdstorm.errors import DatasetNotFoundError, NotADataFrameError, NotOnDriverError
 from mdstorm_backend.base import require
 from mdstorm_backend.spark import read_conf
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def check_driver() -> None:
@@ -47,6 +47,28 @@ def session_of(df: Any) -> SparkSession:
             "Spark DataFrame, or the path of data. Make one with spark.createDataFrame(…)"
         )
     return cast("SparkSession", df.sparkSession)
+
+
+def named_table(session: SparkSession, name: str) -> DataFrame:
+    """Return the table of a catalog as a frame.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If the session finds none of that name.
+    """
+    from pyspark.errors import AnalysisException
+
+    try:
+        frame = session.table(name)
+        _ = frame.schema  # Spark Connect looks for the table when it has to
+    except AnalysisException as error:
+        raise DatasetNotFoundError(
+            f"Spark finds no table {name!r} ({str(error).splitlines()[0]}). Check the name, and "
+            "whether this session may read it; the path of a directory needs a slash",
+            url=name,
+        ) from error
+    return frame
 
 
 def directory_name(session: SparkSession) -> str:

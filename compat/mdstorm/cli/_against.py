@@ -10,6 +10,7 @@ import click
 from mdstorm._conversion.compared_datasets import open_compared
 from mdstorm.cli._output import counted, progress, write_json, write_table
 from mdstorm_backend.convert import Comparison, RowDifference, compare
+from mdstorm_backend.tables import AsOf
 
 __all__ = ["verify_against"]
 
@@ -24,12 +25,13 @@ def verify_against(
     columns: Sequence[str] | None,
     dtype: str | None,
     decimals: str | None,
+    as_of: AsOf,
     threads: int | None,
     storage_options: dict[str, Any],
     format_: str,
 ) -> bool:
     """Compare the datasets at two URLs, show the result, and return whether they are the same."""
-    first, second = open_compared(source, url, storage_options=storage_options)
+    first, second = open_compared(source, url, storage_options=storage_options, as_of=as_of)
     with progress("Comparing rows") as on_progress:
         found = compare(
             first,

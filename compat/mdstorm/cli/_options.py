@@ -17,6 +17,7 @@ __all__ = [
     "dtype_option",
     "format_option",
     "storage_option",
+    "version_options",
 ]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -72,6 +73,23 @@ def storage_option(function: _Function) -> _Function:
         help="Option of the fsspec file system; may be repeated. Values that are valid JSON are "
         "parsed as JSON.",
     )(function)
+
+
+def version_options(function: _Function) -> _Function:
+    """Give a command the arguments `version` and `timestamp` for a Delta table."""
+    number = click.option(
+        "--version",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="Version of SRC, if it is a Delta table; by default the newest one.",
+    )
+    time = click.option(
+        "--timestamp",
+        metavar="TIME",
+        help="Read the version of SRC, if it is a Delta table, that was the newest one then: "
+        "2024-05-31T12:00:00+02:00, or in UTC without the offset.",
+    )
+    return number(time(function))
 
 
 def _parse(

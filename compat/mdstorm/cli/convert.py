@@ -14,6 +14,7 @@ from mdstorm.cli._options import (
     dtype_option,
     format_option,
     storage_option,
+    version_options,
 )
 from mdstorm.cli._output import counted, human_bytes, progress, write_json
 from mdstorm_backend.base import require
@@ -48,6 +49,7 @@ __all__ = ["convert"]
     "-j", "--threads", type=click.IntRange(min=1), help="Row groups to convert at a time."
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors.")
+@version_options
 @storage_option
 @format_option
 def convert(
@@ -65,10 +67,12 @@ def convert(
     spark: bool,
     threads: int | None,
     quiet: bool,
+    version: int | None,
+    timestamp: str | None,
     storage_options: dict[str, Any],
     format_: str,
 ) -> None:
-    """Convert the Parquet files or the Petastorm dataset at SRC to an MDS dataset at DST.
+    """Convert the Parquet files, Delta table or Petastorm dataset at SRC to an MDS dataset at DST.
 
     Values and the order of rows are kept. If interrupted, run it again to resume where it stopped.
     """
@@ -93,6 +97,8 @@ def convert(
             progress=on_progress,
             resume=resume,
             keep_row_groups=keep_row_groups,
+            version=version,
+            timestamp=timestamp,
         )
     if quiet:
         return
@@ -107,12 +113,19 @@ def convert(
         }
         write_json(found)
         return
-    rows = counted(len(dataset), "row")
-    given = {"--dtype": dtype, "--decimals": decimals}
-    cast = "".join(f"{option} {value} " for option, value in given.items() if value)
+    options = {
+        "--dtype": dtype,
+        "--decimals": decimals,
+        "--version": version,
+        "--timestamp": timestamp,
+    }
+    given = "".join(
+        f"{name} {shlex.quote(str(value))} " for name, value in options.items() if value is not None
+    )
     click.echo(
-        f"{dataset.url}: {rows} in {counted(shards, 'shard')}, {human_bytes(dataset.nbytes)}. "
-        f"Compare with: mdstorm verify {cast}--against {shlex.quote(source)} {shlex.quote(url)}"
+        f"{dataset.url}: {counted(len(dataset), 'row')} in {counted(shards, 'shard')}, "
+        f"{human_bytes(dataset.nbytes)}. Compare with: mdstorm verify {given}--against "
+        f"{shlex.quote(source)} {shlex.quote(url)}"
     )
 
 

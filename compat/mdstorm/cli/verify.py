@@ -14,9 +14,11 @@ from mdstorm.cli._options import (
     dtype_option,
     format_option,
     storage_option,
+    version_options,
 )
 from mdstorm.cli._output import counted, human_bytes, progress, write_json, write_table
 from mdstorm_backend.maintenance import verify as verify_dataset
+from mdstorm_backend.tables import AsOf
 
 __all__ = ["verify"]
 
@@ -28,6 +30,7 @@ __all__ = ["verify"]
 @columns_option("With --against: names of the columns to compare, separated by commas.")
 @dtype_option("With --against: what floating-point numbers of SRC were converted to.")
 @decimals_option("With --against: what decimals of SRC were converted to.")
+@version_options
 @click.option("--threads", type=click.IntRange(min=1), help="Shards to check at a time.")
 @storage_option
 @format_option
@@ -40,6 +43,8 @@ def verify(
     columns: list[str] | None,
     dtype: str | None,
     decimals: str | None,
+    version: int | None,
+    timestamp: str | None,
     threads: int | None,
     storage_options: dict[str, Any],
     format_: str,
@@ -47,7 +52,7 @@ def verify(
     """Check every file and every value of the dataset at URL.
 
     With --against, check instead that it holds the same rows as the dataset at SRC. Both may be
-    MDS, Parquet, or written by Petastorm.
+    MDS, Parquet, or written by Petastorm; SRC may be a Delta table.
 
     Exit codes: 0 success, 1 problems or differences were found, 3 it could not be read.
     """
@@ -62,6 +67,7 @@ def verify(
             columns=columns,
             dtype=dtype,
             decimals=decimals,
+            as_of=AsOf(version, timestamp),
             threads=threads,
             storage_options=storage_options,
             format_=format_,
@@ -73,6 +79,8 @@ def verify(
         raise click.UsageError(
             "--columns, --dtype and --decimals need --against: name the other dataset"
         )
+    if version is not None or timestamp is not None:
+        raise click.UsageError("--version and --timestamp need --against: name the Delta table")
     with progress("Checking shards") as on_progress:
         report = verify_dataset(
             url,

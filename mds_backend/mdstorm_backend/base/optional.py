@@ -12,6 +12,7 @@ from mdstorm_backend.errors import MissingDependencyError
 _EXTRAS = {
     "databricks.sdk": ("Unity Catalog volumes and dbfs: paths without a mount", "databricks"),
     "PIL": ("Images", "images"),
+    "deltalake": ("Delta tables", "delta"),
     "lightning.pytorch": ("mdstorm.lightning's data modules", ""),
     "pandas": ("pandas DataFrames", ""),
     "pyspark": ("Spark DataFrames", "spark"),

@@ -6,12 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from mdstorm_backend.errors import CorruptDatasetError, MDStormError
 from mdstorm_backend.format.values.plain_arrow import plain_type
-from mdstorm_backend.parquet import ParquetDataset, RowGroup
+from mdstorm_backend.parquet import ParquetDataset, PartitionValue, RowGroup
 from mdstorm_backend.parquet.int96 import with_times_repaired
+from mdstorm_backend.parquet.stored_columns import filtered
 
 #: A batch has about this many bytes, and never more rows than these.
 _BATCH_BYTES = 8 << 20
@@ -74,43 +78,70 @@ class RowBatches:
 
     def _of_file(self, groups: list[RowGroup], use_threads: bool) -> Iterator[pa.RecordBatch]:
         partition, url = groups[0].partition, groups[0].file_url
-        expected = sum(group.num_rows for group in groups)
         if not self._stored:
-            yield self._completed({}, partition, expected, url)
+            yield self._completed({}, partition, sum(group.num_rows for group in groups), url)
             return
+        expected = sum(group.stored_rows for group in groups)
         found = 0
         try:
-            with self._source.open_file(groups[0]) as file:
-                for batch in file.iter_batches(
-                    batch_size=self._rows,
-                    row_groups=[group.ordinal for group in groups],
-                    columns=self._stored,
-                    use_threads=use_threads,
-                ):
-                    read_as_ns = partial(self._read_as_ns, groups, found, batch.num_rows)
-                    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-                    columns = with_times_repaired(columns, file.metadata, read_as_ns)
-                    found += batch.num_rows
-                    yield self._completed(columns, partition, batch.num_rows, url)
+            for rows, live, columns in self._stored_columns(groups, use_threads):
+                found += rows
+                if live:
+                    yield self._completed(columns, partition, live, url)
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, MDStormError):
                 raise
             raise _damaged(url, f"cannot be read ({error})") from error
         if found != expected:
-            raise _damaged(url, f"holds {found} rows, but its footer said {expected}")
+            raise _damaged(url, f"holds {found} rows, but {expected} are recorded")
+
+    def _stored_columns(
+        self, groups: list[RowGroup], use_threads: bool
+    ) -> Iterator[tuple[int, int, dict[str, pa.Array]]]:
+        """Yield numbers of stored and of live rows, and the columns of the live ones."""
+        stored, url = self._source.stored_columns, groups[0].file_url
+        alive = _alive(groups)
+        with self._source.open_file(groups[0]) as file:
+            ordinals = _ordinals(groups, file.metadata)
+            names = stored.names_in(file.schema_arrow, self._stored)
+            if not names:
+                rows = sum(file.metadata.row_group(ordinal).num_rows for ordinal in ordinals)
+                live = sum(group.num_rows for group in groups)
+                yield rows, live, stored.completed({}, self._stored, live, url)
+                return
+            start = 0
+            for batch in file.iter_batches(
+                batch_size=self._rows,
+                row_groups=ordinals,
+                columns=list(names.values()),
+                use_threads=use_threads,
+            ):
+                stop = start + batch.num_rows
+                read_as_ns = partial(self._read_as_ns, groups, start, batch.num_rows)
+                arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
+                arrays = with_times_repaired(arrays, file.metadata, read_as_ns)
+                live = batch.num_rows
+                if alive is not None:
+                    mask = alive[start:stop]
+                    live = int(mask.sum())
+                    arrays = {name: filtered(values, mask) for name, values in arrays.items()}
+                renamed = {name: arrays[place] for name, place in names.items() if place in arrays}
+                columns = stored.completed(renamed, self._stored, live, url)
+                yield batch.num_rows, live, columns
+                start = stop
 
     def _read_as_ns(
         self, groups: list[RowGroup], start: int, rows: int, columns: list[str]
     ) -> pa.Table:
         """Read some rows of row groups of one file, INT96 timestamps as nanoseconds."""
         with self._source.open_file(groups[0], int96_unit="ns") as file:
-            ordinals = [group.ordinal for group in groups]
+            ordinals = _ordinals(groups, file.metadata)
             return file.read_row_groups(ordinals, columns).slice(start, rows)
 
     def _completed(
         self,
         stored: Mapping[str, pa.Array],
-        partition: Mapping[str, int | str | None],
+        partition: Mapping[str, PartitionValue],
         rows: int,
         url: str,
     ) -> pa.RecordBatch:
@@ -124,6 +155,25 @@ class RowBatches:
             else:
                 columns.append(pa.repeat(pa.scalar(partition[field.name], field.type), rows))
         return pa.RecordBatch.from_arrays(columns, names=self._fields.names)
+
+
+def _ordinals(groups: Sequence[RowGroup], metadata: pq.FileMetaData) -> list[int]:
+    """Return the numbers of row groups in their file."""
+    found = [group.ordinal for group in groups if group.ordinal is not None]
+    return found or list(range(metadata.num_row_groups))
+
+
+def _alive(groups: Sequence[RowGroup]) -> npt.NDArray[np.bool_] | None:
+    """Return for each stored row of some row groups whether it is alive; None if all are."""
+    masks = [group.alive() for group in groups]
+    if all(mask is None for mask in masks):
+        return None
+    return np.concatenate(
+        [
+            np.ones(group.stored_rows, np.bool_) if mask is None else mask
+            for group, mask in zip(groups, masks, strict=True)
+        ]
+    )
 
 
 def _in_type(values: pa.Array, field: pa.Field, url: str) -> pa.Array:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from mdstorm_backend.cache.options import CacheOptions
 from mdstorm_backend.parquet.footers import read_metadata
-from mdstorm_backend.parquet.listing import find_files
+from mdstorm_backend.parquet.listing import find_files, locate
 from mdstorm_backend.parquet.parquet_dataset import ParquetDataset
 from mdstorm_backend.parquet.row_groups import ParquetFileInfo
 
@@ -42,5 +42,6 @@ def has_same_files(dataset: ParquetDataset) -> bool:
         If the storage denies access or fails.
     """
     location = dataset.location
-    found = find_files(dataset.url, location.storage_options, location.filesystem)
+    locations = locate(dataset.url, location.storage_options, location.filesystem)
+    found = find_files(locations, check=False)
     return found.files == dataset.files

@@ -136,6 +136,13 @@ def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
     try:
         return pq.read_metadata(pa.BufferReader(content))
     except (pa.ArrowException, OSError) as error:
+        if "Unrecognized type" in str(error):
+            raise CorruptDatasetError(
+                f"{url} holds columns of a type that pyarrow {pa.__version__} does not know "
+                f"({error}), such as the views of strings that delta-rs writes: install a newer "
+                "pyarrow",
+                url=url,
+            ) from error
         raise CorruptDatasetError(
             f"{url} is not a Parquet file, or was truncated ({error}). Copy it again or write the "
             "dataset again; if it does not belong to the dataset, move it elsewhere, or rename it "

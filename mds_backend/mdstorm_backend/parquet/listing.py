@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from typing import Any, TypeAlias
 
@@ -16,6 +17,7 @@ from mdstorm_backend.errors import (
 )
 from mdstorm_backend.parquet.row_groups import ParquetFileInfo
 from mdstorm_backend.storage import Location, modification_of
+from mdstorm_backend.tables import check_layout
 
 _THREADS = 16
 _PATTERN = re.compile(r"[*?\[]")
@@ -50,10 +52,10 @@ class FoundFiles:
     is_directory: bool
 
 
-def find_files(
+def locate(
     urls: str | Sequence[str], storage_options: dict[str, Any] | None, filesystem: Any
-) -> FoundFiles:
-    """Find the files behind some URLs, see `open_parquet`.
+) -> list[Location]:
+    """Return what some URLs name; for arguments see `open_parquet`.
 
     Raises
     ------
@@ -61,8 +63,6 @@ def find_files(
         If `urls` are not strings.
     InvalidArgumentError
         If there are none, or they lead to different storages.
-    DatasetNotFoundError
-        If there is nothing behind one of them, or no file.
     """
     given = [urls] if isinstance(urls, str) else list(urls)
     if not given:
@@ -70,16 +70,28 @@ def find_files(
     if not all(isinstance(url, str) for url in given):
         raise ArgumentTypeError(f"URLs of Parquet files are strings, found {given!r}")
     locations = [Location.of(url, storage_options, filesystem) for url in given]
-    _check_one_storage(locations)
+    check_one_storage(locations)
+    return locations
+
+
+def find_files(locations: Sequence[Location], *, check: bool = True) -> FoundFiles:
+    """Find the files behind some URLs; `check` refuses those of unfinished jobs of Spark.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If there is nothing behind one of them, or no file.
+    UnsupportedTableError
+        If some of the files may not belong to the data.
+    """
     with ThreadPoolExecutor(min(_THREADS, len(locations))) as pool:
-        found = list(pool.map(_behind, locations))
-    shown = locations[0].url if len(locations) == 1 else _enumerated(locations)
+        found = list(pool.map(partial(_behind, check=check), locations))
     if len(locations) == 1 and found[0].is_directory:
         base = locations[0]
     else:
-        base = _base([url for one in found for url, _ in one.files], locations[0])
+        base = common_directory([url for one in found for url, _ in one.files], locations[0])
     files = tuple(_info(url, info, base) for one in found for url, info in one.files)
-    return FoundFiles(shown, base, files, len(locations) == 1 and found[0].is_directory)
+    return FoundFiles(shown(locations), base, files, len(locations) == 1 and found[0].is_directory)
 
 
 @dataclass(frozen=True)
@@ -90,10 +102,10 @@ class _Behind:
     is_directory: bool
 
 
-def _behind(location: Location) -> _Behind:
+def _behind(location: Location, *, check: bool) -> _Behind:
     url, info = location.url, location.describe()
     if info is None and _PATTERN.search(url):
-        files = [file for match in _matches(location) for file in _behind(match).files]
+        files = [file for match in _matches(location) for file in _behind(match, check=check).files]
     elif info is None:
         raise DatasetNotFoundError(
             f"Passed non-file path: {url}. There is neither a Parquet file nor a directory of "
@@ -101,11 +113,10 @@ def _behind(location: Location) -> _Behind:
             url=url,
         )
     elif info["type"] == "directory":
-        files = [
-            (location.file_url(name), info)
-            for name, info in location.list_files()
-            if not _is_hidden(name)
-        ]
+        listed = location.list_files()
+        if check:
+            check_layout(location, [name for name, _ in listed])
+        files = [(location.file_url(name), info) for name, info in listed if not _is_hidden(name)]
     else:
         files = [(url, info)]
     if not files:
@@ -138,7 +149,8 @@ def _is_hidden(name: str) -> bool:
     )
 
 
-def _check_one_storage(locations: Sequence[Location]) -> None:
+def check_one_storage(locations: Sequence[Location]) -> None:
+    """Raise InvalidArgumentError unless all URLs lead to one storage."""
     storages = sorted({_storage(location.url) for location in locations})
     if len(storages) > 1:
         raise InvalidArgumentError(
@@ -152,7 +164,7 @@ def _storage(url: str) -> str:
     return f"{scheme}://{rest.split('/')[0]}"
 
 
-def _base(urls: Sequence[str], one: Location) -> Location:
+def common_directory(urls: Sequence[str], one: Location) -> Location:
     """Return the directory above all of some files."""
     common = urls[0].split("/")[:-1]
     for url in urls[1:]:
@@ -168,7 +180,7 @@ def _info(url: str, info: dict[str, Any], base: Location) -> ParquetFileInfo:
     return ParquetFileInfo(url[len(base.url) + 1 :], int(info["size"]), identity)
 
 
-def _enumerated(locations: Sequence[Location]) -> str:
+def shown(locations: Sequence[Location]) -> str:
     """Return some URLs as a string of limited length."""
     first = ", ".join(location.url for location in locations[:3])
     return first if len(locations) <= 3 else f"{first} and {len(locations) - 3} others"

@@ -13,9 +13,12 @@ from mdstorm_backend.parquet.column_plan import plan_columns, with_statistics
 from mdstorm_backend.parquet.common_schema import common_schema
 from mdstorm_backend.parquet.footers import Footer, read_footers
 from mdstorm_backend.parquet.hive_partitions import partition_field, partition_values
-from mdstorm_backend.parquet.listing import find_files
+from mdstorm_backend.parquet.listing import FoundFiles, find_files, locate, shown
 from mdstorm_backend.parquet.parquet_dataset import Contents, ParquetDataset
 from mdstorm_backend.parquet.row_groups import ParquetFileInfo, RowGroup
+from mdstorm_backend.parquet.table_opening import open_table
+from mdstorm_backend.storage import Location
+from mdstorm_backend.tables import AsOf, check_as_of, is_delta, part_of_a_table, table_around
 
 
 def open_parquet(
@@ -24,8 +27,11 @@ def open_parquet(
     storage_options: dict[str, Any] | None = None,
     filesystem: Any = None,
     cache: CacheOptions | None = None,
+    as_of: AsOf | None = None,
+    keep_row_groups: bool = False,
+    may_be_unfinished: bool = False,
 ) -> ParquetDataset:
-    """Open Parquet files for reading.
+    """Open Parquet files, or a Delta table, for reading.
 
     Parameters
     ----------
@@ -41,19 +47,38 @@ def open_parquet(
         Where to read, whatever the URLs say.
     cache : CacheOptions, optional
         How remote files are cached on this machine.
+    as_of : AsOf, optional
+        The version of a Delta table; by default the newest one.
+    keep_row_groups : bool
+        Whether each row group is a shard. Otherwise a small file of a table is one, with all of its
+        row groups, if the log says what is in it: its footer need not be read then.
+    may_be_unfinished : bool
+        Whether to read a directory in which a job of Spark is not seen to have ended.
 
     Raises
     ------
     DatasetNotFoundError
-        If there is nothing, or no file.
+        If there is nothing, or no file, or no such version of a table.
     CorruptDatasetError
         If a file is not a Parquet file, or its columns are not those of the others.
     InvalidArgumentError
-        If there is no URL, or they lead to different storages.
+        If there is no URL, they lead to different storages, or `as_of` is given for what has no
+        versions.
+    UnsupportedTableError
+        If the files are some of a table's, are a table that is not read, or a job of Spark has left
+        them unfinished.
+    MissingDependencyError
+        If it is a Delta table, and deltalake is not installed.
     CredentialsError, StorageError
         If the storage denies access or fails.
     """
-    found = find_files(urls, storage_options, filesystem)
+    locations = locate(urls, storage_options, filesystem)
+    if len(locations) == 1 and is_delta(locations[0]):
+        table = locations[0]
+        return open_table(table, as_of or AsOf(), cache, keep_row_groups=keep_row_groups)
+    check_as_of(as_of or AsOf(), shown(locations))
+    found = find_files(locations, check=not may_be_unfinished)
+    _check_no_part_of_a_table(found)
     footers = read_footers(found.location, found.files, cache or CacheOptions())
     names = [file.name for file in found.files]
     partitions = partition_values(names, found.url) if found.is_directory else [{} for _ in names]
@@ -80,6 +105,18 @@ def open_parquet(
         _fingerprint(found.files, footers),
     )
     return ParquetDataset(contents, cache)
+
+
+def _check_no_part_of_a_table(found: FoundFiles) -> None:
+    """Refuse files and partitions of a Delta table, in which rows may be dead."""
+    urls = [found.location.file_url(file.name) for file in found.files]
+    above = {found.url} if found.is_directory else {url.rpartition("/")[0] for url in urls}
+    if found.is_directory and "=" not in found.url.rpartition("/")[2]:
+        return
+    one = found.location
+    table = table_around(Location(url, one.storage_options, one.filesystem) for url in above)
+    if table is not None:
+        raise part_of_a_table(found.url, table)
 
 
 def _fingerprint(files: Sequence[ParquetFileInfo], footers: Sequence[Footer]) -> str:

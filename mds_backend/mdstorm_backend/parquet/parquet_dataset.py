@@ -22,9 +22,11 @@ from mdstorm_backend.parquet.int96 import Int96Unit
 from mdstorm_backend.parquet.parquet_files import ParquetFiles
 from mdstorm_backend.parquet.parquet_shard import ParquetShard
 from mdstorm_backend.parquet.row_groups import ParquetFileInfo, RowGroup
+from mdstorm_backend.parquet.stored_columns import StoredColumns
 from mdstorm_backend.parquet.value_bounds import Bounds, value_bounds
 from mdstorm_backend.read.open_shards import OpenShards
 from mdstorm_backend.storage import Location
+from mdstorm_backend.tables import TableField
 
 #: Bytes of decoded row groups that are kept when they are not in use; at least one is kept. An
 #: order that mixes more row groups than fit decodes them again and again.
@@ -55,6 +57,10 @@ class Contents:
         Columns of types that cannot be read.
     fingerprint : str
         Identity of the content.
+    table_fields : mapping of str to TableField
+        The columns of a table; empty for files that are no table.
+    table_version : int or None
+        The version of a table.
     """
 
     url: str
@@ -66,6 +72,8 @@ class Contents:
     partition_columns: tuple[str, ...] = ()
     left_out: Mapping[str, pa.DataType] = field(default_factory=dict)
     fingerprint: str = ""
+    table_fields: Mapping[str, TableField] = field(default_factory=dict)
+    table_version: int | None = None
 
 
 class ParquetDataset(SampleDataset):
@@ -83,15 +91,23 @@ class ParquetDataset(SampleDataset):
         self._contents = contents
         self.cache = cache
         self.fingerprint = contents.fingerprint
-        self._files = ParquetFiles(contents.location, contents.files, self.fingerprint, cache)
+        self._files = ParquetFiles(
+            contents.location,
+            contents.files,
+            self.fingerprint,
+            cache,
+            table_version=contents.table_version,
+        )
         self._opened: OpenShards[ParquetShard] = OpenShards(kept=1, kept_bytes=_KEPT_BYTES)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ParquetDataset, (self._contents, self.cache)
 
     def __repr__(self) -> str:
+        version = "" if self.table_version is None else f"version {self.table_version} of a table, "
         return (
-            f"ParquetDataset({self.url!r}, {len(self)} samples, {len(self.row_groups)} row groups)"
+            f"ParquetDataset({self.url!r}, {version}{len(self)} samples, "
+            f"{len(self.row_groups)} row groups)"
         )
 
     @property
@@ -116,8 +132,18 @@ class ParquetDataset(SampleDataset):
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
-        """Columns whose values are in directory names."""
+        """Columns whose values are in directory names, or in the log of a table."""
         return self._contents.partition_columns
+
+    @property
+    def table_version(self) -> int | None:
+        """The version of a Delta table; None for files that are no table."""
+        return self._contents.table_version
+
+    @cached_property
+    def stored_columns(self) -> StoredColumns:
+        """How the columns are stored in the files."""
+        return StoredColumns(self.arrow_schema, self._contents.table_fields)
 
     @property
     def left_out(self) -> Mapping[str, pa.DataType]:
@@ -187,7 +213,10 @@ class ParquetDataset(SampleDataset):
         """
         options = self.cache or CacheOptions()
         contents = self._contents
-        return value_bounds(contents.location, contents.files, self.row_groups, columns, options)
+        stored = self.stored_columns
+        return value_bounds(
+            contents.location, contents.files, self.row_groups, columns, stored, options
+        )
 
     def with_columns(self, columns: Iterable[Column]) -> ParquetDataset:
         """Return the dataset with some columns described as part of a larger whole.
@@ -274,10 +303,19 @@ class ParquetDataset(SampleDataset):
         count("shards")
         count("shard_bytes", group.nbytes)
         return ParquetShard(
-            group, self.schema, lambda unit: files.open(group.path, int96_unit=unit)
+            group,
+            self.schema,
+            self.stored_columns,
+            lambda unit: files.open(group.path, int96_unit=unit),
         )
 
 
 def _with_texts(group: RowGroup, columns: Iterable[str]) -> RowGroup:
     texts = partition_texts(group.path)
-    return replace(group, partition={**group.partition, **{name: texts[name] for name in columns}})
+    found = {name: texts.get(name, _text(group.partition[name])) for name in columns}
+    return replace(group, partition={**group.partition, **found})
+
+
+def _text(value: Any) -> str | None:
+    """Return the value of a partition that no directory names."""
+    return None if value is None else str(value)

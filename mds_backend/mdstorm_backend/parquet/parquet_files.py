@@ -42,6 +42,8 @@ class ParquetFiles:
         Identity of their content.
     cache : CacheOptions or None
         How they are downloaded to this machine.
+    table_version : int, optional
+        The version of the table that they are.
     """
 
     def __init__(
@@ -50,11 +52,14 @@ class ParquetFiles:
         files: Sequence[ParquetFileInfo],
         fingerprint: str,
         cache: CacheOptions | None,
+        *,
+        table_version: int | None = None,
     ) -> None:
         self._location = location
         self._infos = {file.name: _as_shard(file) for file in files}
         self._fingerprint = fingerprint
         self._cache = cache
+        self._table_version = table_version
         self._renew()
         _instances.add(self)
 
@@ -102,6 +107,8 @@ class ParquetFiles:
         try:
             return self._source.open(self._infos[name])
         except DatasetNotFoundError as error:
+            if self._table_version is not None:
+                raise missing_file(url, self._table_version) from error
             raise DatasetNotFoundError(
                 f"{url} is gone, but existed when the dataset was opened. Restore it, or open "
                 "the dataset again",
@@ -113,6 +120,15 @@ class ParquetFiles:
                 "dataset was opened: it was rewritten or truncated. Open the dataset again",
                 url=url,
             ) from error
+
+
+def missing_file(url: str, version: int) -> DatasetNotFoundError:
+    """Return the error for a file that a version of a table refers to, and that is not there."""
+    return DatasetNotFoundError(
+        f"{url} is missing, which is part of version {version} of the table: VACUUM may have "
+        "removed it. Open the newest version, or restore the file",
+        url=url,
+    )
 
 
 def _as_shard(file: ParquetFileInfo) -> ShardInfo:

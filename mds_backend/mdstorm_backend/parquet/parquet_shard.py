@@ -18,6 +18,7 @@ from mdstorm_backend.format.values.batch import Batch, Values, copy_values, take
 from mdstorm_backend.parquet.arrow_values import delivered, elements_of, plain
 from mdstorm_backend.parquet.int96 import Int96Unit, with_times_repaired
 from mdstorm_backend.parquet.row_groups import RowGroup
+from mdstorm_backend.parquet.stored_columns import StoredColumns, filtered
 from mdstorm_backend.read.shard import Rows, Shard, contiguous
 
 
@@ -32,6 +33,8 @@ class ParquetShard(Shard):
         Which one.
     schema : Schema
         The columns of the dataset.
+    columns : StoredColumns
+        How they are stored.
     open_file : callable
         Opens its file, to read INT96 timestamps in the unit that it is given.
     """
@@ -40,12 +43,14 @@ class ParquetShard(Shard):
         self,
         row_group: RowGroup,
         schema: Schema,
+        columns: StoredColumns,
         open_file: Callable[[Int96Unit], pq.ParquetFile],
     ) -> None:
         self.num_samples = row_group.num_rows
         self.url = row_group.file_url
         self.schema = schema
         self._row_group = row_group
+        self._columns = columns
         self._open_file = open_file
         self._lock = threading.Lock()
         self._plain: dict[str, pa.Array] = {}
@@ -122,47 +127,55 @@ class ParquetShard(Shard):
     def _decode(self, columns: Sequence[str]) -> dict[str, pa.Array]:
         partition = self._row_group.partition
         found = {
-            name: plain(self.schema[name], _repeated(partition[name], self.num_samples))
+            name: self._columns.repeated(name, partition[name], self.num_samples)
             for name in columns
             if name in partition
         }
         stored = [name for name in columns if name not in partition]
-        if not stored:
-            return found
+        if stored:
+            found.update(self._read_stored(stored))
+        return {name: plain(self.schema[name], found[name]) for name in columns}
+
+    def _read_stored(self, columns: Sequence[str]) -> dict[str, pa.Array]:
+        """Read columns that are in the file: their live rows."""
+        expected = self._row_group.stored_rows
         try:
             file = self._open_file("us")
-            table = file.read_row_group(self._row_group.ordinal, columns=stored, use_threads=False)
-            arrays = {name: _joined(table.column(name)) for name in stored}
+            names = self._columns.names_in(file.schema_arrow, columns)
+            table = self._read(file, list(names.values()))
+            arrays = {name: _joined(table.column(name)) for name in names.values()}
             arrays = with_times_repaired(arrays, file.metadata, self._read_as_ns)
         except MDStormError:
             raise
         except (pa.ArrowException, OSError) as error:
             raise self._corrupt(f"holds a row group that cannot be read ({error})") from error
-        if table.num_rows != self.num_samples:
-            raise self._corrupt(
-                f"holds {table.num_rows} rows, but its footer said {self.num_samples}"
-            )
-        for name in stored:
-            found[name] = plain(self.schema[name], arrays[name])
-        return found
+        rows = self._num_rows(file) if not names else table.num_rows
+        if rows != expected:
+            raise self._corrupt(f"holds {rows} rows, but {expected} are recorded")
+        alive = self._row_group.alive()
+        if alive is not None:
+            arrays = {name: filtered(values, alive) for name, values in arrays.items()}
+        renamed = {name: arrays[stored] for name, stored in names.items()}
+        return self._columns.completed(renamed, columns, self.num_samples, self.url)
+
+    def _read(self, file: pq.ParquetFile, columns: list[str]) -> pa.Table:
+        ordinal = self._row_group.ordinal
+        if ordinal is None:
+            return file.read(columns=columns, use_threads=False)
+        return file.read_row_group(ordinal, columns=columns, use_threads=False)
 
     def _read_as_ns(self, columns: Sequence[str]) -> pa.Table:
-        return self._open_file("ns").read_row_group(
-            self._row_group.ordinal, columns=list(columns), use_threads=False
-        )
+        return self._read(self._open_file("ns"), list(columns))
+
+    def _num_rows(self, file: pq.ParquetFile) -> int:
+        ordinal, metadata = self._row_group.ordinal, file.metadata
+        rows = metadata.num_rows if ordinal is None else metadata.row_group(ordinal).num_rows
+        return int(rows)
 
     def _corrupt(self, what: str) -> CorruptDatasetError:
         return CorruptDatasetError(
             f"{self.url} {what}. Copy it again, or write the dataset again", url=self.url
         )
-
-
-def _repeated(value: int | str | None, count: int) -> pa.Array:
-    return (
-        pa.nulls(count)
-        if value is None
-        else pa.array([value]).take(pa.array(np.zeros(count, np.int8)))
-    )
 
 
 def _joined(chunks: pa.ChunkedArray) -> pa.Array:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from mdstorm_backend.cache.options import CacheOptions
 from mdstorm_backend.parquet.footers import read_metadata
 from mdstorm_backend.parquet.row_groups import ParquetFileInfo, RowGroup
+from mdstorm_backend.parquet.stored_columns import StoredColumns
 from mdstorm_backend.storage import Location
 
 #: Minimum and maximum values of some columns, without nulls and NaN; times in UTC.
@@ -25,6 +26,7 @@ def value_bounds(
     files: Sequence[ParquetFileInfo],
     row_groups: Sequence[RowGroup],
     columns: Sequence[str],
+    stored: StoredColumns,
     options: CacheOptions,
 ) -> list[Bounds]:
     """Read the bounds of some columns for each of some row groups.
@@ -39,25 +41,46 @@ def value_bounds(
         The row groups.
     columns : sequence of str
         Names of columns; those without statistics are missing from the result.
+    stored : StoredColumns
+        How the columns are stored.
     options : CacheOptions
         Attempts and timeout for remote files.
     """
     used = {group.path for group in row_groups}
     wanted = [file for file in files if file.name in used]
     with ThreadPoolExecutor(min(_THREADS, len(wanted)) or 1) as pool:
-        read = pool.map(lambda file: _of_file(location, file, columns, options), wanted)
+        read = pool.map(lambda file: _of_file(location, file, columns, stored, options), wanted)
         found = {file.name: bounds for file, bounds in zip(wanted, read, strict=True)}
-    return [found[group.path][group.ordinal] for group in row_groups]
+    return [
+        _joined(found[group.path]) if group.ordinal is None else found[group.path][group.ordinal]
+        for group in row_groups
+    ]
 
 
 def _of_file(
-    location: Location, file: ParquetFileInfo, columns: Sequence[str], options: CacheOptions
+    location: Location,
+    file: ParquetFileInfo,
+    columns: Sequence[str],
+    stored: StoredColumns,
+    options: CacheOptions,
 ) -> list[Bounds]:
     metadata = read_metadata(location, file, options)
     places = {metadata.schema.column(i).path: i for i in range(metadata.num_columns)}
-    chosen = {name: places[name] for name in columns if name in places}
+    names = stored.names_of_same_type(metadata.schema.to_arrow_schema(), columns)
+    chosen = {name: places[path] for name, path in names.items() if path in places}
     groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
     return [_of_group(group, chosen) for group in groups]
+
+
+def _joined(bounds: Sequence[Bounds]) -> Bounds:
+    """Return the bounds of several row groups together."""
+    if not bounds:
+        return {}
+    known = set.intersection(*(set(each) for each in bounds))
+    return {
+        name: (min(each[name][0] for each in bounds), max(each[name][1] for each in bounds))
+        for name in known
+    }
 
 
 def _of_group(group: pq.RowGroupMetaData, places: dict[str, int]) -> Bounds:

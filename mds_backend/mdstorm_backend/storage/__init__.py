@@ -7,7 +7,11 @@ by a local path. `Location` is one directory behind such a URL.
 from __future__ import annotations
 
 from mdstorm_backend.storage.complete_copy import copy_complete
-from mdstorm_backend.storage.filesystems import check_scheme, open_filesystem
+from mdstorm_backend.storage.filesystems import (
+    check_scheme,
+    open_filesystem,
+    options_in_use,
+)
 from mdstorm_backend.storage.location import Buffer, Location, modification_of
 from mdstorm_backend.storage.secrets import check_no_secrets
 from mdstorm_backend.storage.urls import has_scheme, normalize_url
@@ -22,4 +26,5 @@ __all__ = [
     "modification_of",
     "normalize_url",
     "open_filesystem",
+    "options_in_use",
 ]

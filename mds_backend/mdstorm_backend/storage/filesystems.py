@@ -83,6 +83,22 @@ def open_filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     return fs, path
 
 
+def options_in_use(url: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the scheme and the options with which `open_filesystem` opens an object store.
+
+    Parameters
+    ----------
+    url : str
+        A normalised URL of an object store.
+    options : dict
+        What the caller says.
+    """
+    scheme = scheme_of(url)
+    protocol = protocol_of(scheme, options)
+    arguments = {**_class_of(url, protocol)._get_kwargs_from_urls(url), **options}
+    return protocol, with_variables(url, scheme, arguments)
+
+
 def check_scheme(url: str) -> None:
     """Raise the error of `open_filesystem` for a scheme, without a connection to anything.
 

@@ -82,7 +82,7 @@ class Location:
     @contextmanager
     def _files(self, name: str | None = None) -> Iterator[tuple[Any, str]]:
         """Yield the file system, and the path in it of this directory or of the file `name`."""
-        if self._is_in_file_tree:
+        if self.is_in_file_tree:
             fs, path = self._open()
             yield fs, path if name is None else f"{path}/{name}"
             return
@@ -106,7 +106,7 @@ class Location:
         return open_filesystem(self.url, self.storage_options)
 
     @property
-    def _is_in_file_tree(self) -> bool:
+    def is_in_file_tree(self) -> bool:
         """Whether this is a directory in this machine's file tree, possibly on a mount."""
         if self.filesystem is not None or not self.url.startswith("file:///"):
             return False
@@ -283,7 +283,7 @@ class Location:
             fs.invalidate_cache(path)
             if scheme_of(self.url) in OBJECT_STORES or not fs.exists(path) or fs.find(path):
                 return
-            if not self._is_in_file_tree:
+            if not self.is_in_file_tree:
                 fs.rm(path, recursive=True)
                 return
             # One by one: a file may have been written there in the meantime.

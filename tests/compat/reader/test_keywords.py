@@ -24,6 +24,8 @@ METHODS = pytest.mark.parametrize(
 DEFAULTS = {field.name: field.default for field in fields(ReaderArguments)}
 #: Those that the methods of the converter have themselves.
 OF_METHODS = {"num_epochs", "workers_count"}
+#: Those that a converter knows itself.
+OF_TABLES = {"version", "timestamp"}
 
 
 def annotations(class_: type) -> dict[str, str]:
@@ -39,7 +41,7 @@ def test_every_argument_has_a_default() -> None:
 
 def test_the_keywords_are_the_fields_and_have_their_types() -> None:
     expected = annotations(ReaderArguments)
-    for name in (*OF_METHODS, "shuffling_queue_capacity"):
+    for name in (*OF_METHODS, *OF_TABLES, "shuffling_queue_capacity"):
         del expected[name]
     assert annotations(ReaderKeywords) == expected
     assert ReaderKeywords.__required_keys__ == frozenset()

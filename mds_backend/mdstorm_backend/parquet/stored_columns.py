@@ -1,0 +1,166 @@
+"""Find the columns of a dataset in a file, whose names and types may be others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mdstorm_backend.errors import CorruptDatasetError
+from mdstorm_backend.format.values.plain_arrow import plain_type, plain_values
+from mdstorm_backend.tables import TableField
+
+_FIELD_ID = b"PARQUET:field_id"
+
+
+@dataclass(frozen=True)
+class StoredColumns:
+    """How the columns of a dataset are stored in its files.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+        The columns, as the dataset has them.
+    fields : mapping of str to TableField
+        The columns of a table, which may have other names in a file, narrower types, or be missing
+        there. Without any, the files have the columns of the dataset.
+    """
+
+    schema: pa.Schema
+    fields: Mapping[str, TableField]
+
+    def names_in(self, file: pa.Schema, columns: Sequence[str]) -> dict[str, str]:
+        """Return for some columns their names in a file; columns that it lacks are missing."""
+        if not self.fields:
+            return {name: name for name in columns}
+        found = {name: _find(file, self.fields[name]) for name in columns}
+        return {name: stored.name for name, stored in found.items() if stored is not None}
+
+    def names_of_same_type(self, file: pa.Schema, columns: Sequence[str]) -> dict[str, str]:
+        """Return for some columns their names in a file if it has them with the dataset's type."""
+        names = self.names_in(file, columns)
+        if not self.fields:
+            return names
+        return {
+            name: stored
+            for name, stored in names.items()
+            if plain_type(file.field(stored).type) == plain_type(self.fields[name].type)
+        }
+
+    def completed(
+        self, stored: Mapping[str, pa.Array], columns: Sequence[str], rows: int, url: str
+    ) -> dict[str, pa.Array]:
+        """Return columns of a file as those of the dataset: with all columns, in their types.
+
+        Parameters
+        ----------
+        stored : mapping of str to pyarrow.Array
+            Columns of the file, by their names in the dataset.
+        columns : sequence of str
+            The columns to return. Those that the file lacks are null.
+        rows : int
+            How many rows there are.
+        url : str
+            The file, for error messages.
+
+        Raises
+        ------
+        CorruptDatasetError
+            If values of a column cannot be of its type.
+        """
+        if not self.fields:
+            return {name: stored[name] for name in columns if name in stored}
+        return {
+            name: pa.nulls(rows, self.fields[name].type)
+            if name not in stored
+            else _in_type(stored[name], self.fields[name], url)
+            for name in columns
+        }
+
+    def repeated(self, name: str, value: Any, rows: int) -> pa.Array:
+        """Return the value of a partition column for so many rows."""
+        return pa.repeat(pa.scalar(value, self.schema.field(name).type), rows)
+
+
+def filtered(values: pa.Array, mask: npt.NDArray[np.bool_]) -> pa.Array:
+    """Return the values for which a mask is True."""
+    try:
+        return values.filter(pa.array(mask))
+    except pa.ArrowNotImplementedError:  # for views of strings
+        return values.cast(plain_type(values.type)).filter(pa.array(mask))
+
+
+def _find(file: pa.Schema | pa.StructType, wanted: TableField) -> pa.Field | None:
+    """Find a field of a table among those of a file, or of a struct in it."""
+    for field in file:
+        if wanted.field_id is not None:
+            if int((field.metadata or {}).get(_FIELD_ID, -1)) == wanted.field_id:
+                return field
+        elif field.name == wanted.stored_name:
+            return field
+    return None
+
+
+def _in_type(values: pa.Array, field: TableField, url: str) -> pa.Array:
+    try:
+        return _conform(plain_values(values) if not field.children else values, field)
+    except (pa.ArrowException, NotImplementedError) as error:
+        raise CorruptDatasetError(
+            f"{url} holds column {field.name!r} as {values.type}, not {field.type} ({error}). Copy "
+            "it again, or write the table again",
+            url=url,
+        ) from error
+
+
+def _conform(values: pa.Array, field: TableField) -> pa.Array:
+    """Return values in the type of a field, with the names that the table has for nested ones."""
+    if pa.types.is_struct(field.type) and pa.types.is_struct(values.type):
+        return _conformed_struct(values, field)
+    if pa.types.is_list(field.type) and _is_list(values.type):
+        elements = _conform(values.flatten(), field.children[0])
+        return pa.ListArray.from_arrays(_offsets(values, values), elements)
+    if pa.types.is_map(field.type) and pa.types.is_map(values.type):
+        return _conformed_map(values, field)
+    return values if values.type == field.type else values.cast(plain_type(field.type))
+
+
+def _conformed_struct(values: pa.StructArray, field: TableField) -> pa.Array:
+    parts = dict(zip((part.name for part in values.type), values.flatten(), strict=True))
+    arrays = []
+    for child in field.children:
+        stored = _find(values.type, child)
+        arrays.append(
+            pa.nulls(len(values), child.type)
+            if stored is None
+            else _conform(parts[stored.name], child)
+        )
+    mask = values.is_null() if values.null_count else None
+    return pa.StructArray.from_arrays(arrays, fields=list(field.type), mask=mask)
+
+
+def _conformed_map(values: pa.MapArray, field: TableField) -> pa.Array:
+    entries = pa.StructArray.from_arrays([values.keys, values.items], names=["key", "value"])
+    lists = pa.ListArray.from_arrays(values.offsets, entries)
+    key, value = field.children
+    keys, items = lists.flatten().flatten()
+    arrays = _conform(keys, key), _conform(items, value)
+    return pa.MapArray.from_arrays(_offsets(lists, values), *arrays)
+
+
+def _offsets(lists: pa.Array, nulls_of: pa.Array) -> pa.Array:
+    """Return the offsets of flattened lists; null, for a null list, where `nulls_of` is null."""
+    lengths = np.asarray(lists.value_lengths().fill_null(0))
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    mask = np.concatenate([np.asarray(nulls_of.is_null()), [False]])
+    return pa.array(offsets, pa.int32(), mask=mask if nulls_of.null_count else None)
+
+
+def _is_list(type_: pa.DataType) -> bool:
+    types = pa.types
+    return bool(
+        types.is_list(type_) or types.is_large_list(type_) or types.is_fixed_size_list(type_)
+    )

@@ -1,0 +1,29 @@
+"""Tables whose rows are not all rows of their files: Delta is read, others are recognised."""
+
+from __future__ import annotations
+
+from mdstorm_backend.tables.as_of import AsOf
+from mdstorm_backend.tables.deletion_vectors import DeadRows
+from mdstorm_backend.tables.delta import check_as_of, is_delta, open_delta, table_around
+from mdstorm_backend.tables.delta_log import is_absolute
+from mdstorm_backend.tables.fields import TableField
+from mdstorm_backend.tables.layouts import check_layout, part_of_a_table
+from mdstorm_backend.tables.names import check_no_table_name, is_table_name
+from mdstorm_backend.tables.snapshot import LiveFile, TableSnapshot
+
+__all__ = [
+    "AsOf",
+    "DeadRows",
+    "LiveFile",
+    "TableField",
+    "TableSnapshot",
+    "check_as_of",
+    "check_layout",
+    "check_no_table_name",
+    "is_absolute",
+    "is_delta",
+    "is_table_name",
+    "open_delta",
+    "part_of_a_table",
+    "table_around",
+]

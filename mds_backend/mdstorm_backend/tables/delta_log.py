@@ -1,0 +1,185 @@
+"""Read the log of a Delta table by delta-rs."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mdstorm_backend.base.optional import require
+from mdstorm_backend.errors import CorruptDatasetError, MDStormError
+from mdstorm_backend.tables.as_of import AsOf
+from mdstorm_backend.tables.deletion_vectors import DeadRows, by_path, dead_rows
+from mdstorm_backend.tables.delta_errors import (
+    no_version,
+    not_opened,
+    out_of_reach,
+    unsupported,
+)
+from mdstorm_backend.tables.fields import TableField, parse_fields
+from mdstorm_backend.tables.snapshot import LiveFile, TableSnapshot
+
+_VECTORS = "deletionVectors"
+_ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/|/")
+#: What a reader has to know of a table, of which nothing else is left to do here. Columns of the
+#: type variant are left out.
+_KNOWN_FEATURES = frozenset(
+    {
+        "columnMapping",
+        _VECTORS,
+        "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+        "variantShredding-preview",
+        "variantType",
+        "variantType-preview",
+    }
+)
+
+
+def read_log(shown: str, url: str, options: dict[str, str], as_of: AsOf) -> TableSnapshot:
+    """Read which files and rows of a table are alive.
+
+    Parameters
+    ----------
+    shown : str
+        The URL of the table, for messages.
+    url : str
+        The same for delta-rs.
+    options : dict of str to str
+        The storage options of delta-rs.
+    as_of : AsOf
+        The version; for a time before the first one, that one.
+
+    Raises
+    ------
+    DatasetNotFoundError, UnsupportedTableError, CorruptDatasetError, CredentialsError, StorageError
+        As `open_delta`.
+    """
+    table = _opened(shown, url, options, as_of)
+    version = table.version()
+    features = _checked_features(table, shown)
+    mode = table.metadata().configuration.get("delta.columnMapping.mode", "none")
+    fields = parse_fields(json.loads(table.schema().to_json()), mode)
+    partition_columns = tuple(table.metadata().partition_columns)
+    _check_partitions(fields, partition_columns, shown)
+    actions = pa.table(table.get_add_actions()).sort_by("path")
+    paths = actions.column("path").to_pylist()
+    dead = _dead(table, shown, paths) if _VECTORS in features else {}
+    nulls = _nulls(actions, fields, partition_columns)
+    partitions = _rows(actions, "partition", partition_columns)
+    columns = ("path", "size_bytes", "modification_time", "num_records")
+    values = zip(*(actions.column(name).to_pylist() for name in columns), strict=True)
+    files = tuple(
+        LiveFile(unquote(path), size, modified, rows, partitions[i], nulls[i], dead.get(path))
+        for i, (path, size, modified, rows) in enumerate(values)
+    )
+    return TableSnapshot(shown, version, fields, partition_columns, files)
+
+
+def _opened(shown: str, url: str, options: dict[str, str], as_of: AsOf) -> Any:
+    delta = require("deltalake")
+    try:
+        if as_of.version is not None:
+            try:
+                return delta.DeltaTable(url, version=as_of.version, storage_options=options)
+            except delta.exceptions.DeltaError as error:
+                newest = delta.DeltaTable(url, storage_options=options).version()
+                raise no_version(shown, as_of.version, newest, error) from error
+        table = delta.DeltaTable(url, storage_options=options)
+        if as_of.timestamp is not None:
+            table.load_as_version(as_of.time)
+        return table
+    except MDStormError:
+        raise
+    except delta.exceptions.DeltaError as error:
+        raise not_opened(shown, error) from error
+    except OSError as error:
+        raise out_of_reach(shown, error) from error
+
+
+def _checked_features(table: Any, url: str) -> frozenset[str]:
+    protocol = table.protocol()
+    features = frozenset(protocol.reader_features or ())
+    unknown = sorted(features - _KNOWN_FEATURES)
+    if unknown or protocol.min_reader_version > 3:
+        needed = unknown or [f"reader version {protocol.min_reader_version}"]
+        raise unsupported(url, f"needs {', '.join(needed)}, which is not known here")
+    return features
+
+
+def _check_partitions(fields: tuple[TableField, ...], columns: tuple[str, ...], url: str) -> None:
+    """Refuse partitions by bytes, which writers store in the log in different ways."""
+    for field in fields:
+        if field.name in columns and (pa.types.is_binary(field.type) or not field.is_known):
+            raise unsupported(url, f"is partitioned by {field.name!r}, of type {field.type}")
+
+
+def _dead(table: Any, url: str, paths: list[str]) -> dict[str, DeadRows]:
+    delta = require("deltalake")
+    try:
+        found = dead_rows(table.deletion_vectors())
+    except (delta.exceptions.DeltaError, pa.ArrowException, OSError) as error:
+        if "Unsupported table features" in str(error):
+            raise unsupported(
+                url, f"has deletion vectors together with what the library cannot read ({error})"
+            ) from error
+        raise CorruptDatasetError(
+            f"{url} is a Delta table whose deletion vectors cannot be read ({error}). Restore what "
+            "is missing, or open another version",
+            url=url,
+        ) from error
+    root = table.table_uri.rstrip("/")
+    assigned, unknown = by_path(
+        found, paths, lambda path: path if is_absolute(path) else f"{root}/{path}"
+    )
+    if unknown:
+        raise CorruptDatasetError(
+            f"{url} has a deletion vector for {unknown[0]}, which is none of its live files. "
+            "Open another version",
+            url=url,
+        )
+    return assigned
+
+
+def is_absolute(path: str) -> bool:
+    """Whether a path of a log says itself where the file is, as in a shallow clone."""
+    return _ABSOLUTE.match(path) is not None
+
+
+def _rows(actions: pa.Table, name: str, columns: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Return the fields of a struct as a dict per file."""
+    if not columns:
+        return [{} for _ in range(actions.num_rows)]
+    struct = actions.column(name).combine_chunks()
+    values = [pc.struct_field(struct, [column]).to_pylist() for column in columns]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
+
+
+def _nulls(
+    actions: pa.Table, fields: tuple[TableField, ...], partition_columns: tuple[str, ...]
+) -> list[dict[str, int | None]]:
+    """Return the null counts of each file, without zeros."""
+    found: list[dict[str, int | None]] = [{} for _ in range(actions.num_rows)]
+    if not found:
+        return found
+    has_counts = "null_count" in actions.column_names
+    struct = actions.column("null_count").combine_chunks() if has_counts else None
+    known = set() if struct is None else {field.name for field in struct.type}
+    for field in fields:
+        if field.name in partition_columns or not field.nullable:
+            continue
+        if field.stored_name not in known or field.children:
+            counts: list[int | None] = [None] * len(found)
+        else:
+            counts = pc.struct_field(struct, [field.stored_name]).to_pylist()
+        for nulls, count in zip(found, counts, strict=True):
+            if count != 0:
+                nulls[field.name] = count
+    return found

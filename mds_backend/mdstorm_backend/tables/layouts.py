@@ -1,0 +1,137 @@
+"""Recognise directories in which not all Parquet files belong to the data.
+
+Directories without ``_SUCCESS`` are complete as far as anyone can tell: pyarrow, Dask and others
+write none. What is recognised is what jobs leave behind that did not end.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from mdstorm_backend.errors import UnsupportedTableError
+from mdstorm_backend.storage import Location
+
+_THREADS = 16
+_DELTA = re.compile(r"(?:(?P<directory>.*)/)?_delta_log/.*")
+_ICEBERG = re.compile(r"(?:(?P<directory>.*)/)?metadata/[^/]*\.metadata\.json(?:\.gz)?")
+_HUDI = re.compile(r"(?:(?P<directory>.*)/)?\.hoodie/.*")
+_TEMPORARY = re.compile(r"(?:(?P<directory>.*)/)?_temporary/.*")
+#: Names of the files by which Databricks marks the beginning and the end of a job.
+_MARKER = re.compile(r"(?:(?P<directory>.*)/)?_(?P<kind>started|committed)_(?P<job>\d+)")
+_OF_JOB = re.compile(r"-tid-(?P<job>\d+)-")
+_WAY_OUT = (
+    "Read it by Spark and convert the frame: make_spark_converter(spark.read.format({kind!r})"
+    ".load({url!r}))"
+)
+
+
+def check_layout(location: Location, names: Sequence[str]) -> None:
+    """Refuse a directory some of whose Parquet files may hold rows that are not part of the data.
+
+    Parameters
+    ----------
+    location : Location
+        The directory.
+    names : sequence of str
+        All files in it and below.
+
+    Raises
+    ------
+    UnsupportedTableError
+        If it is a table of Iceberg or Hudi, or a job of Spark has not ended, or removed files that
+        are still there.
+    """
+    for name in names:
+        if match := _DELTA.fullmatch(name):
+            raise part_of_a_table(location.url, _directory(location, match))
+        if match := _ICEBERG.fullmatch(name):
+            raise _table("Iceberg", "metadata/*.metadata.json", _directory(location, match))
+        if match := _HUDI.fullmatch(name):
+            raise _table("Hudi", ".hoodie", _directory(location, match))
+        if match := _TEMPORARY.fullmatch(name):
+            raise _unfinished(_directory(location, match))
+    _check_markers(location, names)
+
+
+def part_of_a_table(url: str, table: str) -> UnsupportedTableError:
+    """Return the error for files that are part of a Delta table, or directories with one inside."""
+    return UnsupportedTableError(
+        f"{url} is read as files, but {table} is a Delta table, whose files may hold rows that "
+        "were deleted or replaced. Read the table by its own URL, one at a time, and select "
+        "partitions with filters=[(column, '=', value)]",
+        url=table,
+    )
+
+
+def _directory(location: Location, match: re.Match[str]) -> str:
+    inside = match["directory"]
+    return f"{location.url}/{inside}" if inside else location.url
+
+
+def _unfinished(url: str) -> UnsupportedTableError:
+    return UnsupportedTableError(
+        f"{url} holds the directory _temporary: a job of Spark is writing there, or has "
+        "failed, and its files may be incomplete. Wait until it has ended; if it has failed, "
+        "write the data again, or remove _temporary and what the job wrote",
+        url=url,
+    )
+
+
+def _table(kind: str, mark: str, url: str) -> UnsupportedTableError:
+    way_out = _WAY_OUT.format(kind=kind.lower(), url=url)
+    return UnsupportedTableError(
+        f"{url} is a table of {kind} (it holds {mark}), which is not read: its files may hold rows "
+        f"that were deleted or replaced. {way_out}",
+        url=url,
+    )
+
+
+def _check_markers(location: Location, names: Sequence[str]) -> None:
+    """Refuse files of jobs that have not ended, and files that a job has removed logically."""
+    found = [match for match in map(_MARKER.fullmatch, names) if match]
+    if not found:
+        return
+    jobs: dict[str, set[str]] = {"started": set(), "committed": set()}
+    for match in found:
+        jobs[match["kind"]].add(match["job"])
+    open_jobs = jobs["started"] - jobs["committed"]
+    unfinished = [name for name in names if (m := _OF_JOB.search(name)) and m["job"] in open_jobs]
+    if unfinished:
+        raise UnsupportedTableError(
+            f"{location.url}/{unfinished[0]} was written by a job of Spark that has not ended, or "
+            f"has failed: there is _started_{_job(unfinished[0])} and no _committed_. Wait until "
+            "it has ended, or remove what a failed job wrote: spark.sql('VACUUM …') on Databricks",
+            url=location.url,
+        )
+    committed = [match for match in found if match["kind"] == "committed"]
+    with ThreadPoolExecutor(min(_THREADS, len(committed)) or 1) as pool:
+        removed = set().union(*pool.map(lambda match: _removed(location, match), committed))
+    dead = sorted(removed.intersection(names))
+    if dead:
+        raise UnsupportedTableError(
+            f"{location.url}/{dead[0]} was removed by a job of Spark, according to its _committed_ "
+            "file, but is still there. Delete such files by spark.sql('VACUUM …') on Databricks, "
+            f"or convert spark.read.parquet({location.url!r}) by make_spark_converter",
+            url=location.url,
+        )
+
+
+def _job(name: str) -> str:
+    match = _OF_JOB.search(name)
+    assert match is not None
+    return match["job"]
+
+
+def _removed(location: Location, marker: re.Match[str]) -> set[str]:
+    """Return the files that a job has removed, as names relative to the dataset."""
+    try:
+        note: Any = json.loads(bytes(location.read(marker.group())))
+        removed = [str(name) for name in note.get("removed", [])]
+    except (AttributeError, TypeError, ValueError, FileNotFoundError):
+        return set()
+    directory = f"{marker['directory']}/" if marker["directory"] else ""
+    return {directory + name for name in removed}

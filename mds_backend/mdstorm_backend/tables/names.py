@@ -1,0 +1,30 @@
+"""Tell names of tables in a catalog from paths."""
+
+from __future__ import annotations
+
+import re
+
+from mdstorm_backend.errors import UnsupportedURLError
+
+_PART = r"(?:`(?:[^`]|``)+`|[A-Za-z_][A-Za-z0-9_-]*)"
+_NAME = re.compile(rf"{_PART}\.{_PART}\.{_PART}")
+
+
+def is_table_name(text: str) -> bool:
+    """Whether a text has the form ``catalog.schema.table``; parts may be quoted by backticks."""
+    return _NAME.fullmatch(text) is not None
+
+
+def check_no_table_name(text: str) -> None:
+    """Refuse the name of a table where a path is needed.
+
+    Raises
+    ------
+    UnsupportedURLError
+        If it is one; the message says how to read such a table.
+    """
+    if is_table_name(text):
+        raise UnsupportedURLError(
+            f"{text!r} looks like the name of a table in a catalog, which only Spark can resolve: "
+            f"give the path of the table's files, or spark.table({text!r}) to make_spark_converter"
+        )

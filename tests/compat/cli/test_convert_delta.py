@@ -1,0 +1,54 @@
+"""``mdstorm convert`` and ``mdstorm verify --against`` with Delta tables."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from click.testing import Result
+from tests.delta_tables import WITH_VECTORS, add, commit, field, kill, metadata
+
+from mdstorm_backend.datasets import open_dataset
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Version 0 has five rows, version 1 three of them."""
+    table = tmp_path / "table"
+    rows = pa.table({"n": range(5)})
+    commit(table, WITH_VECTORS, metadata([field("n", "long")]), add(table, "f.parquet", rows))
+    kill(table, {"f.parquet": [0, 3]})
+    return table
+
+
+def test_the_newest_version_is_converted_and_compared(
+    table: Path, tmp_path: Path, run: Run
+) -> None:
+    result = run("convert", table, tmp_path / "mds")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert open_dataset(str(tmp_path / "mds")).to_table()["n"].to_pylist() == [1, 2, 4]
+    assert result.stdout.endswith(f"mdstorm verify --against {table} {tmp_path}/mds\n")
+    assert "holds the same 3 rows" in run("verify", "--against", table, tmp_path / "mds").stdout
+
+
+def test_a_version_is_converted_and_compared(table: Path, tmp_path: Path, run: Run) -> None:
+    result = run("convert", table, tmp_path / "mds", "--version", 0)
+    assert "5 rows" in result.stdout
+    command = f"verify --version 0 --against {table} {tmp_path}/mds"
+    assert result.stdout.endswith(f"mdstorm {command}\n")
+    assert run(*command.split()).exit_code == 0
+    assert run("verify", "--against", table, tmp_path / "mds").exit_code == 1
+    late = ["--timestamp", "2100-01-01T00:00:00+02:00"]
+    assert "3 rows" in run("convert", table, tmp_path / "late", *late).stdout
+
+
+def test_what_has_no_version_is_told(table: Path, tmp_path: Path, run: Run) -> None:
+    result = run("convert", table, tmp_path / "mds", "--version", 9)
+    assert (result.exit_code, "no version 9: the newest one is 1" in result.stderr) == (3, True)
+    assert not (tmp_path / "mds").exists()
+    result = run("convert", table, tmp_path / "mds", "--timestamp", "now")
+    assert (result.exit_code, "'now' is no time" in result.stderr) == (3, True)
+    result = run("verify", tmp_path / "mds", "--version", 1)
+    assert (result.exit_code, "need --against" in result.stderr) == (2, True)

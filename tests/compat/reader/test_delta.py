@@ -1,0 +1,330 @@
+"""Readers and `convert` deliver the live rows of a Delta table, whatever was done to it."""
+
+import os
+import pickle
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.delta_tables import WITH_VECTORS, add, commit, field, kill, live_files, metadata
+
+from mdstorm._conversion.compared_datasets import open_compared
+from mdstorm._conversion.convert import convert
+from mdstorm.errors import (
+    InvalidArgumentError,
+    MissingAttributeError,
+    UnsupportedArgumentError,
+    UnsupportedTableError,
+    UnsupportedURLError,
+)
+from mdstorm.ngram import NGram
+from mdstorm.predicates import in_lambda, in_set
+from mdstorm.pytorch import BatchedDataLoader
+from mdstorm.reader import make_batch_reader, make_reader
+from mdstorm.unischema import UnischemaField
+from mdstorm_backend.convert import compare
+from mdstorm_backend.datasets import open_dataset
+
+Row = tuple[int, str | None]
+SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
+FIELDS = [field("id", "long"), field("text", "string")]
+ROWS = 60
+#: Of the table below; the first file is dead as a whole.
+DEAD = [*range(20), 21, 22, 23, 24, 39, 40, 59]
+ALIVE = [n for n in range(ROWS) if n not in DEAD]
+
+
+def table_of(rows: list[Row]) -> pa.Table:
+    return pa.table([list(column) for column in zip(*rows, strict=True)] or [[], []], schema=SCHEMA)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three files of two row groups each, with deletion vectors; text is the id, null if odd."""
+    folder = tmp_path_factory.mktemp("delta") / "table"
+    rows = [(n, None if n % 2 else str(n)) for n in range(ROWS)]
+    adds = [
+        add(
+            folder,
+            f"{name}.parquet",
+            table_of(rows[start : start + 20]),
+            dead=[n - start for n in DEAD if start <= n < start + 20],
+            row_group_size=10,
+            nulls={"id": 0, "text": 10},
+        )
+        for name, start in (("a", 0), ("b", 20), ("c", 40))
+    ]
+    commit(folder, WITH_VECTORS, metadata(FIELDS), *adds)
+    return folder
+
+
+def url(path: Path) -> str:
+    return f"file://{path}"
+
+
+def read(path: Path, **options: Any) -> list[Row]:
+    with make_batch_reader(url(path), shuffle_row_groups=False, **options) as reader:
+        return [row for batch in reader for row in zip(*map(_values, batch), strict=True)]
+
+
+def _values(column: Any) -> list[Any]:
+    return [None if value is None else value for value in np.asarray(column, object).tolist()]
+
+
+def ids(path: Path, **options: Any) -> list[int]:
+    return [row[0] for row in read(path, **options)]
+
+
+# One step each: what is done to a table, and what its rows are then.
+State = tuple[Path, list[Row], dict[str, set[int]]]
+texts = st.none() | st.text("ab%/ ", max_size=3)
+some_rows = st.lists(st.tuples(st.integers(0, 30), texts), min_size=1, max_size=12)
+
+
+def append(state: State, rows: list[Row]) -> State:
+    path, found, dead = state
+    write_deltalake(str(path), table_of(rows), mode="append")
+    return path, found + rows, dead
+
+
+def overwrite(state: State, rows: list[Row]) -> State:
+    path, _, _ = state
+    write_deltalake(str(path), table_of(rows), mode="overwrite")
+    return path, list(rows), {}
+
+
+def delete(state: State, rows: list[Row]) -> State:
+    """Delete by delta-rs, which rewrites files; it knows no deletion vectors."""
+    path, found, dead = state
+    if dead:
+        return state
+    bound = rows[0][0]
+    DeltaTable(str(path)).delete(f"id < {bound}")
+    return path, [row for row in found if not row[0] < bound], dead
+
+
+def merge(state: State, rows: list[Row]) -> State:
+    path, found, dead = state
+    if dead:
+        return state
+    new = dict(rows)
+    source = table_of(list(new.items()))
+    merger = DeltaTable(str(path)).merge(source, "t.id = s.id", source_alias="s", target_alias="t")
+    merger.when_matched_update_all().when_not_matched_insert_all().execute()
+    merged = [(key, new.get(key, text)) if key in new else (key, text) for key, text in found]
+    known = {key for key, _ in found}
+    return path, merged + [row for row in new.items() if row[0] not in known], dead
+
+
+def remove(state: State, rows: list[Row]) -> State:
+    """Delete by deletion vectors, as Spark does; an earlier one of a file is replaced."""
+    path, found, dead = state
+    keys = {key for key, _ in rows}
+    vectors = {}
+    for name in live_files(path):
+        stored = pq.read_table(path / name).column("id").to_pylist()
+        gone = {place for place, key in enumerate(stored) if key in keys} | dead.get(name, set())
+        if gone > dead.get(name, set()):
+            vectors[name] = gone
+    if vectors:
+        kill(path, vectors, inline=len(rows) % 2 == 0)
+    return path, [row for row in found if row[0] not in keys], {**dead, **vectors}
+
+
+STEPS: list[Callable[[State, list[Row]], State]] = [append, overwrite, remove]
+if int(pa.__version__.split(".")[0]) >= 16:  # older ones cannot read what delta-rs then writes
+    STEPS += [delete, merge]
+
+
+def check_sequence(
+    folder: Path, first: list[Row], steps: list[tuple[Callable[[State, list[Row]], State], Any]]
+) -> None:
+    path = folder / f"t{len(os.listdir(folder))}"
+    write_deltalake(str(path), table_of(first))
+    state: State = (path, first, {})
+    versions = [(0, Counter(first))]
+    for step, rows in steps:
+        state = step(state, rows)
+        version = DeltaTable(str(path)).version()
+        versions.append((version, Counter(state[1])))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mdstorm._readers.reader._warn_of_nothing", lambda url: None)
+        for version, expected in (versions[0], versions[len(versions) // 2], versions[-1]):
+            assert Counter(read(path, version=version)) == expected
+        assert Counter(read(path)) == versions[-1][1]
+    mds = convert(str(path), f"{path}-mds")
+    assert Counter(tuple(mds.sample(i).values()) for i in range(len(mds))) == versions[-1][1]
+
+
+sequences = st.lists(st.tuples(st.sampled_from(STEPS), some_rows), max_size=6)
+
+
+@settings(max_examples=15)
+@given(first=some_rows, steps=sequences)
+def test_no_dead_row_is_ever_delivered(
+    tmp_path_factory: pytest.TempPathFactory, first: list[Row], steps: Any
+) -> None:
+    check_sequence(tmp_path_factory.getbasetemp(), first, steps)
+
+
+@pytest.mark.long
+@settings(max_examples=300)
+@given(first=some_rows, steps=sequences)
+def test_no_dead_row_is_ever_delivered_in_many_sequences(
+    tmp_path_factory: pytest.TempPathFactory, first: list[Row], steps: Any
+) -> None:
+    check_sequence(tmp_path_factory.getbasetemp(), first, steps)
+
+
+def test_readers_count_live_rows(table: Path) -> None:
+    with make_batch_reader(url(table), shuffle_row_groups=False) as reader:
+        assert len(reader.dataset) == len(ALIVE)
+        assert reader.dataset.table_version == 0
+        assert reader.diagnostics["table_version"] == 0
+        assert "version 0 of a table" in repr(reader.dataset)
+        assert [len(batch.id) for batch in reader] == [15, 18]
+        with pytest.raises(MissingAttributeError, match="fragments"):
+            _ = reader.dataset.fragments
+        assert [Path(piece.path).name for piece in reader.dataset.pieces] == [
+            "a.parquet",
+            "b.parquet",
+            "c.parquet",
+        ]
+
+
+def test_values_and_nulls_are_those_of_the_live_rows(table: Path) -> None:
+    assert read(table) == [(n, None if n % 2 else str(n)) for n in ALIVE]
+
+
+def test_each_rank_reads_its_share_of_the_live_rows(table: Path) -> None:
+    shares = [ids(table, cur_shard=rank, shard_count=3) for rank in range(3)]
+    assert sorted(n for share in shares for n in share) == ALIVE
+    assert {len(share) for share in shares} == {11}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"shuffle_row_groups": True, "seed": 3},
+        {"shuffle_rows": True, "seed": 3},
+        {"shuffle_row_drop_partitions": 3},
+        {"order": "elastic", "seed": 3},
+        {"workers_count": 2, "reader_pool_type": "dummy"},
+    ],
+)
+def test_any_order_has_all_live_rows(table: Path, options: dict[str, Any]) -> None:
+    with make_batch_reader(url(table), num_epochs=2, **options) as reader:
+        found = [int(n) for batch in reader for n in batch.id]
+    assert sorted(found) == sorted(2 * ALIVE)
+
+
+def test_predicates_and_filters_see_live_rows(table: Path) -> None:
+    assert ids(table, predicate=in_set([5, 21, 25, 26, 59, 58], "id")) == [25, 26, 58]
+    odd = in_lambda(["id"], lambda number: number % 2 == 1)
+    assert ids(table, predicate=odd) == [n for n in ALIVE if n % 2]
+    # The statistics of row groups and files hold for their dead rows as well.
+    assert ids(table, filters=[("id", "<", 28)]) == [n for n in ALIVE if n < 28]
+    assert ids(table, filters=[("id", ">", 52)]) == [n for n in ALIVE if n > 52]
+    assert ids(table, filters=[("text", "=", "30")]) == [30]
+
+
+def test_filters_on_partitions_skip_files(tmp_path: Path) -> None:
+    rows = pa.table({"p": pa.array([1, 2, 2, None]), "id": pa.array(range(4))})
+    write_deltalake(str(tmp_path / "t"), rows, partition_by=["p"])
+    (tmp_path / "t" / "p=1").rename(tmp_path / "elsewhere")
+    options: dict[str, Any] = {"schema_fields": ["id"], "shuffle_row_groups": False}
+    with make_batch_reader(url(tmp_path / "t"), filters=[("p", "=", 2)], **options) as reader:
+        assert sorted(int(n) for batch in reader for n in batch.id) == [1, 2]
+    with make_batch_reader(url(tmp_path / "t"), predicate=in_set([2], "p")) as reader:
+        assert sorted(int(n) for batch in reader for n in batch.id) == [1, 2]
+
+
+def test_rows_and_n_grams_are_made_of_live_rows(table: Path) -> None:
+    with pytest.warns(UserWarning, match="supports reading only Petastorm datasets"):
+        reader = make_reader(url(table), shuffle_row_groups=False)
+    with reader:
+        assert [int(row.id) for row in reader] == ALIVE
+    ngram = NGram({0: ["id"], 1: ["id"]}, 1, UnischemaField("id", np.int64, ()))
+    with pytest.warns(UserWarning, match="supports reading only Petastorm datasets"):
+        reader = make_reader(url(table), schema_fields=ngram, shuffle_row_groups=False)
+    with reader:
+        found = [(int(window[0].id), int(window[1].id)) for window in reader]
+    assert found == [(n, n + 1) for n in ALIVE if n + 1 in ALIVE]
+
+
+def test_a_reader_resumes_among_live_rows(table: Path) -> None:
+    options: dict[str, Any] = {"shuffle_rows": True, "seed": 5}
+    with make_batch_reader(url(table), **options) as reader:
+        everything = [int(n) for batch in reader for n in batch.id]
+    with make_batch_reader(url(table), **options) as reader:
+        first = [int(n) for n in next(reader).id]
+        state = pickle.loads(pickle.dumps(reader.state_dict()))  # noqa: S301
+    with make_batch_reader(url(table), **options) as reader:
+        reader.load_state_dict(state)
+        assert first + [int(n) for batch in reader for n in batch.id] == everything
+
+
+def test_a_loader_of_torch_has_the_live_rows(table: Path) -> None:
+    with make_batch_reader(url(table), schema_fields=["id"], num_epochs=1) as reader:
+        loader = BatchedDataLoader(reader, batch_size=7)
+        found = [int(n) for batch in loader for n in batch["id"]]
+    assert sorted(found) == ALIVE
+
+
+def test_a_cache_on_disk_keeps_live_rows(table: Path, tmp_path: Path) -> None:
+    options: dict[str, Any] = {
+        "cache_type": "local-disk",
+        "cache_location": str(tmp_path / "cache"),
+        "cache_size_limit": 1 << 24,
+        "cache_row_size_estimate": 10,
+        "num_epochs": 2,
+    }
+    assert ids(table, **options) == 2 * ALIVE
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_conversions_keep_row_groups_of_live_rows(table: Path, tmp_path: Path, keep: bool) -> None:
+    dataset = convert(str(table), str(tmp_path / "mds"), keep_row_groups=keep)
+    assert [dataset.sample(i)["id"] for i in range(len(dataset))] == ALIVE
+    assert dataset.shard_sizes == ((6, 9, 9, 9) if keep else (len(ALIVE),))
+    first, second = open_compared(str(table), dataset.url)
+    assert compare(first, second).is_same
+
+
+def test_conversions_are_of_one_version(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    write_deltalake(str(path), table_of([(1, "a")]))
+    write_deltalake(str(path), table_of([(2, "b")]), mode="overwrite")
+    dataset = convert(str(path), str(tmp_path / "mds"), version=0)
+    assert dataset.sample(0) == {"id": 1, "text": "a"}
+    with make_batch_reader(url(path), timestamp="2100-01-01") as reader:
+        assert next(reader).id.tolist() == [2]
+    with pytest.raises(InvalidArgumentError, match="both choose the version"):
+        make_batch_reader(url(path), version=1, timestamp="2100-01-01")
+    assert open_dataset(dataset.url).sample(0) == {"id": 1, "text": "a"}
+    with pytest.raises(InvalidArgumentError, match="version=1 chooses a version"):
+        make_batch_reader(dataset.url, version=1)
+    with pytest.raises(InvalidArgumentError, match="version=1 chooses a version"):
+        make_batch_reader(dataset.file_urls, version=1)
+
+
+def test_what_a_table_cannot_be_read_by(table: Path) -> None:
+    import fsspec
+
+    other = fsspec.filesystem("dir", path=str(table.parent), target_protocol="file")
+    with pytest.raises(UnsupportedTableError, match="not read by filesystem="):
+        make_batch_reader(f"file://{table.name}", filesystem=other)
+    with pytest.raises(UnsupportedURLError, match="name of a table in a catalog"):
+        make_batch_reader("main.sales.orders")
+    with pytest.raises(UnsupportedURLError, match="name of a table in a catalog"):
+        convert("main.sales.orders", "/nowhere")
+    with pytest.raises((UnsupportedTableError, UnsupportedArgumentError), match="Delta table"):
+        convert(str(table), "/nowhere", spark=object())  # type: ignore[arg-type]

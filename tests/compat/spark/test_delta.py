@@ -1,0 +1,117 @@
+"""Converters over Delta tables, and over tables that a session knows by name."""
+
+import pickle
+import uuid
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.compat.spark.converters import IN_ORDER, Read, with_either, with_torch
+from tests.delta_tables import WITH_VECTORS, add, commit, field, kill, metadata
+
+from mdstorm.errors import ArgumentTypeError, DatasetNotFoundError, InvalidArgumentError
+from mdstorm.reader import make_batch_reader
+from mdstorm.spark import SparkDatasetConverter, make_spark_converter
+
+pytestmark = pytest.mark.usefixtures("default_delete_handler")
+
+ALIVE = [1, 2, 4]
+
+
+@pytest.fixture
+def converter_of_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Make converters in a session that has the conf, and runs nothing."""
+    from mdstorm._spark import make_converter
+
+    conf = {SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF: f"file://{tmp_path}/cache"}
+    session = SimpleNamespace(conf=conf)
+    monkeypatch.setattr(make_converter, "session_of", lambda df: session)
+    return make_spark_converter
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Version 0 has five rows, version 1 three of them."""
+    table = tmp_path / "table"
+    fields = metadata([field("k", "string"), field("id", "long")], ["k"])
+    rows = pa.table({"id": range(5)})
+    commit(table, WITH_VECTORS, fields, add(table, "k=a/f.parquet", rows, partition={"k": "a"}))
+    kill(table, {"k%3Da/f.parquet": [0, 3]})
+    return table
+
+
+@with_either
+def test_a_converter_reads_live_rows(converter_of_path: Any, table: Path, read: Read) -> None:
+    converter = converter_of_path(f"file://{table}")
+    assert (len(converter), converter.file_urls) == (3, [f"file://{table}"])
+    for one in (converter, pickle.loads(pickle.dumps(converter))):  # noqa: S301
+        (batch,) = read(one, schema_fields=["id", "k"], **IN_ORDER)
+        assert batch["id"] == ALIVE
+        assert [getattr(k, "decode", lambda k=k: k)() for k in batch["k"]] == ["a"] * 3
+    assert pickle.loads(pickle.dumps(converter)).dataset_size == 3  # noqa: S301
+    converter.delete()
+    assert (table / "k=a" / "f.parquet").exists()
+
+
+@with_either
+def test_a_converter_keeps_to_its_version(converter_of_path: Any, table: Path, read: Read) -> None:
+    newest, first = converter_of_path(str(table)), converter_of_path(str(table), version=0)
+    kill(table, {"k%3Da/f.parquet": [0, 1, 2, 3]})
+    options = {"schema_fields": ["id"], **IN_ORDER}
+    assert read(newest, **options) == [{"id": ALIVE}]
+    assert read(first, **options) == [{"id": list(range(5))}]
+    assert len(converter_of_path(str(table), timestamp="2100-01-01")) == 1
+
+
+def test_a_loader_of_the_users_own_reads_the_same_version(
+    converter_of_path: Any, table: Path
+) -> None:
+    converter = converter_of_path(str(table))
+    kill(table, {"k%3Da/f.parquet": [0, 1, 2, 3]})
+
+    def rows(reader: Any, batch_size: int, shuffling_queue_capacity: int) -> list[int]:
+        return [int(n) for batch in reader for n in batch.id]
+
+    with converter.make_torch_dataloader(num_epochs=1, data_loader_fn=rows) as found:
+        assert found == ALIVE
+
+
+def test_a_converter_by_hand_over_files_of_a_table_is_refused(table: Path) -> None:
+    url = f"file://{table}"
+    converter = SparkDatasetConverter(url, [f"{url}/k=a/f.parquet"], 5)
+    with pytest.raises(NotImplementedError, match="is a Delta table, whose files may hold"):
+        with_torch(converter, **IN_ORDER)
+
+
+def test_the_version_belongs_to_the_converter(converter_of_path: Any, table: Path) -> None:
+    converter = converter_of_path(str(table))
+    for make in (converter.make_torch_dataloader, converter.make_tf_dataset):
+        with pytest.raises(ArgumentTypeError, match="converter knows the version of its table"):
+            make(version=0)
+    with make_batch_reader(f"file://{table}", version=0) as reader:
+        assert len(reader.dataset) == 5
+
+
+@pytest.mark.usefixtures("cache_dir")
+def test_tables_are_found_by_name_in_the_session(spark: Any) -> None:
+    name = f"t{uuid.uuid4().hex[:8]}"
+    spark.range(7).write.saveAsTable(name)
+    try:
+        converter = make_spark_converter(f"spark_catalog.default.{name}")
+        (batch,) = with_torch(converter, **IN_ORDER)
+        assert sorted(batch["id"]) == list(range(7))
+        converter.delete()
+        with pytest.raises(InvalidArgumentError, match="version=1 chooses a version"):
+            make_spark_converter(f"spark_catalog.default.{name}", version=1)
+    finally:
+        spark.sql(f"DROP TABLE {name}")
+    with pytest.raises(DatasetNotFoundError, match="Spark finds no table"):
+        make_spark_converter(f"spark_catalog.default.{name}")
+
+
+@pytest.mark.usefixtures("cache_dir")
+def test_frames_have_no_version(spark: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="choose it by Spark"):
+        make_spark_converter(spark.range(1), version=1)

@@ -1,0 +1,213 @@
+"""Delta tables for the tests: logs by hand, and deletion vectors as Delta's protocol has them.
+
+What delta-rs can write, it writes; this is for the rest.
+"""
+
+import json
+import struct
+import uuid
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_MAGIC = 1681511377
+_VERSION = b"\x01"
+_COOKIE = 12346
+#: Containers of more values are bitmaps.
+_MOST_LISTED = 4096
+
+
+def protocol(*features: str) -> dict[str, Any]:
+    """The action by which readers have to know some features."""
+    return {
+        "protocol": {
+            "minReaderVersion": 3,
+            "minWriterVersion": 7,
+            "readerFeatures": list(features),
+            "writerFeatures": list(features),
+        }
+    }
+
+
+OLD_PROTOCOL = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
+WITH_VECTORS = protocol("deletionVectors")
+
+
+def field(name: str, type_: Any, **metadata: Any) -> dict[str, Any]:
+    """A field of a schema, or of a struct."""
+    return {"name": name, "type": type_, "nullable": True, "metadata": metadata}
+
+
+def mapped(name: str, type_: Any, id_: int, stored: str) -> dict[str, Any]:
+    """A field that has another name in the files."""
+    numbered = {"delta.columnMapping.id": id_, "delta.columnMapping.physicalName": stored}
+    return field(name, type_, **numbered)
+
+
+def struct_of(*fields: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "struct", "fields": list(fields)}
+
+
+def metadata(
+    fields: Sequence[dict[str, Any]], partition_columns: Sequence[str] = (), **conf: str
+) -> dict[str, Any]:
+    """The action that describes the columns of a table."""
+    return {
+        "metaData": {
+            "id": str(uuid.UUID(int=1)),
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": json.dumps(struct_of(*fields)),
+            "partitionColumns": list(partition_columns),
+            "configuration": conf,
+            "createdTime": 1,
+        }
+    }
+
+
+def commit(table: Path, *actions: Mapping[str, Any]) -> int:
+    """Write the next version of a table, and return its number."""
+    log = table / "_delta_log"
+    log.mkdir(parents=True, exist_ok=True)
+    version = max((int(path.name[:20]) for path in log.glob("*.json")), default=-1) + 1
+    text = "\n".join(map(json.dumps, actions))
+    (log / f"{version:020}.json").write_text(text, encoding="utf-8")
+    return version
+
+
+def add(
+    table: Path,
+    name: str,
+    rows: pa.Table,
+    *,
+    partition: Mapping[str, str | None] | None = None,
+    dead: Iterable[int] = (),
+    counted: bool = True,
+    nulls: Mapping[str, int] | None = None,
+    row_group_size: int | None = None,
+) -> dict[str, Any]:
+    """Write a file, and return the action that adds it to the table."""
+    path = table / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(rows, path, row_group_size=row_group_size)
+    action: dict[str, Any] = {
+        "path": quote(name),
+        "partitionValues": dict(partition or {}),
+        "size": path.stat().st_size,
+        "modificationTime": 1,
+        "dataChange": True,
+    }
+    if counted:
+        stats = {"numRecords": rows.num_rows, **({"nullCount": nulls} if nulls else {})}
+        action["stats"] = json.dumps(stats)
+    dead = list(dead)
+    if dead:
+        action["deletionVector"] = inline_vector(dead)
+    return {"add": action}
+
+
+def live_files(table: Path) -> dict[str, dict[str, Any]]:
+    """Return the descriptions of the live files in a log without checkpoints, by path."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in sorted((table / "_delta_log").glob("*.json")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            action = json.loads(line)
+            if "remove" in action:
+                found.pop(action["remove"]["path"], None)
+        for line in path.read_text(encoding="utf-8").splitlines():
+            action = json.loads(line)
+            if "add" in action:
+                found[action["add"]["path"]] = action["add"]
+    return found
+
+
+def kill(table: Path, dead: Mapping[str, Iterable[int]], *, inline: bool = False) -> int:
+    """Delete rows of live files by new deletion vectors; `dead` has all dead rows of a file."""
+    actions: list[dict[str, Any]] = [WITH_VECTORS]
+    files = live_files(table)
+    for path, rows in dead.items():
+        add_ = {key: value for key, value in files[path].items() if value is not None}
+        removed = {key: add_[key] for key in ("path", "partitionValues", "size")}
+        if "deletionVector" in add_:
+            removed["deletionVector"] = add_["deletionVector"]
+        stats = json.loads(add_["stats"]) | {"tightBounds": False}
+        vector = inline_vector(rows) if inline else stored_vector(table, rows)
+        actions += [
+            {"remove": {**removed, "dataChange": True, "deletionTimestamp": 1}},
+            {"add": {**add_, "stats": json.dumps(stats), "deletionVector": vector}},
+        ]
+    return commit(table, *actions)
+
+
+def inline_vector(rows: Iterable[int]) -> dict[str, Any]:
+    """Describe a deletion vector that is in the log."""
+    rows = sorted(set(rows))
+    bitmap = _bitmap(np.array(rows, np.uint64))
+    return {
+        "storageType": "i",
+        "pathOrInlineDv": _z85(bitmap + b"\0" * (-len(bitmap) % 4)),
+        "sizeInBytes": len(bitmap),
+        "cardinality": len(rows),
+    }
+
+
+def stored_vector(table: Path, rows: Iterable[int]) -> dict[str, Any]:
+    """Write a deletion vector to a file, and describe it."""
+    rows = sorted(set(rows))
+    bitmap, id_ = _bitmap(np.array(rows, np.uint64)), uuid.uuid4()
+    checksum = struct.pack(">I", zlib.crc32(bitmap))
+    content = _VERSION + struct.pack(">I", len(bitmap)) + bitmap + checksum
+    (table / f"deletion_vector_{id_}.bin").write_bytes(content)
+    return {
+        "storageType": "u",
+        "pathOrInlineDv": _z85(id_.bytes),
+        "offset": 1,
+        "sizeInBytes": len(bitmap),
+        "cardinality": len(rows),
+    }
+
+
+def _bitmap(rows: npt.NDArray[np.uint64]) -> bytes:
+    """Encode rows as a 64-bit Roaring bitmap in its portable form, behind Delta's magic number."""
+    high = rows >> np.uint64(32)
+    parts = [struct.pack("<IQ", _MAGIC, len(np.unique(high)))]
+    for key in np.unique(high):
+        low = (rows[high == key] & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+        parts += [struct.pack("<I", key), _bitmap_of_32(low)]
+    return b"".join(parts)
+
+
+def _bitmap_of_32(values: npt.NDArray[np.uint32]) -> bytes:
+    keys = np.unique(values >> 16)
+    lows = [(values[values >> 16 == key] & 0xFFFF).astype("<u2") for key in keys]
+    bodies = [_listed(low) if len(low) <= _MOST_LISTED else _bits(low) for low in lows]
+    header = struct.pack("<II", _COOKIE, len(keys)) + b"".join(
+        struct.pack("<HH", key, len(low) - 1) for key, low in zip(keys, lows, strict=True)
+    )
+    begin = len(header) + 4 * len(keys)
+    offsets = np.cumsum([begin, *(len(body) for body in bodies[:-1])]).astype("<u4")
+    return header + offsets.tobytes() + b"".join(bodies)
+
+
+def _listed(low: npt.NDArray[Any]) -> bytes:
+    return low.tobytes()
+
+
+def _bits(low: npt.NDArray[Any]) -> bytes:
+    bits = np.zeros(1 << 16, np.uint8)
+    bits[low] = 1
+    return np.packbits(bits, bitorder="little").tobytes()
+
+
+def _z85(content: bytes) -> str:
+    digits = []
+    for (number,) in struct.iter_unpack(">I", content):
+        digits += [_Z85[number // 85**power % 85] for power in (4, 3, 2, 1, 0)]
+    return "".join(digits)

@@ -1,0 +1,550 @@
+"""Delta tables are read by their logs: live rows alone, with the columns of the table."""
+
+import datetime as dt
+import decimal
+import json
+import multiprocessing
+import os
+import pickle
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from tests.delta_tables import (
+    OLD_PROTOCOL,
+    WITH_VECTORS,
+    add,
+    commit,
+    field,
+    inline_vector,
+    kill,
+    mapped,
+    metadata,
+    protocol,
+    struct_of,
+)
+
+from mdstorm_backend.convert import convert_parquet
+from mdstorm_backend.errors import (
+    CorruptDatasetError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    MissingDependencyError,
+    UnsupportedTableError,
+)
+from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.tables import AsOf
+
+UTC = dt.timezone.utc
+FORK = multiprocessing.get_context("fork")
+
+
+def values(dataset: ParquetDataset, *columns: str) -> list[Any]:
+    """All rows, read as shards and as a conversion reads them, which must be the same."""
+    names = columns or dataset.schema.names
+    rows: list[Any] = []
+    for number in range(len(dataset.row_groups)):
+        shard = dataset.shard(number)
+        assert shard.num_samples == dataset.shard_sizes[number]
+        rows += [tuple(shard.sample(i, names).values()) for i in range(shard.num_samples)]
+    assert len(rows) == len(dataset)
+    return rows
+
+
+def converted(dataset: ParquetDataset, target: Path) -> list[Any]:
+    mds = convert_parquet(dataset, str(target))
+    return [tuple(mds.sample(i).values()) for i in range(len(mds))]
+
+
+def open_(table: Path, **options: Any) -> ParquetDataset:
+    return open_parquet(str(table), **options)
+
+
+def numbers(*found: int) -> pa.Table:
+    return pa.table({"n": pa.array(found, pa.int64())})
+
+
+N = field("n", "long")
+
+
+def test_an_overwritten_table_has_the_rows_of_the_newest_version(tmp_path: Path) -> None:
+    table = str(tmp_path / "table")
+    write_deltalake(table, numbers(*range(100)))
+    write_deltalake(table, numbers(*range(500, 550)), mode="overwrite")
+    dataset = open_parquet(table)
+    assert values(dataset) == [(n,) for n in range(500, 550)]
+    assert dataset.table_version == 1
+    assert "version 1 of a table" in repr(dataset)
+    assert converted(dataset, tmp_path / "mds") == [(n,) for n in range(500, 550)]
+    assert len(open_parquet(table, as_of=AsOf(version=0))) == 100
+
+
+@pytest.mark.parametrize("keep_row_groups", [False, True])
+@pytest.mark.parametrize("counted", [False, True])
+def test_deletion_vectors_are_applied_within_row_groups(
+    tmp_path: Path, keep_row_groups: bool, counted: bool
+) -> None:
+    table = tmp_path / "table"
+    dead = {0, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 25}
+    first = add(table, "a.parquet", numbers(*range(30)), row_group_size=10)
+    second = add(table, "b.parquet", numbers(30, 31), counted=counted)
+    commit(table, WITH_VECTORS, metadata([N]), first, second)
+    kill(table, {"a.parquet": dead})
+    dataset = open_(table, keep_row_groups=keep_row_groups)
+    expected = [(n,) for n in range(32) if n not in dead]
+    assert values(dataset) == expected
+    assert converted(dataset, tmp_path / "mds") == expected
+    assert dataset.shard_sizes == ((8, 9, 2) if keep_row_groups else (17, 2))
+    assert values(pickle.loads(pickle.dumps(dataset))) == expected  # noqa: S301
+    assert values(dataset.with_row_groups([1]))[0] == ((20,) if keep_row_groups else (30,))
+
+
+def test_all_forms_of_deletion_vectors(tmp_path: Path) -> None:
+    table, rng = tmp_path / "table", np.random.default_rng(1)
+    count = 200_000
+    sparse = np.sort(rng.choice(count, 50, replace=False)).tolist()
+    dense = np.flatnonzero(rng.random(count) < 0.5).tolist()
+    rows = numbers(*range(count))
+    commit(
+        table,
+        WITH_VECTORS,
+        metadata([N]),
+        add(table, "a b.parquet", rows),
+        add(table, "c.parquet", rows),
+        add(table, "d.parquet", rows),
+    )
+    kill(table, {"a%20b.parquet": sparse}, inline=True)
+    kill(table, {"c.parquet": dense})
+    kill(table, {"d.parquet": range(count)})
+    dataset = open_(table)
+    found = [dataset.shard(i).decoded(["n"])["n"] for i in range(2)]
+    for array, dead in zip(found, (sparse, dense), strict=True):
+        np.testing.assert_array_equal(array, np.delete(np.arange(count), dead))
+    assert dataset.shard_sizes == tuple(map(len, found))
+    assert len(dataset.files) == 3
+    # A later vector takes the place of the first one.
+    kill(table, {"c.parquet": [7]})
+    assert len(open_(table)) == 2 * count - 51
+
+
+def test_partition_values_come_from_the_log(tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    texts = ["a b", "a/b", "50%", "ü=x", None, "x:y", "1"]
+    written = pa.table({"s": pa.array(texts), "n": pa.array(range(7))})
+    write_deltalake(str(table), written, partition_by=["s"])
+    dataset = open_(table)
+    assert dataset.partition_columns == ("s",)
+    assert sorted(values(dataset, "s", "n"), key=lambda row: row[1]) == list(
+        zip(texts, range(7), strict=True)
+    )
+    assert sorted(converted(dataset, tmp_path / "mds"), key=lambda row: row[1]) == list(
+        zip(texts, range(7), strict=True)
+    )
+
+
+def test_partition_values_have_the_types_of_the_table(tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    time = dt.datetime(2024, 1, 2, 3, 4, 5, 678901)
+    row = {
+        "i": pa.array([1, None], pa.int32()),
+        "d": pa.array([dt.date(2024, 2, 29), None]),
+        "t": pa.array([time.replace(tzinfo=UTC), None], pa.timestamp("us", "UTC")),
+        "u": pa.array([time, None], pa.timestamp("us")),
+        "b": pa.array([True, None]),
+        "f": pa.array([1.5, None], pa.float32()),
+        "c": pa.array([decimal.Decimal("1.50"), None], pa.decimal128(10, 2)),
+        "n": pa.array([1, 2]),
+    }
+    write_deltalake(str(table), pa.table(row), partition_by=list("idtubfc"))
+    dataset = open_(table)
+    assert dataset.schema.names == tuple(row)
+    assert dataset.arrow_schema.types == [array.type for array in row.values()]
+    (tmp_path / "plain").mkdir()
+    pq.write_table(pa.table(row), tmp_path / "plain" / "a.parquet")
+    plain = open_(tmp_path / "plain")
+    assert sorted(map(str, values(dataset))) == sorted(map(str, values(plain)))
+    ours, theirs = (converted(d, tmp_path / f"mds{i}") for i, d in enumerate((dataset, plain)))
+    assert sorted(map(str, ours)) == sorted(map(str, theirs))
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+@pytest.mark.parametrize("keep_row_groups", [False, True])
+def test_mapped_columns_have_the_names_of_the_table(
+    tmp_path: Path, mode: str, keep_row_groups: bool
+) -> None:
+    table = tmp_path / "table"
+
+    def inner(id_: int) -> dict[str, Any]:
+        new = mapped("new", "string", id_ + 1, "col-new")
+        return struct_of(mapped("left", "long", id_, "col-left"), new)
+
+    lists = {"type": "array", "elementType": inner(6), "containsNull": True}
+    maps = {"type": "map", "keyType": "string", "valueType": inner(8), "valueContainsNull": True}
+    fields = [
+        mapped("a", "long", 1, "col-1"),
+        mapped("p", "string", 2, "col-2"),
+        mapped("s", inner(4), 3, "col-3"),
+        mapped("l", lists, 10, "col-10"),
+        mapped("m", maps, 11, "col-11"),
+        mapped("later", "double", 12, "col-12"),
+    ]
+
+    def stored(name: str, type_: pa.DataType, id_: int) -> pa.Field:
+        numbered = {"PARQUET:field_id": str(id_)}
+        return pa.field(name if mode == "name" else f"other-{name}", type_, metadata=numbered)
+
+    def struct(id_: int) -> pa.StructType:
+        return pa.struct([stored("col-left", pa.int64(), id_)])
+
+    left = struct(4).field(0).name
+    arrays = [
+        stored("col-1", pa.int64(), 1),
+        stored("col-3", struct(4), 3),
+        stored("col-10", pa.list_(struct(6)), 10),
+        stored("col-11", pa.map_(pa.string(), struct(8)), 11),
+    ]
+    found = [
+        [1, None, 3],
+        [{left: 10}, None, {left: None}],
+        [[{left: 1}, None], None, []],
+        [[("k", {left: 5})], None, []],
+    ]
+    columns = [pa.array(v, f.type) for v, f in zip(found, arrays, strict=True)]
+    rows = pa.table(columns, schema=pa.schema(arrays))
+    commit(
+        table,
+        protocol("columnMapping", "deletionVectors"),
+        metadata(fields, ["p"], **{"delta.columnMapping.mode": mode}),
+        add(table, "Ab/f.parquet", rows, partition={"col-2": "x"}, dead=[1], nulls={"col-1": 1}),
+    )
+    dataset = open_(table, keep_row_groups=keep_row_groups)
+    assert dataset.schema.names == ("a", "p", "s", "l", "m", "later")
+    expected = [
+        (
+            1,
+            "x",
+            {"left": 10, "new": None},
+            [{"left": 1, "new": None}, None],
+            [("k", {"left": 5, "new": None})],
+            None,
+        ),
+        (3, "x", {"left": None, "new": None}, [], [], None),
+    ]
+    assert values(dataset) == expected
+    mds = converted(dataset, tmp_path / "mds")
+    assert [row[:2] for row in mds] == [row[:2] for row in expected]
+    assert dataset.value_bounds(["a"]) == [{"a": (1, 3)}]
+
+
+def test_older_files_hold_narrower_types_and_lack_columns(tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    day = dt.date(1999, 12, 31)
+    old = pa.table(
+        {
+            "b": pa.array([1], pa.int8()),
+            "i": pa.array([2], pa.int32()),
+            "f": pa.array([0.5], pa.float32()),
+            "x": pa.array([3], pa.int32()),
+            "c": pa.array([decimal.Decimal("1.5")], pa.decimal128(4, 1)),
+            "k": pa.array([7], pa.int32()),
+            "d": pa.array([day]),
+            "a": pa.array([[1, 2]], pa.list_(pa.int16())),
+        }
+    )
+    types = {
+        "b": "integer",
+        "i": "long",
+        "f": "double",
+        "x": "double",
+        "c": "decimal(10,3)",
+        "k": "decimal(12,2)",
+        "d": "timestamp_ntz",
+        "a": {"type": "array", "elementType": "integer", "containsNull": True},
+        "s": "string",
+    }
+    commit(
+        table,
+        protocol("typeWidening", "timestampNtz"),
+        metadata([field(name, type_) for name, type_ in types.items()]),
+        add(table, "f.parquet", old),
+    )
+    (row,) = values(open_(table))
+    expected = (
+        1,
+        2,
+        0.5,
+        3.0,
+        decimal.Decimal("1.500"),
+        decimal.Decimal("7.00"),
+        dt.datetime(1999, 12, 31),
+        [1, 2],
+        None,
+    )
+    assert [np.asarray(v).tolist() for v in row] == [np.asarray(v).tolist() for v in expected]
+    ((*mds, last),) = converted(open_(table), tmp_path / "mds")
+    assert [np.asarray(v).tolist() for v in mds[:6]] == [
+        np.asarray(v).tolist() for v in expected[:6]
+    ]
+    assert last is None
+    assert open_(table).value_bounds(list(types)) == [{}]
+
+
+def test_shallow_clones_read_the_files_of_another_table(tmp_path: Path) -> None:
+    source, clone = tmp_path / "the source", tmp_path / "clone"
+    first = add(source, "part a.parquet", numbers(1, 2))
+    absolute = {
+        "add": {
+            **first["add"],
+            "path": f"file://{quote(str(source))}/part%20a.parquet",
+            "deletionVector": inline_vector([0]),
+        }
+    }
+    commit(clone, WITH_VECTORS, metadata([N]), absolute, add(clone, "own.parquet", numbers(3)))
+    dataset = open_(clone)
+    assert sorted(values(dataset)) == [(2,), (3,)]
+    assert dataset.url == f"file://{clone}"
+    remote = {"add": {**first["add"], "path": "s3://bucket/a.parquet"}}
+    commit(clone, remote)
+    with pytest.raises(InvalidArgumentError, match="same scheme"):
+        open_(clone)
+
+
+def test_an_empty_table_has_its_columns_and_no_rows(tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    commit(table, OLD_PROTOCOL, metadata([N, field("s", "string")], ["s"]))
+    dataset = open_(table)
+    assert (len(dataset), dataset.schema.names, values(dataset)) == (0, ("n", "s"), [])
+    assert converted(dataset, tmp_path / "mds") == []
+
+
+def test_names_of_directories_are_taken_literally(tmp_path: Path) -> None:
+    table = tmp_path / "a b ü"
+    commit(
+        table, WITH_VECTORS, metadata([N]), add(table, "x%20y z.parquet", numbers(1, 2), dead=[0])
+    )
+    assert values(open_(table)) == [(2,)]
+    link = tmp_path / "link"
+    link.symlink_to(table)
+    assert values(open_(link)) == [(2,)]
+    table.rename(tmp_path / "a%20b")
+    with pytest.raises(UnsupportedTableError, match="deltalake decodes"):
+        open_(tmp_path / "a%20b")
+
+
+def test_a_version_that_is_not_there(tmp_path: Path) -> None:
+    table = str(tmp_path / "table")
+    write_deltalake(table, numbers(1))
+    with pytest.raises(DatasetNotFoundError, match="no version 7: the newest one is 0"):
+        open_parquet(table, as_of=AsOf(version=7))
+    with pytest.raises(DatasetNotFoundError, match="no version as old as timestamp='1999-01-01'"):
+        open_parquet(table, as_of=AsOf(timestamp="1999-01-01"))
+
+
+def test_a_time_chooses_the_newest_version_of_then(tmp_path: Path) -> None:
+    table = str(tmp_path / "table")
+    for number in range(3):
+        write_deltalake(table, numbers(number), mode="overwrite")
+    times = [commit["timestamp"] for commit in reversed(DeltaTable(table).history())]
+    for number, time in enumerate(times):
+        log = tmp_path / "table" / "_delta_log" / f"{number:020}.json"
+        shown = dt.datetime.fromtimestamp(time / 1000, UTC) + dt.timedelta(days=number)
+        text = log.read_text().replace(str(time), str(int(shown.timestamp() * 1000)))
+        log.write_text(text)
+        os.utime(log, (shown.timestamp(), shown.timestamp()))
+    second = dt.datetime.fromtimestamp(times[1] / 1000, UTC) + dt.timedelta(days=1, hours=1)
+    plus_two = second.astimezone(dt.timezone(dt.timedelta(hours=2)))
+    for given in (second, second.isoformat(), plus_two.isoformat(), second.replace(tzinfo=None)):
+        dataset = open_parquet(table, as_of=AsOf(timestamp=given))
+        assert (dataset.table_version, values(dataset)) == (1, [(1,)])
+
+
+def test_a_file_that_vacuum_removed_is_named(tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    commit(table, OLD_PROTOCOL, metadata([N]), add(table, "a.parquet", numbers(1)))
+    (table / "a.parquet").unlink()
+    with pytest.raises(DatasetNotFoundError, match=r"a\.parquet is missing.* VACUUM"):
+        values(open_(table))
+    with pytest.raises(DatasetNotFoundError, match=r"a\.parquet is missing.* VACUUM"):
+        open_(table, keep_row_groups=True)
+
+
+def test_an_opened_table_stays_what_it_was(tmp_path: Path) -> None:
+    table = str(tmp_path / "table")
+    write_deltalake(table, numbers(1))
+    dataset = open_parquet(table)
+    write_deltalake(table, numbers(2), mode="overwrite")
+    assert values(dataset) == [(1,)]
+    assert dataset.fingerprint == open_parquet(table, as_of=AsOf(version=0)).fingerprint
+    assert dataset.fingerprint != open_parquet(table).fingerprint
+
+
+def test_vectors_change_the_fingerprint(tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    commit(table, OLD_PROTOCOL, metadata([N]), add(table, "a.parquet", numbers(1, 2, 3)))
+    found = {open_(table).fingerprint}
+    for dead in ([0], [1], [0, 1]):
+        kill(table, {"a.parquet": dead})
+        found.add(open_(table).fingerprint)
+    assert len(found) == 4
+
+
+@pytest.mark.parametrize("feature", ["foo", "catalogManaged", "geospatial"])
+def test_features_that_are_not_known_are_refused_by_name(tmp_path: Path, feature: str) -> None:
+    table = tmp_path / "table"
+    commit(table, protocol(feature), metadata([N]), add(table, "a.parquet", numbers(1)))
+    with pytest.raises(
+        UnsupportedTableError, match=r"(?i)" + feature.replace("M", ".?m")
+    ) as raised:
+        open_(table)
+    assert "spark.read.format('delta')" in str(raised.value)
+
+
+@pytest.mark.parametrize("feature", ["v2Checkpoint", "vacuumProtocolCheck", "timestampNtz"])
+def test_features_of_the_log_alone_are_no_obstacle(tmp_path: Path, feature: str) -> None:
+    table = tmp_path / "table"
+    commit(table, protocol(feature), metadata([N]), add(table, "a.parquet", numbers(1)))
+    assert values(open_(table)) == [(1,)]
+
+
+def test_vectors_that_cannot_be_read_are_no_live_rows(tmp_path: Path) -> None:
+    lost = tmp_path / "lost"
+    commit(lost, WITH_VECTORS, metadata([N]), add(lost, "a.parquet", numbers(1, 2)))
+    kill(lost, {"a.parquet": [0]})
+    next(lost.glob("deletion_vector_*")).unlink()
+    with pytest.raises(CorruptDatasetError, match="deletion vectors cannot be read"):
+        open_(lost)
+
+
+def test_vectors_beside_wider_types_are_applied_or_refused(tmp_path: Path) -> None:
+    """Which of both, differs between the versions of delta-rs."""
+    table = tmp_path / "table"
+    both = protocol("deletionVectors", "typeWidening")
+    commit(table, both, metadata([N]), add(table, "a.parquet", numbers(1, 2), dead=[0]))
+    refusal = "has deletion vectors together with what the library cannot read"
+    try:
+        found = values(open_(table))
+    except UnsupportedTableError as error:
+        found = [refusal] if refusal in str(error) else [error]
+    assert found in ([(2,)], [refusal])
+
+
+def test_variants_are_left_out(tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    variants = pa.array([{"metadata": b"", "value": b""}])
+    rows = pa.table({"n": [1], "v": variants})
+    commit(
+        table,
+        protocol("variantType"),
+        metadata([N, field("v", "variant")]),
+        add(table, "a.parquet", rows),
+    )
+    dataset = open_(table)
+    assert (values(dataset), list(dataset.left_out)) == ([(1,)], ["v"])
+
+
+def test_a_checkpoint_takes_the_place_of_the_log_before_it(tmp_path: Path) -> None:
+    table = str(tmp_path / "table")
+    for number in range(3):
+        write_deltalake(table, numbers(number), mode="append")
+    DeltaTable(table).delete("n = 1")
+    DeltaTable(table).create_checkpoint()
+    for log in (tmp_path / "table" / "_delta_log").glob("*.json"):
+        log.unlink()
+    assert sorted(values(open_parquet(table))) == [(0,), (2,)]
+
+
+def test_without_the_extra_no_row_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = str(tmp_path / "table")
+    write_deltalake(table, numbers(1))
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'mdstorm\[delta\]'"):
+        open_parquet(table)
+
+
+def test_files_and_partitions_of_a_table_are_refused(tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    partitioned = add(table, "p=1/q=2/a.parquet", numbers(1), partition={"p": "1", "q": "2"})
+    commit(
+        table,
+        OLD_PROTOCOL,
+        metadata([N, field("p", "long"), field("q", "long")], ["p", "q"]),
+        partitioned,
+    )
+    beside = tmp_path / "plain.parquet"
+    pq.write_table(numbers(5), beside)
+    file = str(table / "p=1/q=2/a.parquet")
+    for urls in (file, [file], str(table / "p=1"), str(table / "p=*"), [str(table), str(beside)]):
+        with pytest.raises(UnsupportedTableError, match="is a Delta table, whose files may hold"):
+            open_parquet(urls)
+    assert len(open_parquet(str(beside))) == 1
+
+
+def test_a_version_of_what_has_none_is_refused(tmp_path: Path) -> None:
+    pq.write_table(numbers(1), tmp_path / "a.parquet")
+    with pytest.raises(InvalidArgumentError, match=r"version=1 chooses a version.*is none"):
+        open_parquet(str(tmp_path), as_of=AsOf(version=1))
+
+
+def test_statistics_of_the_log_say_which_columns_have_nulls(tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    rows = pa.table({"n": [1, 2], "m": pa.array([None, 1], pa.int64()), "k": pa.array([1, 2])})
+    fields = [N, field("m", "long"), field("k", "long")]
+    commit(
+        table, OLD_PROTOCOL, metadata(fields), add(table, "a.parquet", rows, nulls={"n": 0, "m": 1})
+    )
+    n, m, k = open_(table).schema
+    assert (n.may_have_nulls, m.has_nulls, k.has_nulls, k.may_have_nulls) == (
+        False,
+        True,
+        False,
+        True,
+    )
+    n, m, k = open_(table, keep_row_groups=True).schema
+    assert (n.may_have_nulls, m.has_nulls, k.may_have_nulls) == (False, True, False)
+
+
+def test_small_files_are_shards_whose_footers_are_not_read(tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    rows = numbers(*range(6))
+    commit(table, OLD_PROTOCOL, metadata([N]), add(table, "a.parquet", rows, row_group_size=2))
+    (table / "a.parquet").rename(table / "hidden")
+    assert open_(table).shard_sizes == (6,)
+    (table / "hidden").rename(table / "a.parquet")
+    assert values(open_(table)) == [(n,) for n in range(6)]
+    assert open_(table).value_bounds(["n"]) == [{"n": (0, 5)}]
+    assert open_(table, keep_row_groups=True).shard_sizes == (2, 2, 2)
+
+
+def test_a_log_that_counts_other_rows_than_the_file_has(tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    wrong = add(table, "a.parquet", numbers(1, 2))
+    wrong["add"]["stats"] = json.dumps({"numRecords": 3})
+    commit(table, OLD_PROTOCOL, metadata([N]), wrong)
+    with pytest.raises(CorruptDatasetError, match="holds 2 rows, but 3 are recorded"):
+        values(open_(table))
+
+
+def test_forked_workers_open_tables_after_their_parent_did(tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    commit(table, WITH_VECTORS, metadata([N]), add(table, "a.parquet", numbers(1, 2), dead=[0]))
+    assert values(open_(table)) == [(2,)]
+    results: Any = FORK.Queue()
+    worker = FORK.Process(target=_open_in_worker, args=(table, results), daemon=True)
+    worker.start()
+    assert results.get(timeout=120) == [(2,)]
+    assert "no version 5: the newest one is 0" in results.get(timeout=120)
+    worker.join()
+
+
+def _open_in_worker(table: Path, results: Any) -> None:
+    results.put(values(open_(table)))
+    try:
+        open_(table, as_of=AsOf(5))
+    except DatasetNotFoundError as error:
+        results.put(str(error))

@@ -1,0 +1,68 @@
+"""Which version of a table is meant."""
+
+from datetime import date, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedURLError
+from mdstorm_backend.tables import AsOf, check_no_table_name, is_table_name
+
+NOON = datetime(2024, 5, 31, 12, tzinfo=timezone.utc)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "2024-05-31T12:00:00Z",
+        "2024-05-31 12:00",
+        "2024-05-31T14:00:00+02:00",
+        "2024-05-31T12:00:00.0",
+        "2024-05-31T12:00:00.000000000+00:00",
+        datetime(2024, 5, 31, 12),
+        NOON.astimezone(timezone(timedelta(hours=-7))),
+    ],
+)
+def test_times_are_in_utc_unless_they_have_an_offset(given: Any) -> None:
+    assert AsOf(timestamp=given).time == NOON
+
+
+def test_a_day_is_its_beginning() -> None:
+    assert AsOf(timestamp="2024-05-31").time == NOON - timedelta(hours=12)
+
+
+@pytest.mark.parametrize("version", [-1, 1.0, "1", True])
+def test_versions_are_whole_numbers(version: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="version must be a whole number"):
+        AsOf(version)
+
+
+def test_what_is_no_time() -> None:
+    with pytest.raises(InvalidArgumentError, match="'yesterday' is no time: write it as"):
+        AsOf(timestamp="yesterday")
+    for other in (1717156800, date(2024, 5, 31)):
+        with pytest.raises(ArgumentTypeError, match="must be a string in the form of ISO 8601"):
+            AsOf(timestamp=other)  # type: ignore[arg-type]
+
+
+def test_one_of_both() -> None:
+    with pytest.raises(InvalidArgumentError, match="both choose the version"):
+        AsOf(0, "2024-05-31")
+    assert not AsOf()
+    assert AsOf(0)
+    assert str(AsOf(3)) == "version=3"
+
+
+@pytest.mark.parametrize("name", ["main.sales.orders", "a.b.`c d`", "`a.b`.c.d", "my-cat.s._t"])
+def test_names_of_tables(name: str) -> None:
+    assert is_table_name(name)
+    with pytest.raises(UnsupportedURLError, match="only Spark can resolve"):
+        check_no_table_name(name)
+
+
+@pytest.mark.parametrize(
+    "path", ["a.b", "a/b.c.d", "file:///a.b.c", "a.b.c.d", "./a.b.c", "a..b", "1.2.3", "s3://a.b.c"]
+)
+def test_paths_are_no_names(path: str) -> None:
+    assert not is_table_name(path)
+    check_no_table_name(path)

@@ -1,0 +1,94 @@
+"""Directories with files that are not part of the data are recognised; complete ones are read."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mdstorm_backend.errors import UnsupportedTableError
+from mdstorm_backend.parquet import open_parquet
+from mdstorm_backend.storage import Location
+from mdstorm_backend.tables import check_layout
+
+
+def write(folder: Path, *names: str) -> None:
+    for number, name in enumerate(names):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"n": [number]}), folder / name)
+
+
+def touch(folder: Path, name: str, content: Any = "") -> None:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(content if isinstance(content, str) else json.dumps(content))
+
+
+@pytest.mark.parametrize("inside", ["", "lake/"])
+@pytest.mark.parametrize(
+    ("kind", "mark"),
+    [
+        ("Iceberg", "metadata/v1.metadata.json"),
+        ("Iceberg", "metadata/00001-5a.gz.metadata.json"),
+        ("Hudi", ".hoodie/hoodie.properties"),
+    ],
+)
+def test_other_tables_are_refused_with_the_way_out(
+    tmp_path: Path, inside: str, kind: str, mark: str
+) -> None:
+    write(tmp_path / inside, "data/a.parquet")
+    touch(tmp_path / inside, mark)
+    with pytest.raises(UnsupportedTableError, match=f"is a table of {kind}") as raised:
+        open_parquet(str(tmp_path))
+    way_out = f"make_spark_converter(spark.read.format({kind.lower()!r}).load("
+    assert way_out in str(raised.value)
+    assert raised.value.url == f"file://{tmp_path}/{inside}".rstrip("/")
+
+
+def test_tables_inside_of_a_directory_are_not_read_as_its_files(tmp_path: Path) -> None:
+    write(tmp_path, "plain/a.parquet", "table/b.parquet")
+    touch(tmp_path, "table/_delta_log/00000000000000000000.json")
+    with pytest.raises(UnsupportedTableError, match="table is a Delta table"):
+        open_parquet(str(tmp_path))
+    assert len(open_parquet(str(tmp_path / "plain"))) == 1
+
+
+def test_unfinished_jobs_of_spark_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, "part-0.parquet")
+    touch(tmp_path, "_temporary/0/_temporary/attempt_0/part-1.parquet")
+    with pytest.raises(UnsupportedTableError, match="directory _temporary: a job of Spark"):
+        open_parquet(str(tmp_path))
+    assert len(open_parquet(str(tmp_path), may_be_unfinished=True)) == 1
+
+
+def test_files_that_databricks_has_not_committed_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, "part-00000-tid-11-a.parquet", "k=1/part-00000-tid-22-b.parquet")
+    touch(tmp_path, "_started_11")
+    touch(tmp_path, "_committed_11", {"added": ["part-00000-tid-11-a.parquet"], "removed": []})
+    names = [str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()]
+    check_layout(Location.of(str(tmp_path)), names)
+    touch(tmp_path, "k=1/_started_22")
+    with pytest.raises(UnsupportedTableError, match=r"tid-22-b.* _started_22 and no _committed_"):
+        open_parquet(str(tmp_path))
+    removed = ["part-00000-tid-11-a.parquet"]
+    touch(tmp_path, "k=1/_committed_22", {"added": [], "removed": []})
+    check_layout(Location.of(str(tmp_path)), [*names, "k=1/_committed_22"])
+    touch(tmp_path, "_committed_33", {"added": [], "removed": removed})
+    with pytest.raises(UnsupportedTableError, match=r"tid-11-a.*was removed by a job"):
+        open_parquet(str(tmp_path))
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"added": []}', '{"removed": null}'])
+def test_marks_that_say_nothing_are_left_alone(tmp_path: Path, content: str) -> None:
+    write(tmp_path, "part-00000-tid-11-a.parquet")
+    touch(tmp_path, "_committed_11", content)
+    assert len(open_parquet(str(tmp_path))) == 1
+
+
+def test_directories_without_marks_go_on_to_work(tmp_path: Path) -> None:
+    """As pyarrow, Dask and others write them; with Spark's own files, and what looks like marks."""
+    write(tmp_path, "part.0.parquet", "metadata/x.parquet")
+    for name in ("metadata/_notes.json", "_metadata", "_SUCCESS", "._started_1", "_started_5"):
+        touch(tmp_path, name)
+    assert len(open_parquet(str(tmp_path))) == 2
