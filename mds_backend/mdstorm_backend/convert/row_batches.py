@@ -103,7 +103,7 @@ class RowBatches:
         alive = _alive(groups)
         with self._source.open_file(groups[0]) as file:
             ordinals = _ordinals(groups, file.metadata)
-            names = stored.names_in(file.schema_arrow, self._stored)
+            names = stored.names_in(file.schema_arrow, self._stored, url)
             if not names:
                 rows = sum(file.metadata.row_group(ordinal).num_rows for ordinal in ordinals)
                 live = sum(group.num_rows for group in groups)

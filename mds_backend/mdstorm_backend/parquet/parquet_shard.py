@@ -141,7 +141,7 @@ class ParquetShard(Shard):
         expected = self._row_group.stored_rows
         try:
             file = self._open_file("us")
-            names = self._columns.names_in(file.schema_arrow, columns)
+            names = self._columns.names_in(file.schema_arrow, columns, self.url)
             table = self._read(file, list(names.values()))
             arrays = {name: _joined(table.column(name)) for name in names.values()}
             arrays = with_times_repaired(arrays, file.metadata, self._read_as_ns)

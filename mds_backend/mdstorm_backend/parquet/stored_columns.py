@@ -33,16 +33,40 @@ class StoredColumns:
     schema: pa.Schema
     fields: Mapping[str, TableField]
 
-    def names_in(self, file: pa.Schema, columns: Sequence[str]) -> dict[str, str]:
-        """Return for some columns their names in a file; columns that it lacks are missing."""
+    def names_in(self, file: pa.Schema, columns: Sequence[str], url: str) -> dict[str, str]:
+        """Return for some columns their names in a file; columns that it lacks are missing.
+
+        Parameters
+        ----------
+        file : pyarrow.Schema
+            The columns of the file.
+        columns : sequence of str
+            The columns.
+        url : str
+            The file, for error messages.
+
+        Raises
+        ------
+        CorruptDatasetError
+            If columns are found by number, and those of the file have none.
+        """
         if not self.fields:
             return {name: name for name in columns}
+        by_number = any(field.field_id is not None for field in self.fields.values())
+        if by_number and all(_number(field) is None for field in file):
+            raise CorruptDatasetError(
+                f"{url} has columns without field ids, by which the table finds them. Write the "
+                "table again",
+                url=url,
+            )
         found = {name: _find(file, self.fields[name]) for name in columns}
         return {name: stored.name for name, stored in found.items() if stored is not None}
 
-    def names_of_same_type(self, file: pa.Schema, columns: Sequence[str]) -> dict[str, str]:
-        """Return for some columns their names in a file if it has them with the dataset's type."""
-        names = self.names_in(file, columns)
+    def names_of_same_type(
+        self, file: pa.Schema, columns: Sequence[str], url: str
+    ) -> dict[str, str]:
+        """Return the same for columns that the file has in the type of the dataset."""
+        names = self.names_in(file, columns, url)
         if not self.fields:
             return names
         return {
@@ -97,12 +121,16 @@ def filtered(values: pa.Array, mask: npt.NDArray[np.bool_]) -> pa.Array:
 def _find(file: pa.Schema | pa.StructType, wanted: TableField) -> pa.Field | None:
     """Find a field of a table among those of a file, or of a struct in it."""
     for field in file:
-        if wanted.field_id is not None:
-            if int((field.metadata or {}).get(_FIELD_ID, -1)) == wanted.field_id:
-                return field
-        elif field.name == wanted.stored_name:
+        by_number = wanted.field_id is not None
+        if (_number(field) == wanted.field_id) if by_number else field.name == wanted.stored_name:
             return field
     return None
+
+
+def _number(field: pa.Field) -> int | None:
+    """Return the number that a file gives a field."""
+    text = (field.metadata or {}).get(_FIELD_ID)
+    return None if text is None else int(text)
 
 
 def _in_type(values: pa.Array, field: TableField, url: str) -> pa.Array:

@@ -123,11 +123,14 @@ def _read_footers(
     except DatasetNotFoundError as error:
         raise missing_file(error.url, table.version) from error
     columns = [f.name for f in table.fields if f.name not in table.partition_columns]
-    return [_renamed(footer, stored, columns) for footer in footers]
+    return [
+        _renamed(footer, stored, columns, base.file_url(info.name))
+        for footer, info in zip(footers, infos, strict=True)
+    ]
 
 
-def _renamed(footer: Footer, stored: StoredColumns, columns: Sequence[str]) -> Footer:
-    names = stored.names_in(footer.schema, columns)
+def _renamed(footer: Footer, stored: StoredColumns, columns: Sequence[str], url: str) -> Footer:
+    names = stored.names_in(footer.schema, columns, url)
     nulls: dict[str, int | None] = {
         name: footer.nulls[place] for name, place in names.items() if place in footer.nulls
     }

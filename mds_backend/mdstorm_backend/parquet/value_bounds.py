@@ -66,7 +66,9 @@ def _of_file(
 ) -> list[Bounds]:
     metadata = read_metadata(location, file, options)
     places = {metadata.schema.column(i).path: i for i in range(metadata.num_columns)}
-    names = stored.names_of_same_type(metadata.schema.to_arrow_schema(), columns)
+    names = stored.names_of_same_type(
+        metadata.schema.to_arrow_schema(), columns, location.file_url(file.name)
+    )
     chosen = {name: places[path] for name, path in names.items() if path in places}
     groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
     return [_of_group(group, chosen) for group in groups]

@@ -21,7 +21,7 @@ def dead_rows(vectors: Any) -> dict[str, DeadRows]:
     ----------
     vectors : object
         What ``deltalake.DeltaTable.deletion_vectors`` returns: a stream of URLs and lists of
-        booleans, one per row of the file, False for a dead one. It is read batch by batch.
+        booleans, one per row of the file, False for a dead one.
     """
     found: dict[str, DeadRows] = {}
     for batch in pa.table(vectors).to_batches():

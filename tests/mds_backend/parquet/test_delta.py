@@ -242,6 +242,15 @@ def test_mapped_columns_have_the_names_of_the_table(
     assert dataset.value_bounds(["a"]) == [{"a": (1, 3)}]
 
 
+def test_files_without_the_numbers_of_columns_are_no_nulls(tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    conf = {"delta.columnMapping.mode": "id"}
+    fields = metadata([mapped("n", "long", 1, "n")], **conf)
+    commit(table, protocol("columnMapping"), fields, add(table, "a.parquet", numbers(1)))
+    with pytest.raises(CorruptDatasetError, match=r"a\.parquet has columns without field ids"):
+        values(open_(table))
+
+
 def test_older_files_hold_narrower_types_and_lack_columns(tmp_path: Path) -> None:
     table = tmp_path / "table"
     day = dt.date(1999, 12, 31)
