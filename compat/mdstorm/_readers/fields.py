@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from mdstorm._schema.field_names import warn_of_prefixes
+from mdstorm._schema.inferred_schema import is_left_out
 from mdstorm._schema.unischema import Unischema, UnischemaField
 from mdstorm._transforms.transform_spec import TransformSpec
 from mdstorm.errors import InvalidArgumentError, NoMatchingFieldsError
@@ -29,7 +30,8 @@ def select_fields(schema: Schema, fields: Any) -> Schema:
         All columns.
     fields : collection of str or of objects with a name, or None
         Regular expressions that match whole names, or fields. None or nothing: all columns but
-        nested ones, which are left out with a warning as Petastorm does it.
+        those that hold structs or maps, or nested lists of Parquet files, which are left out with a
+        warning as Petastorm does it.
 
     Raises
     ------
@@ -56,7 +58,7 @@ def select_fields(schema: Schema, fields: Any) -> Schema:
 
 def _plain_columns(schema: Schema) -> list[str]:
     for column in schema:
-        if column.is_nested:
+        if is_left_out(column):
             reason = (
                 "[ARROW-1644] Ignoring unsupported structure"
                 if pa.types.is_list(column.arrow_type)
@@ -67,7 +69,7 @@ def _plain_columns(schema: Schema) -> list[str]:
                 f"{column.name!r}. It is kept in the dataset; name it in schema_fields to read it"
                 f"{_OR_AS_FLOATS if holds_decimals(column.arrow_type) else ''}"
             )
-    return [column.name for column in schema if not column.is_nested]
+    return [column.name for column in schema if not is_left_out(column)]
 
 
 def _check_known(schema: Schema, fields: Iterable[Any]) -> None:

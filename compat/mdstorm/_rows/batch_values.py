@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.format import Column, Values
+from mdstorm_backend.format import Column, Values, depth_of
 from mdstorm_backend.loaders import beyond_nanoseconds
-from mdstorm_backend.read import LateDecoder, objects, scalars_to_numpy
+from mdstorm_backend.read import LateDecoder, column_to_numpy, objects, scalars_to_numpy
 
 
 def batch_array(name: str, values: Values, column: Column | None = None) -> npt.NDArray[Any]:
@@ -23,7 +23,8 @@ def batch_array(name: str, values: Values, column: Column | None = None) -> npt.
     with nulls objects. Strings are ``<U`` arrays unless one is null or ends with NUL, which such
     arrays cannot hold; then, as binaries, decimals and dates always, they are objects with None for
     null. Timestamps are ``datetime64[ns]``. Arrays are one array of shape ``(rows, …)`` where all
-    rows have one shape and none is null, and otherwise an object per row.
+    rows have one shape and none is null, and otherwise an object per row; nested arrays as
+    `column_to_numpy` of the engine makes them.
 
     Parameters
     ----------
@@ -44,6 +45,8 @@ def batch_array(name: str, values: Values, column: Column | None = None) -> npt.
         return _of_numpy(name, values)
     if column is not None and column.is_late:
         return LateDecoder(column)(values)
+    if column is not None and column.is_array and depth_of(values.type) > 1:
+        return column_to_numpy(values, column)
     if _is_list(values.type):
         return _of_lists(name, values, column)
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):

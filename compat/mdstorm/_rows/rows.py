@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mdstorm._rows.batch_values import element_arrays, split_rows
-from mdstorm_backend.format import Batch, Column, Values
-from mdstorm_backend.read import LateDecoder, scalars_to_numpy
+from mdstorm_backend.format import Batch, Column, Values, depth_of
+from mdstorm_backend.read import LateDecoder, column_to_numpy, scalars_to_numpy
 
 #: Types of strings and binaries, which Arrow converts to Python objects.
 _SCALAR_TYPES: dict[pa.DataType, type] = {
@@ -52,6 +52,8 @@ def cells(values: Values, column: Column | None = None) -> list[Any]:
     if column is not None and column.is_late:
         return list(LateDecoder(column)(values))
     type_ = values.type
+    if column is not None and column.is_array and depth_of(type_) > 1:
+        return list(column_to_numpy(values, column))
     if pa.types.is_list(type_) or pa.types.is_large_list(type_):
         name = "" if column is None else column.name
         return split_rows(element_arrays(name, values, column), values)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from mdstorm._schema.unischema import Unischema, UnischemaField
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import warn_user
-from mdstorm_backend.format import Column, Schema
+from mdstorm_backend.format import Column, Schema, depth_of
 
 _NAME = "inferred_schema"
 
@@ -36,6 +36,15 @@ _SCALARS: dict[pa.DataType, Any] = {
 }
 
 
+def is_left_out(column: Column) -> bool:
+    """Whether readers leave a column out unless it is named.
+
+    Those are structs, maps and lists of them and, as in Petastorm, nested lists of Parquet files.
+    """
+    is_parquet = column.origin.lengths != "stated"
+    return column.is_nested or (is_parquet and depth_of(column.arrow_type) > 1)
+
+
 def infer_unischema(schema: Schema, name: str = _NAME) -> Unischema:
     """Return the Unischema of a dataset's columns, as Petastorm infers it from Parquet files.
 
@@ -49,8 +58,9 @@ def infer_unischema(schema: Schema, name: str = _NAME) -> Unischema:
     Returns
     -------
     Unischema
-        Fields without codecs. An array has as many free dimensions as its encoding says, or the
-        sizes of a shape that the encoding states; arrays of Parquet files have one.
+        Fields without codecs. An array has as many free dimensions as its encoding or its Spark
+        type says, or the sizes of a shape that the whole dataset has; arrays of Parquet files have
+        one.
     """
     fields = (_field_of_column(column) for column in schema)
     return Unischema(name, [field for field in fields if field is not None])
@@ -133,7 +143,12 @@ def _field_of_column(column: Column) -> UnischemaField | None:
     if column.is_array and encoding.shape is not None and encoding.dtype is not None:
         dtype = encoding.dtype.newbyteorder("=").type
         return UnischemaField(column.name, dtype, encoding.shape, None, column.nullable)
-    return _field(column.name, column.arrow_type, column.nullable)
+    depth = depth_of(column.arrow_type)
+    if depth < 2:
+        return _field(column.name, column.arrow_type, column.nullable)
+    found = None if is_left_out(column) else _scalar_dtype(column.element_type)
+    shape = column.value_shape or (None,) * depth
+    return found and UnischemaField(column.name, found, shape, None, column.nullable)
 
 
 def _field(name: str, type_: pa.DataType, nullable: bool) -> UnischemaField | None:

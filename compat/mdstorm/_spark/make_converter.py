@@ -146,7 +146,7 @@ def make_spark_converter(
         df = named_table(session, df)
     compression = mds_compression(compression_codec)
     check_float_dtype(dtype)
-    plan_types(df.schema.jsonValue()["fields"], dtype, decimals)
+    plan = plan_types(df.schema.jsonValue()["fields"], dtype, decimals)
     options: dict[str, Any] = {
         "shard_size": checked_shard_size(parquet_row_group_size_bytes),
         "compression": compression,
@@ -168,7 +168,9 @@ def make_spark_converter(
         delete_at_exit(dir_url)
         return dir_url
 
-    identity = identify(df, {**options, "parent": parent})
+    # Another version of this package may have stored a type in another form.
+    encodings = {column.name: column.encoding for column in plan}
+    identity = identify(df, {**options, "parent": parent, "encodings": encodings})
     dataset = open_dataset(find_or_convert(df, identity, parent, options, convert, cache_key))
     if cache_key if keep is None else keep:
         keep_after_exit(dataset.url)

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mdstorm.errors import NullInRowError, UnequalLengthsError
-from mdstorm_backend.format import Column, Values
+from mdstorm_backend.format import Column, Values, shapes_of
 from mdstorm_backend.loaders import null_error
 from mdstorm_backend.loaders.tf import ColumnSpec, to_tf
 from mdstorm_backend.read import LateDecoder
@@ -56,9 +55,9 @@ def column_for_tf(values: Values, spec: ColumnSpec, column: Column | None = None
     if column is not None and column.is_late and not isinstance(values, np.ndarray):
         values = LateDecoder(column)(values)
     if isinstance(values, pa.Array):
-        if pa.types.is_list(values.type) and not values.null_count:
-            lengths = np.unique(np.asarray(pc.list_value_length(values)))
-            _check_lengths(lengths.tolist(), spec)
+        if pa.types.is_list(values.type) and not values.null_count and not spec.ragged:
+            sizes = np.unique(shapes_of(values).sizes, axis=0).tolist()
+            _check_lengths(["x".join(map(str, shape)) for shape in sizes], spec)
     elif values.dtype == object:
         values = _of_objects(values, spec)
     return to_tf(values, spec)

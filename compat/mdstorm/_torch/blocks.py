@@ -70,7 +70,7 @@ def collated(reader: DatasetReader, collate: Collate) -> Convert:
 def _to_torch(values: Values, column: Column | None, name: str) -> TorchValues:
     if column is None and isinstance(values, np.ndarray):
         return column_to_torch(values, name)  # a transform may have returned objects
-    if column is not None and column.is_array and column.length is None:
+    if column is not None and column.is_array and column.value_shape is None:
         # Without a type that promises lists: what has one shape in a batch is one tensor there.
         column = replace(column, spark_type=None)
     return to_torch(values, column, name)

@@ -13,7 +13,15 @@ import pyarrow as pa
 
 from mdstorm._transforms.declared_fields import declared_dtype
 from mdstorm._transforms.transform_spec import EditedField
-from mdstorm_backend.format import Column, Values, as_arrow, common_type
+from mdstorm_backend.format import (
+    Column,
+    Values,
+    as_arrow,
+    common_type,
+    depth_of,
+    list_type,
+    lists_of_arrays,
+)
 from mdstorm_backend.read import objects, scalars_to_numpy
 
 if TYPE_CHECKING:
@@ -177,7 +185,7 @@ def _arrays_to_values(cells: list[Any], expected: Expected) -> Values:
     present = [array for array in arrays if array is not None]
     if any(array.ndim != 1 for array in present):
         same = len({array.shape for array in present}) == 1 and len(present) == len(arrays)
-        return np.stack(present) if same else objects(arrays)
+        return np.stack(present) if same else _nested(arrays, expected.type)
     if any(array.dtype.kind not in "biufM" for array in present if array.size):
         # From the cells themselves: NumPy drops NUL characters at the end of a string.
         lists = _adopt(pa.array([_listed(cell) for cell in cells]), expected.type)
@@ -191,6 +199,16 @@ def _arrays_to_values(cells: list[Any], expected: Expected) -> Values:
     np.cumsum(lengths, out=offsets[1:])
     missing = np.array([array is None for array in arrays] + [False])
     return pa.ListArray.from_arrays(pa.array(offsets, mask=missing), as_arrow(flat))
+
+
+def _nested(arrays: list[npt.NDArray[Any] | None], type_: pa.DataType | None) -> Values:
+    """Return arrays of several shapes as nested lists if their column holds such, or as objects."""
+    depth = 0 if type_ is None else depth_of(type_)
+    present = [array for array in arrays if array is not None]
+    if depth < 2 or any(array.ndim != depth or array.dtype.kind not in "biuf" for array in present):
+        return objects(arrays)
+    element = pa.from_numpy_dtype(np.result_type(*[array.dtype for array in present]))
+    return _adopt(lists_of_arrays(arrays, list_type(element, depth)), type_)
 
 
 def _listed(cell: Any) -> list[Any] | None:

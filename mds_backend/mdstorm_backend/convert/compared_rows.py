@@ -14,6 +14,7 @@ from mdstorm_backend.convert.row_batches import RowBatches, rows_of_a_batch
 from mdstorm_backend.convert.task_writer import Recode
 from mdstorm_backend.format.encodings.vectors import holds_vectors, vectors_to_lists
 from mdstorm_backend.format.values.decimals import decimals_to_floats, holds_decimals
+from mdstorm_backend.format.values.nested_lists import depth_of, element_type, list_type
 from mdstorm_backend.format.values.plain_arrow import plain_type, plain_values
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read.formats import to_record_batch
@@ -157,8 +158,5 @@ def _comparable(values: pa.Array) -> pa.Array:
 
 def _with_floats(type_: pa.DataType, dtype: str | None, decimals: str | None) -> pa.DataType:
     wanted = _FLOATS.get(decimals if holds_decimals(type_) else dtype)
-    is_list = pa.types.is_list(type_)
-    element = type_.value_type if is_list else type_
-    if wanted is None or not (pa.types.is_floating(element) or pa.types.is_decimal(element)):
-        return type_
-    return pa.list_(wanted) if is_list else wanted
+    is_cast = holds_decimals(type_) or pa.types.is_floating(element_type(type_))
+    return type_ if wanted is None or not is_cast else list_type(wanted, depth_of(type_))

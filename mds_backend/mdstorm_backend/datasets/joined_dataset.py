@@ -168,4 +168,6 @@ def _joined(columns: Sequence[Column]) -> Column:
         null_count=sum(column.null_count for column in columns),
         element_null_count=sum(column.element_null_count for column in columns),
         length=first.length if len({column.length for column in columns}) == 1 else None,
+        shape=first.shape if len({column.shape for column in columns}) == 1 else None,
+        uneven=any(column.uneven for column in columns),
     )

@@ -28,6 +28,13 @@ from mdstorm_backend.format.values.decimals import (
     holds_decimals,
     without_decimals,
 )
+from mdstorm_backend.format.values.nested_lists import (
+    depth_of,
+    elements_of,
+    list_type,
+    lists_of_arrays,
+    shapes_of,
+)
 from mdstorm_backend.format.values.plain_arrow import plain_type, plain_values
 from mdstorm_backend.format.values.spark_types import SparkType
 
@@ -48,16 +55,21 @@ __all__ = [
     "check_float_dtype",
     "common_type",
     "decimals_to_floats",
+    "depth_of",
+    "elements_of",
     "gather_binary",
     "gather_fixed",
     "holds_decimals",
     "image_array",
     "is_number",
+    "list_type",
+    "lists_of_arrays",
     "num_rows",
     "parse_size",
     "plain_type",
     "plain_values",
     "plan_types",
+    "shapes_of",
     "slice_batch",
     "take_values",
     "without_decimals",

@@ -10,7 +10,8 @@
 
 All integers are little-endian; nothing is aligned. What MDS has no word for stands in the header
 under ``"mdstorm"``: the logical schema, and for every column with nulls a validity bitmap (one bit
-a row or an array element, least significant first, 1 is valid, in base64).
+a row or an array element, least significant first, 1 is valid, in base64). JSON says itself what is
+null in an array; there the bitmap has a 0 for every null, which only counts them.
 """
 
 from __future__ import annotations
@@ -94,7 +95,8 @@ class Validity:
     rows : dict of str to numpy.ndarray
         Column name → bool of shape ``(samples,)``; a column without null rows is absent.
     elements : dict of str to numpy.ndarray
-        Array column → bool, one per element of the shard's arrays in stored order.
+        Array column → bool, one per element of the shard's arrays in stored order; where they are
+        stored as JSON, one False for every null.
     """
 
     rows: dict[str, npt.NDArray[np.bool_]] = field(default_factory=dict)

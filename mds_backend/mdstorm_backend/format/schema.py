@@ -23,10 +23,12 @@ from mdstorm_backend.format.encodings import (
 from mdstorm_backend.format.encodings.dtypes import array_encoding
 from mdstorm_backend.format.encodings.registry import foreign_encodings_of
 from mdstorm_backend.format.index import ShardInfo
+from mdstorm_backend.format.values.nested_lists import element_type
 from mdstorm_backend.format.values.spark_types import SparkType, arrow_type
 
 #: Version of the object under the key ``"mdstorm"``.
 FORMAT_VERSION = 1
+_NOT_STORED = {"origin", "shape", "uneven"}
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,8 @@ class Column:
     name : str
         Name in the DataFrame.
     encoding : str
-        MDS encoding. For one-dimensional arrays this is ``ndarray:<dtype>``, whatever form the
-        single shards have chosen.
+        MDS encoding. For arrays this is ``ndarray:<dtype>``, whatever form the single shards have
+        chosen.
     spark_type : str, dict or None
         Spark type as Spark's own JSON; None in a dataset that was not written from a DataFrame.
     nullable : bool
@@ -75,6 +77,12 @@ class Column:
         Null elements inside arrays that are not null themselves.
     length : int or None
         Length in elements of every array of the column, None where it varies.
+    shape : tuple of int or None
+        Shape of every array, if they have several dimensions and it is none of the encoding's; None
+        where it varies. Never stored: the encodings of the shards say it.
+    uneven : bool
+        Whether some nested arrays have inner ones of several lengths, or null ones, so that they
+        are lists of arrays. Never stored: those are JSON in their shards.
     origin : Origin
         Where it was opened; no part of the column's identity, and never stored.
     """
@@ -86,6 +94,8 @@ class Column:
     null_count: int = 0
     element_null_count: int = 0
     length: int | None = None
+    shape: tuple[int, ...] | None = None
+    uneven: bool = False
     origin: Origin = field(default=Origin(), compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -120,6 +130,18 @@ class Column:
         return self.parsed_encoding.is_array
 
     @property
+    def element_type(self) -> pa.DataType:
+        """Arrow type of a scalar, or of the innermost elements of lists."""
+        return element_type(self.arrow_type)
+
+    @property
+    def value_shape(self) -> tuple[int, ...] | None:
+        """Shape of every value, ``()`` for scalars; None where it varies, or is not known."""
+        if self.length is not None:
+            return (self.length,)
+        return self.parsed_encoding.shape if self.shape is None else self.shape
+
+    @property
     def is_late(self) -> bool:
         """Whether the reading core delivers stored values, for `read.late` to decode.
 
@@ -134,7 +156,7 @@ class Column:
 
     @property
     def is_nested(self) -> bool:
-        """Whether the value is stored as JSON and is more than a list of strings."""
+        """Whether the value is stored as JSON and is more than lists of strings or binaries."""
         encoding = self.parsed_encoding
         return not encoding.is_opaque and encoding.is_nested(self.arrow_type)
 
@@ -151,12 +173,12 @@ class Column:
     @property
     def may_have_one_length(self) -> bool:
         """Whether only the arrays of a batch say whether they have one length."""
-        return self.origin.lengths != "stated" and self.length is None
+        return self.origin.lengths != "stated" and self.value_shape is None
 
     @property
     def is_floating(self) -> bool:
         """Whether values, or the elements of arrays, are floating-point numbers."""
-        type_ = self.arrow_type.value_type if self.is_array else self.arrow_type
+        type_ = self.element_type if self.is_array else self.arrow_type
         return bool(pa.types.is_floating(type_))
 
     def is_numpy(self, *, exact_nulls: bool = False) -> bool:
@@ -166,7 +188,7 @@ class Column:
         floating-point column is not to become NaN.
         """
         encoding = self.parsed_encoding
-        fixed_size = encoding.is_viewed or (encoding.dtype is not None and self.length is not None)
+        fixed_size = encoding.dtype is not None and self.value_shape is not None
         if not fixed_size or not self.may_have_nulls:
             return fixed_size
         null_arrays = self.is_array and (self.null_count > 0 or not self.origin.counts_nulls)
@@ -235,14 +257,14 @@ class Schema:
     def to_json(self) -> list[dict[str, Any]]:
         """Return one object per column."""
         return [
-            {key: value for key, value in asdict(column).items() if key != "origin"}
+            {key: value for key, value in asdict(column).items() if key not in _NOT_STORED}
             for column in self.columns
         ]
 
     @classmethod
     def from_json(cls, value: list[dict[str, Any]]) -> Schema:
         """Read what `to_json` wrote; keys of later versions are left alone."""
-        known = {f.name for f in fields(Column)} - {"origin"}
+        known = {f.name for f in fields(Column)} - _NOT_STORED
         return cls(tuple(Column(**{k: v for k, v in c.items() if k in known}) for c in value))
 
     @classmethod

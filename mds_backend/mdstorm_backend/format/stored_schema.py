@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from mdstorm_backend.format.encodings.arrays import Array
 from mdstorm_backend.format.index import Index, ShardInfo
 from mdstorm_backend.format.index_checks import check_count, check_object, check_text, shown
 from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.format.values.nested_lists import depth_of
 from mdstorm_backend.format.values.spark_types import arrow_type
 
 
@@ -42,7 +44,30 @@ def schema_of(index: Index, *, url: str) -> Schema:
             "again, or restore this file from where it was copied",
             url=url,
         ) from error
-    return _with_redefined(schema, index.shards)
+    return _with_shapes(_with_redefined(schema, index.shards), index.shards)
+
+
+def _with_shapes(schema: Schema, shards: Iterable[ShardInfo]) -> Schema:
+    """Return the schema with what the shards say of the shapes of nested arrays."""
+    nested = {c.name: set[str]() for c in schema if c.is_array and _is_nested(c)}
+    if not nested:
+        return schema
+    for names, encodings in {(shard.column_names, shard.column_encodings) for shard in shards}:
+        for name, encoding in zip(names, encodings, strict=True):
+            if name in nested:
+                nested[name].add(encoding)
+    return schema.with_columns(
+        replace(
+            schema[name],
+            shape=parse_encoding(*found).shape if len(found) == 1 and "json" not in found else None,
+            uneven="json" in found,
+        )
+        for name, found in nested.items()
+    )
+
+
+def _is_nested(column: Column) -> bool:
+    return column.spark_type is not None and depth_of(arrow_type(column.spark_type)) > 1
 
 
 def parse_columns(value: Any) -> Schema:
@@ -149,6 +174,8 @@ def _with_redefined(schema: Schema, shards: Iterable[ShardInfo]) -> Schema:
 
 
 def _is_form(found: str, column: Column) -> bool:
-    """Whether a shard may store arrays of `column` as `found`, which states their shape."""
+    """Whether a shard may store arrays of `column` as `found`: with their shape, or as JSON."""
+    if found == "json":
+        return column.is_array and _is_nested(column)
     stated = parse_encoding(found)
     return isinstance(stated, Array) and stated.is_form_of(column.parsed_encoding)

@@ -10,7 +10,9 @@ import pyarrow as pa
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
 from mdstorm_backend.format.encodings.numbers import stored_dtype
 from mdstorm_backend.format.schema import Column, Schema
+from mdstorm_backend.format.values.arrow_types import is_number
 from mdstorm_backend.format.values.decimals import check_decimals, without_decimals
+from mdstorm_backend.format.values.nested_lists import depth_of, element_type
 from mdstorm_backend.format.values.spark_types import SparkType, arrow_type, is_vector, simple_name
 
 _REMEDIES = {
@@ -18,6 +20,10 @@ _REMEDIES = {
     "variant": "convert it with to_json(column) or variant_get(column, path, type)",
     "interval": "convert it to months or to a number with extract(…)",
 }
+
+
+#: So many dimensions all versions of NumPy have. Deeper arrays are JSON.
+_MAX_DEPTH = 32
 
 
 def check_float_dtype(dtype: object) -> None:
@@ -39,8 +45,9 @@ def plan_types(
     fields : list of dict
         ``df.schema.jsonValue()["fields"]``.
     dtype : {"float32", "float64", None}
-        What scalar, array and vector columns of floating-point numbers become; None keeps each as
-        it is, and vectors float64. Values inside structs, maps and nested arrays are left alone.
+        What scalar, array and vector columns of floating-point numbers become, nested arrays among
+        them; None keeps each as it is, and vectors float64. Values inside structs and maps are left
+        alone.
     decimals : {"float64", "float32", "decimal", None}
         What scalars and arrays of decimals become; None and ``"decimal"`` keep every digit.
 
@@ -144,8 +151,11 @@ def _encoding(spark_type: SparkType, dtype: str | None) -> str:
         return "str"
     if pa.types.is_binary(type_):
         return "bytes"
-    if pa.types.is_list(type_) and (element := _scalar_encoding(type_.value_type, dtype)):
-        return f"ndarray:{element}"
+    if pa.types.is_list(type_):
+        element, depth = element_type(type_), depth_of(type_)
+        stored = _scalar_encoding(element, dtype)
+        is_array = depth == 1 or (is_number(element) and depth <= _MAX_DEPTH)
+        return f"ndarray:{stored}" if stored and is_array else "json"
     return _scalar_encoding(type_, dtype) or "json"
 
 

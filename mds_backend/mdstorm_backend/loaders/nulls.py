@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, time
 from decimal import Decimal
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, NullValueError
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.batch import Batch, Values, as_arrow
+from mdstorm_backend.format.values.nested_lists import element_type, elements_of, with_elements
 from mdstorm_backend.read.formats import column_to_numpy
 
 #: A mask column is named after the column it belongs to.
@@ -32,8 +33,8 @@ class NullPolicy:
     fill : mapping of str to value, optional
         What takes the place of nulls in a column. In a column of arrays a number takes the place
         of null elements, and a null array becomes as many of them as every array of the column
-        has, or none where that varies; a sequence takes the place of a null array, and null
-        elements stay.
+        has, or none where that varies, as a null array inside of another does; a sequence takes
+        the place of a null array, and null elements stay.
     masks : sequence of str, optional
         Columns that get a boolean companion ``<name>_is_null``. Their own nulls become 0 or NaN
         unless `fill` says otherwise.
@@ -126,14 +127,16 @@ def null_error(name: str, count: int, framework: str) -> NullValueError:
 def _check_fill(column: Column, value: Any) -> None:
     """Refuse a value that cannot stand in the column, or not unchanged."""
     is_row = column.is_array and _is_row(value)
-    if is_row and column.length not in (None, len(value)):
+    shape = column.value_shape if is_row else None
+    if shape is not None and _shape_of(value) != shape:
+        stated, found = (", ".join(map(str, size)) for size in (shape, _shape_of(value)))
         raise InvalidArgumentError(
-            f"fill_nulls gives {len(value)} elements for column {column.name!r}, whose arrays all "
-            f"have {column.length}: give as many, or one number for each of them"
+            f"fill_nulls gives {found} elements for column {column.name!r}, whose arrays all "
+            f"have {stated}: give as many, or one number for each of them"
         )
-    type_ = column.arrow_type.value_type if column.is_array else column.arrow_type
+    type_ = column.element_type if column.is_array else column.arrow_type
     try:
-        for item in value if is_row else [value]:
+        for item in _items(value) if is_row else [value]:
             stored = _scalar(item, type_).as_py()
             if stored is None:
                 raise TypeError("a null cannot take the place of a null")
@@ -148,7 +151,24 @@ def _check_fill(column: Column, value: Any) -> None:
 
 def _is_row(fill: Any) -> bool:
     """Whether a value stands for a whole array rather than for its elements."""
-    return isinstance(fill, Sequence) or (isinstance(fill, np.ndarray) and fill.ndim > 0)
+    if isinstance(fill, np.ndarray):
+        return fill.ndim > 0
+    return isinstance(fill, Sequence) and not isinstance(fill, (str, bytes))
+
+
+def _shape_of(row: Any) -> tuple[int, ...]:
+    """Return the shape of a sequence, by the first of what it holds."""
+    inner = _shape_of(row[0]) if _is_row(row) and len(row) and _is_row(row[0]) else ()
+    return (len(row), *inner)
+
+
+def _items(row: Any) -> Iterator[Any]:
+    """Yield the innermost values of a sequence, which may be nested."""
+    for item in row:
+        if _is_row(item):
+            yield from _items(item)
+        else:
+            yield item
 
 
 def _is_kept(value: Any, stored: Any, type_: pa.DataType) -> bool:
@@ -162,7 +182,7 @@ def _is_kept(value: Any, stored: Any, type_: pa.DataType) -> bool:
 
 def _default(column: Column) -> Any:
     """What takes the place of a null under a mask."""
-    element = column.arrow_type.value_type if column.is_array else column.arrow_type
+    element = column.element_type if column.is_array else column.arrow_type
     if pa.types.is_floating(element):
         return float("nan")
     if pa.types.is_string(element) or pa.types.is_large_string(element):
@@ -180,10 +200,20 @@ def _filled(values: pa.Array, fill: Any, column: Column) -> pa.Array:
     if not column.is_array:
         return pc.fill_null(values, _scalar(fill, values.type))
     if _is_row(fill):
-        return _replace_null_rows(values, list(fill))
-    elements = _scalar(fill, values.type.value_type)
-    filled = _replace_null_rows(values, [fill] * (column.length or 0))
-    return pa.ListArray.from_arrays(filled.offsets, pc.fill_null(filled.flatten(), elements))
+        return _replace_null_rows(values, _listed(fill))
+    item = _scalar(fill, element_type(values.type))
+    filled = _replace_null_rows(values, _repeated(fill, column.value_shape or (0,)))
+    return with_elements(filled, pc.fill_null(elements_of(filled), item), keep_nulls=False)
+
+
+def _listed(row: Any) -> list[Any]:
+    return [_listed(item) if _is_row(item) else item for item in row]
+
+
+def _repeated(item: Any, shape: tuple[int, ...]) -> list[Any]:
+    """Return nested lists of one shape that hold nothing but `item`."""
+    size, *inner = shape
+    return [_repeated(item, tuple(inner)) if inner else item for _ in range(size)]
 
 
 def _replace_null_rows(values: pa.Array, row: list[Any]) -> pa.ListArray:

@@ -13,6 +13,12 @@ from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.format.encodings.encode_numbers import to_numpy
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.batch import Values
+from mdstorm_backend.format.values.nested_lists import (
+    elements_of,
+    rows_of,
+    split_array,
+    with_elements,
+)
 from mdstorm_backend.format.values.plain_arrow import plain_type, plain_values
 from mdstorm_backend.read.logical import to_logical, view_dtype
 
@@ -55,8 +61,16 @@ def delivered(column: Column, values: pa.Array, *, exact_nulls: bool) -> Values:
     return to_logical(column, to_numpy(values, dtype), valid, None, exact_nulls=exact_nulls)
 
 
-def elements_of(column: Column, elements: pa.Array) -> npt.NDArray[Any]:
-    """Return a copy of the elements of arrays without nulls, as NumPy."""
+def array_of(column: Column, row: pa.ListArray) -> Any:
+    """Return the only row of some lists without nulls as an array of NumPy, of its own.
+
+    Nested lists of various lengths are lists of arrays.
+    """
+    (array,) = rows_of(row, _numbers(column, elements_of(row)), split_array)
+    return array
+
+
+def _numbers(column: Column, elements: pa.Array) -> npt.NDArray[Any]:
     dtype, viewed = column.parsed_encoding.dtype, view_dtype(column)
     assert dtype is not None
     stored = to_numpy(elements, dtype)
@@ -67,12 +81,11 @@ def _arrays(column: Column, lists: pa.Array, *, exact_nulls: bool) -> Values:
     if column.is_numpy(exact_nulls=exact_nulls):
         dtype = column.parsed_encoding.dtype
         assert dtype is not None
-        shape = column.parsed_encoding.shape or (column.length or 0,)
-        stored = to_numpy(lists.flatten(), dtype).reshape(len(lists), *shape)
+        shape = column.value_shape or (0,)
+        stored = to_numpy(elements_of(lists), dtype).reshape(len(lists), *shape)
         return to_logical(column, stored, None, None, exact_nulls=exact_nulls)
-    elements = lists.values
+    elements = elements_of(lists)
     if elements.null_count and column.is_floating and not exact_nulls:
         filled = pc.fill_null(elements, pa.scalar(float("nan"), elements.type))
-        mask = lists.is_null() if lists.null_count else None
-        return pa.ListArray.from_arrays(lists.offsets, filled, mask=mask)
+        return with_elements(lists, filled)
     return lists

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from mdstorm_backend.errors import UnsupportedTypeError
 from mdstorm_backend.format.schema import Column, Origin, Schema
+from mdstorm_backend.format.values.nested_lists import depth_of
 from mdstorm_backend.parquet.footers import Footer
 from mdstorm_backend.parquet.row_groups import RowGroup
 from mdstorm_backend.write.arrow_plan import plan_batch
@@ -46,7 +47,7 @@ def plan_columns(fields: pa.Schema) -> tuple[Schema, dict[str, pa.DataType]]:
 
 
 def _with_length(column: Column, type_: pa.DataType) -> Column:
-    if pa.types.is_fixed_size_list(type_) and column.is_array:
+    if pa.types.is_fixed_size_list(type_) and column.is_array and depth_of(column.arrow_type) == 1:
         return replace(column, length=type_.list_size)
     return column
 

@@ -15,7 +15,8 @@ from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, MDSto
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.arrow_types import is_number
 from mdstorm_backend.format.values.batch import Batch, Values, copy_values, take_values
-from mdstorm_backend.parquet.arrow_values import delivered, elements_of, plain
+from mdstorm_backend.format.values.nested_lists import elements_of, null_lists_in
+from mdstorm_backend.parquet.arrow_values import array_of, delivered, plain
 from mdstorm_backend.parquet.int96 import Int96Unit, with_times_repaired
 from mdstorm_backend.parquet.row_groups import RowGroup
 from mdstorm_backend.parquet.stored_columns import StoredColumns, filtered
@@ -193,13 +194,17 @@ def _copied(values: Values, rows: Rows) -> Values:
 def _value(column: Column, values: Values, row: int) -> Any:
     if isinstance(values, np.ndarray):
         return values[row].copy()
-    value = values[row]
-    if not (column.is_array and value.is_valid) or value.values.null_count:
+    value, rows = values[row], values.slice(row, 1)
+    if not (column.is_array and value.is_valid) or _holds_nulls(rows):
         # If nulls have not been counted, columns are Arrow arrays even without nulls.
         if value.is_valid and not column.has_nulls and _is_number_or_time(value.type):
-            return values.slice(row, 1).to_numpy(zero_copy_only=False)[0]
+            return rows.to_numpy(zero_copy_only=False)[0]
         return value.as_py()
-    return elements_of(column, value.values)
+    return array_of(column, rows)
+
+
+def _holds_nulls(lists: pa.Array) -> bool:
+    return bool(elements_of(lists).null_count or null_lists_in(lists))
 
 
 def _is_number_or_time(type_: pa.DataType) -> bool:

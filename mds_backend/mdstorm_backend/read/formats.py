@@ -13,8 +13,16 @@ import pyarrow.compute as pc
 from mdstorm_backend.base.optional import require
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
 from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.format.values.batch import Batch, Values, as_arrow
+from mdstorm_backend.format.values.batch import Batch, Values
+from mdstorm_backend.format.values.nested_lists import (
+    depth_of,
+    elements_of,
+    rows_of,
+    shapes_of,
+    split_array,
+)
 from mdstorm_backend.read.late import LateDecoder, objects
+from mdstorm_backend.read.logical import as_lists
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,7 +59,7 @@ def to_record_batch(batch: Batch, schema: Schema) -> pa.RecordBatch:
 def _column_to_arrow(values: Values, column: Column) -> pa.Array:
     if isinstance(values, np.ndarray) and values.dtype == object:
         values = _objects_to_arrow(values, column)
-    array, type_ = as_arrow(values), column.arrow_type
+    array, type_ = as_lists(column, values), column.arrow_type
     # Arrays that say themselves of which dtype they are have the type that this batch has.
     states_type = column.is_array and pa.types.is_null(type_.value_type)
     return array if array.type == type_ or states_type else array.cast(type_)
@@ -103,7 +111,8 @@ def to_numpy(batch: Batch, schema: Schema) -> dict[str, npt.NDArray[Any]]:
     Integer and boolean columns with nulls become float64 with NaN, as pandas does it; dates and
     timestamps ``datetime64`` with NaT, day-time intervals integers (microseconds); strings,
     binaries, decimals, nested values and ragged arrays have dtype object, with None for null.
-    Where the schema does not state lengths, arrays that have one in the batch are a matrix.
+    Nested arrays are arrays of several dimensions, but all of them lists of arrays if the column is
+    uneven. Where the schema does not state shapes, arrays that have one in the batch are one array.
     Images are decoded: ``(rows, height, width[, channels])`` if all have one shape, otherwise
     objects. What JSON and pickles stand for are objects.
     """
@@ -120,6 +129,8 @@ def column_to_numpy(values: Values, column: Column | None) -> npt.NDArray[Any]:
     if column is not None and column.is_late:
         return LateDecoder(column)(values)
     if column is None:
+        if depth_of(values.type) > 1:
+            return objects(values.to_pylist())
         column = Column(
             "",
             "ndarray:int8" if pa.types.is_list(values.type) else "str",
@@ -127,10 +138,10 @@ def column_to_numpy(values: Values, column: Column | None) -> npt.NDArray[Any]:
         )
     if not (column.is_array or (pa.types.is_list(values.type) and not column.is_nested)):
         return scalars_to_numpy(values, _has_nulls(values, column, column.null_count))
-    length = _one_length(values) if column.may_have_one_length else column.length
     if column.is_array:
-        return _arrays_to_numpy(values, column, length)
-    if length is None:
+        return _arrays_to_numpy(values, column)
+    length = _one_length(values) if column.may_have_one_length else None
+    if length is None or depth_of(values.type) > 1:
         return objects(values.to_pylist())
     return scalars_to_numpy(values.flatten(), has_nulls=False).reshape(len(values), length)
 
@@ -169,20 +180,16 @@ def _one_length(lists: pa.Array) -> int | None:
     return int(lengths[0]) if len(lengths) == 1 and not lists.null_count else None
 
 
-def _arrays_to_numpy(values: pa.Array, column: Column, length: int | None) -> npt.NDArray[Any]:
-    """Arrays as one matrix if they have one length and no row is null, else as objects."""
-    flat = values.flatten()
+def _arrays_to_numpy(values: pa.Array, column: Column) -> npt.NDArray[Any]:
+    """Arrays as one array if they have one shape and no row is null, else as objects."""
+    shape = column.value_shape
+    if column.may_have_one_length and not values.null_count:
+        shape = shapes_of(values).common()
+    flat = elements_of(values)
     flat = scalars_to_numpy(flat, _has_nulls(flat, column, column.element_null_count))
-    if length is not None and not column.null_count and not values.null_count:
-        return flat.reshape(len(values), length)
-    lengths = np.asarray(pc.fill_null(pc.list_value_length(values), 0))
-    arrays: list[Any] = np.split(flat, np.cumsum(lengths)[:-1]) if len(values) else []
-    if values.null_count:
-        arrays = [
-            a if valid else None
-            for a, valid in zip(arrays, values.is_valid().to_pylist(), strict=True)
-        ]
-    return objects(arrays)
+    if shape is not None and not column.null_count and not values.null_count:
+        return flat.reshape(len(values), *shape)
+    return objects(rows_of(values, flat, split_array, uneven=column.uneven or None))
 
 
 def to_pandas(batch: Batch, schema: Schema) -> pd.DataFrame:

@@ -9,8 +9,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mdstorm_backend.format.encodings.decode_json import decode_lists
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.batch import Values, as_arrow
+from mdstorm_backend.format.values.nested_lists import (
+    depth_of,
+    elements_of,
+    lists_of_array,
+    lists_of_arrays,
+    rows_of,
+    split_array,
+    with_elements,
+)
 
 Mask = npt.NDArray[np.bool_]
 
@@ -31,6 +41,8 @@ def to_logical(
     exact_nulls : bool
         Deliver nulls of floating-point columns as nulls, not as NaN.
     """
+    if column.is_array and _are_texts(stored):
+        return _parsed(column, stored, valid, exact_nulls=exact_nulls)
     if column.spark_type is None:
         stored = _in_general_form(column, stored)
         if isinstance(stored, np.ndarray) and stored.dtype == object:
@@ -38,12 +50,11 @@ def to_logical(
     values = _typed(column, stored)
     if column.is_numpy(exact_nulls=exact_nulls):
         return values
-    values = as_arrow(values)
+    values = as_lists(column, values)
     if values.type != column.arrow_type and (column.is_array or isinstance(stored, np.ndarray)):
         values = values if _states_dtype(column) else values.cast(column.arrow_type)
     if elements is not None and (exact_nulls or not column.is_floating):
-        flat = pc.if_else(pa.array(elements), values.flatten(), None)
-        values = pa.ListArray.from_arrays(values.offsets, flat)
+        values = with_elements(values, pc.if_else(pa.array(elements), elements_of(values), None))
     if valid is not None:
         values = pc.if_else(pa.array(valid), values, pa.scalar(None, values.type))
     if column.spark_type is None:
@@ -52,13 +63,20 @@ def to_logical(
     return column.parsed_encoding.to_logical(values, column.arrow_type)
 
 
+def as_lists(column: Column, values: Values) -> pa.Array:
+    """Return values as Arrow: arrays as nested lists if a Spark type says so, or as flat ones."""
+    if not isinstance(values, np.ndarray):
+        return values
+    if values.ndim > 2 and depth_of(column.arrow_type) == values.ndim - 1:
+        return lists_of_array(values)
+    return as_arrow(values)
+
+
 def no_values(column: Column, *, exact_nulls: bool) -> Values:
     """Return the column of a batch without rows."""
-    encoding = column.parsed_encoding
     if not column.is_numpy(exact_nulls=exact_nulls):
         return pa.array([], column.arrow_type)
-    shape = encoding.shape if column.length is None else (column.length,)
-    stored = np.empty((0, *(shape or ())), encoding.dtype)
+    stored = np.empty((0, *(column.value_shape or ())), column.parsed_encoding.dtype)
     return to_logical(column, stored, None, None, exact_nulls=exact_nulls)
 
 
@@ -67,7 +85,7 @@ def view_dtype(column: Column) -> np.dtype[Any] | None:
 
     None where values have to be converted, as days to ``datetime64[D]``.
     """
-    type_ = column.arrow_type.value_type if column.is_array else column.arrow_type
+    type_ = column.element_type if column.is_array else column.arrow_type
     if pa.types.is_date(type_):
         return None
     if pa.types.is_boolean(type_):
@@ -76,6 +94,21 @@ def view_dtype(column: Column) -> np.dtype[Any] | None:
         return np.dtype("datetime64[us]")
     stored = column.parsed_encoding.dtype
     return None if stored is None else stored.newbyteorder("=")
+
+
+def _are_texts(stored: Values) -> bool:
+    return not isinstance(stored, np.ndarray) and bool(pa.types.is_string(stored.type))
+
+
+def _parsed(column: Column, texts: pa.Array, valid: Mask | None, *, exact_nulls: bool) -> pa.Array:
+    """Return nested arrays that a shard stores as JSON, which says what is null in them."""
+    values = decode_lists(texts, column.arrow_type)
+    elements = elements_of(values)
+    if elements.null_count and column.is_floating and not exact_nulls:
+        values = with_elements(values, pc.fill_null(elements, pa.scalar(np.nan, elements.type)))
+    if valid is None:
+        return values
+    return pc.if_else(pa.array(valid), values, pa.scalar(None, values.type))
 
 
 def _with_none(objects: npt.NDArray[Any], valid: Mask) -> npt.NDArray[Any]:
@@ -98,6 +131,9 @@ def _in_general_form(column: Column, stored: Values) -> Values:
         if column.is_array and stored.ndim > 2 and not column.has_shape:
             return np.fromiter(stored, object, len(stored))
         return stored if dtype is None or stored.dtype == dtype else stored.astype(dtype)
+    if depth_of(stored.type) > 1:
+        rows = rows_of(stored, np.array(elements_of(stored)), split_array)
+        return np.fromiter((row.copy() for row in rows), object, len(rows))
     if pa.types.is_list(stored.type) or stored.type == column.arrow_type:
         return stored
     return stored.cast(column.arrow_type)
@@ -107,10 +143,12 @@ def _typed(column: Column, stored: Values) -> Values:
     if column.spark_type is None:
         return stored
     if isinstance(stored, np.ndarray):
+        if stored.dtype == object:  # arrays of several numbers of dimensions, or without elements
+            return lists_of_arrays(list(stored), column.arrow_type)
         return _numpy_typed(column, stored)
     if column.is_array:
-        flat = pa.array(_numpy_typed(column, np.asarray(stored.values)))
-        return pa.ListArray.from_arrays(stored.offsets, flat.cast(column.arrow_type.value_type))
+        flat = pa.array(_numpy_typed(column, np.asarray(elements_of(stored))))
+        return with_elements(stored, flat.cast(column.element_type))
     return stored
 
 

@@ -20,6 +20,7 @@ from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.format.layout import ShardLayout, Validity, parse_header, unpack_validity
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.batch import Batch, Values, as_arrow
+from mdstorm_backend.format.values.nested_lists import elements_of, with_elements
 from mdstorm_backend.read.logical import to_logical
 from mdstorm_backend.read.samples import SampleDecoder, sample_decoder
 from mdstorm_backend.read.shard import Rows, Shard, contiguous
@@ -233,7 +234,7 @@ class MDSShard(Shard):
         valid = elements = None
         if column.null_count and column.name in self.validity.rows:
             valid = self.validity.rows[column.name][rows]
-        if column.element_null_count and column.name in self.validity.elements:
+        if column.element_null_count and column.name in self._element_bitmaps:
             elements = self._element_validity(column.name, rows)
         return to_logical(column, stored, valid, elements, exact_nulls=exact_nulls)
 
@@ -268,6 +269,13 @@ class MDSShard(Shard):
             f"{self.url} {what}. Copy it again, or write the dataset again", url=self.url
         )
 
+    @cached_property
+    def _element_bitmaps(self) -> set[str]:
+        """Columns with a bit for every element, as those have that are not stored as JSON."""
+        encodings = zip(self.layout.names, self.layout.encodings, strict=True)
+        arrays = {name for name, encoding in encodings if encoding.is_array}
+        return arrays.intersection(self.validity.elements)
+
     def _element_validity(self, name: str, rows: Rows) -> npt.NDArray[np.bool_]:
         """Validity of the elements of the arrays in `rows`, flattened."""
         bits = self.validity.elements[name]
@@ -277,9 +285,9 @@ class MDSShard(Shard):
         if name not in self._element_masks:
             everything = np.arange(self.num_samples)
             lists = as_arrow(self._read_variable(everything, [name])[name])
-            if len(bits) != lists.offsets[-1].as_py():
+            if len(bits) != len(elements_of(lists)):
                 raise ValueError(f"a null bitmap of {len(bits)} elements for column {name!r}")
-            masks = pa.ListArray.from_arrays(lists.offsets, pa.array(bits.view(np.uint8)))
+            masks = with_elements(lists, pa.array(bits.view(np.uint8)))
             self._element_masks[name] = masks
-        chosen = self._element_masks[name].take(pa.array(rows)).flatten()
+        chosen = elements_of(self._element_masks[name].take(pa.array(rows)))
         return np.asarray(chosen).view(np.bool_)

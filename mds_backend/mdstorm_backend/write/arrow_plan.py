@@ -19,6 +19,7 @@ from mdstorm_backend.format.encodings.registry import encoding_names
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.type_plan import plan_types
 from mdstorm_backend.format.values.arrow_types import arrow_type_of
+from mdstorm_backend.format.values.nested_lists import depth_of, element_type
 from mdstorm_backend.format.values.plain_arrow import plain_type
 from mdstorm_backend.format.values.spark_types import SparkType, spark_type_of
 
@@ -141,7 +142,7 @@ def _beyond_spark(type_: pa.DataType) -> str | None:
         return _tensor_encoding(type_)
     type_ = plain_type(type_)
     if pa.types.is_list(type_):
-        element = _beyond_spark(type_.value_type)
+        element = _beyond_spark(element_type(type_))
         return element and f"ndarray:{element}"
     if pa.types.is_unsigned_integer(type_):
         return str(type_)
@@ -171,8 +172,8 @@ def fitted_column(field: pa.Field, text: str, spark_type: SparkType | None = Non
     type_, encoding = plain_type(field.type), parse_encoding(text)
     spark_type = spark_type or spark_type_of(type_)
     column = Column(field.name, text, nullable=field.nullable)
-    is_flat = encoding.shape is None or len(encoding.shape) < 2
-    if spark_type is not None and is_flat and _is_own_encoding(spark_type, encoding):
+    is_as_deep = not encoding.shape or len(encoding.shape) == depth_of(type_)
+    if spark_type is not None and is_as_deep and _is_own_encoding(spark_type, encoding):
         return replace(column, spark_type=spark_type)
     return column if encoding.can_store(type_) else None
 
@@ -183,4 +184,6 @@ def _is_own_encoding(spark_type: SparkType, encoding: Encoding) -> bool:
     except UnsupportedTypeError:
         return False
     wanted = parse_encoding(own.encoding)
+    if encoding.kind == "json" and wanted.is_array:
+        return depth_of(own.arrow_type) > 1  # that is how nested arrays were stored before
     return (wanted.kind, wanted.dtype) == (encoding.kind, encoding.dtype)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 
 from mdstorm_backend.errors import EncodingError, EncodingRangeError, MDStormError
+from mdstorm_backend.format.encodings.arrays import Array
+from mdstorm_backend.format.encodings.encode_arrays import UNEVEN
 from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.write.samples import Samples, assemble_samples
@@ -45,7 +47,10 @@ class BatchShards:
         self._stored_order = tuple(sorted(schema.names))
         self._format = format_
         self._emit = emit
+        self._given = frozenset(ragged)
         self._ragged = set(ragged)
+        #: Nested arrays that were stored as JSON once, and are from there on.
+        self._as_json: set[str] = set()
         self._buffer: ShardBuffer | None = None
         #: Rows that were appended.
         self.num_rows = 0
@@ -68,8 +73,9 @@ class BatchShards:
         columns = [self._encode_one(name, rows.column(name)) for name in self._stored_order]
         if self._buffer is None:
             return columns
-        # The encodings are stated once per shard. Arrays whose length changes start a new shard,
-        # and are stored with their lengths from there on, so this happens once per column.
+        # The encodings are stated once per shard. Arrays whose shape changes start a new shard,
+        # and are stored with their shapes from there on, so this happens once per column; twice
+        # for nested ones, which may become JSON.
         changed = [
             column.name
             for column, encoding in zip(columns, self._buffer.encodings, strict=True)
@@ -85,7 +91,14 @@ class BatchShards:
         return columns
 
     def _encode_one(self, name: str, values: pa.Array) -> EncodedColumn:
-        return encode_column(self._schema[name], values, ragged=name in self._ragged)
+        column = self._schema[name]
+        as_json = name in self._as_json
+        encoded = encode_column(column, values, ragged=name in self._ragged, as_json=as_json)
+        if encoded.encoding == "json" and column.is_array:
+            if name in self._given:
+                raise _refused(column, ValueError(UNEVEN), EncodingError)
+            self._as_json.add(name)
+        return encoded
 
     def _append(self, columns: list[EncodedColumn], samples: Samples) -> None:
         start = 0
@@ -106,7 +119,9 @@ def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield batch.slice(start, rows)
 
 
-def encode_column(column: Column, values: pa.Array, *, ragged: bool) -> EncodedColumn:
+def encode_column(
+    column: Column, values: pa.Array, *, ragged: bool, as_json: bool = False
+) -> EncodedColumn:
     """Encode some rows of a column.
 
     Parameters
@@ -118,15 +133,19 @@ def encode_column(column: Column, values: pa.Array, *, ragged: bool) -> EncodedC
         The rows as Spark hands them over, or any other data of Arrow.
     ragged : bool
         Store arrays with their lengths even if all rows here have one length.
+    as_json : bool
+        Store nested arrays as JSON, as those are that are no arrays.
 
     Raises
     ------
     EncodingError
         If a value does not fit the encoding.
     """
-    cast = column.spark_type is not None
+    cast, encoding = column.spark_type is not None, column.parsed_encoding
     try:
-        return column.parsed_encoding.encode_column(column.name, values, cast=cast, ragged=ragged)
+        if as_json and isinstance(encoding, Array):
+            return encoding.encode_column_as_json(column.name, values)
+        return encoding.encode_column(column.name, values, cast=cast, ragged=ragged)
     except MDStormError:
         raise
     except OverflowError as error:

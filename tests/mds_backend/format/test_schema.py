@@ -119,20 +119,22 @@ def test_fixed_size_columns_without_nulls_are_numpy_and_floats_with_nulls_too(
     assert column.is_numpy(exact_nulls=True) is exact
 
 
-def test_nested_columns_are_all_json_but_lists_of_strings() -> None:
+def test_nested_columns_are_all_json_but_lists_of_strings_and_binaries() -> None:
     schema = plan(
         {
             "strings": array_of("string"),
             "struct": struct_of(a="long"),
             "map": map_of("string", "long"),
             "matrix": array_of(array_of("long")),
+            "dates": array_of(array_of("date")),
+            "words": array_of(array_of("string")),
             "binaries": array_of("binary"),
             "numbers": array_of("long"),
             "text": "string",
         }
     )
     nested = [column.name for column in schema if column.is_nested]
-    assert nested == ["struct", "map", "matrix", "binaries"]
+    assert nested == ["struct", "map", "dates"]
 
 
 def test_a_foreign_dataset_has_the_columns_in_stored_order() -> None:

@@ -12,7 +12,11 @@ import pyarrow as pa
 from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.format.encodings.decode_arrays import array_decoder, decode_arrays
 from mdstorm_backend.format.encodings.dtypes import DTYPES, array_encoding
-from mdstorm_backend.format.encodings.encode_arrays import array_encoder, encode_arrays
+from mdstorm_backend.format.encodings.encode_arrays import (
+    array_encoder,
+    encode_arrays,
+    encode_as_json,
+)
 from mdstorm_backend.format.encodings.encode_numbers import fit_numbers, to_numpy
 from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
 from mdstorm_backend.format.encodings.encoding import (
@@ -27,8 +31,9 @@ from mdstorm_backend.format.encodings.encoding import (
 from mdstorm_backend.format.encodings.gather import Positions
 from mdstorm_backend.format.encodings.numbers import is_stored_as
 from mdstorm_backend.format.encodings.vectors import holds_vectors, vectors_to_lists
-from mdstorm_backend.format.values.arrow_types import arrow_type_of
+from mdstorm_backend.format.values.arrow_types import arrow_type_of, is_number
 from mdstorm_backend.format.values.batch import Values
+from mdstorm_backend.format.values.nested_lists import depth_of, element_type, list_type
 from mdstorm_backend.format.values.plain_arrow import plain_values
 
 #: Offsets in a shard have 32 bits, and NumPy's dtypes no more than 31.
@@ -80,21 +85,34 @@ class Array(Encoding):
 
     def delivered_type(self, declared: pa.DataType) -> pa.DataType:
         """Return the Spark type, but that floating-point numbers may have been cast."""
-        return self.arrow_type if pa.types.is_floating(declared.value_type) else declared
+        if self.dtype is None or not pa.types.is_floating(element_type(declared)):
+            return declared
+        return list_type(arrow_type_of(self.dtype), depth_of(declared))
 
     def can_carry(self, declared: pa.DataType) -> bool:
         """Whether it is an array of values that are stored as the dtype."""
-        return pa.types.is_list(declared) and (
-            self.dtype is None or is_stored_as(declared.value_type, self.dtype.name)
-        )
+        if not pa.types.is_list(declared) or not self._has_depth(declared):
+            return False
+        element = element_type(declared)
+        if depth_of(declared) > 1 and not is_number(element):
+            return False
+        return self.dtype is None or is_stored_as(element, self.dtype.name)
 
     def can_store(self, type_: pa.DataType) -> bool:
         """Whether they are lists of numbers, or stored arrays."""
         if not pa.types.is_list(type_):
             return self.size is None and super().can_store(type_)
-        if pa.types.is_boolean(type_.value_type):
+        if not self._has_depth(type_):
+            return False
+        element = element_type(type_)
+        if pa.types.is_boolean(element):
             return self.dtype is not None
-        return any(type_.value_type == arrow_type_of(dtype) for dtype in DTYPES.values())
+        return any(element == arrow_type_of(dtype) for dtype in DTYPES.values())
+
+    def _has_depth(self, type_: pa.DataType) -> bool:
+        """Whether lists are as deep as a shape that is stated, or flat."""
+        depth = depth_of(type_)
+        return depth == 1 or self.shape is None or depth == len(self.shape)
 
     def encode(self, value: Any) -> bytes:
         """Encode an array of NumPy."""
@@ -107,7 +125,10 @@ class Array(Encoding):
     def encode_column(
         self, name: str, values: pa.Array, *, cast: bool = False, ragged: bool = False
     ) -> EncodedColumn:
-        """Encode lists of numbers, Spark's vectors, or stored arrays."""
+        """Encode lists of numbers, Spark's vectors, or stored arrays.
+
+        With a Spark type, which `cast` implies, nested lists that are no arrays become JSON.
+        """
         if not holds_vectors(values.type):
             values = plain_values(values)
         valid = validity(values)
@@ -117,7 +138,15 @@ class Array(Encoding):
             stored = stored_bytes(values, self.encode(np.empty(0, self.dtype or np.uint8)))
             return EncodedColumn(name, self.text, parts=[stored], valid=valid)
         convert = to_numpy if cast else fit_numbers
-        return encode_arrays(name, self, values, valid, ragged=ragged, convert=convert)
+        return encode_arrays(
+            name, self, values, valid, ragged=ragged, as_json=cast, convert=convert
+        )
+
+    def encode_column_as_json(self, name: str, values: pa.Array) -> EncodedColumn:
+        """Encode nested lists of numbers as JSON, even if all rows here are arrays."""
+        values = plain_values(values)
+        assert self.dtype is not None
+        return encode_as_json(name, values, validity(values), self.dtype)
 
     def decode(self, stored: Any) -> Any:
         """Return an array of NumPy."""

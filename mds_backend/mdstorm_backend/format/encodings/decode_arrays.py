@@ -6,7 +6,8 @@
     shape header               one byte ``dimensions << 2 | w``, then each in ``1 << w`` bytes
     values                     in C order
 
-Columns of one-dimensional arrays of one dtype become Arrow lists; anything else becomes objects.
+Columns of arrays of one dtype and one number of dimensions become Arrow lists, nested ones of more
+than one; anything else becomes objects.
 """
 
 from __future__ import annotations
@@ -23,9 +24,12 @@ from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.format.encodings.dtypes import ARRAY_CODES, DTYPES
 from mdstorm_backend.format.encodings.gather import Positions, gather_binary, gather_fixed
 from mdstorm_backend.format.values.arrow_types import arrow_type_of
+from mdstorm_backend.format.values.nested_lists import lists_of_shapes
 
 #: So many dimensions an array of NumPy may have; 32 before NumPy 2.
 _MAX_DIMENSIONS = getattr(np, "MAXDIMS", 64)
+#: A shard holds less than so many bytes.
+_MOST_ELEMENTS = 1 << 32
 _WIDTHS = [np.dtype(name).newbyteorder("<") for name in ("u1", "u2", "u4", "u8")]
 
 
@@ -49,8 +53,8 @@ def decode_arrays(
     Returns
     -------
     pyarrow.ListArray or numpy.ndarray
-        Lists if all arrays have one dimension and one dtype, otherwise writable arrays in an array
-        of dtype object.
+        Lists if all arrays have one dtype and as many dimensions, and lists can say their shape,
+        otherwise writable arrays in an array of dtype object.
 
     Raises
     ------
@@ -64,12 +68,18 @@ def decode_arrays(
         raise ValueError("an array of no bytes")
     common = _common_dtype(data[starts]) if dtype is None else dtype
     marks = data[starts + code_size]
-    if common is None or (marks >> 2 != 1).any():
+    if common is not None and (marks >> 2 == 1).all():
+        return _lists(data, starts + code_size, lengths - code_size, marks & 3, common)
+    nested = None
+    is_alike = common is not None and (marks >> 2 == marks[0] >> 2).all()
+    if common is not None and is_alike and 0 < marks[0] >> 2 <= _MAX_DIMENSIONS:
+        nested = _nested_lists(data, starts + code_size, lengths - code_size, marks, common)
+    if nested is None:
         decode = array_decoder(data.data, dtype)
         ends = starts + lengths
         arrays = [decode(*span) for span in zip(starts.tolist(), ends.tolist(), strict=True)]
         return np.fromiter(arrays, object, len(arrays))
-    return _lists(data, starts + code_size, lengths - code_size, marks & 3, common)
+    return nested
 
 
 def _lists(
@@ -98,6 +108,44 @@ def _lists(
         arrow_type_of(dtype), int(offsets[-1]), [None, raw.buffers()[2]]
     )
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), elements)
+
+
+def _nested_lists(
+    data: npt.NDArray[np.uint8],
+    starts: Positions,
+    lengths: Positions,
+    marks: npt.NDArray[np.uint8],
+    dtype: np.dtype[np.generic],
+) -> pa.ListArray | None:
+    """Decode arrays of as many dimensions, more than one; None if lists cannot say their shapes."""
+    depth, widths = int(marks[0]) >> 2, marks & 3
+    headers = 1 + depth * (1 << widths.astype(np.int64))
+    if (lengths < headers).any():
+        raise ValueError("an array with a header that is longer than its value")
+    stated = np.empty((len(starts), depth), np.uint64)
+    for width in np.unique(widths).tolist():
+        chosen = widths == width
+        found = gather_fixed(data, starts[chosen] + 1, _WIDTHS[width], depth)
+        stated[chosen] = found.reshape(-1, depth)
+    if stated.size and stated.max() >= _MOST_ELEMENTS:
+        return None
+    sizes = stated.astype(np.int64)
+    # Of an array without elements, lists do not say the dimensions within an empty one.
+    empty = np.logical_or.accumulate(sizes == 0, axis=1)
+    if (sizes[:, 1:][empty[:, :-1]] != 0).any():
+        return None
+    counts = sizes[:, 0]
+    for level in range(1, depth):
+        counts = counts * sizes[:, level]
+        if (counts >= _MOST_ELEMENTS).any():
+            raise ValueError("an array of another shape than its header says")
+    if (counts * dtype.itemsize != lengths - headers).any():
+        raise ValueError("an array of another shape than its header says")
+    raw = gather_binary(data, starts + headers, lengths - headers, pa.binary())
+    elements = pa.Array.from_buffers(
+        arrow_type_of(dtype), int(counts.sum()), [None, raw.buffers()[2]]
+    )
+    return lists_of_shapes(elements, sizes)
 
 
 def _common_dtype(codes: npt.NDArray[np.uint8]) -> np.dtype[Any] | None:

@@ -12,6 +12,9 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mdstorm_backend.format.values.arrow_types import is_number
+from mdstorm_backend.format.values.nested_lists import element_type
+
 _Restore: TypeAlias = Callable[[Any], Any] | None
 
 
@@ -43,22 +46,44 @@ def decode_json(texts: pa.Array, type_: pa.DataType) -> pa.Array:
     return values
 
 
-def decode_json_lists(texts: pa.Array) -> pa.ListArray:
-    """Decode JSON arrays of strings and nulls, one text per row; a null row stays null."""
+def decode_lists(texts: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Parse nested lists, one text per row, by Arrow where it has a parser for their elements.
+
+    Raises
+    ------
+    ValueError
+        If a text does not hold a value of that type.
+    """
+    element = element_type(type_)
+    if pa.types.is_string(element):
+        return _parsed_by_arrow(texts, type_)
+    if not is_number(element) or pa.types.is_float16(element):
+        return decode_json(texts, type_)
+    try:
+        return _parsed_by_arrow(texts, type_)
+    except pa.ArrowInvalid:  # it knows neither NaN nor Infinity
+        return decode_json(texts, type_)
+
+
+def _parsed_by_arrow(texts: pa.Array, type_: pa.DataType) -> pa.ListArray:
+    """Parse nested lists of strings, or of numbers; a null row stays null."""
     import pyarrow.json as pj
 
     if len(texts) == 0:
-        return pa.array([], pa.list_(pa.string()))
+        return pa.array([], type_)
     lines = pc.binary_join_element_wise('{"v":', pc.fill_null(texts, "null"), "}\n", "")
     text = pa.py_buffer(b"".join([lines.buffers()[2]]))
-    schema = pa.schema([("v", pa.list_(pa.string()))])
+    schema = pa.schema([("v", type_)])
     table = pj.read_json(
         pa.BufferReader(text),
         # One block: a row may be longer than any block size one could guess.
         read_options=pj.ReadOptions(use_threads=False, block_size=max(len(text), 1)),
         parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error"),
     )
-    return table.column("v").combine_chunks()
+    values = table.column("v").combine_chunks()
+    if len(values) != len(texts):
+        raise ValueError(f"{len(texts)} texts hold {len(values)} values of type {type_}")
+    return values
 
 
 def _restore(type_: pa.DataType) -> _Restore:

@@ -33,6 +33,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
 }
 
 
-def array_encoding(dtype: np.dtype[np.generic], length: int | None) -> str:
-    """Encoding of one-dimensional arrays, of one `length` in elements or (None) of any."""
-    return f"ndarray:{dtype.name}" if not length else f"ndarray:{dtype.name}:{length}"
+def array_encoding(dtype: np.dtype[np.generic], shape: tuple[int, ...] | None) -> str:
+    """Encoding of arrays of one `shape` or (None) of any."""
+    stated = ",".join(map(str, shape or ()))
+    return f"ndarray:{dtype.name}:{stated}" if stated else f"ndarray:{dtype.name}"

@@ -4,7 +4,9 @@ A value is ``[code of the dtype][header of the shape][numbers]``; what the encod
 out. The header is a byte ``dimensions << 2 | w``, then the dimensions in ``1 << w`` bytes each. An
 array without elements is stored like any other: other readers decode it as well.
 
-Lists of one length are stored without it, as ``ndarray:<dtype>:<length>``.
+Lists of one length, or nested lists of one shape, are stored without it, as
+``ndarray:<dtype>:<shape>``. Nested lists that are no arrays, since inner lists have various lengths
+or are null, are stored as JSON.
 """
 
 from __future__ import annotations
@@ -17,21 +19,33 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mdstorm_backend.format.encodings.dtypes import DTYPE_CODES, array_encoding
+from mdstorm_backend.format.encodings.encode_json import json_text
 from mdstorm_backend.format.encodings.encode_numbers import check_no_mask, to_numpy
 from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
 from mdstorm_backend.format.encodings.encoding import Encoding
+from mdstorm_backend.format.values.arrow_types import arrow_type_of
+from mdstorm_backend.format.values.nested_lists import (
+    Shapes,
+    elements_of,
+    ends_of,
+    null_counts_of,
+    shapes_of,
+    with_elements,
+)
 
 #: The byte has six bits for the number of dimensions.
 _MAX_DIMENSIONS = 63
 #: Lengths of one byte.
 _SHORT = 256
+#: What is wrong with nested lists that have no shape.
+UNEVEN = "a row holds lists of various lengths, or null ones, and is no array"
 _IS_LITTLE_ENDIAN = sys.byteorder == "little"
 
 #: From these lengths on a header takes 2 and 4 bytes for one.
 _LENGTH_LIMITS = np.array([1 << 8, 1 << 16], np.int64)
+_LENGTH_DTYPES = [np.dtype(name) for name in ("<u1", "<u2", "<u4")]
 
 
 def array_encoder(
@@ -105,9 +119,10 @@ def encode_arrays(
     valid: npt.NDArray[np.bool_] | None,
     *,
     ragged: bool,
+    as_json: bool = False,
     convert: Callable[[pa.Array, np.dtype[Any]], npt.NDArray[Any]] = to_numpy,
 ) -> EncodedColumn:
-    """Encode lists of numbers.
+    """Encode lists of numbers, of any depth.
 
     Parameters
     ----------
@@ -118,26 +133,32 @@ def encode_arrays(
     lists : pyarrow.ListArray
         The rows; `valid` tells which are not null (None: all).
     ragged : bool
-        Store the lengths even if all rows have the same.
+        Store the shapes even if all rows have the same.
+    as_json : bool
+        Whether rows may be stored as JSON, which all are if one of them is no array.
     convert : callable
         Makes the stored form of the elements.
 
     Raises
     ------
     ValueError
-        If a row has not as many elements as the encoding asks for.
+        If a row has not the shape, or not as many elements, as the encoding asks for.
     """
-    flat, shape, states_dtype = lists.flatten(), encoding.shape, encoding.dtype is None
+    flat, shape, states_dtype = elements_of(lists), encoding.shape, encoding.dtype is None
     dtype = encoding.dtype or np.dtype(flat.type.to_pandas_dtype()).newbyteorder("<")
+    shapes = shapes_of(lists)
+    if shapes.uneven is not None and not as_json:
+        raise ValueError(UNEVEN)
+    if shapes.uneven is not None and shape is None:
+        return encode_as_json(name, lists, valid, dtype, convert=convert)
     values = convert(flat, dtype)
     elements = np.asarray(flat.is_valid()) if flat.null_count else None
-    lengths = np.asarray(pc.fill_null(pc.list_value_length(lists), 0)).astype(np.int64)
     present = np.ones(len(lists), np.bool_) if valid is None else valid
-    length = _common_length(lengths[present])
+    common = shapes.common(present)
     if shape is not None:
-        length = _checked_length(lengths[present], shape)
-    elif ragged or states_dtype or not length:
-        parts = _ragged_parts(lengths, values)
+        length = _checked_length(shapes, present, shape)
+    elif ragged or states_dtype or not common or 0 in common:
+        parts = _ragged_parts(shapes, values)
         if states_dtype:
             codes = np.full(len(lists), DTYPE_CODES[dtype.name], np.uint8)
             parts.insert(0, _binary(np.arange(len(lists) + 1), codes))
@@ -147,14 +168,16 @@ def encode_arrays(
             parts=parts,
             valid=valid,
             elements=elements,
-            element_ends=_ends(lengths),
+            element_ends=ends_of(shapes.counts),
         )
+    else:
+        length = math.prod(common)
     placeholder = np.nan if dtype.kind == "f" else 0
     if elements is not None:
         elements = _spread(elements.reshape(-1, length), present, True).reshape(-1)
     return EncodedColumn(
         name,
-        array_encoding(dtype, length) if shape is None else encoding.text,
+        array_encoding(dtype, common) if shape is None else encoding.text,
         fixed=_spread(values.reshape(-1, length), present, placeholder),
         valid=valid,
         elements=elements,
@@ -162,17 +185,46 @@ def encode_arrays(
     )
 
 
-def _common_length(lengths: npt.NDArray[np.int64]) -> int:
-    """Return the length that all rows share; 0 if there is none."""
-    return int(lengths[0]) if len(lengths) and (lengths == lengths[0]).all() else 0
+def encode_as_json(
+    name: str,
+    lists: pa.Array,
+    valid: npt.NDArray[np.bool_] | None,
+    dtype: np.dtype[Any],
+    *,
+    convert: Callable[[pa.Array, np.dtype[Any]], npt.NDArray[Any]] = to_numpy,
+) -> EncodedColumn:
+    """Encode nested lists of numbers as JSON, floating-point numbers as those of `dtype`."""
+    flat = elements_of(lists)
+    if pa.types.is_floating(flat.type) and flat.type != arrow_type_of(dtype):
+        missing = ~np.asarray(flat.is_valid()) if flat.null_count else None
+        lists = with_elements(lists, pa.array(convert(flat, dtype), mask=missing))
+    # The text says what is null. It is only counted: one bit, that is not set, for each.
+    ends = ends_of(null_counts_of(lists))
+    return EncodedColumn(
+        name,
+        "json",
+        parts=[json_text(lists).cast(pa.large_binary())],
+        valid=valid,
+        elements=np.zeros(ends[-1], np.bool_) if ends[-1] else None,
+        element_ends=ends,
+    )
 
 
-def _checked_length(lengths: npt.NDArray[np.int64], shape: tuple[int, ...]) -> int:
-    """Return the number of elements of `shape` if all rows have it."""
+def _checked_length(shapes: Shapes, present: npt.NDArray[np.bool_], shape: tuple[int, ...]) -> int:
+    """Return the number of elements of `shape` if all rows have it, or are flat and have them."""
     length = math.prod(shape)
-    wrong = lengths[lengths != length]
-    if len(wrong):
-        raise ValueError(f"a row has {wrong[0]} elements, and the shape {shape} has {length}")
+    if shapes.sizes.shape[1] == 1:
+        lengths = shapes.sizes[present, 0]
+        wrong = lengths[lengths != length]
+        if len(wrong):
+            raise ValueError(f"a row has {wrong[0]} elements, and the shape {shape} has {length}")
+        return length
+    if shapes.uneven is not None:
+        raise ValueError(f"a row holds lists of various lengths, or null ones, and not {shape}")
+    found = shapes.sizes[present]
+    differ = found[(found != shape).any(axis=1)]
+    if len(differ):
+        raise ValueError(f"a row has the shape {tuple(differ[0].tolist())}, and not {shape}")
     return length
 
 
@@ -187,24 +239,20 @@ def _spread(
     return spread
 
 
-def _ends(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    ends = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=ends[1:])
-    return ends
-
-
-def _ragged_parts(
-    lengths: npt.NDArray[np.int64], values: npt.NDArray[Any]
-) -> list[pa.LargeBinaryArray]:
-    width = np.searchsorted(_LENGTH_LIMITS, lengths, side="right")
-    header = np.zeros((len(lengths), 5), np.uint8)
-    header[:, 0] = 1 << 2 | width
-    header[:, 1:] = lengths.astype("<u4").view(np.uint8).reshape(-1, 4)
-    sizes = 1 + (1 << width)
-    used = np.arange(5) < sizes[:, None]
+def _ragged_parts(shapes: Shapes, values: npt.NDArray[Any]) -> list[pa.LargeBinaryArray]:
+    rows, depth = shapes.sizes.shape
+    width = np.searchsorted(_LENGTH_LIMITS, shapes.sizes.max(axis=1, initial=0), side="right")
+    header = np.zeros((rows, 1 + 4 * depth), np.uint8)
+    header[:, 0] = depth << 2 | width
+    for code in np.unique(width).tolist():
+        chosen = width == code
+        stored = shapes.sizes[chosen].astype(_LENGTH_DTYPES[code]).view(np.uint8)
+        header[chosen, 1 : 1 + stored.shape[1]] = stored
+    sizes = 1 + depth * (1 << width)
+    used = np.arange(header.shape[1]) < sizes[:, None]
     return [
-        _binary(_ends(sizes), header[used]),
-        _binary(_ends(lengths * values.dtype.itemsize), np.ascontiguousarray(values)),
+        _binary(ends_of(sizes), header[used]),
+        _binary(ends_of(shapes.counts * values.dtype.itemsize), np.ascontiguousarray(values)),
     ]
 
 

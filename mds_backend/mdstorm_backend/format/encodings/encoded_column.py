@@ -27,7 +27,8 @@ class EncodedColumn:
     valid : numpy.ndarray or None
         bool ``(rows,)``, False where the row is null; None where none is.
     elements : numpy.ndarray or None
-        bool, one per element of the arrays; None where none is null.
+        bool, one per element of the arrays; None where none is null. Of nested arrays stored as
+        JSON, one False for every null in them.
     element_ends : numpy.ndarray or None
         int64 ``(rows + 1,)``: where the elements of each row begin; given for every array column.
     """

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mdstorm_backend.format.encodings.decode_json import decode_json, decode_json_lists
+from mdstorm_backend.format.encodings.decode_json import decode_json, decode_lists
 from mdstorm_backend.format.encodings.encode_json import json_text
 from mdstorm_backend.format.encodings.encode_numbers import check_no_mask
 from mdstorm_backend.format.encodings.encoding import Decode, Encoding, Form
+from mdstorm_backend.format.values.nested_lists import element_type
 from mdstorm_backend.format.values.spark_types import spark_type_of
 
 
@@ -28,8 +29,10 @@ class Json(Encoding):
         return bool(is_known or super().can_store(type_))
 
     def is_nested(self, type_: pa.DataType) -> bool:
-        """Whether values are more than a list of strings."""
-        return not (pa.types.is_list(type_) and pa.types.is_string(type_.value_type))
+        """Whether values are more than lists, of any depth, of strings or binaries."""
+        element = element_type(type_)
+        is_text = pa.types.is_string(element) or pa.types.is_binary(element)
+        return not (pa.types.is_list(type_) and is_text)
 
     def encode(self, value: Any) -> bytes:
         """Encode what JSON has a word for, and arrays as lists."""
@@ -52,4 +55,6 @@ class Json(Encoding):
 
     def to_logical(self, values: pa.Array, type_: pa.DataType) -> pa.Array:
         """Return the values of their Spark type."""
-        return decode_json(values, type_) if self.is_nested(type_) else decode_json_lists(values)
+        return (
+            decode_lists(values, type_) if pa.types.is_list(type_) else decode_json(values, type_)
+        )

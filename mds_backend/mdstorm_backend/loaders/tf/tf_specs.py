@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
 import tensorflow as tf
 
 from mdstorm_backend.errors import UnsupportedTypeError
 from mdstorm_backend.format.schema import Column
+from mdstorm_backend.format.values.nested_lists import depth_of, element_type
 from mdstorm_backend.loaders.nulls import null_error
 
 
@@ -26,7 +26,9 @@ class ColumnSpec:
     shape : tuple of int or None
         Shape of one value.
     ragged : bool
-        Whether values are one-dimensional arrays of varying length.
+        Whether values are arrays of varying length, or lists of them.
+    dimensions : int
+        Dimensions of ragged values.
     image : Column or None
         The stored column, if it holds images: those of a batch have one shape, which only they say.
     """
@@ -35,6 +37,7 @@ class ColumnSpec:
     dtype: str
     shape: tuple[int | None, ...] = ()
     ragged: bool = False
+    dimensions: int = 1
     image: Column | None = None
 
     @property
@@ -49,8 +52,9 @@ class ColumnSpec:
         if self.image is not None:
             return tf.TensorSpec(None, dtype)
         if self.ragged:
+            rank = self.dimensions
             return tf.RaggedTensorSpec(
-                (None, None), dtype, ragged_rank=1, row_splits_dtype=tf.int64
+                (None,) * (rank + 1), dtype, ragged_rank=rank, row_splits_dtype=tf.int64
             )
         return tf.TensorSpec((None, *self.shape), dtype)
 
@@ -64,21 +68,18 @@ def spec_of_column(column: Column) -> ColumnSpec:
         If TensorFlow has no type for it.
     """
     encoding, type_ = column.parsed_encoding, column.arrow_type
-    is_list = pa.types.is_list(type_)
-    dtype = encoding.tensorflow_dtype(type_.value_type if is_list else type_)
+    dtype, depth = encoding.tensorflow_dtype(element_type(type_)), depth_of(type_)
     if dtype is None:
         raise _no_counterpart(column)
     if encoding.is_image:
         return ColumnSpec(column.name, dtype, image=column)
-    if not is_list:
+    if not depth:
         return ColumnSpec(column.name, dtype)
-    if column.length is not None:
-        return ColumnSpec(column.name, dtype, (column.length,))
-    if encoding.shape:
-        return ColumnSpec(column.name, dtype, encoding.shape)
+    if column.value_shape:
+        return ColumnSpec(column.name, dtype, column.value_shape)
     if column.origin.lengths == "unknown":
-        return ColumnSpec(column.name, dtype, (None,))
-    return ColumnSpec(column.name, dtype, ragged=True)
+        return ColumnSpec(column.name, dtype, (None,) * depth)
+    return ColumnSpec(column.name, dtype, ragged=True, dimensions=depth)
 
 
 def _no_counterpart(column: Column) -> UnsupportedTypeError:

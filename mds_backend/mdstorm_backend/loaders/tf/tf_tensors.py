@@ -7,12 +7,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import tensorflow as tf
 
 from mdstorm_backend.errors import TransformError, UnsupportedTypeError
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.batch import Values, as_arrow
+from mdstorm_backend.format.values.nested_lists import (
+    depth_of,
+    elements_of,
+    ends_of,
+    levels_of,
+    list_type,
+    lists_of_array,
+    lists_of_arrays,
+    null_lists_in,
+    shapes_of,
+)
 from mdstorm_backend.loaders.nulls import null_error
 from mdstorm_backend.loaders.tf.tf_specs import ColumnSpec
 from mdstorm_backend.loaders.timestamps import nanoseconds
@@ -35,10 +45,8 @@ def to_tf(values: Values, spec: ColumnSpec) -> Any:
     """
     if spec.image is not None:
         return _images(values, spec.image)
-    if spec.ragged and isinstance(values, np.ndarray) and values.ndim == 2:
-        values = as_arrow(values)
-    if spec.ragged and isinstance(values, np.ndarray) and values.dtype == object:
-        _check_dimensions(values, spec)
+    if spec.ragged and isinstance(values, np.ndarray):
+        values = _as_lists(values, spec)
     if isinstance(values, np.ndarray):
         result = _flat(values, spec)
     elif values.null_count:
@@ -55,6 +63,22 @@ def to_tf(values: Values, spec: ColumnSpec) -> Any:
     if any(size not in (None, own) for own, size in zip(found, spec.shape, strict=True)):
         raise _shape_error(spec, found)
     return result
+
+
+def _as_lists(values: npt.NDArray[Any], spec: ColumnSpec) -> Values:
+    """Return arrays of varying shapes, or of one, as lists of as many levels as declared."""
+    if values.dtype == object:
+        if spec.dimensions == 1 or not all(isinstance(value, np.ndarray) for value in values):
+            _check_dimensions(values, spec)
+            return values
+        try:
+            type_ = list_type(pa.from_numpy_dtype(np.dtype(spec.dtype)), spec.dimensions)
+            return lists_of_arrays(list(values), type_)
+        except ValueError as error:
+            raise _shape_error(spec, error) from error
+    if values.ndim != spec.dimensions + 1:
+        return values
+    return as_arrow(values) if values.ndim == 2 else lists_of_array(values)
 
 
 def _check_dimensions(arrays: npt.NDArray[Any], spec: ColumnSpec) -> None:
@@ -100,18 +124,31 @@ def _shape_error(spec: ColumnSpec, found: object) -> TransformError:
 
 
 def _ragged(lists: pa.Array, spec: ColumnSpec) -> Any:
-    flat = _flat(lists.flatten(), spec)
-    splits = np.zeros(len(lists) + 1, np.int64)
-    np.cumsum(np.asarray(pc.list_value_length(lists)), out=splits[1:])
-    return tf.RaggedTensor.from_row_splits(flat, splits, validate=False)
+    nulls = null_lists_in(lists)
+    if nulls:
+        raise null_error(spec.name, nulls, "TensorFlow")
+    if depth_of(lists.type) != spec.dimensions:
+        raise _shape_error(spec, f"arrays of {depth_of(lists.type)} dimensions")
+    flat = _flat(elements_of(lists), spec)
+    splits = [ends_of(lengths) for lengths in levels_of(lists)]
+    return tf.RaggedTensor.from_nested_row_splits(flat, splits, validate=False)
 
 
 def _dense(lists: pa.Array, spec: ColumnSpec) -> npt.NDArray[Any]:
-    lengths = np.unique(np.asarray(pc.list_value_length(lists)))
-    if len(lengths) > 1:
-        raise _shape_error(spec, f"arrays of lengths from {lengths[0]} to {lengths[-1]}")
-    length = int(lengths[0]) if len(lengths) else spec.shape[0] or 0
-    return _flat(lists.flatten(), spec).reshape(len(lists), length)
+    nulls = null_lists_in(lists)
+    if nulls:
+        raise null_error(spec.name, nulls, "TensorFlow")
+    shapes = shapes_of(lists)
+    shape = shapes.common() if len(lists) else tuple(size or 0 for size in spec.shape)
+    if shape is None:
+        lengths = np.unique(shapes.sizes[:, 0])
+        raise _shape_error(
+            spec,
+            f"arrays of lengths from {lengths[0]} to {lengths[-1]}"
+            if len(lengths) > 1
+            else "arrays of various lengths inside of others",
+        )
+    return _flat(elements_of(lists), spec).reshape(len(lists), *shape)
 
 
 def _flat(values: Values, spec: ColumnSpec) -> npt.NDArray[Any]:

@@ -8,12 +8,19 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import torch
 from torch.utils.data import default_collate, get_worker_info
 
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.batch import Values
+from mdstorm_backend.format.values.nested_lists import (
+    depth_of,
+    element_type,
+    elements_of,
+    null_lists_in,
+    rows_of,
+    shapes_of,
+)
 from mdstorm_backend.loaders.nulls import null_error
 from mdstorm_backend.loaders.timestamps import nanoseconds
 from mdstorm_backend.read.formats import scalars_to_numpy
@@ -45,7 +52,7 @@ def check_nulls(column: Column, count: int) -> None:
 
 
 def _needs_value(column: Column) -> bool:
-    type_ = column.arrow_type.value_type if column.is_array else column.arrow_type
+    type_ = column.element_type if column.is_array else column.arrow_type
     if not _has_tensor(type_):
         return False
     return not _has_nan(type_) or (column.is_array and column.null_count > 0)
@@ -55,11 +62,12 @@ def to_torch(values: Values, column: Column | None, name: str) -> TorchValues:
     """Return one column of a block as a tensor, or as a list.
 
     Booleans become uint8, timestamps int64 nanoseconds since 1970 UTC, day-time intervals int64
-    microseconds, integers with nulls float64 with NaN, ragged arrays a list of tensors; strings,
-    binaries, decimals, dates and nested values lists of Python objects. Images become one uint8
-    tensor ``(rows, height, width[, channels])`` if all have one shape, otherwise a list of tensors;
-    so do arrays without a Spark type, as PyTorch's own collation has them, and those of Parquet, as
-    Petastorm has them. Tensors share the memory of `values` where the types allow.
+    microseconds, integers with nulls float64 with NaN, ragged arrays a list of tensors, nested
+    arrays a list of lists of tensors where inner arrays of the column have several lengths;
+    strings, binaries, decimals, dates and nested values lists of Python objects. Images become one
+    uint8 tensor ``(rows, height, width[, channels])`` if all have one shape, otherwise a list of
+    tensors; so do arrays without a Spark type, as PyTorch's own collation has them, and those of
+    Parquet, as Petastorm has them. Tensors share the memory of `values` where the types allow.
 
     Parameters
     ----------
@@ -81,6 +89,9 @@ def to_torch(values: Values, column: Column | None, name: str) -> TorchValues:
     CorruptDatasetError
         If it holds an image, or another stored object, that cannot be decoded.
     """
+    if column is not None and column.is_array and column.spark_type and _holds_objects(values):
+        # A transform has returned arrays of several shapes.
+        return [_object_to_torch(value, name) for value in values]
     if column is not None and column.spark_type is None and _holds_objects(values):
         objects = [_object_to_torch(value, name) for value in values]
         return _Alike(objects) if column.is_array else objects
@@ -95,7 +106,8 @@ def to_torch(values: Values, column: Column | None, name: str) -> TorchValues:
         return _Alike(decoded) if is_alike and isinstance(decoded, list) else decoded
     if isinstance(values, np.ndarray):
         return _array_to_torch(values, name)
-    if pa.types.is_list(values.type) and _has_tensor(values.type.value_type):
+    is_array = depth_of(values.type) == 1 or (column is not None and column.is_array)
+    if is_array and pa.types.is_list(values.type) and _has_tensor(element_type(values.type)):
         return _lists_to_torch(values, column, name)
     if not _has_tensor(values.type):
         return _to_list(values)
@@ -184,8 +196,10 @@ def _collated(objects: list[Any]) -> Collated:
 
 def _stacked(tensors: list[Any]) -> TorchValues:
     first = tensors[0] if tensors else None
-    if first is None or any(
-        tensor is None or tensor.shape != first.shape or tensor.dtype != first.dtype
+    if not isinstance(first, torch.Tensor) or any(
+        not isinstance(tensor, torch.Tensor)
+        or tensor.shape != first.shape
+        or tensor.dtype != first.dtype
         for tensor in tensors
     ):
         return tensors
@@ -222,19 +236,21 @@ def _array_to_torch(array: npt.NDArray[Any], name: str) -> TorchValues:
 
 
 def _lists_to_torch(lists: pa.Array, column: Column | None, name: str) -> TorchValues:
-    if lists.null_count:
-        raise null_error(name, lists.null_count, "PyTorch")
-    elements = lists.flatten()
-    flat = to_torch(elements, _elements_of(column), name)
+    nulls = lists.null_count + null_lists_in(lists)
+    if nulls:
+        raise null_error(name, nulls, "PyTorch")
+    flat = to_torch(elements_of(lists), _elements_of(column), name)
     assert isinstance(flat, torch.Tensor)
-    if column is not None and column.length is not None:
-        return flat.reshape(-1, column.length)
-    lengths = np.asarray(pc.list_value_length(lists)).tolist()
+    shape = None if column is None else column.value_shape
+    if shape is not None:
+        return flat.reshape(-1, *shape)
+    uneven = column is not None and column.uneven
     if column is None or (column.spark_type is not None and not column.may_have_one_length):
-        return list(torch.split(flat, lengths)) if lengths else []
-    if len(set(lengths)) == 1:
-        return flat.reshape(len(lengths), lengths[0])
-    return _Alike(torch.split(flat, lengths)) if lengths else []
+        return rows_of(lists, flat, torch.split, uneven=uneven or None) if len(lists) else []
+    shape = shapes_of(lists).common()
+    if shape is not None:
+        return flat.reshape(len(lists), *shape)
+    return _Alike(rows_of(lists, flat, torch.split, uneven=uneven or None)) if len(lists) else []
 
 
 def _elements_of(column: Column | None) -> Column | None:

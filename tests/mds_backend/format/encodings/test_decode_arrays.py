@@ -13,6 +13,13 @@ from tests.mds_backend.format.encodings.spread import spread
 from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.format.encodings.decode_arrays import array_decoder, decode_arrays
 from mdstorm_backend.format.encodings.dtypes import ARRAY_CODES, DTYPES
+from mdstorm_backend.format.values.nested_lists import (
+    depth_of,
+    element_type,
+    elements_of,
+    rows_of,
+    split_array,
+)
 
 INT16 = np.dtype("<i2")
 few = settings(deadline=None, max_examples=60)
@@ -33,6 +40,10 @@ def arrays(draw: st.DrawFn, dtype: str | None = None, dimensions: int | None = N
     shape = draw(st.lists(st.integers(0, 3), min_size=size, max_size=size))
     values = np.arange(int(np.prod(shape)), dtype=np.uint8) * 37
     return values.astype(dtype).reshape(shape)
+
+
+def arrays_of(lists: pa.ListArray) -> list[np.ndarray]:
+    return rows_of(lists, np.asarray(elements_of(lists)), split_array)
 
 
 def identity(array: Any) -> Any:
@@ -59,10 +70,11 @@ def test_arrays_of_any_shape_keep_it(rows: list[tuple[np.ndarray, int]]) -> None
     values = [encoded(array, width) for array, width in rows]
     found = decode_arrays(*spread(values), np.dtype("<f4"))
     if isinstance(found, pa.ListArray):
-        assert all(array.ndim == 1 for array, _ in rows)
-        found = [np.array(row.as_py(), np.float32) for row in found]
+        assert {array.ndim for array, _ in rows} == {depth_of(found.type)}
+        found = arrays_of(found)
+    else:
+        assert all(array.flags.writeable and array.flags.owndata for array in found)
     assert [identity(array) for array in found] == [identity(array) for array, _ in rows]
-    assert all(array.flags.writeable and array.flags.owndata for array in found)
 
 
 CODES = {name: code for code, name in ARRAY_CODES.items()}
@@ -77,8 +89,8 @@ def test_arrays_may_say_themselves_of_which_dtype_they_are(
     found = decode_arrays(*spread(values), None)
     if isinstance(found, pa.ListArray):
         (dtype,) = {array.dtype for array, _ in rows}
-        assert found.type == pa.list_(pa.from_numpy_dtype(dtype))
-        found = [np.array(row.as_py(), dtype) for row in found]
+        assert element_type(found.type) == pa.from_numpy_dtype(dtype)
+        found = arrays_of(found)
     assert [identity(array) for array in found] == [identity(array) for array, _ in rows]
 
 
@@ -140,6 +152,7 @@ def test_arrays_may_have_as_many_dimensions_as_numpy_allows(
 ) -> None:
     monkeypatch.setattr("mdstorm_backend.format.encodings.decode_arrays._MAX_DIMENSIONS", 3)
     values = [encoded(np.ones([1] * dimensions, np.int16)) for dimensions in (3, 4)]
-    assert decode_arrays(*spread(values[:1]), INT16)[0].shape == (1, 1, 1)
+    (array,) = arrays_of(decode_arrays(*spread(values[:1]), INT16))
+    assert array.shape == (1, 1, 1)
     with pytest.raises(UnsupportedEncodingError, match=r"4 dimensions.*Install NumPy 2"):
         decode_arrays(*spread(values), INT16)

@@ -129,12 +129,14 @@ def test_a_decodable_encoding_passes_the_check() -> None:
 
 
 @pytest.mark.parametrize(
-    ("length", "text"),
-    [(3, "ndarray:float32:3"), (None, "ndarray:float32"), (0, "ndarray:float32")],
+    ("shape", "text"),
+    [((3,), "ndarray:float32:3"), ((4, 8), "ndarray:float32:4,8"), (None, "ndarray:float32")],
 )
-def test_arrays_of_one_length_are_stored_without_it(length: int | None, text: str) -> None:
-    assert array_encoding(np.dtype("<f4"), length) == text
-    assert parse_encoding(text) == Array(text, np.dtype("<f4"), (length,) if length else None)
+def test_arrays_of_one_shape_are_stored_without_it(
+    shape: tuple[int, ...] | None, text: str
+) -> None:
+    assert array_encoding(np.dtype("<f4"), shape) == text
+    assert parse_encoding(text) == Array(text, np.dtype("<f4"), shape)
 
 
 def test_both_names_of_a_list_of_jpegs_are_one_kind() -> None:

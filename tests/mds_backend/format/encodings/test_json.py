@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.mds_backend.small_datasets import array_of, map_of, struct_of
 from tests.mds_backend.strategies import NESTED_TYPES, moderate, values
 
-from mdstorm_backend.format.encodings.decode_json import decode_json, decode_json_lists, parse_json
+from mdstorm_backend.format.encodings.decode_json import decode_json, decode_lists, parse_json
 from mdstorm_backend.format.encodings.encode_json import json_text
 from mdstorm_backend.format.values.spark_types import SparkType, arrow_type
 
@@ -175,11 +175,12 @@ def test_a_text_of_another_type_is_a_value_error(text: str, spark_type: SparkTyp
 @given(st.lists(st.none() | st.lists(st.none() | st.text(max_size=4), max_size=3), max_size=6))
 def test_lists_of_strings_are_parsed_as_json(rows: list[list[str | None] | None]) -> None:
     texts = pa.array([None if row is None else json.dumps(row) for row in rows], pa.string())
-    found = decode_json_lists(texts)
+    found = decode_lists(texts, pa.list_(pa.string()))
     assert found.type == pa.list_(pa.string())
     assert found.to_pylist() == rows
 
 
 def test_a_long_list_of_strings_is_no_problem() -> None:
     rows = [["x" * 50_000] * 40, [], ["y"]]
-    assert decode_json_lists(pa.array([json.dumps(row) for row in rows])).to_pylist() == rows
+    texts = pa.array([json.dumps(row) for row in rows])
+    assert decode_lists(texts, pa.list_(pa.string())).to_pylist() == rows

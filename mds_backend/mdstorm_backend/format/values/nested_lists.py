@@ -1,0 +1,276 @@
+"""Arrow lists at any depth: their elements, their lengths and their shapes.
+
+The elements of nested lists are the innermost values, one row after the other. A row is rectangular
+if its lists of one depth all have one length and none is null: then it is an array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+#: Cuts a flat sequence of elements into pieces of the given lengths.
+Split = Callable[[Any, list[int]], Sequence[Any]]
+_Lengths = npt.NDArray[np.int64]
+
+
+def depth_of(type_: pa.DataType) -> int:
+    """Return how many levels of lists a type has: 0 for a scalar."""
+    depth = 0
+    while pa.types.is_list(type_):
+        type_, depth = type_.value_type, depth + 1
+    return depth
+
+
+def element_type(type_: pa.DataType) -> pa.DataType:
+    """Return the type of the innermost values."""
+    while pa.types.is_list(type_):
+        type_ = type_.value_type
+    return type_
+
+
+def list_type(element: pa.DataType, depth: int) -> pa.DataType:
+    """Return lists of `depth` levels around a type."""
+    for _ in range(depth):
+        element = pa.list_(element)
+    return element
+
+
+def elements_of(lists: pa.Array) -> pa.Array:
+    """Return the innermost values of all rows, without those behind nulls."""
+    while pa.types.is_list(lists.type):
+        lists = lists.flatten()
+    return lists
+
+
+def with_elements(lists: pa.Array, elements: pa.Array, *, keep_nulls: bool = True) -> pa.Array:
+    """Return lists of the same lengths with other elements, of any type.
+
+    Parameters
+    ----------
+    lists : pyarrow.ListArray
+        The lists, of any depth.
+    elements : pyarrow.Array
+        As many as `elements_of` returns.
+    keep_nulls : bool
+        Whether a list that is null stays null, rather than becoming empty.
+    """
+    if not pa.types.is_list(lists.type):
+        return elements
+    inner = with_elements(lists.flatten(), elements, keep_nulls=keep_nulls)
+    mask = lists.is_null() if keep_nulls and lists.null_count else None
+    return _lists(lengths_of(lists), inner, mask)
+
+
+def lengths_of(lists: pa.Array) -> _Lengths:
+    """Return the lengths of the lists of the outermost level, int64; 0 for null."""
+    return np.asarray(pc.fill_null(pc.list_value_length(lists), 0)).astype(np.int64)
+
+
+def levels_of(lists: pa.Array) -> list[_Lengths]:
+    """Return the lengths of all lists of each level, from the outermost on."""
+    levels = []
+    while pa.types.is_list(lists.type):
+        levels.append(lengths_of(lists))
+        lists = lists.flatten()
+    return levels
+
+
+def null_lists_in(lists: pa.Array) -> int:
+    """Count the lists inside of others that are null."""
+    count = 0
+    while pa.types.is_list(lists.type.value_type):
+        lists = lists.flatten()
+        count += lists.null_count
+    return count
+
+
+def null_counts_of(lists: pa.Array) -> _Lengths:
+    """Count the nulls in each row: elements, and lists inside of it."""
+    owners = ends_of(lengths_of(lists))
+    found = np.zeros(len(lists), np.int64)
+    while pa.types.is_list(lists.type):
+        lists = lists.flatten()
+        missing = ends_of(np.asarray(lists.is_null()).astype(np.int64))
+        found += missing[owners[1:]] - missing[owners[:-1]]
+        if pa.types.is_list(lists.type):
+            owners = ends_of(lengths_of(lists))[owners]
+    return found
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """The shapes of the rows of nested lists.
+
+    Attributes
+    ----------
+    sizes : numpy.ndarray
+        int64 ``(rows, depth)``; zeros for null rows, and arbitrary where a row is uneven.
+    uneven : numpy.ndarray or None
+        bool ``(rows,)``: which rows are not rectangular; None if all are.
+    """
+
+    sizes: _Lengths
+    uneven: npt.NDArray[np.bool_] | None = None
+
+    @property
+    def counts(self) -> _Lengths:
+        """Elements of each row."""
+        return np.asarray(self.sizes.prod(axis=1))
+
+    def common(self, rows: npt.NDArray[np.bool_] | None = None) -> tuple[int, ...] | None:
+        """Return the shape that all rows have, or those chosen; None if there is none."""
+        sizes = self.sizes if rows is None else self.sizes[rows]
+        if len(sizes) == 0 or self.uneven is not None or (sizes != sizes[0]).any():
+            return None
+        return tuple(sizes[0].tolist())
+
+
+def shapes_of(lists: pa.Array) -> Shapes:
+    """Return the shape of each row."""
+    sizes = np.zeros((len(lists), depth_of(lists.type)), np.int64)
+    sizes[:, 0] = counts = lengths_of(lists)
+    uneven = np.zeros(len(lists), np.bool_)
+    for level in range(1, sizes.shape[1]):
+        lists = lists.flatten()
+        lengths = lengths_of(lists)
+        filled = counts > 0
+        if len(lists) and not lists.null_count and (lengths == lengths[0]).all():
+            # As usual, and found without looking for the rows to which they belong.
+            sizes[filled, level] = lengths[0]
+            counts = counts * lengths[0]
+            continue
+        ends = ends_of(counts)
+        first = lengths[ends[:-1][filled]]
+        sizes[filled, level] = first
+        differ = lengths != np.repeat(first, counts[filled])
+        if lists.null_count:
+            differ |= np.asarray(lists.is_null())
+        uneven[np.repeat(np.arange(len(counts)), counts)[differ]] = True
+        sums = ends_of(lengths)
+        counts = sums[ends[1:]] - sums[ends[:-1]]
+    return Shapes(sizes, uneven if uneven.any() else None)
+
+
+def lists_of_shapes(elements: pa.Array, sizes: _Lengths) -> pa.ListArray:
+    """Return rows of the shapes `sizes`, int64 ``(rows, depth)``, that share out `elements`."""
+    for level in range(sizes.shape[1] - 1, -1, -1):
+        count = sizes[:, :level].prod(axis=1)
+        elements = _lists(np.repeat(sizes[:, level], count), elements)
+    return elements
+
+
+def lists_of_array(values: npt.NDArray[Any]) -> pa.ListArray:
+    """Return an array of shape ``(rows, *shape)`` as nested lists, whose elements are a view."""
+    rows, *shape = values.shape
+    return lists_of_shapes(
+        pa.array(values.reshape(-1)), np.tile(np.array(shape, np.int64), (rows, 1))
+    )
+
+
+def lists_of_arrays(arrays: Sequence[npt.NDArray[Any] | None], type_: pa.DataType) -> pa.ListArray:
+    """Return arrays of various shapes, None for null, as nested lists.
+
+    Raises
+    ------
+    ValueError
+        If an array has another number of dimensions than the lists have levels.
+    """
+    depth = depth_of(type_)
+    present = [array for array in arrays if array is not None]
+    wrong = [array.ndim for array in present if array.ndim != depth]
+    if wrong:
+        raise ValueError(f"an array of {wrong[0]} dimensions among those of {depth}")
+    sizes = np.zeros((len(arrays), depth), np.int64)
+    if present:
+        sizes[[array is not None for array in arrays]] = [array.shape for array in present]
+    flat = pa.array(np.concatenate([array.reshape(-1) for array in present] or [np.empty(0)]))
+    lists = lists_of_shapes(flat.cast(element_type(type_)), sizes)
+    if len(present) == len(arrays):
+        return lists
+    mask = pa.array([array is None for array in arrays])
+    return _lists(lengths_of(lists), lists.flatten(), mask)
+
+
+def rows_of(lists: pa.Array, flat: Any, split: Split, *, uneven: bool | None = None) -> list[Any]:
+    """Return the rows as arrays or tensors; a row that is not rectangular is a list of them.
+
+    Parameters
+    ----------
+    lists : pyarrow.ListArray
+        The lists. A null among them is None.
+    flat : numpy.ndarray or torch.Tensor
+        All elements.
+    split : callable
+        Cuts it.
+    uneven : bool, optional
+        Whether all rows are lists, of lists, of one-dimensional arrays; by default those that are
+        not rectangular.
+    """
+    shapes = shapes_of(lists)
+    if uneven or (uneven is None and shapes.uneven is not None):
+        nested = _pieces(lists, flat, split)
+        if uneven or shapes.uneven is None:
+            return nested
+        even = split(flat, _totals_of(lists))
+        return [
+            row if is_uneven or row is None else piece.reshape(shape)
+            for row, piece, is_uneven, shape in zip(
+                nested, even, shapes.uneven.tolist(), shapes.sizes.tolist(), strict=True
+            )
+        ]
+    pieces = split(flat, shapes.counts.tolist())
+    rows = [p.reshape(shape) for p, shape in zip(pieces, shapes.sizes.tolist(), strict=True)]
+    return _without_nulls(rows, lists)
+
+
+def split_array(flat: npt.NDArray[Any], lengths: list[int]) -> list[npt.NDArray[Any]]:
+    """Cut an array into pieces of the given lengths, views of it."""
+    bounds = ends_of(np.array(lengths, np.int64)).tolist()
+    return [flat[start:stop] for start, stop in pairwise(bounds)]
+
+
+def _totals_of(lists: pa.Array) -> list[int]:
+    """Return how many innermost values each row has."""
+    *outer, totals = levels_of(lists)
+    for lengths in reversed(outer):
+        sums, ends = ends_of(totals), ends_of(lengths)
+        totals = sums[ends[1:]] - sums[ends[:-1]]
+    return list(totals.tolist())
+
+
+def _pieces(lists: pa.Array, flat: Any, split: Split) -> list[Any]:
+    """Return nested lists of one-dimensional pieces; None for null."""
+    lengths = lengths_of(lists).tolist()
+    if not pa.types.is_list(lists.type.value_type):
+        return _without_nulls(list(split(flat, lengths)), lists)
+    inner = iter(_pieces(lists.flatten(), flat, split))
+    return _without_nulls([list(islice(inner, length)) for length in lengths], lists)
+
+
+def _without_nulls(rows: list[Any], lists: pa.Array) -> list[Any]:
+    if lists.null_count:
+        for row in np.flatnonzero(np.asarray(lists.is_null())).tolist():
+            rows[row] = None
+    return rows
+
+
+def ends_of(lengths: _Lengths) -> _Lengths:
+    """Return where each list begins and, at last, where the last one ends."""
+    ends = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=ends[1:])
+    return ends
+
+
+def _lists(lengths: _Lengths, inner: pa.Array, mask: pa.Array | None = None) -> pa.ListArray:
+    ends = ends_of(lengths)
+    if ends[-1] > np.iinfo(np.int32).max:
+        raise OverflowError(f"{ends[-1]} values in the lists of one batch")
+    return pa.ListArray.from_arrays(pa.array(ends.astype(np.int32)), inner, mask=mask)
