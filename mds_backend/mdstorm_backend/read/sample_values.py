@@ -3,7 +3,8 @@
 Without a Spark type a value is what MosaicML Streaming gives: a Python integer for ``int``, NumPy
 scalars, arrays, images that are not decoded yet, what a text or a pickle stands for. With one it is
 what the reading core gives for the row, and arrays are NumPy arrays, of ``datetime64`` for dates
-and timestamps; but in a column with null elements they are lists.
+and timestamps; but in a column with null elements they are lists, and in one that is uneven lists
+of arrays.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from mdstorm_backend.format.encodings.encoding import Decode, DecodeSpan
 from mdstorm_backend.format.encodings.numbers import PythonInteger
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.arrow_types import is_number
+from mdstorm_backend.format.values.nested_lists import depth_of
 from mdstorm_backend.read.late import object_decoder
 from mdstorm_backend.read.logical import view_dtype
 
@@ -71,7 +73,7 @@ class ValueDecoder:
             # What stands in the place of a null need not be decodable.
             is_plain = not self._is_typed or pa.types.is_decimal(self.column.arrow_type)
             return self.column.null_count > 0 or not is_plain
-        if self.column.element_null_count:
+        if self.column.element_null_count or self.column.uneven:
             return True
         if not self._is_typed or self._is_date:
             return False
@@ -105,6 +107,9 @@ class ValueDecoder:
 
     def of_core(self) -> Callable[[Any], Any]:
         """Return the function from a value of the reading core to what it stands for."""
+        if self.column.uneven and not self.column.element_null_count:
+            dtype, depth = self._dtype, depth_of(self.column.arrow_type)
+            return lambda value: None if value is None else _with_arrays(value, depth, dtype)
         if not self.column.is_late:
             return lambda value: value
         decode = self._object_decoder()
@@ -148,6 +153,13 @@ class ValueDecoder:
         if self._to_python:
             return lambda place: date.fromordinal(get(place) + _EPOCH)
         return lambda place: np.datetime64(get(place), "D")
+
+
+def _with_arrays(lists: list[Any], depth: int, dtype: np.dtype[Any] | None) -> Any:
+    """Return nested lists with arrays for the innermost ones."""
+    if depth == 1:
+        return np.array(lists, dtype)
+    return [_with_arrays(inner, depth - 1, dtype) for inner in lists]
 
 
 def _with_scale(number: Decimal, scale: int) -> Decimal:
