@@ -115,6 +115,21 @@ KINDS = {
     "array of strings": Kind(
         "array<string>", [['a"\\', None], [], None], [['a"\\', None], [], None]
     ),
+    "nested array": arrays(
+        "array<array<float>>",
+        "float32",
+        [[[1.0, NAN, 0.1], [2.0, 3.0, None]], None],
+        [[[1.0, NAN, 0.1], [2.0, 3.0, NAN]], [[NAN] * 3] * 2],
+    ),
+    "nested array of three levels": arrays(
+        "array<array<array<boolean>>>", "uint8", [[[[True], [False]]]], [[[[1], [0]]]]
+    ),
+    "nested array of several shapes": arrays(
+        "array<array<int>>",
+        "int32",
+        [[[1, 2, 3]], [[1], [None]], [[1] * 256], [[], []]],
+        [[[1, 2, 3]], [[1], [0]], [[1] * 256], [[], []]],
+    ),
     "array of arrays": Kind(
         "array<array<double>>", [[[0.1], [], None], None], [[[0.1], [], None], None]
     ),
@@ -139,6 +154,7 @@ KINDS = {
 FIXED_SIZE = [
     *(name for name, kind in KINDS.items() if isinstance(kind.found[0], np.generic)),
     *("fixed array", "fixed array with nulls", "vector"),
+    *("nested array", "nested array of three levels"),
 ]
 
 

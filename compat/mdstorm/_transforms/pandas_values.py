@@ -55,6 +55,11 @@ class Expected:
         """Return what is known about a stored column that the transform does not declare."""
         return cls(column.arrow_type, column.is_nested)
 
+    @property
+    def is_array_of_lists(self) -> bool:
+        """Whether a cell may be a list of arrays, since inner arrays have several lengths."""
+        return self.type is not None and depth_of(self.type) > 1
+
     @classmethod
     def of_field(cls, field: EditedField) -> Expected:
         """Return what a declaration says. It is a hint: values of other types stay unchanged."""
@@ -181,6 +186,8 @@ def _arrays_to_values(cells: list[Any], expected: Expected) -> Values:
     """
     if not all(cell is None or isinstance(cell, _ARRAYS) for cell in cells):
         raise TypeError("some of its cells are arrays and some are not")
+    if expected.is_array_of_lists and any(isinstance(cell, list) for cell in cells):
+        return _adopt(pa.array([_nested_list(cell) for cell in cells]), expected.type)
     arrays = [None if cell is None else np.asarray(cell) for cell in cells]
     present = [array for array in arrays if array is not None]
     if any(array.ndim != 1 for array in present):
@@ -209,6 +216,13 @@ def _nested(arrays: list[npt.NDArray[Any] | None], type_: pa.DataType | None) ->
         return objects(arrays)
     element = pa.from_numpy_dtype(np.result_type(*[array.dtype for array in present]))
     return _adopt(lists_of_arrays(arrays, list_type(element, depth)), type_)
+
+
+def _nested_list(cell: Any) -> Any:
+    """Return a list of arrays, or of such lists, as Arrow takes it."""
+    if isinstance(cell, np.ndarray):
+        return list(cell) if cell.ndim == 1 else list(map(_nested_list, cell))
+    return [_nested_list(item) for item in cell] if isinstance(cell, (list, tuple)) else cell
 
 
 def _listed(cell: Any) -> list[Any] | None:

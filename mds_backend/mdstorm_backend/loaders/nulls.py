@@ -136,6 +136,8 @@ def _check_fill(column: Column, value: Any) -> None:
         )
     type_ = column.element_type if column.is_array else column.arrow_type
     try:
+        if is_row:
+            pa.array([_listed(value)], column.arrow_type)
         for item in _items(value) if is_row else [value]:
             stored = _scalar(item, type_).as_py()
             if stored is None:

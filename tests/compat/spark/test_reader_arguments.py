@@ -163,7 +163,7 @@ def wide(tmp_path: Path) -> SparkDatasetConverter:
         "words": [["a"]],
         "struct": [{"a": 1}],
         "map": [[("k", 1)]],
-        "deep": [[[1]]],
+        "deep": [[{"a": 1}]],
     }
     fields = {
         "zeta": "long",
@@ -172,7 +172,7 @@ def wide(tmp_path: Path) -> SparkDatasetConverter:
         "words": array_of("string"),
         "struct": struct_of(a="long"),
         "map": map_of("string", "long"),
-        "deep": array_of(array_of("long")),
+        "deep": array_of(struct_of(a="long")),
     }
     return converter_of(tmp_path / "wide", columns, fields)
 
@@ -220,7 +220,7 @@ class TestSchemaFields:
     def test_nested_columns_can_be_asked_for(self, wide: SparkDatasetConverter) -> None:
         fields = ["struct", "map", "deep"]
         (batch,) = wide.make_torch_dataloader(num_epochs=1, schema_fields=fields)
-        assert batch == {"struct": [{"a": 1}], "map": [[("k", 1)]], "deep": [[[1]]]}
+        assert batch == {"struct": [{"a": 1}], "map": [[("k", 1)]], "deep": [[{"a": 1}]]}
 
     @with_either
     def test_a_prefix_is_not_a_match(self, wide: SparkDatasetConverter, read: Read) -> None:

@@ -178,7 +178,7 @@ def test_a_shard_may_lose_all_rows_of_a_column_with_two_dimensions(
     [
         (map_of("string", "long"), [[("a", 1)], [("b", 2)], [("c", 3)], []]),
         (map_of("string", "long"), [[("a", 1)], None, [("c", 3)], [("d", 4)]]),
-        (array_of(array_of("long")), [[[1, 2]], [[3, 4]], [[5, 6]], [[]]]),
+        (array_of(array_of("date")), [[[dt.date(2020, 1, 1)]], [[]], [], [[None]]]),
     ],
     ids=str,
 )

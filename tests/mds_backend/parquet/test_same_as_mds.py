@@ -59,6 +59,17 @@ def listed(array: Any) -> str:
     return repr([v.replace(tzinfo=None) if isinstance(v, datetime) else v for v in rows or ()])
 
 
+def deeply_listed(value: Any) -> str:
+    """Nested arrays, in which a null list has made float64 of integers where nulls are counted."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, (np.ndarray, list)):
+            return [plain(item) for item in value]
+        return float(value) if isinstance(value, (int, np.number, np.bool_)) else value
+
+    return repr(plain(value))
+
+
 @moderate
 @given(data(min_rows=1).map(storable).filter(lambda d: bool(d.fields)), ROW_GROUPS)
 def test_tables_batches_and_samples_are_equal(given_: Data, rows: int) -> None:
@@ -73,8 +84,9 @@ def test_tables_batches_and_samples_are_equal(given_: Data, rows: int) -> None:
         for column in parquet.schema:
             name = column.name
             is_list = pa.types.is_list(column.arrow_type)
-            same = listed if is_list else identity
-            whole = (lambda rows: list(map(listed, rows))) if is_list else identity
+            deep = column.is_array and pa.types.is_list(column.arrow_type.value_type)
+            same = deeply_listed if deep else listed if is_list else identity
+            whole = (lambda rows, same=same: list(map(same, rows))) if is_list else identity
             assert whole(found[name]) == whole(expected[name]), column
             for number in range(everything):
                 assert same(parquet[number][name]) == same(mds[number][name]), column

@@ -88,7 +88,7 @@ def test_map_keys_that_json_has_no_type_for(frame: MakeFrame, target: Path) -> N
             [[Decimal("1.50"), None]],
         ),
     ],
-    ids=["array<array>", "array<struct>", "array<binary>", "array<decimal>"],
+    ids=["uneven array<array>", "array<struct>", "array<binary>", "array<decimal>"],
 )
 def test_arrays_of_what_has_no_array_encoding(
     frame: MakeFrame, target: Path, literals: list[str], type_: pa.DataType, expected: list[Any]
@@ -116,3 +116,34 @@ def test_the_stored_text_is_json_for_anybody(frame: MakeFrame, target: Path) -> 
         "bytes": "AP8=",
         "pairs": [["k", 1]],
     }
+
+
+def test_nested_arrays_are_arrays_of_one_shape_in_each_task(frame: MakeFrame, target: Path) -> None:
+    dataset = materialize(frame("array(array(1, 2), array(3, NULL))", "NULL"), str(target))
+    type_ = pa.list_(pa.list_(pa.int32()))
+    assert_column(dataset, [[[1, 2], [3, None]], None], type_)
+    encodings = [shard.column_encodings for shard in dataset.index.shards]
+    assert encodings == [("ndarray:int32:2,2",), ("ndarray:int32",)]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "element", "value"),
+    [
+        ("float32", pa.float32(), 1.100000023841858),
+        ("float64", pa.float64(), 1.1),
+        (None, pa.float64(), 1.1),
+    ],
+)
+@pytest.mark.parametrize("more", ["", ", array()"], ids=["array", "uneven"])
+def test_doubles_of_nested_arrays_are_cast_as_dtype_says(
+    frame: MakeFrame, target: Path, dtype: str | None, element: pa.DataType, value: float, more: str
+) -> None:
+    dataset = materialize(frame(f"array(array(1.1D, NULL){more})"), str(target), dtype=dtype)
+    expected = [[value, None], *([[]] if more else [])]
+    assert_column(dataset, [expected], pa.list_(pa.list_(element)))
+    assert dataset.schema["v"].uneven == bool(more)
+
+
+def test_binaries_may_be_nested_too(frame: MakeFrame, target: Path) -> None:
+    dataset = materialize(frame("array(array(X'00FF', NULL), array())"), str(target))
+    assert_column(dataset, [[[b"\x00\xff", None], []]], pa.list_(pa.list_(pa.binary())))

@@ -106,7 +106,7 @@ def to_torch(values: Values, column: Column | None, name: str) -> TorchValues:
         return _Alike(decoded) if is_alike and isinstance(decoded, list) else decoded
     if isinstance(values, np.ndarray):
         return _array_to_torch(values, name)
-    is_array = depth_of(values.type) == 1 or (column is not None and column.is_array)
+    is_array = column is None or column.is_array or depth_of(values.type) == 1
     if is_array and pa.types.is_list(values.type) and _has_tensor(element_type(values.type)):
         return _lists_to_torch(values, column, name)
     if not _has_tensor(values.type):

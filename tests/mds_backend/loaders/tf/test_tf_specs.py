@@ -57,9 +57,15 @@ def test_arrays_of_one_length_have_a_static_shape_and_others_are_ragged() -> Non
     assert ragged.signature == tf.RaggedTensorSpec((None, None), tf.string, 1, tf.int64)
 
 
+@pytest.mark.parametrize(("element", "dtype"), [("long", tf.int64), ("string", tf.string)])
+def test_nested_arrays_are_ragged_at_every_level(element: str, dtype: tf.DType) -> None:
+    spec = spec_of_column(stored(array_of(array_of(array_of(element)))))
+    assert spec.signature == tf.RaggedTensorSpec((None,) * 4, dtype, 3, tf.int64)
+
+
 @pytest.mark.parametrize(
     "spark_type",
-    [struct_of(x="long"), map_of("string", "long"), array_of(array_of("long"))],
+    [struct_of(x="long"), map_of("string", "long"), array_of(struct_of(x="long"))],
     ids=str,
 )
 def test_nested_columns_have_no_counterpart(spark_type: SparkType) -> None:

@@ -1,0 +1,253 @@
+"""Nested arrays of a converter, as tensors of PyTorch and TensorFlow."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import tensorflow as tf
+import torch
+from tests.compat.spark.converters import converter_of
+from tests.mds_backend.small_datasets import array_of
+
+from mdstorm import make_batch_reader
+from mdstorm.errors import NullValueError
+from mdstorm.spark import make_spark_converter
+from mdstorm.transform import TransformSpec
+
+FLOATS = array_of(array_of("float"))
+ONCE: dict[str, Any] = {"num_epochs": 1, "batch_size": 10, "shuffle_row_groups": False}
+MATRICES = np.arange(64, dtype=np.float32).reshape(8, 2, 4)
+SHAPES = [[[1.0, 2.0]], [[3.0], [4.0]], []]
+UNEVEN = [[[1.0, 2.0], [3.0]], [[4.0]], [[]], []]
+
+
+def converter(directory: Path, values: Any, type_: Any = FLOATS, **options: Any) -> Any:
+    ids = list(range(len(values)))
+    return converter_of(directory, {"id": ids, "v": values}, {"id": "long", "v": type_}, **options)
+
+
+def in_torch(made: Any, **arguments: Any) -> Any:
+    with made.make_torch_dataloader(**{**ONCE, **arguments}) as loader:
+        (batch,) = loader
+    return batch["v"]
+
+
+def in_tf(made: Any, **arguments: Any) -> Any:
+    with made.make_tf_dataset(**{**ONCE, **arguments}) as dataset:
+        (batch,) = dataset
+    return dataset.element_spec.v, batch.v
+
+
+def test_arrays_of_one_shape_are_one_tensor(tmp_path: Path) -> None:
+    made = converter(tmp_path, MATRICES.tolist())
+    assert torch.equal(in_torch(made), torch.from_numpy(MATRICES))
+    spec, found = in_tf(made)
+    assert spec == tf.TensorSpec((None, 2, 4), tf.float32)
+    assert found.numpy().tolist() == MATRICES.tolist()
+
+
+@pytest.mark.parametrize(
+    ("element", "dtype", "tf_dtype"),
+    [("boolean", torch.uint8, tf.bool), ("short", torch.int16, tf.int16)],
+)
+def test_any_depth_and_any_numbers(tmp_path: Path, element: str, dtype: Any, tf_dtype: Any) -> None:
+    values = (np.arange(24) % 2).reshape(2, 3, 2, 2)
+    logical = values.astype(bool) if element == "boolean" else values
+    made = converter(tmp_path, logical.tolist(), array_of(array_of(array_of(element))))
+    assert torch.equal(in_torch(made), torch.from_numpy(values).to(dtype))
+    spec, found = in_tf(made)
+    assert spec == tf.TensorSpec((None, 3, 2, 2), tf_dtype)
+    assert found.numpy().tolist() == logical.tolist()
+
+
+def test_arrays_of_several_shapes_are_a_list_of_tensors_or_ragged(tmp_path: Path) -> None:
+    made = converter(tmp_path, SHAPES)
+    found = in_torch(made)
+    assert [tuple(tensor.shape) for tensor in found] == [(1, 2), (2, 1), (0, 0)]
+    assert [tensor.tolist() for tensor in found] == SHAPES
+    spec, ragged = in_tf(made)
+    assert spec == tf.RaggedTensorSpec((None, None, None), tf.float32, 2, tf.int64)
+    assert ragged.to_list() == SHAPES
+
+
+def test_uneven_arrays_are_lists_of_tensors_or_ragged(tmp_path: Path) -> None:
+    made = converter(tmp_path, UNEVEN)
+    found = in_torch(made)
+    assert [[tensor.tolist() for tensor in row] for row in found] == UNEVEN
+    assert {tensor.dtype for row in found for tensor in row} == {torch.float32}
+    assert in_tf(made)[1].to_list() == UNEVEN
+
+
+def test_one_uneven_shard_decides_for_all_batches(tmp_path: Path) -> None:
+    made = converter(tmp_path, [[[1.0]], [[2.0], []]], batch_rows=1, shard_size=1)
+    with made.make_torch_dataloader(**{**ONCE, "batch_size": 1}) as loader:
+        kinds = [type(batch["v"][0]) for batch in loader]
+    assert kinds == [list, list]
+
+
+@pytest.mark.parametrize(
+    ("values", "fill", "expected"),
+    [
+        ([[[1, None]], [[3, 4]]], 9, [[[1, 9]], [[3, 4]]]),
+        ([[[1, 2]], None], 9, [[[1, 2]], [[9, 9]]]),
+        ([[[1, 2]], None], [[7, 8]], [[[1, 2]], [[7, 8]]]),
+        ([[[1, 2], None], None, [[None]]], 9, [[[1, 2], []], [], [[9]]]),
+        ([[[1, 2], [3]], None], [[5], []], [[[1, 2], [3]], [[5], []]]),
+    ],
+    ids=str,
+)
+def test_nulls_are_filled_at_any_depth(
+    tmp_path: Path, values: Any, fill: Any, expected: Any
+) -> None:
+    made = converter(tmp_path, values, array_of(array_of("long")))
+    found = in_torch(made, fill_nulls={"v": fill})
+    listed = [[inner.tolist() for inner in row] for row in found]
+    assert listed == expected
+    ragged = in_tf(made, fill_nulls={"v": fill})[1]
+    is_ragged = isinstance(ragged, tf.RaggedTensor)
+    assert (ragged.to_list() if is_ragged else ragged.numpy().tolist()) == expected
+
+
+@pytest.mark.parametrize("fill", [[[1.0, 2.0, 3.0]], [[1.0], [2.0]], "x"], ids=str)
+def test_a_fill_of_another_shape_is_refused(tmp_path: Path, fill: Any) -> None:
+    made = converter(tmp_path, [[[1.0, 2.0]], None])
+    with pytest.raises(ValueError, match="fill_nulls gives"):
+        in_torch(made, fill_nulls={"v": fill})
+
+
+def test_nulls_of_floats_are_nan_and_null_arrays_an_error(tmp_path: Path) -> None:
+    assert repr(in_torch(converter(tmp_path / "a", [[[1.0, None]]])).tolist()) == "[[[1.0, nan]]]"
+    uneven = converter(tmp_path / "b", [[[1.0, None], []]])
+    assert repr([t.tolist() for t in in_torch(uneven)[0]]) == "[[1.0, nan], []]"
+    for number, values in enumerate([[[[1.0]], None], [[[1.0], None]]]):
+        made = converter(tmp_path / f"c{number}", values)
+        with pytest.raises(NullValueError, match="column 'v' holds 1 nulls"):
+            in_torch(made)
+
+
+def doubled(frame: pd.DataFrame) -> pd.DataFrame:
+    assert all(isinstance(cell, np.ndarray) and cell.ndim == 2 for cell in frame["v"])
+    return frame.assign(v=[cell * 2 for cell in frame["v"]])
+
+
+def test_a_transform_gets_arrays_and_returns_them(tmp_path: Path) -> None:
+    spec = TransformSpec(doubled)
+    alike = converter(tmp_path / "a", MATRICES.tolist())
+    assert torch.equal(in_torch(alike, transform_spec=spec), torch.from_numpy(MATRICES * 2))
+    assert in_tf(alike, transform_spec=spec)[1].shape == (8, 2, 4)
+    ragged = converter(tmp_path / "b", SHAPES)
+    expected = [[[2 * x for x in inner] for inner in row] for row in SHAPES]
+    assert [tensor.tolist() for tensor in in_torch(ragged, transform_spec=spec)] == expected
+    assert in_tf(ragged, transform_spec=spec)[1].to_list() == expected
+
+
+def test_an_uneven_column_passes_through_a_transform(tmp_path: Path) -> None:
+    made, spec = converter(tmp_path, UNEVEN), TransformSpec(lambda frame: frame)
+    found = in_torch(made, transform_spec=spec)
+    assert [[tensor.tolist() for tensor in row] for row in found] == UNEVEN
+    assert in_tf(made, transform_spec=spec)[1].to_list() == UNEVEN
+
+
+def test_a_transform_gets_lists_of_arrays_of_an_uneven_column(tmp_path: Path) -> None:
+    def total(frame: pd.DataFrame) -> pd.DataFrame:
+        sums = [float(sum(inner.sum() for inner in cell)) for cell in frame["v"]]
+        return frame.assign(v=sums)
+
+    made = converter(tmp_path, UNEVEN)
+    spec = TransformSpec(total, [("v", np.float64, (), False)])
+    assert in_torch(made, transform_spec=spec).tolist() == [6.0, 4.0, 0.0, 0.0]
+
+
+def test_keras_takes_nested_arrays(tmp_path: Path) -> None:
+    made = converter(tmp_path, MATRICES.tolist())
+    model = tf.keras.Sequential([tf.keras.layers.Flatten(), tf.keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    with made.make_tf_dataset(**ONCE) as dataset:
+        pairs = dataset.map(lambda batch: (batch.v / 64, tf.cast(batch.id, tf.float32)))
+        history = model.fit(pairs, verbose=0)
+    assert np.isfinite(history.history["loss"]).all()
+
+
+def test_a_batch_map_gets_tensors(tmp_path: Path) -> None:
+    made = converter(tmp_path, MATRICES.tolist())
+    arguments = {**ONCE, "batch_map": lambda batch: batch["v"].sum((1, 2))}
+    with made.make_torch_dataloader(**arguments) as loader:
+        (sums,) = loader
+    assert sums.tolist() == MATRICES.sum((1, 2)).tolist()
+
+
+@pytest.mark.parametrize(("values", "shape"), [(MATRICES.tolist(), (2, 4)), (SHAPES, (None, None))])
+def test_the_readers_of_petastorms_api_deliver_them_from_mds(
+    tmp_path: Path, values: Any, shape: Any
+) -> None:
+    made = converter(tmp_path, values)
+    with make_batch_reader(made.file_urls, num_epochs=1) as reader:
+        assert reader.schema.fields["v"].shape == shape
+        assert reader.schema.fields["v"].numpy_dtype == np.float32
+        found = [row.tolist() for batch in reader for row in batch.v]
+    assert found == values
+
+
+@pytest.mark.parametrize(
+    ("type_", "values"),
+    [
+        (array_of(array_of("string")), [[["a", "b"], []], []]),
+        (array_of("binary"), [[b"a", b"\xff\0"], []]),
+        (array_of(array_of("binary")), [[[b"a"], [b"\xff\0", b""]], []]),
+    ],
+    ids=str,
+)
+def test_arrays_of_strings_and_binaries_are_lists_or_ragged(
+    tmp_path: Path, type_: Any, values: Any
+) -> None:
+    made = converter(tmp_path, values, type_)
+    assert in_torch(made) == values
+    encoded = json.loads(json.dumps(values, default=bytes.hex))
+    found = in_tf(made)[1].to_list()
+    is_text = type_["elementType"] != "binary" and "string" in str(type_)
+
+    def hexed(value: Any) -> Any:
+        if isinstance(value, list):
+            return [hexed(item) for item in value]
+        return value.decode() if is_text else value.hex()
+
+    assert hexed(found) == encoded
+
+
+def test_a_copy_in_an_earlier_form_is_not_taken_for_one_in_this(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mdstorm._spark import make_converter
+
+    df = spark.sql("SELECT array(array(1.5D)) AS v")
+    arguments: dict[str, Any] = {"parent_cache_dir_url": tmp_path.as_uri(), "cache_key": "a"}
+    identify = make_converter.identify
+
+    def of_earlier_version(df: Any, options: dict[str, Any]) -> Any:
+        return identify(df, {**options, "encodings": {"v": "json"}})
+
+    with monkeypatch.context() as patch:
+        patch.setattr(make_converter, "identify", of_earlier_version)
+        earlier = make_spark_converter(df, **arguments)
+    now = make_spark_converter(df, **arguments)
+    again = make_spark_converter(df, **arguments)
+    assert earlier.cache_dir_url != now.cache_dir_url == again.cache_dir_url
+
+
+def test_parquet_read_in_place_leaves_them_out_as_petastorm_does(tmp_path: Path) -> None:
+    nested = pa.array(MATRICES[:2].tolist(), pa.list_(pa.list_(pa.float32())))
+    pq.write_table(pa.table({"id": [1, 2], "v": nested}), tmp_path / "a.parquet")
+    url = tmp_path.as_uri()
+    with pytest.warns(UserWarning, match="ARROW-1644"), make_batch_reader(url) as reader:
+        assert next(iter(reader))._fields == ("id",)
+    with make_batch_reader(url, schema_fields=["v"], num_epochs=1) as reader:
+        (batch,) = reader
+    assert batch.v.shape == (2, 2, 4)
+    assert batch.v.dtype == np.float32
