@@ -90,7 +90,7 @@ def _stored_field(field: DecodedField, source: Column) -> DecodedField:
 
 def _planned(column: Column) -> Column:
     """Return the column of a plan; nulls are counted when it is written."""
-    return replace(column, null_count=0, element_null_count=0, length=None, origin=Origin())
+    return replace(column.without_form(), null_count=0, element_null_count=0, origin=Origin())
 
 
 def _recoded(values: pa.Array, field: DecodedField) -> pa.Array:

@@ -163,11 +163,8 @@ def _joined(columns: Sequence[Column]) -> Column:
     first = columns[0]
     encodings = sorted({column.encoding for column in columns})
     return replace(
-        first,
+        first.joined_form(columns),
         encoding=first.encoding if len(encodings) == 1 else general_encoding(encodings),
         null_count=sum(column.null_count for column in columns),
         element_null_count=sum(column.element_null_count for column in columns),
-        length=first.length if len({column.length for column in columns}) == 1 else None,
-        shape=first.shape if len({column.shape for column in columns}) == 1 else None,
-        uneven=any(column.uneven for column in columns),
     )

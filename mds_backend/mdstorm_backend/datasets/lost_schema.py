@@ -14,7 +14,8 @@ import numpy as np
 from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.format.layout import parse_header
-from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.format.schema import Schema, with_form
+from mdstorm_backend.format.stored_schema import parse_columns
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.storage import Buffer
 
@@ -39,10 +40,24 @@ def restored(index: Index, first: Buffer, *, url: str) -> Index:
     _, extra = parse_header(np.frombuffer(first, np.uint8), index.shards[0], url=url)
     columns: Any = extra.get("columns")
     if isinstance(columns, list) and all(isinstance(column, dict) for column in columns):
-        # Array lengths are a property of all shards together.
-        lengths = {column.name: column.length for column in Schema.from_shards(index.shards)}
-        columns = [{**column, "length": lengths.get(column.get("name"))} for column in columns]
+        columns = [_with_form(column, index) for column in columns]
     return replace(index, extra={**index.extra, "columns": columns}) if columns else index
+
+
+def _with_form(column: dict[str, Any], index: Index) -> dict[str, Any]:
+    """Return a column with the lengths and shapes that all shards together have."""
+    bare = {**column, "length": None, "shape": None, "uneven": False}
+    try:
+        (parsed,) = parse_columns([bare])
+    except (KeyError, TypeError, ValueError):
+        return bare  # who opens the dataset says what is wrong
+    encodings = {
+        encoding
+        for shard in index.shards
+        for name, encoding in zip(shard.column_names, shard.column_encodings, strict=True)
+        if name == parsed.name
+    }
+    return Schema((with_form(parsed, encodings),)).to_json()[0]
 
 
 def check_nulls(shard: MDSShard) -> None:

@@ -28,7 +28,8 @@ from mdstorm_backend.format.values.spark_types import SparkType, arrow_type
 
 #: Version of the object under the key ``"mdstorm"``.
 FORMAT_VERSION = 1
-_NOT_STORED = {"origin", "shape", "uneven"}
+#: Stated where there is something to state: only by nested arrays.
+_OPTIONAL = {"shape", "uneven"}
 
 
 @dataclass(frozen=True)
@@ -79,10 +80,10 @@ class Column:
         Length in elements of every array of the column, None where it varies.
     shape : tuple of int or None
         Shape of every array, if they have several dimensions and it is none of the encoding's; None
-        where it varies. Never stored: the encodings of the shards say it.
+        where it varies.
     uneven : bool
         Whether some nested arrays have inner ones of several lengths, or null ones, so that they
-        are lists of arrays. Never stored: those are JSON in their shards.
+        are lists of arrays. Those are JSON in their shards.
     origin : Origin
         Where it was opened; no part of the column's identity, and never stored.
     """
@@ -194,6 +195,20 @@ class Column:
         null_arrays = self.is_array and (self.null_count > 0 or not self.origin.counts_nulls)
         return self.is_floating and not exact_nulls and not null_arrays
 
+    def without_form(self) -> Column:
+        """Return the column without what only all shards together say of its arrays."""
+        return replace(self, length=None, shape=None, uneven=False)
+
+    def joined_form(self, columns: Iterable[Column]) -> Column:
+        """Return the column with the form that the arrays of all `columns` have together."""
+        parts = list(columns)
+        return replace(
+            self,
+            length=self.length if {part.length for part in parts} == {self.length} else None,
+            shape=self.shape if {part.shape for part in parts} == {self.shape} else None,
+            uneven=any(part.uneven for part in parts),
+        )
+
     @property
     def has_shape(self) -> bool:
         """Whether the encoding itself fixes the shape of an array."""
@@ -257,15 +272,20 @@ class Schema:
     def to_json(self) -> list[dict[str, Any]]:
         """Return one object per column."""
         return [
-            {key: value for key, value in asdict(column).items() if key not in _NOT_STORED}
+            {
+                key: list(value) if key == "shape" else value
+                for key, value in asdict(column).items()
+                if key != "origin" and (value or key not in _OPTIONAL)
+            }
             for column in self.columns
         ]
 
     @classmethod
     def from_json(cls, value: list[dict[str, Any]]) -> Schema:
         """Read what `to_json` wrote; keys of later versions are left alone."""
-        known = {f.name for f in fields(Column)} - _NOT_STORED
-        return cls(tuple(Column(**{k: v for k, v in c.items() if k in known}) for c in value))
+        known = {f.name for f in fields(Column)} - {"origin"}
+        columns = [{k: v for k, v in column.items() if k in known} for column in value]
+        return cls(tuple(Column(**{**c, "shape": _tuple(c.get("shape"))}) for c in columns))
 
     @classmethod
     def from_shards(cls, shards: Iterable[ShardInfo]) -> Schema:
@@ -277,6 +297,31 @@ class Schema:
             for name, encoding, size in zip(names, found, sizes, strict=True):
                 encodings.setdefault(name, set()).add(sized_encoding(encoding, size).text)
         return cls(tuple(_merge_encodings(name, found) for name, found in encodings.items()))
+
+
+def _tuple(shape: list[int] | None) -> tuple[int, ...] | None:
+    return None if shape is None else tuple(shape)
+
+
+def with_form(column: Column, encodings: Iterable[str]) -> Column:
+    """Return a column with the length, or the shape, that its arrays have in all shards.
+
+    Parameters
+    ----------
+    column : Column
+        The column.
+    encodings : iterable of str
+        Its encodings in the shards.
+    """
+    length, shape, uneven = None, None, False
+    found = {parse_encoding(text) for text in encodings}
+    if column.is_array and not column.has_shape:
+        uneven = any(not encoding.is_array for encoding in found)
+        stated = {encoding.shape for encoding in found}
+        shape = stated.pop() if len(stated) == 1 else None
+    if shape is not None and len(shape) == 1:
+        length, shape = shape[0], None
+    return replace(column, length=length, shape=shape, uneven=uneven)
 
 
 def _merge_encodings(name: str, found: set[str]) -> Column:

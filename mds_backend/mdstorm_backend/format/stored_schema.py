@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -44,26 +43,7 @@ def schema_of(index: Index, *, url: str) -> Schema:
             "again, or restore this file from where it was copied",
             url=url,
         ) from error
-    return _with_shapes(_with_redefined(schema, index.shards), index.shards)
-
-
-def _with_shapes(schema: Schema, shards: Iterable[ShardInfo]) -> Schema:
-    """Return the schema with what the shards say of the shapes of nested arrays."""
-    nested = {c.name: set[str]() for c in schema if c.is_array and _is_nested(c)}
-    if not nested:
-        return schema
-    for names, encodings in {(shard.column_names, shard.column_encodings) for shard in shards}:
-        for name, encoding in zip(names, encodings, strict=True):
-            if name in nested:
-                nested[name].add(encoding)
-    return schema.with_columns(
-        replace(
-            schema[name],
-            shape=parse_encoding(*found).shape if len(found) == 1 and "json" not in found else None,
-            uneven="json" in found,
-        )
-        for name, found in nested.items()
-    )
+    return _with_redefined(schema, index.shards)
 
 
 def _is_nested(column: Column) -> bool:
@@ -100,6 +80,13 @@ def _check_column(value: dict[str, Any]) -> None:
         raise TypeError(f"column {name} is nullable: {shown(value['nullable'])}")
     for key in ("null_count", "element_null_count"):
         check_count(value.get(key, 0), f"the {key} of column {name}")
+    if not isinstance(value.get("uneven", False), bool):
+        raise TypeError(f"column {name} is uneven: {shown(value['uneven'])}")
+    if value.get("shape") is not None:
+        if type(value["shape"]) is not list or len(value["shape"]) < 2:
+            raise TypeError(f"the shape of column {name} is {shown(value['shape'])}")
+        for size in value["shape"]:
+            check_count(size, f"a dimension of column {name}", 2**31 - 1)
     if value.get("length") is not None:
         check_count(value["length"], f"the length of column {name}", 2**31 - 1)
 
@@ -111,8 +98,9 @@ def _check_type(column: Column) -> None:
         encoding = parse_encoding(column.encoding)
     except UnsupportedEncodingError as error:
         raise ValueError(f"column {name}: {error}") from error
-    if column.length is not None and (not encoding.is_array or encoding.shape is not None):
-        raise ValueError(f"column {name} of encoding {column.encoding!r} has a length")
+    has_form = column.length is not None or column.shape is not None or column.uneven
+    if has_form and (not encoding.is_array or encoding.shape is not None):
+        raise ValueError(f"column {name} of encoding {column.encoding!r} has a length or a shape")
     if column.element_null_count and not encoding.is_array:
         raise ValueError(
             f"column {name} of encoding {column.encoding!r} has elements that are null"
@@ -153,10 +141,12 @@ def _check_shards(schema: Schema, shards: Iterable[ShardInfo]) -> None:
                     f"column {shown(column.name)} has encoding {shown(column.encoding)}, and in a "
                     f"shard {shown(found)}"
                 )
-            if column.length is not None and parse_encoding(found).shape != (column.length,):
+            shape = column.shape or (column.length is not None and (column.length,))
+            if shape and parse_encoding(found).shape != shape:
+                size = ",".join(map(str, shape))
                 raise ValueError(
-                    f"column {shown(column.name)} has arrays of length {column.length}, and in a "
-                    f"shard encoding {shown(found)}"
+                    f"column {shown(column.name)} has arrays of length {size}, and in a shard "
+                    f"encoding {shown(found)}"
                 )
 
 
@@ -176,6 +166,6 @@ def _with_redefined(schema: Schema, shards: Iterable[ShardInfo]) -> Schema:
 def _is_form(found: str, column: Column) -> bool:
     """Whether a shard may store arrays of `column` as `found`: with their shape, or as JSON."""
     if found == "json":
-        return column.is_array and _is_nested(column)
+        return column.uneven and _is_nested(column)
     stated = parse_encoding(found)
     return isinstance(stated, Array) and stated.is_form_of(column.parsed_encoding)

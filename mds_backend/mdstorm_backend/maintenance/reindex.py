@@ -230,5 +230,5 @@ def _bare(columns: Schema | None) -> Schema | None:
     if columns is None:
         return None
     return Schema(
-        tuple(replace(c, null_count=0, element_null_count=0, length=None) for c in columns)
+        tuple(replace(c.without_form(), null_count=0, element_null_count=0) for c in columns)
     )

@@ -128,7 +128,7 @@ def _in_general_form(column: Column, stored: Values) -> Values:
     if isinstance(stored, np.ndarray):
         if stored.dtype == object:
             return stored
-        if column.is_array and stored.ndim > 2 and not column.has_shape:
+        if column.is_array and stored.ndim > 2 and column.value_shape is None:
             return np.fromiter(stored, object, len(stored))
         return stored if dtype is None or stored.dtype == dtype else stored.astype(dtype)
     if depth_of(stored.type) > 1:
@@ -147,6 +147,9 @@ def _typed(column: Column, stored: Values) -> Values:
             return lists_of_arrays(list(stored), column.arrow_type)
         return _numpy_typed(column, stored)
     if column.is_array:
+        found, wanted = depth_of(stored.type), depth_of(column.arrow_type)
+        if found != wanted:
+            raise ValueError(f"arrays of {found} dimensions in a column of those of {wanted}")
         flat = pa.array(_numpy_typed(column, np.asarray(elements_of(stored))))
         return with_elements(stored, flat.cast(column.element_type))
     return stored

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,9 +16,8 @@ from typing import Any
 
 from mdstorm_backend.errors import CredentialsError, DatasetExistsError, WriteError
 from mdstorm_backend.format.compression import EXTENSIONS
-from mdstorm_backend.format.encodings import parse_encoding
 from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
-from mdstorm_backend.format.schema import FORMAT_VERSION, Column, Schema
+from mdstorm_backend.format.schema import FORMAT_VERSION, Column, Schema, with_form
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.directories import DEFAULT_RETRY, retried, unwritable
 from mdstorm_backend.write.shard_format import ShardReport
@@ -203,20 +201,14 @@ def shards_of(job: str | None, names: Iterable[str]) -> list[str]:
 
 
 def _with_counts(column: Column, reports: Sequence[ShardReport]) -> Column:
-    encodings = Counter(
+    encodings = {
         report.info.column_encodings[report.info.column_names.index(column.name)]
         for report in reports
-    )
-    length = None
-    if column.is_array and not column.has_shape and len(encodings) == 1:
-        (encoding,) = encodings
-        shape = parse_encoding(encoding).shape
-        length = shape[0] if shape is not None and len(shape) == 1 else None
+    }
     return replace(
-        column,
+        with_form(column, encodings),
         null_count=sum(report.null_counts.get(column.name, 0) for report in reports),
         element_null_count=sum(
             report.element_null_counts.get(column.name, 0) for report in reports
         ),
-        length=length,
     )

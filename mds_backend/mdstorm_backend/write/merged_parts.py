@@ -107,16 +107,14 @@ def _merged_extra(
 
 
 def _without_counts(column: Column) -> str:
-    plain = replace(column, null_count=0, element_null_count=0, length=None)
+    plain = replace(column.without_form(), null_count=0, element_null_count=0)
     return json.dumps(Schema((plain,)).to_json(), sort_keys=True)
 
 
 def _summed(column: Column, schemas: Sequence[Schema]) -> Column:
     same = [schema[column.name] for schema in schemas]
-    lengths = {other.length for other in same}
     return replace(
-        column,
+        column.joined_form(same),
         null_count=sum(other.null_count for other in same),
         element_null_count=sum(other.element_null_count for other in same),
-        length=lengths.pop() if len(lengths) == 1 else None,
     )

@@ -85,6 +85,17 @@ def test_uneven_arrays_are_lists_of_tensors_or_ragged(tmp_path: Path) -> None:
     assert in_tf(made)[1].to_list() == UNEVEN
 
 
+def test_files_of_a_dataset_are_read_as_all_of_it(tmp_path: Path) -> None:
+    rows = [[[1.0]], [[2.0]], [[3.0, 4.0]]]
+    for name, more in {"ragged": [], "uneven": [[[5.0], []]]}.items():
+        values = [*rows, *more]
+        made = converter(tmp_path / name, values, batch_rows=1, shard_size=1)
+        with make_batch_reader(made.file_urls[:2], num_epochs=1) as reader:
+            assert reader.schema.fields["v"].shape == (None, None)
+            cells = [cell for batch in reader for cell in batch.v]
+        assert [isinstance(cell, list) for cell in cells] == [bool(more)] * 2
+
+
 def test_one_uneven_shard_decides_for_all_batches(tmp_path: Path) -> None:
     made = converter(tmp_path, [[[1.0]], [[2.0], []]], batch_rows=1, shard_size=1)
     with made.make_torch_dataloader(**{**ONCE, "batch_size": 1}) as loader:
@@ -146,6 +157,21 @@ def test_a_transform_gets_arrays_and_returns_them(tmp_path: Path) -> None:
     expected = [[[2 * x for x in inner] for inner in row] for row in SHAPES]
     assert [tensor.tolist() for tensor in in_torch(ragged, transform_spec=spec)] == expected
     assert in_tf(ragged, transform_spec=spec)[1].to_list() == expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "batch_rows"),
+    [([[[1.0, 2.0]], [[3.0]]], 1), ([[[1.0]], [[3.0]], *SHAPES], 2)],
+    ids=["each of one", "one of several"],
+)
+def test_shards_of_other_shapes_are_joined_after_a_transform(
+    tmp_path: Path, rows: Any, batch_rows: int
+) -> None:
+    spec = TransformSpec(doubled)
+    made = converter(tmp_path, rows, batch_rows=batch_rows, shard_size=1)
+    expected = [[[2 * x for x in inner] for inner in row] for row in rows]
+    assert [tensor.tolist() for tensor in in_torch(made, transform_spec=spec)] == expected
+    assert in_tf(made, transform_spec=spec)[1].to_list() == expected
 
 
 def test_an_uneven_column_passes_through_a_transform(tmp_path: Path) -> None:

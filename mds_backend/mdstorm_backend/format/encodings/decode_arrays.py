@@ -24,12 +24,14 @@ from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.format.encodings.dtypes import ARRAY_CODES, DTYPES
 from mdstorm_backend.format.encodings.gather import Positions, gather_binary, gather_fixed
 from mdstorm_backend.format.values.arrow_types import arrow_type_of
-from mdstorm_backend.format.values.nested_lists import lists_of_shapes
+from mdstorm_backend.format.values.nested_lists import MOST_EMPTY_LISTS, lists_of_shapes
 
 #: So many dimensions an array of NumPy may have; 32 before NumPy 2.
 _MAX_DIMENSIONS = getattr(np, "MAXDIMS", 64)
 #: A shard holds less than so many bytes.
 _MOST_ELEMENTS = 1 << 32
+#: Times the elements of a shard it fits into 64 bits.
+_LARGEST_DIMENSION = 1 << 31
 _WIDTHS = [np.dtype(name).newbyteorder("<") for name in ("u1", "u2", "u4", "u8")]
 
 
@@ -127,7 +129,7 @@ def _nested_lists(
         chosen = widths == width
         found = gather_fixed(data, starts[chosen] + 1, _WIDTHS[width], depth)
         stated[chosen] = found.reshape(-1, depth)
-    if stated.size and stated.max() >= _MOST_ELEMENTS:
+    if stated.max() >= _LARGEST_DIMENSION:
         return None
     sizes = stated.astype(np.int64)
     # Of an array without elements, lists do not say the dimensions within an empty one.
@@ -136,6 +138,8 @@ def _nested_lists(
         return None
     counts = sizes[:, 0]
     for level in range(1, depth):
+        if counts.sum() > max(int(lengths.sum()), MOST_EMPTY_LISTS):
+            return None
         counts = counts * sizes[:, level]
         if (counts >= _MOST_ELEMENTS).any():
             raise ValueError("an array of another shape than its header says")

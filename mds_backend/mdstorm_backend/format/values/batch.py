@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from mdstorm_backend.errors import InvalidArgumentError, TransformError
 from mdstorm_backend.format.values.arrow_types import is_number
+from mdstorm_backend.format.values.nested_lists import depth_of, element_type, lists_of_array
 
 Values: TypeAlias = npt.NDArray[np.generic] | pa.Array
 Batch = dict[str, Values]
@@ -142,7 +143,13 @@ def _concat_different(parts: Sequence[Values]) -> Values:
             return np.concatenate(parts)
         if any(len(shape) > 1 for shape in shapes):
             return _objects(parts)
-    arrays = [as_arrow(part) for part in parts]
+    depth = max(0 if isinstance(part, np.ndarray) else depth_of(part.type) for part in parts)
+    arrays = [
+        lists_of_array(part)
+        if isinstance(part, np.ndarray) and part.ndim == depth + 1 > 2
+        else as_arrow(part)
+        for part in parts
+    ]
     type_ = arrays[0].type
     for array in arrays[1:]:
         type_ = common_type(type_, array.type)
@@ -192,9 +199,8 @@ def _decimal(digits: int, scale: int) -> pa.DataType:
 def _cast(array: pa.Array, type_: pa.DataType) -> pa.Array:
     if array.type == type_:
         return array
-    element = type_.value_type if pa.types.is_list(type_) else type_
     # As NumPy promotes: large integers lose digits where others are floating-point numbers.
-    return array.cast(type_, safe=not is_number(element))
+    return array.cast(type_, safe=not is_number(element_type(type_)))
 
 
 def _is_object(part: npt.NDArray[np.generic]) -> bool:

@@ -19,6 +19,8 @@ import pyarrow.compute as pc
 #: Cuts a flat sequence of elements into pieces of the given lengths.
 Split = Callable[[Any, list[int]], Sequence[Any]]
 _Lengths = npt.NDArray[np.int64]
+#: So many lists without elements there may be, in the rows that are read together.
+MOST_EMPTY_LISTS = 1 << 26
 
 
 def depth_of(type_: pa.DataType) -> int:
@@ -160,9 +162,17 @@ def shapes_of(lists: pa.Array) -> Shapes:
 
 
 def lists_of_shapes(elements: pa.Array, sizes: _Lengths) -> pa.ListArray:
-    """Return rows of the shapes `sizes`, int64 ``(rows, depth)``, that share out `elements`."""
+    """Return rows of the shapes `sizes`, int64 ``(rows, depth)``, that share out `elements`.
+
+    Raises
+    ------
+    ValueError
+        If they hold so many empty lists that something is wrong with them.
+    """
     for level in range(sizes.shape[1] - 1, -1, -1):
         count = sizes[:, :level].prod(axis=1)
+        if level and count.sum() > max(len(elements), MOST_EMPTY_LISTS):
+            raise ValueError(f"arrays of {count.sum()} empty lists")
         elements = _lists(np.repeat(sizes[:, level], count), elements)
     return elements
 

@@ -220,8 +220,10 @@ def _has_nan(type_: pa.DataType) -> bool:
 
 def _array_to_torch(array: npt.NDArray[Any], name: str) -> TorchValues:
     kind = array.dtype.kind
+    if kind in "OSU" and array.ndim == 1:
+        return [_object_to_torch(value, name) for value in array.tolist()]
     if kind in "OSU":
-        return list(array.tolist()) if array.ndim == 1 else list(array)
+        return list(array)
     if kind == "M" and array.dtype == "datetime64[D]":
         return list(array.tolist())
     if kind == "M":
