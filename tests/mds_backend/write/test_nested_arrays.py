@@ -18,6 +18,7 @@ from mdstorm_backend import MDSWriter, open_dataset
 from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.errors import EncodingError, UnsupportedTypeError
 from mdstorm_backend.format.encodings.encode_arrays import array_encoder
+from mdstorm_backend.format.values.nested_lists import lists_of_array
 from mdstorm_backend.format.values.spark_types import SparkType, arrow_type
 from mdstorm_backend.maintenance import reindex, verify
 from mdstorm_backend.parquet import open_parquet
@@ -252,13 +253,14 @@ def test_lists_of_another_depth_than_a_given_shape_are_refused(tmp_path: Path) -
 
 @pytest.mark.parametrize("type_", [pa.uint16(), pa.float16()], ids=str)
 def test_numbers_that_spark_has_not_are_arrays_too(tmp_path: Path, type_: pa.DataType) -> None:
-    rows = [np.array(row, type_.to_pandas_dtype()).tolist() for row in ALIKE]
+    lists = lists_of_array(np.array(ALIKE, type_.to_pandas_dtype()))
     with MDSWriter(out=str(tmp_path / "x")) as writer:
-        lists = pa.array(rows, pa.list_(pa.list_(pa.float32()))).cast(pa.list_(pa.list_(type_)))
         writer.write_batch(pa.table({"v": lists}))
     dataset = open_dataset(str(tmp_path / "x"))
     assert [dataset.sample(row)["v"].tolist() for row in range(2)] == ALIKE
     assert dataset.sample(0)["v"].dtype == type_.to_pandas_dtype()
+    (batch,) = dataset.batches(2, format="numpy")
+    assert batch["v"].shape == (2, 2, 2)
 
 
 @pytest.mark.parametrize(
