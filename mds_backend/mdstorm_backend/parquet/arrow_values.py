@@ -13,12 +13,8 @@ from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.format.encodings.encode_numbers import to_numpy
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.batch import Values
-from mdstorm_backend.format.values.nested_lists import (
-    elements_of,
-    rows_of,
-    split_array,
-    with_elements,
-)
+from mdstorm_backend.format.values.list_rows import rows_of, split_array
+from mdstorm_backend.format.values.nested_lists import elements_of, with_elements
 from mdstorm_backend.format.values.plain_arrow import plain_type, plain_values
 from mdstorm_backend.read.logical import to_logical, view_dtype
 

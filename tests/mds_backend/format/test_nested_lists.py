@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mdstorm_backend.format.values.list_rows import rows_of, split_array
 from mdstorm_backend.format.values.nested_lists import (
     depth_of,
     element_type,
@@ -19,9 +20,7 @@ from mdstorm_backend.format.values.nested_lists import (
     lists_of_arrays,
     null_counts_of,
     null_lists_in,
-    rows_of,
     shapes_of,
-    split_array,
     with_elements,
 )
 

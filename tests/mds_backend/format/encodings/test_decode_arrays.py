@@ -13,13 +13,8 @@ from tests.mds_backend.format.encodings.spread import spread
 from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.format.encodings.decode_arrays import array_decoder, decode_arrays
 from mdstorm_backend.format.encodings.dtypes import ARRAY_CODES, DTYPES
-from mdstorm_backend.format.values.nested_lists import (
-    depth_of,
-    element_type,
-    elements_of,
-    rows_of,
-    split_array,
-)
+from mdstorm_backend.format.values.list_rows import rows_of, split_array
+from mdstorm_backend.format.values.nested_lists import depth_of, element_type, elements_of
 
 INT16 = np.dtype("<i2")
 few = settings(deadline=None, max_examples=60)
