@@ -18,7 +18,15 @@ import pyarrow as pa
 from mdstorm._datasets.field_decoders import DecodedField, decoded_field
 from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import DecodeFieldError, MissingColumnError
-from mdstorm_backend.format import Column, Origin, Schema, Values, array_encoder, as_arrow
+from mdstorm_backend.format import (
+    Column,
+    Origin,
+    Schema,
+    Values,
+    array_encoder,
+    as_arrow,
+    without_form,
+)
 from mdstorm_backend.parquet import ParquetDataset
 
 
@@ -90,7 +98,7 @@ def _stored_field(field: DecodedField, source: Column) -> DecodedField:
 
 def _planned(column: Column) -> Column:
     """Return the column of a plan; nulls are counted when it is written."""
-    return replace(column.without_form(), null_count=0, element_null_count=0, origin=Origin())
+    return replace(without_form(column), null_count=0, element_null_count=0, origin=Origin())
 
 
 def _recoded(values: pa.Array, field: DecodedField) -> pa.Array:

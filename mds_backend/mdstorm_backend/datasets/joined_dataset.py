@@ -15,6 +15,7 @@ import numpy.typing as npt
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.format.array_forms import joined_form
 from mdstorm_backend.format.encodings import general_encoding
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.read.shard import Shard
@@ -163,7 +164,7 @@ def _joined(columns: Sequence[Column]) -> Column:
     first = columns[0]
     encodings = sorted({column.encoding for column in columns})
     return replace(
-        first.joined_form(columns),
+        joined_form(columns),
         encoding=first.encoding if len(encodings) == 1 else general_encoding(encodings),
         null_count=sum(column.null_count for column in columns),
         element_null_count=sum(column.element_null_count for column in columns),

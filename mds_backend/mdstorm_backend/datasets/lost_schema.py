@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from mdstorm_backend.errors import CorruptDatasetError
+from mdstorm_backend.format.array_forms import with_form
 from mdstorm_backend.format.index import Index
 from mdstorm_backend.format.layout import parse_header
-from mdstorm_backend.format.schema import Schema, with_form
+from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.stored_schema import parse_columns
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.storage import Buffer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mdstorm_backend.format.array_forms import without_form
 from mdstorm_backend.format.compression import EXTENSIONS
 from mdstorm_backend.format.encodings.binary import Bytes
 from mdstorm_backend.format.encodings.decode_images import image_array
@@ -73,4 +74,5 @@ __all__ = [
     "slice_batch",
     "take_values",
     "without_decimals",
+    "without_form",
 ]

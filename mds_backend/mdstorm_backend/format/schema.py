@@ -195,20 +195,6 @@ class Column:
         null_arrays = self.is_array and (self.null_count > 0 or not self.origin.counts_nulls)
         return self.is_floating and not exact_nulls and not null_arrays
 
-    def without_form(self) -> Column:
-        """Return the column without what only all shards together say of its arrays."""
-        return replace(self, length=None, shape=None, uneven=False)
-
-    def joined_form(self, columns: Iterable[Column]) -> Column:
-        """Return the column with the form that the arrays of all `columns` have together."""
-        parts = list(columns)
-        return replace(
-            self,
-            length=self.length if {part.length for part in parts} == {self.length} else None,
-            shape=self.shape if {part.shape for part in parts} == {self.shape} else None,
-            uneven=any(part.uneven for part in parts),
-        )
-
     @property
     def has_shape(self) -> bool:
         """Whether the encoding itself fixes the shape of an array."""
@@ -301,27 +287,6 @@ class Schema:
 
 def _tuple(shape: list[int] | None) -> tuple[int, ...] | None:
     return None if shape is None else tuple(shape)
-
-
-def with_form(column: Column, encodings: Iterable[str]) -> Column:
-    """Return a column with the length, or the shape, that its arrays have in all shards.
-
-    Parameters
-    ----------
-    column : Column
-        The column.
-    encodings : iterable of str
-        Its encodings in the shards.
-    """
-    length, shape, uneven = None, None, False
-    found = {parse_encoding(text) for text in encodings}
-    if column.is_array and not column.has_shape:
-        uneven = any(not encoding.is_array for encoding in found)
-        stated = {encoding.shape for encoding in found}
-        shape = stated.pop() if len(stated) == 1 else None
-    if shape is not None and len(shape) == 1:
-        length, shape = shape[0], None
-    return replace(column, length=length, shape=shape, uneven=uneven)
 
 
 def _merge_encodings(name: str, found: set[str]) -> Column:

@@ -16,6 +16,7 @@ from mdstorm_backend.errors import (
     MDStormError,
     WriteError,
 )
+from mdstorm_backend.format.array_forms import without_form
 from mdstorm_backend.format.compression import decompress_unsized
 from mdstorm_backend.format.hashes import digests
 from mdstorm_backend.format.headers import num_samples, read_header
@@ -230,5 +231,5 @@ def _bare(columns: Schema | None) -> Schema | None:
     if columns is None:
         return None
     return Schema(
-        tuple(replace(c.without_form(), null_count=0, element_null_count=0) for c in columns)
+        tuple(replace(without_form(c), null_count=0, element_null_count=0) for c in columns)
     )

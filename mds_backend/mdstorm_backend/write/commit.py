@@ -15,9 +15,10 @@ from functools import partial
 from typing import Any
 
 from mdstorm_backend.errors import CredentialsError, DatasetExistsError, WriteError
+from mdstorm_backend.format.array_forms import with_form
 from mdstorm_backend.format.compression import EXTENSIONS
 from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
-from mdstorm_backend.format.schema import FORMAT_VERSION, Column, Schema, with_form
+from mdstorm_backend.format.schema import FORMAT_VERSION, Column, Schema
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.directories import DEFAULT_RETRY, retried, unwritable
 from mdstorm_backend.write.shard_format import ShardReport

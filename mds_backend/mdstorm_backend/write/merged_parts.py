@@ -10,6 +10,7 @@ from typing import Any
 
 from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.errors import CorruptDatasetError
+from mdstorm_backend.format.array_forms import joined_form, without_form
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, Index, ShardInfo
 from mdstorm_backend.format.schema import FORMAT_VERSION, Column, Schema
 from mdstorm_backend.format.stored_schema import schema_of
@@ -107,14 +108,14 @@ def _merged_extra(
 
 
 def _without_counts(column: Column) -> str:
-    plain = replace(column.without_form(), null_count=0, element_null_count=0)
+    plain = replace(without_form(column), null_count=0, element_null_count=0)
     return json.dumps(Schema((plain,)).to_json(), sort_keys=True)
 
 
 def _summed(column: Column, schemas: Sequence[Schema]) -> Column:
     same = [schema[column.name] for schema in schemas]
     return replace(
-        column.joined_form(same),
+        joined_form(same or [column]),
         null_count=sum(other.null_count for other in same),
         element_null_count=sum(other.element_null_count for other in same),
     )
