@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from mdstorm_backend.base.pass_threads import PoolContext
-from mdstorm_backend.base.recorder import Recorder
+from mdstorm_backend.base.recorder import Cause, Recorder, Results
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
@@ -31,11 +31,20 @@ class Prefetcher(PoolContext):
         Results that may be in progress or ready at a time.
     recorder : Recorder, optional
         Records what is done, and what the consumer waits for.
+    cause : Cause, optional
+        What all results are for: then only waits are recorded, which costs less.
     """
 
-    def __init__(self, workers: int, depth: int, recorder: Recorder | None = None) -> None:
+    def __init__(
+        self,
+        workers: int,
+        depth: int,
+        recorder: Recorder | None = None,
+        cause: Cause | None = None,
+    ) -> None:
         self._depth = max(depth, 1)
         self._recorder = recorder
+        self._cause = cause
         if workers:
             _make_forks_safe()
         self._pool = (
@@ -54,9 +63,13 @@ class Prefetcher(PoolContext):
         if self._pool is None:
             yield from map(self._called_here(function), items)
             return
-        call: Callable[[_In], Any] = (
-            function if self._recorder is None else self._recorder.task(function)
-        )
+        call: Callable[[_In], Any] = function
+        take: Callable[[Future[Any]], _Out] = Future.result
+        if self._recorder is not None and self._cause is not None:
+            take = self._recorder.timed(Future.result, self._cause)
+        elif self._recorder is not None:
+            results = Results(self._recorder)
+            call, take = results.task(function), results.take
         pending: deque[Future[Any]] = deque()
         failure: list[Exception] = []
         asked = 0
@@ -67,23 +80,17 @@ class Prefetcher(PoolContext):
             # two items for each result reaches the full depth soon enough.
             if len(pending) >= (depth or self._depth) or (asked >= 2 and pending[0].done()):
                 asked = 0
-                yield self._next(pending)
+                yield take(pending.popleft())
         while pending:
-            yield self._next(pending)
+            yield take(pending.popleft())
         if failure:
             raise failure[0]
 
     def _called_here(self, function: Callable[[_In], _Out]) -> Callable[[_In], _Out]:
-        return function if self._recorder is None else self._recorder.called(function)
-
-    def _next(self, pending: deque[Future[Any]]) -> Any:
-        """Return the first of the results that are under way, once it is there."""
-        recorder = self._recorder
+        recorder, cause = self._recorder, self._cause
         if recorder is None:
-            return pending.popleft().result()
-        recorder.count("results")
-        recorder.count("results_ready", sum(future.done() for future in pending))
-        return recorder.result(pending.popleft())
+            return function
+        return recorder.called(function) if cause is None else recorder.timed(function, cause)
 
 
 def _until_failure(items: Iterable[_In], failure: list[Exception]) -> Iterator[_In]:

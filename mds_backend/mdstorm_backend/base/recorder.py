@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager, nullcontext
 from enum import IntEnum
+from functools import partial
 from types import TracebackType
 from typing import Any, TypeAlias, TypeVar
 
@@ -36,6 +37,10 @@ class Cause(IntEnum):
     BATCHING = 4
 
 
+_DOWNLOADS, _REST, _CAUSES = int(Cause.DOWNLOADS), int(Cause.BATCHING), len(Cause)
+#: Seconds below which a result was there, and only handed over.
+_HANDED_OVER = 20e-6
+_END: Any = object()
 #: Names of the seconds of threads, by cause; of the rest there are none.
 _BUSY = ("download_seconds", "cache_seconds", "decode_seconds", "transform_seconds")
 #: Names of the seconds of the consumer.
@@ -55,8 +60,6 @@ COUNTED = (
     "evictions",
     "shards",
     "shard_bytes",
-    "results",
-    "results_ready",
 )
 _ZERO: dict[str, float] = dict.fromkeys((*_BUSY, *COUNTED), 0)
 
@@ -64,14 +67,13 @@ _ZERO: dict[str, float] = dict.fromkeys((*_BUSY, *COUNTED), 0)
 class _Task:
     """What a thread is doing for a recorder."""
 
-    __slots__ = ("busy", "counts", "recorder", "shares")
+    __slots__ = ("busy", "recorder", "shares")
 
     def __init__(self, recorder: Recorder, shares: Shares) -> None:
         self.recorder = recorder
         self.shares = shares
         #: Seconds that are accounted for.
         self.busy = 0.0
-        self.counts = recorder._counts_of_thread()
 
 
 class _Here(threading.local):
@@ -85,7 +87,7 @@ def count(name: str, number: float = 1) -> None:
     """Add to a count of the recorder for which this thread works, if there is one."""
     task = _here.task
     if task is not None:
-        task.counts[name] += number
+        task.recorder._counts_of_thread()[name] += number
 
 
 def current_recorder() -> Recorder | None:
@@ -101,17 +103,16 @@ class work:  # noqa: N801  # reads as a statement
 
     __slots__ = ("_before", "_cause", "_start", "_task")
 
-    def __init__(self, cause: Cause) -> None:
+    def __init__(self, cause: int) -> None:
         self._cause = cause
 
     def __enter__(self) -> None:
         task = self._task = _here.task
-        if task is None:
-            return
-        self._before = task.busy
-        self._start = task.recorder.clock()
-        if self._cause == Cause.DOWNLOADS:
-            task.recorder._begin_download(self._start)
+        if task is not None:
+            self._before = task.busy
+            self._start = task.recorder.clock()
+            if self._cause == _DOWNLOADS:
+                task.recorder._begin_download(self._start)
 
     def __exit__(
         self,
@@ -119,16 +120,18 @@ class work:  # noqa: N801  # reads as a statement
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        task = self._task
+        task, cause = self._task, self._cause
         if task is None:
             return
-        now = task.recorder.clock()
+        recorder = task.recorder
+        now = recorder.clock()
         own = now - self._start - (task.busy - self._before)
         task.busy += own
-        task.shares[self._cause] += own
-        task.counts[_BUSY[self._cause]] += own
-        if self._cause == Cause.DOWNLOADS:
-            task.counts["downloading_seconds"] += task.recorder._end_download(now)
+        task.shares[cause] += own
+        counts = recorder._counts_of_thread()
+        counts[_BUSY[cause]] += own
+        if cause == _DOWNLOADS:
+            counts["downloading_seconds"] += recorder._end_download(now)
 
 
 class Recorder:
@@ -145,6 +148,12 @@ class Recorder:
     ----------
     is_over : bool
         Whether the iteration has ended.
+    since : float
+        When the consumer asked last, or got the last batch if that is later.
+    batches, rows : int
+        What it has got.
+    startup, waited, trained : float
+        Seconds that it waited for the first batch and for the others, and seconds in between.
     """
 
     def __init__(
@@ -152,12 +161,12 @@ class Recorder:
     ) -> None:
         self.clock = clock
         self.is_over = False
-        self._batches = self._rows = 0
-        self._waited = self._trained = self._startup = 0.0
-        #: When the consumer asked for a batch, or when it got the last one.
-        self._since = clock() if since is None else since
+        self.since = clock() if since is None else since
+        self.batches = self.rows = 0
+        self.waited = self.startup = self.trained = 0.0
+        self._results = self._results_ready = 0
         #: What the consumer has waited for; the rest of its waiting is batching.
-        self._shares: Shares = [0.0] * len(Cause)
+        self._shares: Shares = [0.0] * _CAUSES
         self._by_thread: dict[int, dict[str, float]] = {}
         #: Downloads that are under way, and since when there are any.
         self._downloads, self._downloading_since = 0, 0.0
@@ -176,29 +185,30 @@ class Recorder:
     def deliver(self, rows: int, batches: int = 1) -> None:
         """Note that the consumer gets what it has asked for."""
         now = self.clock()
-        if self._batches:
-            self._waited += now - self._since
-        else:
-            self._startup += now - self._since
-            self._shares = [0.0] * len(Cause)
-        self._since = now
-        self._batches += batches
-        self._rows += rows
+        if self.batches:
+            self.waited += now - self.since
+        else:  # what was recorded so far was for the start
+            self.startup = now - self.since
+            self._shares = [0.0] * _CAUSES
+        self.since = now
+        self.batches += batches
+        self.rows += rows
 
     def ask(self) -> None:
         """Note that the consumer asks for more."""
         now = self.clock()
-        if self._batches:
-            self._trained += now - self._since
-        self._since = now
+        if self.batches:
+            self.trained += now - self.since
+        self.since = now
 
     def end(self, *, is_waiting: bool) -> None:
         """Note that the iteration is over, while the consumer waits for more or does not."""
         if is_waiting and not self.is_over:
-            if self._batches:
-                self._waited += self.clock() - self._since
+            now = self.clock()
+            if self.batches:
+                self.waited += now - self.since
             else:
-                self._startup += self.clock() - self._since
+                self.startup = now - self.since
         self.is_over = True
 
     def wait(self, seconds: float, shares: Shares) -> None:
@@ -213,25 +223,10 @@ class Recorder:
         if is_task and task is not None:
             task.busy += seconds
 
-    @contextmanager
-    def here(self) -> Iterator[None]:
-        """Let the consumer's own thread count for this recorder within a block."""
-        outer = _here.task
-        _here.task = _Task(self, self._shares)
-        try:
-            yield
-        finally:
-            _here.task = outer
-
     def consumed(self, items: Iterable[_Out]) -> Iterator[_Out]:
         """Yield items, in whose making this thread works for the recorder."""
-        iterator = iter(items)
-        while True:
-            with self.here():
-                try:
-                    item = next(iterator)
-                except StopIteration:
-                    return
+        following: Callable[[Any], Any] = self.called(partial(next, iter(items)))
+        while (item := following(_END)) is not _END:
             yield item
 
     def called(
@@ -240,41 +235,64 @@ class Recorder:
         """Return a function for the consumer's thread, which counts as `cause`, if any."""
 
         def counted(value: _In) -> _Out:
-            with self.here(), nullcontext() if cause is None else work(cause):
-                return function(value)
+            outer = _here.task
+            _here.task = _Task(self, self._shares)
+            try:
+                if cause is None:
+                    return function(value)
+                with work(cause):
+                    return function(value)
+            finally:
+                _here.task = outer
 
         return counted
 
     # Threads that work ahead
 
-    def task(self, function: Callable[[_In], _Out]) -> Callable[[_In], Made[_Out]]:
+    def task(
+        self, function: Callable[[_In], _Out], when_done: Callable[[None], object] | None = None
+    ) -> Callable[[_In], Made[_Out]]:
         """Return what a thread is to call: it gives what the function does, for `result`."""
+        clock = self.clock
 
         def counted(item: _In) -> Made[_Out]:
-            outer, task = _here.task, _Task(self, [0.0] * len(Cause))
+            outer, task = _here.task, _Task(self, [0.0] * _CAUSES)
             _here.task = task
-            start = self.clock()
+            start = clock()
             try:
                 result = function(item)
             finally:
                 _here.task = outer
-            task.shares[Cause.BATCHING] += max(self.clock() - start - task.busy, 0.0)
-            return result, task.shares
+                if when_done is not None:
+                    when_done(None)
+            shares = task.shares
+            shares[_REST] = clock() - start - task.busy
+            return result, shares
+
+        return counted
+
+    def timed(self, function: Callable[[_In], _Out], cause: Cause) -> Callable[[_In], _Out]:
+        """Return a function that the consumer waits for, and that counts nothing else."""
+        clock = self.clock
+
+        def counted(value: _In) -> _Out:
+            start = clock()
+            result = function(value)
+            if (seconds := clock() - start) > _HANDED_OVER:
+                self._shares[cause] += seconds
+            return result
 
         return counted
 
     def result(self, future: Future[Made[_Out]]) -> _Out:
         """Return the result of a task, waited for if need be."""
-        if future.done():
-            return future.result()[0]
-        start = self.clock()
+        clock = self.clock
+        start = clock()
         result, shares = future.result()
-        self.wait(self.clock() - start, shares)
+        seconds = clock() - start
+        if seconds > _HANDED_OVER:
+            self.wait(seconds, shares)
         return result
-
-    def count(self, name: str, number: float = 1) -> None:
-        """Add to a count, whatever this thread works for."""
-        self._counts_of_thread()[name] += number
 
     def _counts_of_thread(self) -> dict[str, float]:
         number = threading.get_ident()
@@ -300,26 +318,58 @@ class Recorder:
         for name, number in totals.items():
             if name in counts:
                 counts[name] += number
+        self._results += int(totals.get("results", 0))
+        self._results_ready += int(totals.get("results_ready", 0))
 
     def totals(self) -> dict[str, float]:
         """Return all numbers so far, by the names of the fields of `Statistics`."""
         totals: dict[str, float] = {
             "passes": 1,
-            "batches": self._batches,
-            "rows": self._rows,
-            "startup_seconds": self._startup,
-            "waited_seconds": self._waited,
-            "training_seconds": self._trained,
+            "batches": self.batches,
+            "rows": self.rows,
+            "startup_seconds": self.startup,
+            "waited_seconds": self.waited,
+            "training_seconds": self.trained,
+            "results": self._results,
+            "results_ready": self._results_ready,
             **_ZERO,
         }
-        shares = self._shares if self._batches else [0.0] * len(Cause)
+        shares = self._shares if self.batches else [0.0] * _CAUSES
         for name, seconds in zip(_WAITED, shares, strict=False):
             totals[name] = seconds
-        totals["waited_for_batching"] = max(self._waited - sum(shares[: len(_WAITED)]), 0.0)
+        totals["waited_for_batching"] = max(self.waited - sum(shares[: len(_WAITED)]), 0.0)
         for counts in list(self._by_thread.values()):
             for name, number in counts.items():
                 totals[name] += number
         return totals
+
+
+class Results:
+    """Results that threads make ahead of use, for one consumer.
+
+    Parameters
+    ----------
+    recorder : Recorder
+        Counts them.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        #: As long as there are results that are ready.
+        self._ready: deque[None] = deque()
+
+    def task(self, function: Callable[[_In], _Out]) -> Callable[[_In], Made[_Out]]:
+        """Return what a thread is to call."""
+        return self._recorder.task(function, self._ready.append)
+
+    def take(self, future: Future[Made[_Out]]) -> _Out:
+        """Return the result of a task, waited for if need be."""
+        recorder, ready = self._recorder, self._ready
+        recorder._results += 1
+        recorder._results_ready += len(ready)
+        result = recorder.result(future)
+        ready.popleft()
+        return result
 
 
 def shares_of(totals: Mapping[str, float]) -> Shares:

@@ -203,7 +203,9 @@ class BatchReader:
 
     def _fill(self, block: Block) -> Block:
         if self.transform is None:
-            block.batch = self._filler.read(block.ranges)
+            only_copies = self._filler.only_copies
+            read = self._filler.copy if only_copies else self._filler.read
+            block.batch = read(block.ranges)
         else:
             with work(Cause.DECODING):
                 block.batch = gather_columns(block.ranges, self.transform.columns)

@@ -64,8 +64,12 @@ class BlockFiller:
     def read(self, ranges: Sequence[Range]) -> Batch:
         """Return the rows of `ranges`, one after the other."""
         with work(Cause.DECODING):
-            batch = self._gather(ranges)
-            return batch if self._prepare is None else self._prepare(batch)
+            return self.copy(ranges)
+
+    def copy(self, ranges: Sequence[Range]) -> Batch:
+        """Do the same unrecorded: to copy takes little longer than to note it."""
+        batch = self._gather(ranges)
+        return batch if self._prepare is None else self._prepare(batch)
 
     @staticmethod
     def batches_per_block(dataset: _Sized, rows: int, batch_size: int) -> int:
@@ -79,14 +83,19 @@ def copied_ahead(
     plan: Iterator[_Planned],
     workers: int,
     recorder: Recorder | None = None,
+    *,
+    are_open: bool = True,
 ) -> Iterator[Block]:
     """Fill blocks whose rows are no more than copied, one of them ahead of use.
 
     One thread does it, however many `workers` there may be: more of them would wait for the
     interpreter's lock rather than copy. Without any it is done here, as it is for the first block,
     which so does not wait for the plan of another.
+
+    With `are_open` the shards are open, so that copying is all that anybody waits for.
     """
-    with Prefetcher(0, 1, recorder) as here:
+    cause = Cause.DECODING if are_open else None
+    with Prefetcher(0, 1, recorder, cause) as here:
         yield from here.map(fill, islice(plan, 1))
-    with Prefetcher(min(workers, 1), 2, recorder) as thread:
+    with Prefetcher(min(workers, 1), 2, recorder, cause) as thread:
         yield from thread.map(fill, plan)

@@ -130,7 +130,7 @@ def tensor_batches(
     # Images are decoded while the batches before them are used. Anything else takes less time than
     # the threads would wait for each other.
     ahead = 1 if options.has_images and get_worker_info() is None else 0
-    with Prefetcher(ahead, 2, recorder) as prefetcher:
+    with Prefetcher(ahead, 2, recorder if ahead else None) as prefetcher:
         for block, columns in prefetcher.map(converted, blocks):
             names = tuple(columns)
             for mark, size, *values in zip(
