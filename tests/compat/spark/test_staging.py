@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +33,7 @@ from mdstorm.errors import (
     InvalidArgumentError,
     UnsupportedTypeError,
     UnsupportedURLError,
+    WriteError,
 )
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm_backend.convert import compare
@@ -240,6 +242,24 @@ def test_a_frame_that_cannot_be_computed_leaves_nothing(
     with pytest.raises(Exception, match="broken on purpose"):
         make_spark_converter(df, staging=True)
     assert [path for path in cache_dir.rglob("*") if not path.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize(
+    ("staging", "reason"),
+    [
+        ("driveronly:///x", 'No FileSystem for scheme "driveronly"'),
+        ("file:///proc/x", "Mkdirs failed to create file:/proc/x/"),
+    ],
+)
+def test_a_directory_that_spark_cannot_write_to_is_told_in_short(
+    spark: Any, tmp_path: Path, driver_only: str, staging: str, reason: str
+) -> None:
+    with pytest.raises(WriteError, match="Choose another directory as staging_dir_url") as caught:
+        materialize_staged(spark.range(3), f"{tmp_path}/mds", staging)
+    assert f"cannot write Parquet to {staging}/_mdstorm_staging_" in str(caught.value)
+    assert f"({reason}" in str(caught.value)
+    assert "java" not in "".join(traceback.format_exception(caught.value))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_refused_type_is_told_before_spark_writes(spark: Any, cache_dir: Path) -> None:
