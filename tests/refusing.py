@@ -38,12 +38,8 @@ def _is_exempt(depth: int = 2) -> bool:
 
 def refusal(condition: str, text: str, kind: str = "AnalysisException") -> Exception:
     """Make an error of PySpark with a condition; its versions disagree on how that is said."""
-    make = getattr(import_module("pyspark.errors"), kind)
-    error: Any = make(text)
-    error._errorClass = condition  # PySpark 4 puts it before the text
-    if not str(error).startswith("["):
-        error = make(f"[{condition}] {text}")
-        error.error_class = condition
+    error: Any = getattr(import_module("pyspark.errors"), kind)(text)
+    error._errorClass = error.error_class = condition
     return error  # type: ignore[no-any-return]
 
 

@@ -10,6 +10,7 @@ from mdstorm.errors import UnsupportedArgumentError
 from mdstorm.spark_utils import _rows, dataset_as_rdd
 
 
+@pytest.mark.skipif(IS_REFUSING, reason="makes an RDD, which this session refuses")
 def test_a_dataset_of_petastorm_is_an_rdd(classic_spark: Any) -> None:
     rows = dataset_as_rdd(golden_url("codecs"), classic_spark).collect()
     assert_rows(sorted(rows, key=lambda row: row.id), expected_rows("codecs"))
