@@ -92,11 +92,12 @@ def add(
     counted: bool = True,
     nulls: Mapping[str, int] | None = None,
     row_group_size: int | None = None,
+    int96: bool = False,
 ) -> dict[str, Any]:
     """Write a file, and return the action that adds it to the table."""
     path = table / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(rows, path, row_group_size=row_group_size)
+    pq.write_table(rows, path, row_group_size=row_group_size, use_deprecated_int96_timestamps=int96)
     action: dict[str, Any] = {
         "path": quote(name),
         "partitionValues": dict(partition or {}),

@@ -16,6 +16,8 @@ from mdstorm_backend.errors import UnsupportedTableError
 from mdstorm_backend.storage import Location
 
 _THREADS = 16
+#: What is in the names below: most directories hold many files, and none of these.
+_MARKS = ("_delta_log/", "metadata/", ".hoodie/", "_temporary/", "_started_", "_committed_")
 _DELTA = re.compile(r"(?:(?P<directory>.*)/)?_delta_log/.*")
 _ICEBERG = re.compile(r"(?:(?P<directory>.*)/)?metadata/[^/]*\.metadata\.json(?:\.gz)?")
 _HUDI = re.compile(r"(?:(?P<directory>.*)/)?\.hoodie/.*")
@@ -45,7 +47,8 @@ def check_layout(location: Location, names: Sequence[str]) -> None:
         If it is a table of Iceberg or Hudi, or a job of Spark has not ended, or removed files that
         are still there.
     """
-    for name in names:
+    marked = [name for name in names if any(mark in name for mark in _MARKS)]
+    for name in marked:
         if match := _DELTA.fullmatch(name):
             raise part_of_a_table(location.url, _directory(location, match))
         if match := _ICEBERG.fullmatch(name):
@@ -54,7 +57,8 @@ def check_layout(location: Location, names: Sequence[str]) -> None:
             raise _table("Hudi", ".hoodie", _directory(location, match))
         if match := _TEMPORARY.fullmatch(name):
             raise _unfinished(_directory(location, match))
-    _check_markers(location, names)
+    if marked:
+        _check_markers(location, names)
 
 
 def part_of_a_table(url: str, table: str) -> UnsupportedTableError:

@@ -242,6 +242,20 @@ def test_mapped_columns_have_the_names_of_the_table(
     assert dataset.value_bounds(["a"]) == [{"a": (1, 3)}]
 
 
+def test_times_that_spark_stores_as_int96_are_in_utc(tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    times = [dt.datetime(1500, 1, 1, 1, 2, 3), dt.datetime(1969, 12, 31), dt.datetime(2024, 7, 1)]
+    rows = pa.table({"t": pa.array(times, pa.timestamp("us")), "u": times})
+    added = add(table, "a.parquet", rows, dead=[0], int96=True)
+    fields = [field("t", "timestamp"), field("u", "timestamp_ntz")]
+    commit(table, protocol("deletionVectors", "timestampNtz"), metadata(fields), added)
+    dataset = open_(table)
+    assert [type_.tz for type_ in dataset.arrow_schema.types] == ["UTC", None]
+    found = [(n, n) for n in np.array(times[1:], "datetime64[us]")]
+    assert values(dataset) == found
+    assert [row[1] for row in converted(dataset, tmp_path / "mds")] == [row[1] for row in found]
+
+
 def test_files_without_the_numbers_of_columns_are_no_nulls(tmp_path: Path) -> None:
     table = tmp_path / "table"
     conf = {"delta.columnMapping.mode": "id"}
