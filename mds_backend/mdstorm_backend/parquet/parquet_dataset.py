@@ -176,12 +176,15 @@ class ParquetDataset(SampleDataset):
         CorruptDatasetError
             If the file is not a Parquet file.
         """
+        location = self._contents.location
+        if self.table_version is not None:  # whose files may be elsewhere
+            location = replace(location, url=self.url)
         for name in ("_common_metadata", "_metadata"):
             try:
-                content = self._contents.location.read(name)
+                content = location.read(name)
             except (FileNotFoundError, NotADirectoryError):
                 continue
-            url = self._contents.location.file_url(name)
+            url = location.file_url(name)
             return parsed(pa.py_buffer(content), url).metadata or {}
         return {}
 

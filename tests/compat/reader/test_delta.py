@@ -18,6 +18,8 @@ from tests.delta_tables import WITH_VECTORS, add, commit, field, kill, live_file
 
 from mdstorm._conversion.compared_datasets import open_compared
 from mdstorm._conversion.convert import convert
+from mdstorm._datasets.petastorm_metadata import write_petastorm_metadata
+from mdstorm.codecs import NdarrayCodec
 from mdstorm.errors import (
     InvalidArgumentError,
     MissingAttributeError,
@@ -25,13 +27,16 @@ from mdstorm.errors import (
     UnsupportedTableError,
     UnsupportedURLError,
 )
+from mdstorm.etl.rowgroup_indexers import SingleFieldIndexer
+from mdstorm.etl.rowgroup_indexing import build_rowgroup_index
 from mdstorm.ngram import NGram
 from mdstorm.predicates import in_lambda, in_set
 from mdstorm.pytorch import BatchedDataLoader
 from mdstorm.reader import make_batch_reader, make_reader
-from mdstorm.unischema import UnischemaField
+from mdstorm.unischema import Unischema, UnischemaField
 from mdstorm_backend.convert import compare
 from mdstorm_backend.datasets import open_dataset
+from mdstorm_backend.storage import Location
 
 Row = tuple[int, str | None]
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
@@ -328,3 +333,30 @@ def test_what_a_table_cannot_be_read_by(table: Path) -> None:
         convert("main.sales.orders", "/nowhere")
     with pytest.raises((UnsupportedTableError, UnsupportedArgumentError), match="Delta table"):
         convert(str(table), "/nowhere", spark=object())  # type: ignore[arg-type]
+
+
+def test_a_dataset_of_petastorm_that_became_a_table_is_decoded(tmp_path: Path) -> None:
+    """As CONVERT TO DELTA leaves it; other versions of the table have other files."""
+    path = tmp_path / "t"
+    fields = [
+        UnischemaField("id", np.int64, (), None, False),
+        UnischemaField("array", np.float32, (2,), NdarrayCodec(), False),
+    ]
+    schema = Unischema("Rows", fields)
+    encoded = [
+        bytes(NdarrayCodec().encode(fields[1], np.array([n, -n], np.float32))) for n in range(4)
+    ]
+    rows = pa.table({"id": range(4), "array": encoded})
+    added = add(path, "f.parquet", rows)
+    write_petastorm_metadata(Location.of(str(path)), schema)
+    commit(path, WITH_VECTORS, metadata([field("id", "long"), field("array", "binary")]), added)
+    kill(path, {"f.parquet": [0, 2]})
+    with make_reader(url(path), shuffle_row_groups=False) as reader:
+        assert [(int(row.id), row.array.tolist()) for row in reader] == [
+            (1, [1.0, -1.0]),
+            (3, [3.0, -3.0]),
+        ]
+    with pytest.raises(UnsupportedTableError, match="metadata and indexes describe files"):
+        write_petastorm_metadata(Location.of(str(path)), schema)
+    with pytest.raises(UnsupportedTableError, match="metadata and indexes describe files"):
+        build_rowgroup_index(url(path), None, [SingleFieldIndexer("by_id", "id")])
