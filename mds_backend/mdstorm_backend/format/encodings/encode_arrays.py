@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -154,7 +155,7 @@ def encode_arrays(
     values = convert(flat, dtype)
     elements = np.asarray(flat.is_valid()) if flat.null_count else None
     present = np.ones(len(lists), np.bool_) if valid is None else valid
-    common = shapes.common(present)
+    common = shapes.common(valid)
     if shape is not None:
         length = _checked_length(shapes, present, shape)
     elif ragged or states_dtype or not common or 0 in common:
@@ -241,11 +242,13 @@ def _spread(
 
 def _ragged_parts(shapes: Shapes, values: npt.NDArray[Any]) -> list[pa.LargeBinaryArray]:
     rows, depth = shapes.sizes.shape
-    width = np.searchsorted(_LENGTH_LIMITS, shapes.sizes.max(axis=1, initial=0), side="right")
+    largest = reduce(np.maximum, shapes.sizes.T)
+    width = np.searchsorted(_LENGTH_LIMITS, largest, side="right")
     header = np.zeros((rows, 1 + 4 * depth), np.uint8)
     header[:, 0] = depth << 2 | width
-    for code in np.unique(width).tolist():
-        chosen = width == code
+    widths = range(int(width.min(initial=2)), int(width.max(initial=0)) + 1)
+    for code in widths:
+        chosen = slice(None) if len(widths) == 1 else width == code
         stored = shapes.sizes[chosen].astype(_LENGTH_DTYPES[code]).view(np.uint8)
         header[chosen, 1 : 1 + stored.shape[1]] = stored
     sizes = 1 + depth * (1 << width)

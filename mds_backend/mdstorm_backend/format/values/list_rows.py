@@ -10,7 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.format.values.nested_lists import ends_of, lengths_of, levels_of, shapes_of
+from mdstorm_backend.format.values.nested_lists import (
+    depth_of,
+    ends_of,
+    lengths_of,
+    levels_of,
+    shapes_of,
+)
 
 #: Cuts a flat sequence of elements into pieces of the given lengths.
 Split = Callable[[Any, list[int]], Sequence[Any]]
@@ -31,6 +37,8 @@ def rows_of(lists: pa.Array, flat: Any, split: Split, *, uneven: bool | None = N
         Whether all rows are lists, of lists, of one-dimensional arrays; by default those that are
         not rectangular.
     """
+    if depth_of(lists.type) == 1:
+        return _pieces(lists, flat, split)
     shapes = shapes_of(lists)
     if uneven or (uneven is None and shapes.uneven is not None):
         nested = _pieces(lists, flat, split)

@@ -122,14 +122,25 @@ class Shapes:
     @property
     def counts(self) -> _Lengths:
         """Elements of each row."""
-        return np.asarray(self.sizes.prod(axis=1))
+        return product(self.sizes)
 
     def common(self, rows: npt.NDArray[np.bool_] | None = None) -> tuple[int, ...] | None:
         """Return the shape that all rows have, or those chosen; None if there is none."""
         sizes = self.sizes if rows is None else self.sizes[rows]
-        if len(sizes) == 0 or self.uneven is not None or (sizes != sizes[0]).any():
+        if len(sizes) == 0 or self.uneven is not None:
             return None
-        return tuple(sizes[0].tolist())
+        first = sizes[0].tolist()
+        # A column at a time: NumPy is slow along short rows.
+        alike = all((sizes[:, i] == size).all() for i, size in enumerate(first))
+        return tuple(first) if alike else None
+
+
+def product(sizes: _Lengths) -> _Lengths:
+    """Return the products of the rows of `sizes`, 1 where it has no columns."""
+    counts = np.ones(len(sizes), np.int64)
+    for level in range(sizes.shape[1]):
+        counts = sizes[:, level] if level == 0 else counts * sizes[:, level]
+    return counts
 
 
 def shapes_of(lists: pa.Array) -> Shapes:
@@ -167,7 +178,7 @@ def lists_of_shapes(elements: pa.Array, sizes: _Lengths) -> pa.ListArray:
         If they hold so many empty lists that something is wrong with them.
     """
     for level in range(sizes.shape[1] - 1, -1, -1):
-        count = sizes[:, :level].prod(axis=1)
+        count = product(sizes[:, :level])
         if level and count.sum() > max(len(elements), MOST_EMPTY_LISTS):
             raise ValueError(f"arrays of {count.sum()} empty lists")
         elements = _lists(np.repeat(sizes[:, level], count), elements)
