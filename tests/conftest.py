@@ -2,8 +2,10 @@
 
 import os
 import sys
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,6 +57,36 @@ def cache_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MDSTORM_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture(scope="session")
+def mounted_volume(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The directory where a volume is mounted that behaves like Databricks'."""
+    from tests.servers.volume import MountedVolume
+
+    try:
+        volume = MountedVolume(tmp_path_factory.mktemp("mount"))
+    except OSError as error:
+        pytest.skip(f"needs root and FUSE ({error})")
+    yield volume.path
+    volume.close()
+
+
+@pytest.fixture(params=["as a disk", "as a volume"])
+def volume(request: Any, mounted_volume: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory on the volume, under a path that says nothing, and as one below ``/Volumes/``.
+
+    Processes that Spark starts take it for a disk in both cases.
+    """
+    from mdstorm_backend.storage import filesystems, urls
+
+    if request.param == "as a volume":
+        prefixes = (*urls.FUSE_PREFIXES, f"{mounted_volume}/")
+        monkeypatch.setattr(urls, "FUSE_PREFIXES", prefixes)
+        monkeypatch.setattr(filesystems, "FUSE_PREFIXES", prefixes)
+    directory = mounted_volume / uuid.uuid4().hex
+    directory.mkdir()
+    return directory
 
 
 @pytest.fixture(scope="session")

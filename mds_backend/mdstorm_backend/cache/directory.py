@@ -11,7 +11,7 @@ import stat
 import tempfile
 import uuid
 
-from mdstorm_backend.cache.locks import FileLock, wait_for_lock
+from mdstorm_backend.cache.locks import NO_LOCKS, FileLock, wait_for_lock
 from mdstorm_backend.cache.records import FileIdentity, Record, record_name
 from mdstorm_backend.errors import CorruptDatasetError, StorageError
 from mdstorm_backend.format.index import INDEX_NAME
@@ -190,10 +190,16 @@ class CacheDirectory:
 
     def failure(self, error: OSError) -> StorageError:
         """Return the error for a failure of the cache's disk."""
+        if error.errno in NO_LOCKS:
+            remedy = (
+                "It is on a file system without locks, such as a mount of remote storage, where "
+                "processes cannot share a cache: name a directory on a disk of this machine"
+            )
+        else:
+            remedy = "Make it writable, free space there, or name another directory"
         return StorageError(
-            f"the cache directory {self.path} cannot be used ({error}). Make it writable, free "
-            "space there, or name another directory: local=…, or the environment variable "
-            "MDSTORM_CACHE_DIR",
+            f"the cache directory {self.path} cannot be used ({error}). {remedy}: local=…, or the "
+            "environment variable MDSTORM_CACHE_DIR",
             url=self.path,
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import time
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from mdstorm_backend.cache.attempts import LocalDiskError, Sleep, try_again, wat
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.format.hashes import digest
 from mdstorm_backend.format.index import FileInfo
-from mdstorm_backend.storage import Buffer, Location
+from mdstorm_backend.storage import Buffer, Location, map_file
 
 
 def download(
@@ -130,8 +129,6 @@ def check_hash(file: FileInfo, data: Buffer, hash_name: str, url: str) -> None:
 
 
 def mapped(path: str) -> Buffer:
-    """Map a file, read-only."""
+    """Map a file, read-only, where that is possible."""
     with open(path, "rb") as file:
-        if os.fstat(file.fileno()).st_size == 0:
-            return b""
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        return map_file(file.fileno())

@@ -14,6 +14,9 @@ from contextlib import suppress
 from mdstorm_backend.base.own_context import OwnContext
 from mdstorm_backend.errors import StorageError
 
+#: What file systems without locks say, as mounts of remote storage.
+NO_LOCKS = frozenset({errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP})
+
 #: Shortest and longest pause, in seconds, between two attempts at a lock that is held.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import weakref
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from mdstorm_backend.errors import (
     StorageError,
 )
 from mdstorm_backend.format.index import ShardInfo
-from mdstorm_backend.storage import Buffer
+from mdstorm_backend.storage import Buffer, map_file
 
 #: Attempts at a lock whose directory `mdstorm cache clear` may remove in between.
 _LOCK_ATTEMPTS = 5
@@ -120,9 +119,7 @@ class ShardCache:
                 return None
             with suppress(OSError):
                 os.utime(note)
-            if identity.size == 0:
-                return b""
-            return memoryview(mmap.mmap(fd, 0, access=mmap.ACCESS_READ))
+            return map_file(fd)
         finally:
             os.close(fd)
 

@@ -12,7 +12,8 @@ from mdstorm_backend.storage.filesystems import (
     open_filesystem,
     options_in_use,
 )
-from mdstorm_backend.storage.location import Buffer, Location, modification_of
+from mdstorm_backend.storage.location import Location, modification_of
+from mdstorm_backend.storage.mapping import Buffer, map_file
 from mdstorm_backend.storage.secrets import check_no_secrets
 from mdstorm_backend.storage.urls import has_scheme, normalize_url
 
@@ -23,6 +24,7 @@ __all__ = [
     "check_scheme",
     "copy_complete",
     "has_scheme",
+    "map_file",
     "modification_of",
     "normalize_url",
     "open_filesystem",

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from mdstorm_backend.errors import CredentialsError
 from mdstorm_backend.storage.faults import storage_faults
 from mdstorm_backend.storage.filesystems import is_mounted, open_filesystem, scheme_of
 from mdstorm_backend.storage.given import as_fsspec, is_local, path_in_given, read_range, url_in
+from mdstorm_backend.storage.mapping import Buffer, map_file
 from mdstorm_backend.storage.secrets import check_no_secret_in_url, check_no_secrets
-from mdstorm_backend.storage.urls import FUSE_PREFIXES, OBJECT_STORES, normalize_url
-
-Buffer: TypeAlias = bytes | bytearray | memoryview
+from mdstorm_backend.storage.stale_listings import wait_until_current
+from mdstorm_backend.storage.urls import OBJECT_STORES, is_on_mount, normalize_url
 
 #: The names that file systems give a file's modification time.
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modificationTime")
@@ -125,7 +124,7 @@ class Location:
     def is_local_disk(self) -> bool:
         """Whether files may be memory-mapped and renamed: local, and not a FUSE mount."""
         is_file = self.filesystem is None and self.url.startswith("file:///")
-        return is_file and not self.path.startswith(FUSE_PREFIXES)
+        return is_file and not is_on_mount(self.path)
 
     def file_url(self, name: str) -> str:
         """URL of the file `name` in this directory."""
@@ -167,6 +166,8 @@ class Location:
             return []
         with self._files() as (fs, path):
             root = fs._strip_protocol(path)
+            if self._is_in_file_tree:
+                wait_until_current(path, is_mount=not self.is_local_disk)
             found = fs.find(root, detail=True)
         # File systems of Arrow name files without the slash at the beginning.
         top = f"/{root.lstrip('/')}"
@@ -215,7 +216,7 @@ class Location:
         -------
         memoryview or bytes
             On a local disk a read-only memory map, which stays valid after the file is removed;
-            elsewhere a copy in memory.
+            elsewhere, and where a mount has no maps, a copy in memory.
 
         Raises
         ------
@@ -226,9 +227,7 @@ class Location:
             with self._files(name) as (fs, path):
                 return bytes(fs.cat_file(path))
         with open(f"{self.path}/{name}", "rb") as file:
-            if os.fstat(file.fileno()).st_size == 0:
-                return b""
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            return map_file(file.fileno())
 
     def read_range(self, name: str, start: int, stop: int) -> bytes:
         """Read the bytes `start` to `stop` of a file.
@@ -281,7 +280,11 @@ class Location:
         """Remove the directory itself if nothing is left in it."""
         with self._files() as (fs, path):
             fs.invalidate_cache(path)
-            if scheme_of(self.url) in OBJECT_STORES or not fs.exists(path) or fs.find(path):
+            if scheme_of(self.url) in OBJECT_STORES or not fs.exists(path):
+                return
+            found = fs.find(path)
+            # The listing of a mount may have files that were removed.
+            if any(map(os.path.lexists, found)) if self._is_in_file_tree else found:
                 return
             if not self.is_in_file_tree:
                 fs.rm(path, recursive=True)

@@ -14,10 +14,15 @@ FUSE_PREFIXES = ("/dbfs/", "/Volumes/", "/Workspace/")
 OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"}
 
 
+def is_on_mount(path: str) -> bool:
+    """Whether a local path is on one of these mounts, which is no local disk."""
+    return path.startswith(FUSE_PREFIXES)
+
+
 def has_scheme(url: str) -> bool:
     """Whether `url` names its storage: it has a scheme, or is on a Databricks mount."""
     scheme, colon, _ = url.partition(":")
-    return bool(colon and scheme.isidentifier()) or url.startswith(FUSE_PREFIXES)
+    return bool(colon and scheme.isidentifier()) or is_on_mount(url)
 
 
 def normalize_url(url: str) -> str:

@@ -7,21 +7,17 @@ it, however that ends.
 
 from __future__ import annotations
 
-import errno
 import os
 import weakref
 from contextlib import suppress
 
-from mdstorm_backend.cache.locks import FileLock, try_lock
+from mdstorm_backend.cache.locks import NO_LOCKS, FileLock, try_lock
 from mdstorm_backend.errors import DatasetExistsError
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.directories import unwritable
 
 #: Is there while a writer is at work, which then holds a lock on it, and after one was killed.
 CLAIM_NAME = "_mdstorm_writing"
-
-#: What file systems without locks say; there a directory is as one of an object store.
-_NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}
 
 
 class Claim:
@@ -77,7 +73,7 @@ def _lock(location: Location) -> FileLock | None:
     try:
         lock = try_lock(path)
     except OSError as error:
-        if error.errno in _NO_LOCKS:
+        if error.errno in NO_LOCKS:  # there a directory is as one of an object store
             os.unlink(path)
             return None
         raise unwritable(location, error) from error

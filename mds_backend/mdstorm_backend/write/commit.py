@@ -10,6 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -30,6 +31,8 @@ _OURS = re.compile(
     rf"part-\d{{5,}}-((?P<job>[0-9a-f]{{8}})-)?\d+\.(\d{{5,}}\.mds(\.({EXTENSIONS}))?|done)"
     r"(\.[0-9a-f]{32}\.tmp)?"
 )
+
+_THREADS = 16
 
 #: What a process that was killed while it wrote one of the other files leaves behind.
 _TEMPORARY = re.compile(rf"({INDEX_NAME}|{MARKER_NAME})\.[0-9a-f]{{32}}\.tmp")
@@ -105,7 +108,11 @@ def check_seen(
     """
     expected = [shard.zip_data or shard.raw_data for shard in shards]
     sizes = dict(location.list_sizes())
-    missing = [file.basename for file in expected if sizes.get(file.basename) != file.bytes]
+    # Mounts of remote storage may list neither what was just written nor what was just removed.
+    unlisted = [file for file in expected if sizes.get(file.basename) != file.bytes]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        sizes.update(pool.map(partial(_size, location), [file.basename for file in unlisted]))
+    missing = [file.basename for file in unlisted if sizes[file.basename] != file.bytes]
     if missing:
         raise WriteError(
             f"{len(missing)} of {len(expected)} shards that the Spark executors wrote to "
@@ -113,12 +120,20 @@ def check_seen(
             "directory that the driver and all executors share, such as a mounted volume or an "
             "object store"
         )
-    if not sizes.keys().isdisjoint(indexes):
+    if any(name in sizes and location.exists(name) for name in indexes):
         raise DatasetExistsError(
             f"another job has written a dataset to {location.url} in the meantime. It is left as "
             "it is; write to a directory of your own"
         )
     return sizes
+
+
+def _size(location: Location, name: str) -> tuple[str, int]:
+    """Return the name and the size of a file, -1 if it is not there."""
+    try:
+        return name, int(location.stat(name)["size"])
+    except FileNotFoundError:
+        return name, -1
 
 
 def build_index(schema: Schema | None, reports: Sequence[ShardReport]) -> Index:

@@ -1,0 +1,30 @@
+"""Map files into memory, where their file system can."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+from typing import TypeAlias
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+#: What file systems say that have no memory maps, as mounts of object stores.
+_NO_MAPS = {errno.ENODEV, errno.ENOSYS, errno.EOPNOTSUPP}
+
+
+def map_file(fd: int) -> Buffer:
+    """Return the content of an open file, read-only.
+
+    A memory map, which stays valid after the file is closed or removed; a copy where the file
+    system has no maps, and for an empty file.
+    """
+    if os.fstat(fd).st_size == 0:
+        return b""
+    try:
+        return memoryview(mmap.mmap(fd, 0, access=mmap.ACCESS_READ))
+    except OSError as error:
+        if error.errno not in _NO_MAPS:
+            raise
+    with open(fd, "rb", closefd=False) as file:
+        return file.read()

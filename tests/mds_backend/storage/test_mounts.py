@@ -1,0 +1,96 @@
+"""Datasets on a mount of remote storage: see `tests.servers.volume` for what it cannot do."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mdstorm_backend import MDSWriter, StreamingDataset, open_dataset
+from mdstorm_backend.convert import convert_parquet
+from mdstorm_backend.errors import DatasetExistsError, StorageError
+from mdstorm_backend.maintenance import verify
+from mdstorm_backend.parquet import open_parquet
+from mdstorm_backend.storage import Location
+from mdstorm_backend.write.commit import remove_dataset
+
+TABLE = pa.table({"n": range(100), "text": [str(i) for i in range(100)]})
+
+
+def write_shards(directory: Path) -> None:
+    with MDSWriter(out=str(directory), columns={"n": "int"}, size_limit=200) as out:
+        for n in range(100):
+            out.write({"n": n})
+
+
+def test_the_mount_is_as_restricted_as_it_says(volume: Path) -> None:
+    file = volume / "file"
+    file.write_bytes(b"abc")
+    with pytest.raises(OSError, match="not supported"):
+        file.open("ab")
+    with file.open("r+b", buffering=0) as opened, pytest.raises(OSError, match="not supported"):
+        opened.write(b"x")
+    with file.open("rb") as opened, pytest.raises(OSError, match="No such device"):
+        mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+    with pytest.raises(OSError, match="not permitted"):
+        os.link(file, volume / "link")
+    assert os.listdir(volume) == ["file"]
+    (volume / "later").touch()
+    file.unlink()
+    assert os.listdir(volume) == ["file"]  # for a second
+    assert (file.exists(), (volume / "later").exists()) == (False, True)
+
+
+def test_shards_are_written_and_read(volume: Path) -> None:
+    write_shards(volume / "mds")
+    for source in ({"local": str(volume / "mds")}, {"remote": str(volume / "mds")}):
+        assert [sample["n"] for sample in StreamingDataset(batch_size=10, **source)] == [
+            *range(100)
+        ]
+    assert verify(str(volume / "mds")).is_good
+
+
+def test_parquet_is_read_and_converted_in_place(volume: Path) -> None:
+    pq.write_table(TABLE, volume / "part.parquet", row_group_size=10)
+    source = open_parquet(str(volume))
+    assert len(source) == 100
+    target = Location.of(str(volume / "mds"))
+    os.mkdir(volume / "mds")
+    os.listdir(volume / "mds")  # the listing of an empty directory is remembered
+    dataset = convert_parquet(source, target, shard_size=1000)
+    assert len(dataset.file_urls) > 2
+    assert open_dataset(str(volume / "mds")).to_table().equals(TABLE)
+
+
+def test_a_dataset_is_replaced_and_removed_whatever_a_listing_remembers(volume: Path) -> None:
+    pq.write_table(TABLE, volume / "part.parquet")
+    source, target = open_parquet(str(volume)), Location.of(str(volume / "mds"))
+    for _ in range(2):
+        convert_parquet(source, target, shard_size=1000)
+        with pytest.raises(DatasetExistsError):
+            convert_parquet(source, target)
+        os.listdir(volume / "mds")
+        assert remove_dataset(target) == []
+        assert not (volume / "mds").exists()
+
+
+def test_a_listing_without_the_file_that_was_written_last_is_not_believed(volume: Path) -> None:
+    assert os.listdir(volume) == []
+    for name in ("part-0.parquet", "part-1.parquet"):
+        pq.write_table(TABLE, volume / name)
+    (volume / "_SUCCESS").touch()
+    assert os.listdir(volume) == []
+    assert len(open_parquet(str(volume))) == 200
+
+
+def test_a_cache_needs_a_file_system_with_locks(volume: Path, tmp_path: Path) -> None:
+    write_shards(volume / "mds")
+    options: dict[str, Any] = {"remote": str(volume / "mds"), "batch_size": 10}
+    with pytest.raises(StorageError, match="on a file system without locks, such as a mount of"):
+        list(StreamingDataset(local=str(volume / "cache"), **options))
+    assert len(list(StreamingDataset(local=str(tmp_path / "cache"), **options))) == 100
