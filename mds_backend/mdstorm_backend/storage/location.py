@@ -166,7 +166,7 @@ class Location:
             return []
         with self._files() as (fs, path):
             root = fs._strip_protocol(path)
-            if self._is_in_file_tree:
+            if self.is_in_file_tree:
                 wait_until_current(path, is_mount=not self.is_local_disk)
             found = fs.find(root, detail=True)
         # File systems of Arrow name files without the slash at the beginning.
@@ -284,7 +284,7 @@ class Location:
                 return
             found = fs.find(path)
             # The listing of a mount may have files that were removed.
-            if any(map(os.path.lexists, found)) if self._is_in_file_tree else found:
+            if any(map(os.path.lexists, found)) if self.is_in_file_tree else found:
                 return
             if not self.is_in_file_tree:
                 fs.rm(path, recursive=True)
