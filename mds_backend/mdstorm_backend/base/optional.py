@@ -14,6 +14,7 @@ _EXTRAS = {
     "PIL": ("Images", "images"),
     "deltalake": ("Delta tables", "delta"),
     "lightning.pytorch": ("mdstorm.lightning's data modules", ""),
+    "mlflow": ("Metrics in MLflow", ""),
     "pandas": ("pandas DataFrames", ""),
     "pyspark": ("Spark DataFrames", "spark"),
     "pytorch_lightning": ("mdstorm.pytorch_lightning's data modules", ""),

@@ -1,0 +1,219 @@
+"""What a recorder makes of waits, work and threads; time is the tests' own."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from tests.mds_backend.clocks import Clock
+
+from mdstorm_backend.base.prefetch import Prefetcher
+from mdstorm_backend.base.recorder import Cause, Recorder, Results, count, current_recorder, work
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def recorder(clock: Clock) -> Recorder:
+    """A recorder of a pass whose first batch is there."""
+    recorder = Recorder(clock)
+    recorder.deliver(1)
+    recorder.ask()
+    return recorder
+
+
+class Late(Future[Any]):
+    """A result for which somebody has to wait."""
+
+    def __init__(self, made: Any, clock: Clock, seconds: float) -> None:
+        super().__init__()
+        self.set_result(made)
+        self._clock, self._seconds = clock, seconds
+
+    def result(self, timeout: float | None = None) -> Any:
+        self._clock.advance(self._seconds)
+        return super().result(timeout)
+
+
+def busy(clock: Clock, **seconds: float) -> Any:
+    """Return a function that is busy with something for some seconds."""
+
+    def function(item: Any) -> Any:
+        for name, each in seconds.items():
+            with work(Cause[name]):
+                clock.advance(each)
+        return item
+
+    return function
+
+
+def test_waiting_training_and_the_start_are_told_apart(clock: Clock) -> None:
+    recorder = Recorder(clock)
+    clock.advance(7)  # for the first batch
+    recorder.deliver(32)
+    for _ in range(3):
+        clock.advance(2)  # training
+        recorder.ask()
+        clock.advance(1)  # waiting
+        recorder.deliver(32)
+    clock.advance(2)
+    recorder.ask()
+    clock.advance(5)
+    recorder.end(is_waiting=True)
+    totals = recorder.totals()
+    assert (totals["batches"], totals["rows"]) == (4, 128)
+    assert totals["startup_seconds"] == 7
+    assert totals["training_seconds"] == 8
+    assert totals["waited_seconds"] == totals["waited_for_batching"] == 3 + 5
+
+
+def test_an_iteration_that_is_left_does_not_wait_for_its_end(
+    clock: Clock, recorder: Recorder
+) -> None:
+    clock.advance(5)
+    recorder.end(is_waiting=False)
+    assert recorder.totals()["waited_seconds"] == 0
+
+
+def test_a_wait_is_divided_as_the_making_of_the_result_was(
+    clock: Clock, recorder: Recorder
+) -> None:
+    made = recorder.task(busy(clock, DOWNLOADS=6, DECODING=2))("block")
+    assert recorder.result(Late(made, clock, 4)) == "block"
+    recorder.deliver(1)
+    totals = recorder.totals()
+    assert totals["waited_seconds"] == 8 + 4  # the fake thread shares the clock
+    assert totals["waited_for_downloads"] == pytest.approx(3)
+    assert totals["waited_for_decoding"] == pytest.approx(1)
+    assert (totals["download_seconds"], totals["decode_seconds"]) == (6, 2)
+
+
+def test_a_result_that_is_there_is_not_waited_for(clock: Clock, recorder: Recorder) -> None:
+    made = recorder.task(busy(clock, DOWNLOADS=6))("block")
+    recorder.result(Late(made, clock, 0))
+    assert recorder.totals()["waited_for_downloads"] == 0
+
+
+def test_what_a_task_waits_for_itself_is_handed_on(clock: Clock, recorder: Recorder) -> None:
+    shard = Late(recorder.task(busy(clock, DOWNLOADS=9))("shard"), clock, 3)
+
+    def fill(_: str) -> str:
+        with work(Cause.DECODING):
+            recorder.result(shard)
+            clock.advance(1)
+        return "block"
+
+    made = recorder.task(fill)("block")
+    recorder.result(Late(made, clock, 8))
+    recorder.deliver(1)
+    totals = recorder.totals()
+    assert totals["waited_for_downloads"] == pytest.approx(6)
+    assert totals["waited_for_decoding"] == pytest.approx(2)
+    assert totals["decode_seconds"] == 1  # waiting is not work
+
+
+def test_nested_work_counts_once(clock: Clock, recorder: Recorder) -> None:
+    def decode(_: object) -> None:
+        with work(Cause.DECODING):
+            clock.advance(1)
+            with work(Cause.DOWNLOADS):
+                clock.advance(4)
+            clock.advance(1)
+
+    recorder.called(decode)(None)
+    totals = recorder.totals()
+    assert (totals["decode_seconds"], totals["download_seconds"]) == (2, 4)
+
+
+def test_downloads_at_the_same_time_keep_the_link_busy_once(
+    clock: Clock, recorder: Recorder
+) -> None:
+    first, second = threading.Event(), threading.Event()
+
+    def download(event: threading.Event) -> None:
+        with work(Cause.DOWNLOADS):
+            (first if event is second else second).set()
+            assert event.wait(30)
+            clock.advance(5)
+            (first if event is second else second).set()
+
+    with ThreadPoolExecutor(2) as pool:
+        task = recorder.task(download)
+        both = [pool.submit(task, event) for event in (first, second)]
+        for future in both:
+            future.result()
+    totals = recorder.totals()
+    assert totals["downloading_seconds"] == 10
+    assert totals["download_seconds"] > 10
+
+
+def test_threads_count_for_themselves_and_sums_are_right(recorder: Recorder) -> None:
+    def add(_: int) -> None:
+        for _ in range(1_000):
+            count("downloads")
+        count("downloaded_bytes", 5)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(recorder.task(add), range(40)))
+    totals = recorder.totals()
+    assert (totals["downloads"], totals["downloaded_bytes"]) == (40_000, 200)
+
+
+def test_nothing_is_counted_where_nobody_records() -> None:
+    count("downloads")
+    with work(Cause.DOWNLOADS):
+        assert current_recorder() is None
+
+
+def test_an_error_ends_the_work_that_is_recorded(clock: Clock, recorder: Recorder) -> None:
+    def fail(_: object) -> None:
+        with work(Cause.TRANSFORMS):
+            clock.advance(3)
+            raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        recorder.called(fail)(None)
+    assert current_recorder() is None
+    assert recorder.totals()["transform_seconds"] == 3
+
+
+def test_the_depth_of_the_queue_counts_results_that_are_ready(recorder: Recorder) -> None:
+    results = Results(recorder)
+    task: Any = results.task(int)
+    futures: list[Future[Any]] = []
+    for item in range(3):
+        futures.append(Future())
+        futures[-1].set_result(task(item))
+    assert [results.take(future) for future in futures] == [0, 1, 2]
+    totals = recorder.totals()
+    assert (totals["results"], totals["results_ready"]) == (3, 3 + 2 + 1)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_prefetcher_records_what_its_functions_do(workers: int, recorder: Recorder) -> None:
+    def opened(item: int) -> int:
+        count("shards")
+        return item
+
+    with Prefetcher(workers, 2, recorder) as prefetcher:
+        assert list(prefetcher.map(opened, range(5))) == list(range(5))
+    assert recorder.totals()["shards"] == 5
+
+
+def test_where_all_results_are_for_one_thing_waits_are_too(
+    clock: Clock, recorder: Recorder
+) -> None:
+    with Prefetcher(0, 1, recorder, Cause.DECODING) as here:
+        list(here.map(lambda seconds: clock.advance(seconds), [2.0, 3.0]))
+    recorder.deliver(1)
+    assert recorder.totals()["waited_for_decoding"] == 5
+
+
+def test_a_recorder_stays_in_its_process(recorder: Recorder) -> None:
+    assert pickle.loads(pickle.dumps(recorder)) is None  # noqa: S301

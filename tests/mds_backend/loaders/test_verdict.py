@@ -1,0 +1,154 @@
+"""Statistics as numbers, as a table and as a verdict."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from mdstorm_backend.loaders.statistics import PIPELINE, Statistics
+
+
+def found(waited: float, cause: str = "batching", **others: Any) -> Statistics:
+    """Statistics of 100 seconds, of which so many were waited."""
+    values: dict[str, Any] = {
+        "passes": 1,
+        "batches": 50,
+        "rows": 1_600,
+        "waited_seconds": waited,
+        "training_seconds": 100 - waited,
+        f"waited_for_{cause}": waited,
+        **others,
+    }
+    return Statistics(**values)
+
+
+def test_below_five_percent_training_does_not_wait() -> None:
+    assert found(4.9, "downloads").verdict.cause == "nothing"
+    assert str(found(4.9, "downloads").verdict) == "training does not wait (5 %)"
+    assert found(5.1, "downloads").verdict.cause == "downloads"
+
+
+def test_downloads_over_an_idle_link_want_more_of_them_at_a_time() -> None:
+    slow = {"downloads": 8, "downloaded_bytes": 4_000_000_000, "downloading_seconds": 50}
+    verdict = found(62, "downloads", order="elastic", **slow).verdict
+    assert verdict.cause == "downloads"
+    assert str(verdict) == (
+        "training waits 62 % of the time, 62 % for downloads: raise predownload; the link gives "
+        "80 MB/s and is idle 50 % of the time"
+    )
+
+
+def test_the_exact_order_has_no_predownload_to_raise() -> None:
+    verdict = found(62, "downloads", downloads=8, downloading_seconds=50).verdict
+    assert 'order="elastic"' in str(verdict)
+
+
+def test_a_link_that_is_never_idle_wants_fewer_bytes() -> None:
+    verdict = found(62, "downloads", downloads=8, downloading_seconds=95).verdict
+    assert verdict.cause == "downloads"
+    assert "compress the shards" in str(verdict)
+    assert "predownload" not in str(verdict)
+
+
+def test_worker_processes_download_at_the_same_time() -> None:
+    of_four = found(50, "downloads", workers=4, downloaded_bytes=4_000, downloading_seconds=40)
+    assert of_four.download_rate == 400
+    assert of_four.downloading_share == pytest.approx(0.1)
+
+
+def test_downloads_of_what_was_evicted_want_a_larger_cache() -> None:
+    verdict = found(40, "downloads", downloads=10, downloaded_again=5, evictions=9).verdict
+    assert verdict.cause == "cache"
+    assert "5 of 10 brought back what was evicted: raise cache_limit" in str(verdict)
+    assert found(40, "downloads", downloads=10, downloaded_again=4).verdict.cause == "downloads"
+
+
+@pytest.mark.parametrize(
+    ("cause", "remedy"),
+    [
+        ("cache", "cache_limit"),
+        ("decoding", "workers_count"),
+        ("transforms", "vectorise"),
+        ("batching", "batch_size"),
+    ],
+)
+def test_every_other_cause_has_its_remedy(cause: str, remedy: str) -> None:
+    verdict = found(30, cause).verdict
+    assert verdict.cause == cause
+    assert "training waits 30 % of the time, 30 % for" in str(verdict)
+    assert remedy in str(verdict)
+
+
+def test_the_largest_part_decides() -> None:
+    mixed = found(30, "decoding", waited_for_decoding=14.0, waited_for_transforms=16.0)
+    assert mixed.verdict.cause == "transforms"
+    assert "waits 30 % of the time, 16 % for transforms" in str(mixed.verdict)
+
+
+def test_a_start_that_takes_longer_than_all_other_waiting_is_the_verdict() -> None:
+    slow = found(10, passes=2, startup_seconds=100.0)
+    assert slow.verdict.cause == "startup"
+    assert "the first batch of a pass takes 50.0 s, 50 % of the time" in str(slow.verdict)
+    assert found(10, startup_seconds=9.0).verdict.cause == "batching"
+
+
+def test_one_batch_says_nothing() -> None:
+    assert Statistics().verdict.cause == "unknown"
+    assert found(50, batches=1).verdict.cause == "unknown"
+
+
+def test_the_pipeline_of_tensorflow_is_named() -> None:
+    assert str(found(90, consumer=PIPELINE).verdict).startswith("TensorFlow's input pipeline waits")
+
+
+def test_differences_are_what_happened_in_between() -> None:
+    earlier = found(30, "downloads", downloads=3)
+    later = found(50, "downloads", downloads=7, order="elastic")
+    between = later - earlier
+    assert (between.waited_seconds, between.training_seconds, between.downloads) == (20, -20, 4)
+    assert (between.order, between.consumer) == ("elastic", "training")
+    assert earlier + between == found(50, "downloads", downloads=7)
+    with pytest.raises(TypeError):
+        later - 1  # type: ignore[operator]
+
+
+def test_a_dict_has_the_fields_and_what_follows_from_them() -> None:
+    values = found(25, "downloads", results=4, results_ready=6).as_dict()
+    assert values["waited_seconds"] == 25
+    assert (values["waited_share"], values["queue_depth"]) == (0.25, 1.5)
+
+
+def test_a_table_shows_each_number_once_and_the_verdict_last() -> None:
+    shown = found(62, "downloads", downloads=8, downloaded_bytes=5_000_000, evictions=2)
+    text = str(shown)
+    assert "waiting" in text
+    assert "62.00 s (62 %)" in text
+    assert "8 files, 5.0 MB" in text
+    assert "2 evictions" in text
+    assert "for transforms" not in text  # nothing to say of it
+    assert " ".join(text.split()).endswith(str(shown.verdict))
+
+
+def test_a_notebook_gets_the_same_as_html_that_is_well_formed() -> None:
+    class Cells(HTMLParser):
+        def __init__(self) -> None:
+            super().__init__()
+            self.open: list[str] = []
+            self.text: list[str] = []
+
+        def handle_starttag(self, tag: str, attrs: Any) -> None:
+            self.open.append(tag)
+
+        def handle_endtag(self, tag: str) -> None:
+            assert self.open.pop() == tag
+
+        def handle_data(self, data: str) -> None:
+            self.text.append(data)
+
+    cells = Cells()
+    cells.feed(found(62, "downloads", downloads=8)._repr_html_())
+    assert cells.open == []
+    assert "62.00 s (62 %)" in cells.text
+    assert cells.text[-1] == str(found(62, "downloads", downloads=8).verdict)

@@ -1,0 +1,87 @@
+"""What TensorFlow datasets say they have waited for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import tensorflow as tf
+from tests.mds_backend.clocks import Clock
+from tests.mds_backend.small_datasets import write_numbers
+
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.statistics import LOOP, PIPELINE
+from mdstorm_backend.loaders.tf.pipeline_recorder import LoopRecorder, PipelineRecorder
+from mdstorm_backend.loaders.tf.tf_dataset import make_tf_dataset
+from mdstorm_backend.order.exact import ExactOrder
+
+ROWS, BATCH = 50, 4
+BATCHES = 13
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """Fifty numbers in five shards."""
+    return write_numbers(tmp_path_factory.mktemp("numbers"), ROWS, tasks=5)
+
+
+def make(dataset: Dataset) -> Any:
+    return make_tf_dataset(lambda: ReaderOptions(dataset, ExactOrder(seed=3)), batch_size=BATCH)
+
+
+def test_a_loop_of_python_is_what_waits(numbers: Dataset) -> None:
+    dataset = make(numbers)
+    assert dataset.statistics().batches == 0
+    for passes in (1, 2):
+        assert len(list(dataset)) == BATCHES
+        found = dataset.statistics()
+        assert (found.consumer, found.passes) == (LOOP, passes)
+        assert (found.batches, found.rows) == (passes * BATCHES, passes * ROWS)
+        assert found.startup_seconds > 0
+        assert found.training_seconds > 0
+    assert dataset.statistics(last_pass=True).batches == BATCHES
+
+
+def test_where_tensorflow_takes_the_batches_its_pipeline_waits(numbers: Dataset) -> None:
+    dataset = make(numbers)
+    total = dataset.reduce(zero(), lambda total, batch: total + tf.reduce_sum(batch.number))
+    assert int(total) == sum(range(ROWS))
+    found = dataset.statistics()
+    assert (found.consumer, found.batches, found.rows) == (PIPELINE, BATCHES, ROWS)
+    assert found.order == "exact"
+
+
+def zero() -> Any:
+    return tf.constant(0, tf.int64)
+
+
+def test_the_waiting_of_a_loop_is_divided_as_that_of_the_pipeline() -> None:
+    clock = Clock()
+    loop = LoopRecorder(clock)
+    pipeline = PipelineRecorder(loop)
+    pipeline.deliver(1)
+    pipeline.ask()
+    pipeline.wait(30, [3.0, 0.0, 1.0, 0.0, 0.0])
+    clock.advance(30)
+    pipeline.deliver(1)
+    assert pipeline.totals()["waited_for_downloads"] == 22.5
+    assert pipeline.consumer == PIPELINE
+    loop.deliver(0)
+    loop.ask()
+    clock.advance(10)
+    loop.deliver(0)
+    assert pipeline.consumer == LOOP
+    totals = pipeline.totals()
+    assert (totals["batches"], totals["rows"], totals["waited_seconds"]) == (2, 2, 10)
+    assert totals["waited_for_downloads"] == 7.5
+    assert totals["waited_for_decoding"] == 2.5
+
+
+def test_statistics_do_not_change_a_state(numbers: Dataset) -> None:
+    dataset, other = make(numbers), make(numbers)
+    for _, _ in zip(range(3), dataset, strict=False):
+        dataset.statistics()
+    for _, _ in zip(range(3), other, strict=False):
+        pass
+    assert dataset.state_dict() == other.state_dict()

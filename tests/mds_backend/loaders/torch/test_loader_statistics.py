@@ -1,0 +1,262 @@
+"""What PyTorch's loaders say they have waited for."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.mds_backend.clocks import Clock
+from tests.mds_backend.small_datasets import write_numbers
+
+from mdstorm_backend import StreamingDataLoader, StreamingDataset
+from mdstorm_backend.base.recorder import Recorder
+from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.loaders import reader_options
+from mdstorm_backend.loaders.pass_recorders import PassRecorders
+from mdstorm_backend.loaders.statistics import Statistics
+from mdstorm_backend.order.exact import ExactOrder
+from mdstorm_backend.storage import Location
+
+ROWS, SHARDS, BATCH = 60, 6, 10
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """Sixty numbers in six shards."""
+    return write_numbers(tmp_path_factory.mktemp("numbers"), ROWS, tasks=SHARDS)
+
+
+@pytest.fixture
+def remote(numbers: Dataset, tmp_path: Path) -> Callable[..., StreamingDataset]:
+    """Makes datasets whose shards have to be downloaded, to a directory of the test's own."""
+
+    def make(**options: Any) -> StreamingDataset:
+        given = {"batch_size": BATCH, "local": str(tmp_path / "local"), **options}
+        return StreamingDataset(remote=numbers.url, **given)
+
+    return make
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def with_clock(loader: StreamingDataLoader, clock: Clock) -> StreamingDataLoader:
+    loader._mdstorm.recorders = PassRecorders(clock)
+    return loader
+
+
+def waited_for(found: Statistics) -> float:
+    return sum(
+        getattr(found, f"waited_for_{cause}")
+        for cause in ("downloads", "cache", "decoding", "transforms", "batching")
+    )
+
+
+def test_a_slow_remote_is_told_from_training(
+    remote: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each download takes ten seconds, and begins once somebody waits for it."""
+    is_awaited = threading.Event()
+
+    class Awaited:
+        def __init__(self, future: Any) -> None:
+            self._future = future
+
+        def result(self) -> Any:
+            if not self._future.done():
+                is_awaited.set()
+            return self._future.result()
+
+    def slow(location: Location, name: str, path: str) -> None:
+        assert is_awaited.wait(60)
+        is_awaited.clear()
+        clock.advance(10)
+        download(location, name, path)
+
+    result, download = Recorder.result, Location.download
+    monkeypatch.setattr(
+        Recorder, "result", lambda recorder, future: result(recorder, Awaited(future))
+    )
+    monkeypatch.setattr(Location, "download", slow)
+    monkeypatch.setattr(reader_options, "BLOCK_ROWS", BATCH)  # one block for each shard
+    order = ExactOrder(seed=1)
+    loader = with_clock(StreamingDataLoader(remote(order=order, workers=1), BATCH), clock)
+    for _ in loader:
+        clock.advance(5)  # training
+    found = loader.statistics()
+    assert (found.batches, found.rows, found.downloads) == (SHARDS, ROWS, SHARDS)
+    assert found.startup_seconds == 10
+    assert found.training_seconds == 5 * SHARDS
+    assert found.waited_seconds == 10 * (SHARDS - 1)
+    # A thread that is about to download while training goes on takes that time for its own.
+    assert found.waited_for_downloads > found.waited_seconds / 2
+    assert found.verdict.cause == "downloads"
+    assert str(found.verdict).startswith("training waits 62 % of the time, ")
+
+
+def test_a_slow_function_is_told_from_training(remote: Any, clock: Clock) -> None:
+    def slow(batch: Any) -> Any:
+        clock.advance(4)
+        return batch
+
+    loader = with_clock(StreamingDataLoader(remote(), BATCH, batch_map=slow), clock)
+    for _ in loader:
+        clock.advance(1)
+    found = loader.statistics()
+    assert found.startup_seconds == 4
+    assert found.waited_seconds == found.waited_for_transforms == 4 * (SHARDS - 1)
+    assert found.transform_seconds == 4 * SHARDS
+    assert found.verdict.cause == "transforms"
+
+
+def test_a_slow_collate_fn_is_a_transform(remote: Any, clock: Clock) -> None:
+    def slow(samples: list[Any]) -> Any:
+        clock.advance(4)
+        return samples
+
+    loader = with_clock(StreamingDataLoader(remote(), BATCH, collate_fn=slow), clock)
+    assert len(list(loader)) == SHARDS
+    assert loader.statistics().verdict.cause == "transforms"
+
+
+def test_a_slow_getitem_is_decoding(numbers: Dataset, clock: Clock) -> None:
+    class Slow(StreamingDataset):
+        def __getitem__(self, at: Any) -> Any:
+            clock.advance(1)
+            return super().__getitem__(at)
+
+    loader = with_clock(StreamingDataLoader(Slow(local=numbers.url, batch_size=10), 10), clock)
+    assert len(list(loader)) == SHARDS
+    found = loader.statistics()
+    assert found.waited_for_decoding == 10 * (SHARDS - 1)
+
+
+def test_training_that_takes_longer_does_not_wait(numbers: Dataset, clock: Clock) -> None:
+    loader = with_clock(StreamingDataLoader(StreamingDataset(local=numbers.url), BATCH), clock)
+    for _ in loader:
+        clock.advance(1)
+    found = loader.statistics()
+    assert found.training_seconds == SHARDS
+    assert found.verdict.cause == "nothing"
+
+
+def test_passes_are_summed_and_the_last_one_is_there_alone(remote: Any) -> None:
+    loader = StreamingDataLoader(remote(), BATCH)
+    for _ in range(3):
+        assert len(list(loader)) == SHARDS
+    every, last = loader.statistics(), loader.statistics(last_pass=True)
+    assert (every.passes, every.batches, every.downloads) == (3, 3 * SHARDS, SHARDS)
+    assert (last.passes, last.batches, last.rows, last.downloads) == (1, SHARDS, ROWS, 0)
+    assert every.order == "elastic"
+    assert every.seconds > last.seconds > 0
+
+
+def test_statistics_are_there_while_a_pass_is_under_way(remote: Any) -> None:
+    loader = StreamingDataLoader(remote(), BATCH)
+    assert loader.statistics() == Statistics()
+    batches = iter(loader)
+    next(batches)
+    assert loader.statistics().batches == 1
+    batches.close()
+    assert loader.statistics().batches == 1
+
+
+def test_what_was_evicted_is_downloaded_again(remote: Any, numbers: Dataset) -> None:
+    index = Path(numbers.location.path, "index.json").stat().st_size
+    limit = 3 * max(numbers.shard_bytes) + index
+    loader = StreamingDataLoader(remote(cache_limit=limit, workers=0), BATCH)
+    for _ in range(2):
+        list(loader)
+        loader.dataset._mdstorm.dataset.release()  # type: ignore[attr-defined]
+    found = loader.statistics()
+    assert found.evictions > 0
+    assert found.downloads == SHARDS + found.downloaded_again > SHARDS
+
+
+def test_a_second_loader_finds_what_the_first_one_downloaded(remote: Any) -> None:
+    first, second = (StreamingDataLoader(remote(), BATCH) for _ in range(2))
+    list(first), list(second)
+    assert (first.statistics().downloads, first.statistics().cache_hits) == (SHARDS, 0)
+    assert (second.statistics().downloads, second.statistics().cache_hits) == (0, SHARDS)
+    assert second.statistics().shards == SHARDS
+
+
+@pytest.mark.parametrize("is_persistent", [False, True])
+def test_worker_processes_send_what_they_count(remote: Any, is_persistent: bool) -> None:
+    loader = StreamingDataLoader(
+        remote(),
+        BATCH,
+        num_workers=2,
+        persistent_workers=is_persistent,
+        multiprocessing_context="fork",
+    )
+    with loader:
+        for _ in range(2):
+            assert sum(len(batch["number"]) for batch in loader) == ROWS
+        found = loader.statistics()
+    assert (found.workers, found.passes, found.batches, found.rows) == (2, 2, 2 * SHARDS, 2 * ROWS)
+    assert found.downloads == SHARDS
+    assert found.downloaded_bytes > 0
+    assert found.shards >= SHARDS
+    assert waited_for(found) == pytest.approx(found.waited_seconds)
+
+
+@pytest.mark.long
+def test_worker_processes_that_are_spawned_count_too(remote: Any) -> None:
+    loader = StreamingDataLoader(remote(), BATCH, num_workers=1, multiprocessing_context="spawn")
+    assert len(list(loader)) == SHARDS
+    assert loader.statistics().downloads == SHARDS
+
+
+def test_a_copy_begins_at_nothing_and_a_state_says_nothing(remote: Any) -> None:
+    loader = StreamingDataLoader(remote(), BATCH)
+    batches = iter(loader)
+    next(batches)
+    state = loader.state_dict()
+    for other in (copy.copy(loader), pickle.loads(pickle.dumps(loader))):  # noqa: S301
+        assert other.statistics() == Statistics()
+        assert other.state_dict() == state
+        assert len(list(other)) == SHARDS - 1
+        assert other.statistics().batches == SHARDS - 1
+    assert loader.statistics().batches == 1
+    assert "statistics" not in str(state)
+
+
+def test_batches_that_pytorch_makes_are_counted_with_what_the_dataset_reads(remote: Any) -> None:
+    loader = StreamingDataLoader(remote(), batch_size=None)
+    assert len(list(loader)) == ROWS
+    found = loader.statistics()
+    assert (found.batches, found.rows, found.downloads, found.shards) == (
+        ROWS,
+        ROWS,
+        SHARDS,
+        SHARDS,
+    )
+    assert waited_for(found) == pytest.approx(found.waited_seconds)
+
+
+def test_a_loader_over_any_dataset_counts_its_batches(clock: Clock) -> None:
+    class Slow(torch.utils.data.IterableDataset[int]):
+        def __iter__(self) -> Iterator[int]:
+            for item in range(4):
+                clock.advance(1)
+                yield item
+
+    loader = with_clock(StreamingDataLoader(Slow(), batch_size=2), clock)
+    assert len(list(loader)) == 2
+    found = loader.statistics()
+    assert (found.batches, found.startup_seconds, found.waited_seconds) == (2, 2, 2)
+
+
+def test_as_batches_has_the_statistics_of_its_process(remote: Any) -> None:
+    batches = remote().as_batches(BATCH)
+    assert len(list(batches)) == SHARDS
+    assert batches.statistics().rows == ROWS
