@@ -34,7 +34,7 @@ def wait_until_current(path: str, *, is_mount: bool) -> None:
 def _is_stale(path: str, *, is_mount: bool) -> bool:
     try:
         names = frozenset(os.listdir(path))
-    except (FileNotFoundError, NotADirectoryError):
+    except OSError:  # no directory, or one that cannot be listed
         return False
     if any(name not in names and os.path.exists(f"{path}/{name}") for name in _LAST_WRITTEN):
         return True
