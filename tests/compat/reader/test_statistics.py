@@ -99,7 +99,7 @@ def test_a_reader_of_another_kind_counts_nothing() -> None:
 def test_opening_the_dataset_is_part_of_the_first_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock, opened = Clock(), torch_loader.open_converted
+    clock, opened = Clock(), torch_loader.read_converted
 
     def slow(*arguments: Any) -> Any:
         clock.advance(3)
@@ -107,7 +107,7 @@ def test_opening_the_dataset_is_part_of_the_first_batch(
 
     dataset = write_numbers(tmp_path / "numbers", ROWS)
     converter = SparkDatasetConverter(dataset.url, dataset.file_urls, ROWS)
-    monkeypatch.setattr(torch_loader, "open_converted", slow)
+    monkeypatch.setattr(torch_loader, "read_converted", slow)
     loader: Any = converter.make_torch_dataloader(batch_size=4, num_epochs=1)
     loader._mdstorm.recorders = PassRecorders(clock)
     assert sum(len(batch["number"]) for batch in loader) == ROWS
