@@ -63,7 +63,8 @@ def reason_among(error: Exception, name: str, texts: Iterable[str]) -> str:
     for line in _text(error).splitlines():
         for text in texts:
             if name in line and text in line:
-                start = line.rfind(": ", 0, line.index(text))
+                found = line.index(text)
+                start = max(line.rfind(end, 0, found) for end in (": ", ") "))  # of a class
                 return line[start + 2 if start >= 0 else 0 :].strip()[:_LONGEST]
     return ""
 
