@@ -66,6 +66,8 @@ class MountedVolume:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            # What ends this process must not end that one before it has unmounted.
+            start_new_session=True,
         )
         assert self._process.stdout is not None
         if self._process.stdout.readline().strip() != _MOUNTED:
