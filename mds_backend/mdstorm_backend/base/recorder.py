@@ -149,7 +149,7 @@ class Recorder:
     is_over : bool
         Whether the iteration has ended.
     since : float
-        When the consumer asked last, or got the last batch if that is later.
+        When the consumer asked last.
     batches, rows : int
         What it has got.
     startup, waited, trained : float

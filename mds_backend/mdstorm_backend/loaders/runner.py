@@ -164,15 +164,19 @@ class PassRunner:
                     self._move(current)
                 if batch is NOTHING:
                     continue
-                if recorder is None or not recorder.batches:
-                    yield from _first(batch, size, recorder)
+                if recorder is None:
+                    yield batch
+                    continue
+                if not recorder.batches:
+                    recorder.deliver(size)
+                    yield batch
+                    recorder.ask()
                     continue
                 # What `deliver` and `ask` do, without a call: there may be 50,000 batches a second.
-                delivered_at = clock()
-                recorder.waited += delivered_at - recorder.since
-                recorder.since = delivered_at
                 recorder.batches += 1
                 recorder.rows += size
+                delivered_at = clock()
+                recorder.waited += delivered_at - recorder.since
                 yield batch
                 recorder.since = asked_at = clock()
                 recorder.trained += asked_at - delivered_at
@@ -250,15 +254,6 @@ class PassRunner:
         )
         other._pass, other._items = self._pass and self._pass.to_continue(), self._items
         return other
-
-
-def _first(batch: Any, rows: int, recorder: Recorder | None) -> Generator[Any, None, None]:
-    """Deliver the first batch of a pass, or one that nobody records."""
-    if recorder is not None:
-        recorder.deliver(rows)
-    yield batch
-    if recorder is not None:
-        recorder.ask()
 
 
 def _items_of_state(state: object) -> int:
