@@ -22,17 +22,21 @@ from mdstorm_backend.format.type_plan import plan_types
 from mdstorm_backend.format.values.spark_types import arrow_type
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.spark.refusals import reason_among
-from mdstorm_backend.spark.session import session_conf, spark_url
+from mdstorm_backend.spark.session import is_local, session_conf, spark_url
 from mdstorm_backend.storage import Location
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.readwriter import DataFrameWriter
 
 _PREFIX = "_mdstorm_staging_"
 
 #: Row groups are read whole, so they are no larger than shards.
 _ROW_GROUP_BYTES = 32 << 20
+
+#: Tasks that show whether all executors write to the disk of this process: more than the cores of
+#: a machine, so that several machines have some of them.
+_TASKS = 64
 
 #: By default Spark 3.5 writes timestamps in an old format, and rejects those before 1900.
 _EXACT_TIMES = {
@@ -87,10 +91,12 @@ def materialize_staged(
         If an argument has an invalid value, or the frame has no or repeated column names.
     WriteError
         If the directory cannot be written, or already holds a dataset; if Spark cannot write to the
-        staging directory, or writes to another one of that URL.
+        staging directory, or some of its executors write to another one of that URL.
     """
     schema = plan_types(df.schema.jsonValue()["fields"], dtype, decimals)
-    staging = Location.of(staging_dir_url).child(f"{_PREFIX}{secrets.token_hex(8)}")
+    staging = _new_directory(staging_dir_url)
+    if spark_url(staging.url).startswith("file:") and not is_local(df.sparkSession):
+        _check_shared(df.sparkSession, _new_directory(staging_dir_url))
     _logger.info("staging Parquet at %s", staging.url)
     # Parquet writers reject some names, such as those that differ only in case: number the columns.
     plain = df.toDF(*(f"c{i}" for i in range(len(schema))))
@@ -111,6 +117,27 @@ def materialize_staged(
         )
     finally:
         _remove(staging)
+
+
+def _new_directory(staging_dir_url: str) -> Location:
+    return Location.of(staging_dir_url).child(f"{_PREFIX}{secrets.token_hex(8)}")
+
+
+def _check_shared(session: SparkSession, directory: Location) -> None:
+    """Raise unless this process sees what all executors write to a directory on a disk.
+
+    Where each has a disk of its own, Spark's commit passes over the files that are not on the disk
+    of the driver, without a word.
+    """
+    try:
+        _write(session.range(0, _TASKS, 1, _TASKS).write, directory)
+        if (seen := len(_open(directory))) != _TASKS:
+            raise WriteError(
+                f"Some of Spark's executors write to disks of their own: of {_TASKS} rows that "
+                f"they wrote to {directory.url}, this process sees {seen}. {_ANOTHER_DIRECTORY}"
+            )
+    finally:
+        _remove(directory)
 
 
 def _write(writer: DataFrameWriter, staging: Location) -> None:

@@ -262,6 +262,33 @@ def test_a_directory_that_spark_cannot_write_to_is_told_in_short(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.fixture
+def own_disks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Executors on several machines: what most of them write is not on the disk of this one."""
+    from mdstorm_backend.convert import staging
+
+    write = staging._write
+
+    def written(writer: Any, directory: Location) -> None:
+        write(writer, directory)
+        for name in directory.list_names():
+            if "part-" in name and "part-00000" not in name:
+                directory.remove(name)
+
+    monkeypatch.setattr(staging, "_write", written)
+    monkeypatch.setattr(staging, "is_local", lambda session: False)
+
+
+def test_executors_with_disks_of_their_own_lose_no_rows(
+    spark: Any, tmp_path: Path, own_disks: None
+) -> None:
+    with pytest.raises(WriteError, match="this process sees 1. Choose another directory") as caught:
+        materialize_staged(spark.range(10), f"{tmp_path}/mds", f"file://{tmp_path}/staging")
+    assert "executors write to disks of their own: of 64 rows" in str(caught.value)
+    assert not (tmp_path / "mds").exists()
+    assert list((tmp_path / "staging").glob("_mdstorm_*")) == []
+
+
 def test_a_refused_type_is_told_before_spark_writes(spark: Any, cache_dir: Path) -> None:
     with pytest.raises(UnsupportedTypeError, match="'x': type void"):
         make_spark_converter(spark.sql("SELECT NULL AS x"), staging=True)
