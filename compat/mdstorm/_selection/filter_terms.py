@@ -57,8 +57,8 @@ class Term:
     value : object
         What its values are compared with; a list for ``in`` and ``not in``. None is null.
     is_partition : bool
-        Whether it is a Hive partition column, which has no type of its own: numbers and strings
-        compare as equal.
+        Whether it is a partition column: what is in the names of directories has no type of its
+        own, so strings are compared as what they say in the type of the column.
     """
 
     column: str
@@ -109,7 +109,11 @@ class Term:
             return value
         if pa.types.is_string(type_):
             return str(value)
-        return int(value) if isinstance(value, str) else value
+        if not isinstance(value, str):
+            return value
+        if pa.types.is_integer(type_):
+            return int(value)
+        return pa.array([value]).cast(type_)[0].as_py()  # of a table
 
 
 def _compare(operator: str, values: pa.Array, value: Any) -> pa.Array:

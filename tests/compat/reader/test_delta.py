@@ -1,5 +1,6 @@
 """Readers and `convert` deliver the live rows of a Delta table, whatever was done to it."""
 
+import datetime
 import os
 import pickle
 from collections import Counter
@@ -250,6 +251,22 @@ def test_filters_on_partitions_skip_files(tmp_path: Path) -> None:
         assert sorted(int(n) for batch in reader for n in batch.id) == [1, 2]
     with make_batch_reader(url(tmp_path / "t"), predicate=in_set([2], "p")) as reader:
         assert sorted(int(n) for batch in reader for n in batch.id) == [1, 2]
+
+
+@pytest.mark.parametrize("text", ["2024-01-02", "1.5", "true", "2"])
+def test_filters_on_partitions_take_texts(tmp_path: Path, text: str) -> None:
+    values = {
+        "2024-01-02": [datetime.date(2024, 1, 1), datetime.date(2024, 1, 2)],
+        "1.5": [0.5, 1.5],
+        "true": [False, True],
+        "2": [1, 2],
+    }
+    rows = pa.table({"id": [0, 1], "p": values[text]})
+    write_deltalake(str(tmp_path / "t"), rows, partition_by=["p"])
+    for condition in ("=", text), (">=", text), ("in", [text]):
+        assert ids(tmp_path / "t", filters=[("p", *condition)]) == [1]
+    with pytest.raises(InvalidArgumentError, match="give a value of the column's type"):
+        ids(tmp_path / "t", filters=[("p", "=", "neither")])
 
 
 def test_rows_and_n_grams_are_made_of_live_rows(table: Path) -> None:
