@@ -18,7 +18,14 @@ from mdstorm_backend.parquet.parquet_dataset import Contents, ParquetDataset
 from mdstorm_backend.parquet.row_groups import ParquetFileInfo, RowGroup
 from mdstorm_backend.parquet.table_opening import open_table
 from mdstorm_backend.storage import Location
-from mdstorm_backend.tables import AsOf, check_as_of, is_delta, part_of_a_table, table_around
+from mdstorm_backend.tables import (
+    AsOf,
+    check_as_of,
+    is_delta,
+    may_be_part_of_a_table,
+    part_of_a_table,
+    table_around,
+)
 
 
 def open_parquet(
@@ -111,7 +118,7 @@ def _check_no_part_of_a_table(found: FoundFiles) -> None:
     """Refuse files and partitions of a Delta table, in which rows may be dead."""
     urls = [found.location.file_url(file.name) for file in found.files]
     above = {found.url} if found.is_directory else {url.rpartition("/")[0] for url in urls}
-    if found.is_directory and "=" not in found.url.rpartition("/")[2]:
+    if found.is_directory and not may_be_part_of_a_table(found.url):
         return
     one = found.location
     table = table_around(Location(url, one.storage_options, one.filesystem) for url in above)

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from mdstorm_backend.tables.as_of import AsOf
 from mdstorm_backend.tables.deletion_vectors import DeadRows
-from mdstorm_backend.tables.delta import check_as_of, is_delta, open_delta, table_around
+from mdstorm_backend.tables.delta import (
+    check_as_of,
+    is_delta,
+    may_be_part_of_a_table,
+    open_delta,
+    table_around,
+)
 from mdstorm_backend.tables.delta_log import is_absolute
 from mdstorm_backend.tables.fields import TableField
 from mdstorm_backend.tables.layouts import check_layout, part_of_a_table
@@ -23,6 +29,7 @@ __all__ = [
     "is_absolute",
     "is_delta",
     "is_table_name",
+    "may_be_part_of_a_table",
     "open_delta",
     "part_of_a_table",
     "table_around",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 
 from mdstorm_backend.base.optional import require
@@ -17,6 +18,9 @@ from mdstorm_backend.tables.fresh_process import run_fresh
 from mdstorm_backend.tables.snapshot import TableSnapshot
 
 _LOG = "_delta_log"
+#: Names of directories that are part of a table: partitions, and the random prefixes, by default of
+#: two characters, that Delta writes under column mapping.
+_PART = re.compile(r".*=.*|[A-Za-z0-9]{2}")
 #: What deltalake says in a forked child of a process that has used it.
 _FORKED = "Forked process detected"
 
@@ -35,19 +39,28 @@ def table_around(directories: Iterable[Location]) -> str | None:
     Parameters
     ----------
     directories : iterable of Location
-        The root of a table, or its directories of partitions, in any depth.
+        The root of a table, or directories in it that hold its files, in any depth.
     """
-    for url, one in {_root(each.url): each for each in directories}.items():
+    above = {url: each for each in directories for url in _with_those_above(each.url)}
+    for url, one in above.items():
         if is_delta(Location(url, one.storage_options, one.filesystem)):
             return url
     return None
 
 
-def _root(url: str) -> str:
-    """Return what is above all directories of partitions."""
-    while "=" in url.rpartition("/")[2]:
-        url = url.rpartition("/")[0]
-    return url
+def may_be_part_of_a_table(directory: str) -> bool:
+    """Whether the URL of a directory ends like those in which Delta keeps a table's files."""
+    return _PART.fullmatch(directory.rpartition("/")[2]) is not None
+
+
+def _with_those_above(directory: str) -> Iterator[str]:
+    """Yield the URL of a directory, and those above it as far as it may be part of a table."""
+    yield directory
+    while may_be_part_of_a_table(directory):
+        directory = directory.rpartition("/")[0]
+        if directory.endswith("/"):  # of the scheme
+            return
+        yield directory
 
 
 def open_delta(location: Location, as_of: AsOf) -> TableSnapshot:

@@ -508,6 +508,19 @@ def test_files_and_partitions_of_a_table_are_refused(tmp_path: Path) -> None:
     assert len(open_parquet(str(beside))) == 1
 
 
+def test_files_below_random_prefixes_are_refused(tmp_path: Path) -> None:
+    table = tmp_path / "t1"  # may be a prefix itself
+    file = add(table, "x7/a.parquet", numbers(1, 2), dead=[0])
+    commit(table, WITH_VECTORS, metadata([N]), file, add(table, "b.parquet", numbers(3)))
+    inside = table / "x7"
+    for urls in inside, inside / "a.parquet", table / "*", table / "x*" / "*", table / "b.parquet":
+        with pytest.raises(UnsupportedTableError, match="is a Delta table, whose files may hold"):
+            open_parquet(str(urls))
+    (tmp_path / "x8").mkdir()
+    pq.write_table(numbers(5), tmp_path / "x8" / "c.parquet")
+    assert len(open_parquet(str(tmp_path / "x8"))) == 1
+
+
 def test_a_version_of_what_has_none_is_refused(tmp_path: Path) -> None:
     pq.write_table(numbers(1), tmp_path / "a.parquet")
     with pytest.raises(InvalidArgumentError, match=r"version=1 chooses a version.*is none"):
