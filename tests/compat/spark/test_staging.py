@@ -282,7 +282,7 @@ def own_disks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_executors_with_disks_of_their_own_lose_no_rows(
     spark: Any, tmp_path: Path, own_disks: None
 ) -> None:
-    with pytest.raises(WriteError, match="this process sees 1. Choose another directory") as caught:
+    with pytest.raises(WriteError, match="this process sees 1") as caught:
         materialize_staged(spark.range(10), f"{tmp_path}/mds", f"file://{tmp_path}/staging")
     assert "executors write to disks of their own: of 64 rows" in str(caught.value)
     assert not (tmp_path / "mds").exists()
