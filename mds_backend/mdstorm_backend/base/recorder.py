@@ -43,8 +43,8 @@ _HANDED_OVER = 20e-6
 _END: Any = object()
 #: Names of the seconds of threads, by cause; of the rest there are none.
 _BUSY = ("download_seconds", "cache_seconds", "decode_seconds", "transform_seconds")
-#: Names of the seconds of the consumer.
-_WAITED = (
+#: Names of the seconds of the consumer, by cause; that of the rest is ``waited_for_batching``.
+WAITED = (
     "waited_for_downloads",
     "waited_for_cache",
     "waited_for_decoding",
@@ -335,9 +335,9 @@ class Recorder:
             **_ZERO,
         }
         shares = self._shares if self.batches else [0.0] * _CAUSES
-        for name, seconds in zip(_WAITED, shares, strict=False):
+        for name, seconds in zip(WAITED, shares, strict=False):
             totals[name] = seconds
-        totals["waited_for_batching"] = max(self.waited - sum(shares[: len(_WAITED)]), 0.0)
+        totals["waited_for_batching"] = max(self.waited - sum(shares[: len(WAITED)]), 0.0)
         for counts in list(self._by_thread.values()):
             for name, number in counts.items():
                 totals[name] += number
@@ -374,7 +374,7 @@ class Results:
 
 def shares_of(totals: Mapping[str, float]) -> Shares:
     """Return what a consumer has waited for."""
-    return [totals.get(name, 0.0) for name in (*_WAITED, "waited_for_batching")]
+    return [totals.get(name, 0.0) for name in (*WAITED, "waited_for_batching")]
 
 
 def _no_recorder() -> None:

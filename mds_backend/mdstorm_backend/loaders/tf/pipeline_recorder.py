@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mdstorm_backend.base.recorder import Recorder
+from mdstorm_backend.base.recorder import WAITED, Recorder
 from mdstorm_backend.loaders.statistics import LOOP, PIPELINE
 
 #: What the consumer of the batches alone knows.
@@ -46,8 +46,10 @@ class PipelineRecorder(Recorder):
             return totals
         of_pipeline, of_loop = totals["waited_seconds"], self._loop.totals()
         totals.update({name: of_loop[name] for name in _OF_LOOP})
+        # The pipeline may have waited for nothing after its first block, which may be the whole pass.
         scale = of_loop["waited_seconds"] / of_pipeline if of_pipeline else 0.0
-        for name in totals:
-            if name.startswith("waited_for_"):
-                totals[name] *= scale
+        for name in WAITED:
+            totals[name] *= scale
+        rest = totals["waited_seconds"] - sum(totals[name] for name in WAITED)
+        totals["waited_for_batching"] = max(rest, 0.0)
         return totals

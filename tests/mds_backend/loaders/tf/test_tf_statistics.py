@@ -11,7 +11,7 @@ from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.statistics import LOOP, PIPELINE
+from mdstorm_backend.loaders.statistics import LOOP, PIPELINE, Statistics
 from mdstorm_backend.loaders.tf.pipeline_recorder import LoopRecorder, PipelineRecorder
 from mdstorm_backend.loaders.tf.tf_dataset import make_tf_dataset
 from mdstorm_backend.order.exact import ExactOrder
@@ -76,6 +76,21 @@ def test_the_waiting_of_a_loop_is_divided_as_that_of_the_pipeline() -> None:
     assert (totals["batches"], totals["rows"], totals["waited_seconds"]) == (2, 2, 10)
     assert totals["waited_for_downloads"] == 7.5
     assert totals["waited_for_decoding"] == 2.5
+    assert totals["waited_for_batching"] == 0
+
+
+def test_a_loop_that_waits_where_the_pipeline_did_not_waits_for_batching() -> None:
+    clock = Clock()
+    loop = LoopRecorder(clock)
+    pipeline = PipelineRecorder(loop)
+    pipeline.deliver(2, 2)  # the whole pass at once
+    loop.deliver(0)
+    loop.ask()
+    clock.advance(10)
+    loop.deliver(0)
+    found = Statistics(**pipeline.totals())  # type: ignore[arg-type]
+    assert (found.waited_seconds, found.waited_for_batching) == (10, 10)
+    assert found.verdict.cause == "batching"
 
 
 def test_statistics_do_not_change_a_state(numbers: Dataset) -> None:
