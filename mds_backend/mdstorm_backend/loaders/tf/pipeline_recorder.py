@@ -46,7 +46,7 @@ class PipelineRecorder(Recorder):
             return totals
         of_pipeline, of_loop = totals["waited_seconds"], self._loop.totals()
         totals.update({name: of_loop[name] for name in _OF_LOOP})
-        # The pipeline may have waited for nothing after its first block, which may be the whole pass.
+        # The pipeline waits for nothing after its first block if that is the whole pass.
         scale = of_loop["waited_seconds"] / of_pipeline if of_pipeline else 0.0
         for name in WAITED:
             totals[name] *= scale
