@@ -15,12 +15,14 @@ _CONDITIONS = frozenset(
         "CANNOT_MODIFY_CONFIG",
         "CANNOT_MODIFY_STATIC_CONFIG",
         "CONFIG_NOT_AVAILABLE",
+        "INSUFFICIENT_PERMISSIONS",
         "JVM_ATTRIBUTE_NOT_SUPPORTED",
         "NOT_SUPPORTED_WITH_SERVERLESS",
     }
 )
-#: What clusters with table access control raise, which know no conditions.
-_NOT_ALLOWED = "Py4JSecurityException"
+#: What is said where there are no conditions: on clusters with table access control, and of
+#: configuration before Spark had conditions for it.
+_NOT_ALLOWED = ("Py4JSecurityException", "Cannot modify the value of a")
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+)[\].]")
 #: The last line of a traceback of Python, which Spark puts in the middle of one of Java.
@@ -37,7 +39,8 @@ def is_refusal(error: Exception) -> bool:
 
     A lost connection, a wrong value and everything else are no refusals.
     """
-    return _condition(error) in _CONDITIONS or _NOT_ALLOWED in _text(error)
+    text = _text(error)
+    return _condition(error) in _CONDITIONS or any(words in text for words in _NOT_ALLOWED)
 
 
 def short_reason(error: Exception) -> str:
@@ -79,7 +82,7 @@ def _condition(error: Exception) -> str:
             condition = ask()
         except Exception:  # it asks the JVM, which may be gone
             break
-        if isinstance(condition, str):
+        if isinstance(condition, str) and condition:
             return condition.partition(".")[0]
         break
     # Errors that a client does not know by class have the condition in their text.
