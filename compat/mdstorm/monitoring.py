@@ -4,8 +4,9 @@ For example, once in an epoch or every hundred steps::
 
     log_to_mlflow(loader, step=step)
 
-The first argument is anything that has ``statistics()``: loaders, readers, TensorFlow datasets; or
-`Statistics` themselves, such as the difference of two of them.
+The first argument is a loader, a reader or a TensorFlow dataset, whose ``statistics()`` are
+written. What is written once may also be `Statistics`: the difference of two of them, say, or one
+of those that a data module of Lightning has.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _GAUGES = {
     "download_rate": "By/s",
     "downloading_share": "1",
     "queue_depth": "{result}",
+    "workers": "{process}",
 }
 
 
@@ -106,9 +108,17 @@ def observe_with_opentelemetry(source: Any, meter: Any, *, prefix: str = "mdstor
     Raises
     ------
     ArgumentTypeError
-        If `source` has no statistics.
+        If `source` has no statistics, or is Statistics, which stay as they are.
     """
     from opentelemetry.metrics import Observation
+
+    if isinstance(source, Statistics):
+        raise ArgumentTypeError(
+            "Statistics stay as they are, so there is nothing to observe: give the loader that "
+            "they are from"
+        )
+    names = list(_numbers(source))
+    alive = weakref.ref(source)
 
     def observed(name: str) -> Callable[[Any], Iterable[Any]]:
         def observations(options: Any) -> Iterable[Any]:
@@ -117,8 +127,7 @@ def observe_with_opentelemetry(source: Any, meter: Any, *, prefix: str = "mdstor
 
         return observations
 
-    alive = weakref.ref(source)
-    for name in _numbers(source):
+    for name in names:
         if name in _GAUGES:
             make, unit = meter.create_observable_gauge, _GAUGES[name]
         else:
@@ -138,8 +147,8 @@ def _asked(source: Any) -> Statistics:
     if not isinstance(found, Statistics):
         raise ArgumentTypeError(
             f"{type(source).__name__} has no statistics: give the loader that converter."
-            "make_torch_dataloader() returned, a StreamingDataLoader, a reader, or the dataset of "
-            "make_tf_dataset()"
+            "make_torch_dataloader() returned, a StreamingDataLoader, a reader, the dataset of "
+            "make_tf_dataset(), or one of the values of a data module's statistics()"
         )
     return found
 

@@ -93,6 +93,8 @@ def test_opentelemetry_asks_when_it_exports(loader: Any) -> None:
     found = exported()
     assert found["mdstorm.loader.waited_seconds"].unit == "s"
     assert found["mdstorm.loader.shard_bytes"].unit == "By"
+    assert hasattr(found["mdstorm.loader.rows"].data, "is_monotonic")  # a sum
+    assert not hasattr(found["mdstorm.loader.workers"].data, "is_monotonic")
     assert value("queue_depth") == pytest.approx(loader.statistics().queue_depth)
     provider.shutdown()
 
@@ -115,6 +117,14 @@ def test_opentelemetry_lets_go_of_the_loader(url: str) -> None:
 def test_what_has_no_statistics_is_refused() -> None:
     with pytest.raises(ArgumentTypeError, match="make_torch_dataloader"):
         log_to_mlflow(object())
+
+
+def test_opentelemetry_refuses_what_it_cannot_ask_later(loader: Any) -> None:
+    pytest.importorskip("opentelemetry.metrics")
+    with pytest.raises(ArgumentTypeError, match="data module"):
+        observe_with_opentelemetry({"train": loader}, None)
+    with pytest.raises(ArgumentTypeError, match="give the loader"):
+        observe_with_opentelemetry(loader.statistics(), None)
 
 
 def test_lightnings_data_module_has_those_of_its_loaders(url: str) -> None:
