@@ -27,8 +27,9 @@ class PassRecorders:
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
-        self._over = Statistics()
-        self._running: list[Recorder] = []
+        #: The sum of the passes that are over, and the others: replaced at once, since other
+        #: threads may ask meanwhile.
+        self._passes: tuple[Statistics, list[Recorder]] = (Statistics(), [])
         self._described: dict[str, Any] = {}
         #: When the first batch of a pass was asked for that has not begun.
         self._asked: float | None = None
@@ -45,25 +46,30 @@ class PassRecorders:
         self, order: str = "exact", workers: int = 0, *, recorder: Recorder | None = None
     ) -> Recorder:
         """Return the recorder of a pass that begins, which may be a given one."""
-        over = [running for running in self._running if running.is_over]
-        self._running = [running for running in self._running if not running.is_over]
-        for ended in over:
-            self._over += _statistics(ended)
+        begun = recorder or Recorder(self._clock, self._asked)
+        over, running = self._passes
+        going_on = [begun]
+        for other in running:
+            if other.is_over:
+                over += _statistics(other)
+            else:
+                going_on.append(other)
+        self._passes = over, going_on
         self._described = {"order": order, "workers": workers}
-        self.last = recorder or Recorder(self._clock, self._asked)
-        self._asked = None
-        self._running.append(self.last)
-        return self.last
+        self.last, self._asked = begun, None
+        return begun
 
     def statistics(self, *, last_pass: bool = False) -> Statistics:
         """Return the sum of all passes, or the last one alone."""
-        chosen = self._running if not last_pass else [] if self.last is None else [self.last]
-        total = Statistics() if last_pass else self._over
+        total, chosen = self._passes
+        last = self.last
+        if last is None:
+            return Statistics()
+        if last_pass:
+            total, chosen = Statistics(), [last]
         for recorder in chosen:
             total += _statistics(recorder)
-        if self.last is None:
-            return total
-        return replace(total, consumer=self.last.consumer, **self._described)
+        return replace(total, consumer=last.consumer, **self._described)
 
 
 def _statistics(recorder: Recorder) -> Statistics:
