@@ -49,9 +49,13 @@ def as_html(found: Statistics) -> str:
 def lines(found: Statistics) -> list[tuple[str, str]]:
     """Return the names and values of the table, without waits that did not occur."""
     whole = found.waited_seconds + found.training_seconds
-    delivered = f"{found.passes:,} passes, {found.batches:,} batches, {found.rows:,} rows"
+    delivered = (
+        _number(found.passes, "pass", "passes"),
+        _number(found.batches, "batch", "batches"),
+        _number(found.rows, "row", "rows"),
+    )
     table = [
-        ("delivered", delivered),
+        ("delivered", ", ".join(delivered)),
         ("first batches", _seconds(found.startup_seconds)),
         (found.consumer, _seconds(found.training_seconds, whole)),
         ("waiting", _seconds(found.waited_seconds, whole)),
@@ -71,14 +75,18 @@ def lines(found: Statistics) -> list[tuple[str, str]]:
         table.append(("downloads", f"{_files(found)}, {rate}"))
     table.append(("shards opened", f"{found.shards:,}, {_bytes(found.shard_bytes)}"))
     if found.cache_hits or found.evictions:
-        kept = f"{found.cache_hits:,} hits, {found.evictions:,} evictions"
-        table.append(("cache", kept))
+        hits = _number(found.cache_hits, "hit", "hits")
+        table.append(("cache", f"{hits}, {_number(found.evictions, 'eviction', 'evictions')}"))
     table.append(("ready ahead", f"{found.queue_depth:.1f} results"))
     return table
 
 
 def _files(found: Statistics) -> str:
-    return f"{found.downloads:,} files, {_bytes(found.downloaded_bytes)}"
+    return f"{_number(found.downloads, 'file', 'files')}, {_bytes(found.downloaded_bytes)}"
+
+
+def _number(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
 
 
 def _seconds(seconds: float, whole: float = 0.0) -> str:

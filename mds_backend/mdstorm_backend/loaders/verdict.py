@@ -96,9 +96,13 @@ def _percent(seconds: float, found: Statistics) -> str:
 def _startup(found: Statistics) -> str:
     mean = found.startup_seconds / max(found.passes, 1)
     return (
-        f"{found.consumer} starts slowly: the first batch of a pass takes {mean:.1f} s, "
+        f"{found.consumer} starts slowly: the first batch of a pass takes {_duration(mean)}, "
         f"{_percent(found.startup_seconds, found)} of the time"
     )
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{1000 * seconds:.0f} ms"
 
 
 def _opening(found: Statistics, cause: str) -> str:

@@ -92,6 +92,7 @@ def test_a_start_that_takes_longer_than_all_other_waiting_is_the_verdict() -> No
     assert slow.verdict.cause == "startup"
     assert "the first batch of a pass takes 50.0 s, 50 % of the time" in str(slow.verdict)
     assert found(10, startup_seconds=9.0).verdict.cause == "batching"
+    assert "takes 50 ms" in str(found(0.01, training_seconds=0, startup_seconds=0.05).verdict)
 
 
 def test_one_batch_says_nothing() -> None:
@@ -126,7 +127,8 @@ def test_a_table_shows_each_number_once_and_the_verdict_last() -> None:
     assert "waiting" in text
     assert "62.00 s (62 %)" in text
     assert "8 files, 5.0 MB" in text
-    assert "2 evictions" in text
+    assert "1 pass, 50 batches, 1,600 rows" in text
+    assert "0 hits, 2 evictions" in text
     assert "for transforms" not in text  # nothing to say of it
     assert " ".join(text.split()).endswith(str(shown.verdict))
 
