@@ -156,5 +156,5 @@ def _asked(source: Any) -> Statistics:
 def _unit(name: str) -> str:
     if name.endswith("_bytes"):
         return "By"
-    is_time = name.endswith("seconds") or name.startswith("waited_for_")
+    is_time = name.endswith("seconds") or name.startswith(("waited_for_", "startup_for_"))
     return "s" if is_time else f"{{{name}}}"

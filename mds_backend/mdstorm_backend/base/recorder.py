@@ -50,6 +50,8 @@ WAITED = (
     "waited_for_decoding",
     "waited_for_transforms",
 )
+#: Names of its seconds before the first batch.
+STARTED = tuple(name.replace("waited", "startup") for name in WAITED)
 #: What threads count, beside those seconds.
 COUNTED = (
     "downloading_seconds",
@@ -167,6 +169,8 @@ class Recorder:
         self._results = self._results_ready = 0
         #: What the consumer has waited for; the rest of its waiting is batching.
         self._shares: Shares = [0.0] * _CAUSES
+        #: The same for the first batch, once that is there.
+        self._startup_shares: Shares = [0.0] * _CAUSES
         self._by_thread: dict[int, dict[str, float]] = {}
         #: Downloads that are under way, and since when there are any.
         self._downloads, self._downloading_since = 0, 0.0
@@ -189,7 +193,7 @@ class Recorder:
             self.waited += now - self.since
         else:  # what was recorded so far was for the start
             self.startup = now - self.since
-            self._shares = [0.0] * _CAUSES
+            self._startup_shares, self._shares = self._shares, [0.0] * _CAUSES
         self.since = now
         self.batches += batches
         self.rows += rows
@@ -335,8 +339,8 @@ class Recorder:
             **_ZERO,
         }
         shares = self._shares if self.batches else [0.0] * _CAUSES
-        for name, seconds in zip(WAITED, shares, strict=False):
-            totals[name] = seconds
+        totals.update(zip(WAITED, shares, strict=False))
+        totals.update(zip(STARTED, self._startup_shares, strict=False))
         totals["waited_for_batching"] = max(self.waited - sum(shares[: len(WAITED)]), 0.0)
         for counts in list(self._by_thread.values()):
             for name, number in counts.items():

@@ -49,6 +49,9 @@ class Statistics:
     waited_for_batching : float
         The rest: columns become tensors, blocks are cut into batches, batches come from worker
         processes and go to a device. The five are `waited_seconds`.
+    startup_for_downloads, startup_for_cache, startup_for_decoding, startup_for_transforms : float
+        The same parts of `startup_seconds`. Its rest has no field: opening the dataset, starting
+        threads and processes.
     download_seconds, cache_seconds, decode_seconds, transform_seconds : float
         Busy with the same things, summed over all threads and processes, whether anybody waited.
     downloading_seconds : float
@@ -82,6 +85,10 @@ class Statistics:
     waited_for_decoding: float = 0.0
     waited_for_transforms: float = 0.0
     waited_for_batching: float = 0.0
+    startup_for_downloads: float = 0.0
+    startup_for_cache: float = 0.0
+    startup_for_decoding: float = 0.0
+    startup_for_transforms: float = 0.0
     download_seconds: float = 0.0
     cache_seconds: float = 0.0
     decode_seconds: float = 0.0

@@ -65,8 +65,9 @@ def verdict_on(found: Statistics) -> Verdict:
     """Return the verdict.
 
     Below 5 % of all the time nothing is waited for. Otherwise, if the first batches took longer
-    than all other waiting, it is the start; else the cause with the largest part of the waiting. It
-    is the cache and not downloads if half of the downloads brought what had been evicted.
+    than all other waiting, it is the start, and what is to be done about it follows from what took
+    half of that; else the cause with the largest part of the waiting. It is the cache and not
+    downloads if half of the downloads brought what had been evicted.
     """
     if found.batches <= found.passes:
         return Verdict("unknown", "too few batches were delivered to tell")
@@ -74,7 +75,7 @@ def verdict_on(found: Statistics) -> Verdict:
     if waiting < NEGLIGIBLE * found.seconds:
         return Verdict("nothing", f"{found.consumer} does not wait ({_percent(waiting, found)})")
     if found.startup_seconds > found.waited_seconds:
-        return Verdict("startup", f"{_startup(found)}: {_REMEDIES['startup']}")
+        return Verdict("startup", _startup(found))
     cause = max(_CAUSES, key=lambda cause: _waited_for(found, cause))
     opening = _opening(found, cause)
     if cause == "downloads" and 2 * found.downloaded_again >= found.downloads > 0:
@@ -82,6 +83,11 @@ def verdict_on(found: Statistics) -> Verdict:
         return Verdict("cache", f"{opening}, and {again}: raise cache_limit")
     remedy = _of_downloads(found) if cause == "downloads" else _REMEDIES[cause]
     return Verdict(cause, f"{opening}: {remedy}")
+
+
+def _started_for(found: Statistics, cause: str) -> float:
+    seconds: float = getattr(found, f"startup_for_{cause}")
+    return seconds
 
 
 def _waited_for(found: Statistics, cause: str) -> float:
@@ -95,10 +101,15 @@ def _percent(seconds: float, found: Statistics) -> str:
 
 def _startup(found: Statistics) -> str:
     mean = found.startup_seconds / max(found.passes, 1)
-    return (
+    opening = (
         f"{found.consumer} starts slowly: the first batch of a pass takes {_duration(mean)}, "
         f"{_percent(found.startup_seconds, found)} of the time"
     )
+    cause = max(_CAUSES[:-1], key=lambda cause: _started_for(found, cause))
+    if 2 * _started_for(found, cause) < found.startup_seconds:
+        return f"{opening}: {_REMEDIES['startup']}"
+    remedy = _REMEDIES["startup" if cause == "downloads" else cause]
+    return f"{opening}, most of it for {_FOR[cause]}: {remedy}"
 
 
 def _duration(seconds: float) -> str:

@@ -28,6 +28,21 @@ def recorder(clock: Clock) -> Recorder:
     return recorder
 
 
+def test_waits_for_the_first_batch_are_kept_apart(clock: Clock) -> None:
+    recorder = Recorder(clock)
+    clock.advance(10)
+    recorder.wait(8, [6.0, 0.0, 0.0, 2.0, 0.0])
+    recorder.deliver(1)
+    recorder.ask()
+    clock.advance(1)
+    recorder.wait(1, [0.0, 0.0, 3.0, 0.0, 0.0])
+    recorder.deliver(1)
+    totals = recorder.totals()
+    assert (totals["startup_for_downloads"], totals["startup_for_transforms"]) == (6, 2)
+    assert totals["waited_for_downloads"] == totals["startup_for_decoding"] == 0
+    assert totals["waited_for_decoding"] == 1
+
+
 class Late(Future[Any]):
     """A result for which somebody has to wait."""
 

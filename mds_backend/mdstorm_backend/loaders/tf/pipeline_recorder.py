@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mdstorm_backend.base.recorder import WAITED, Recorder
+from mdstorm_backend.base.recorder import STARTED, WAITED, Recorder
 from mdstorm_backend.loaders.statistics import LOOP, PIPELINE
 
 #: What the consumer of the batches alone knows.
@@ -44,11 +44,16 @@ class PipelineRecorder(Recorder):
         totals = super().totals()
         if not self._loop.is_used:
             return totals
-        of_pipeline, of_loop = totals["waited_seconds"], self._loop.totals()
+        of_pipeline, startup = totals["waited_seconds"], totals["startup_seconds"]
+        of_loop = self._loop.totals()
         totals.update({name: of_loop[name] for name in _OF_LOOP})
         # The pipeline waits for nothing after its first block if that is the whole pass.
         scale = of_loop["waited_seconds"] / of_pipeline if of_pipeline else 0.0
         for name in WAITED:
+            totals[name] *= scale
+        # The pipeline may have begun before the loop.
+        scale = min(of_loop["startup_seconds"] / startup, 1.0) if startup else 0.0
+        for name in STARTED:
             totals[name] *= scale
         rest = totals["waited_seconds"] - sum(totals[name] for name in WAITED)
         totals["waited_for_batching"] = max(rest, 0.0)

@@ -79,6 +79,26 @@ def test_the_waiting_of_a_loop_is_divided_as_that_of_the_pipeline() -> None:
     assert totals["waited_for_batching"] == 0
 
 
+def test_the_start_of_a_loop_is_divided_as_that_of_the_pipeline() -> None:
+    clock = Clock()
+    loop = LoopRecorder(clock)
+    pipeline = PipelineRecorder(loop)
+    pipeline.wait(4, [1.0, 0.0, 0.0, 1.0, 0.0])
+    clock.advance(4)
+    pipeline.deliver(1)
+    clock.advance(4)
+    loop.deliver(0)
+    assert pipeline.totals()["startup_for_downloads"] == 2
+    late = PipelineRecorder(LoopRecorder(clock))
+    late.wait(4, [1.0, 0.0, 0.0, 1.0, 0.0])
+    clock.advance(4)
+    late.deliver(1)
+    late._loop.ask()  # only now
+    clock.advance(1)
+    late._loop.deliver(0)
+    assert (late.totals()["startup_seconds"], late.totals()["startup_for_transforms"]) == (1, 0.5)
+
+
 def test_a_loop_that_waits_where_the_pipeline_did_not_waits_for_batching() -> None:
     clock = Clock()
     loop = LoopRecorder(clock)
