@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from mdstorm_backend.base.pass_threads import PoolContext
-from mdstorm_backend.base.recorder import Cause, Recorder, Results
+from mdstorm_backend.base.recorded_work import Cause
+from mdstorm_backend.base.recorder import Recorder, Results
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")

@@ -12,128 +12,31 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from enum import IntEnum
 from functools import partial
-from types import TracebackType
 from typing import Any, TypeAlias, TypeVar
+
+from mdstorm_backend.base.recorded_work import (
+    CAUSES,
+    REST,
+    STARTED,
+    WAITED,
+    ZERO,
+    Cause,
+    Shares,
+    Task,
+    here,
+    work,
+)
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
-#: Seconds by `Cause`.
-Shares: TypeAlias = list[float]
 #: What a thread leaves for whoever waits: the result, and what it took.
 Made: TypeAlias = tuple[_Out, Shares]
 
-
-class Cause(IntEnum):
-    """What a thread may be busy with, and a consumer wait for."""
-
-    DOWNLOADS = 0
-    CACHE = 1
-    DECODING = 2
-    TRANSFORMS = 3
-    #: Anything else.
-    BATCHING = 4
-
-
-_DOWNLOADS, _REST, _CAUSES = int(Cause.DOWNLOADS), int(Cause.BATCHING), len(Cause)
 #: Seconds below which a result was there, and only handed over.
 _HANDED_OVER = 20e-6
 _END: Any = object()
-#: Names of the seconds of threads, by cause; of the rest there are none.
-_BUSY = ("download_seconds", "cache_seconds", "decode_seconds", "transform_seconds")
-#: Names of the seconds of the consumer, by cause; that of the rest is ``waited_for_batching``.
-WAITED = (
-    "waited_for_downloads",
-    "waited_for_cache",
-    "waited_for_decoding",
-    "waited_for_transforms",
-)
-#: Names of its seconds before the first batch.
-STARTED = tuple(name.replace("waited", "startup") for name in WAITED)
-#: What threads count, beside those seconds.
-COUNTED = (
-    "downloading_seconds",
-    "downloads",
-    "downloaded_bytes",
-    "downloaded_again",
-    "cache_hits",
-    "evictions",
-    "shards",
-    "shard_bytes",
-)
-_ZERO: dict[str, float] = dict.fromkeys((*_BUSY, *COUNTED), 0)
-
-
-class _Task:
-    """What a thread is doing for a recorder."""
-
-    __slots__ = ("busy", "recorder", "shares")
-
-    def __init__(self, recorder: Recorder, shares: Shares) -> None:
-        self.recorder = recorder
-        self.shares = shares
-        #: Seconds that are accounted for.
-        self.busy = 0.0
-
-
-class _Here(threading.local):
-    task: _Task | None = None
-
-
-_here = _Here()
-
-
-def count(name: str, number: float = 1) -> None:
-    """Add to a count of the recorder for which this thread works, if there is one."""
-    task = _here.task
-    if task is not None:
-        task.recorder._counts_of_thread()[name] += number
-
-
-def current_recorder() -> Recorder | None:
-    """Return the recorder for which this thread works."""
-    return None if _here.task is None else _here.task.recorder
-
-
-class work:  # noqa: N801  # reads as a statement
-    """A ``with`` block in which this thread is busy with something.
-
-    Blocks may be nested: each counts only its own seconds.
-    """
-
-    __slots__ = ("_before", "_cause", "_start", "_task")
-
-    def __init__(self, cause: int) -> None:
-        self._cause = cause
-
-    def __enter__(self) -> None:
-        task = self._task = _here.task
-        if task is not None:
-            self._before = task.busy
-            self._start = task.recorder.clock()
-            if self._cause == _DOWNLOADS:
-                task.recorder._begin_download(self._start)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        task, cause = self._task, self._cause
-        if task is None:
-            return
-        recorder = task.recorder
-        now = recorder.clock()
-        own = now - self._start - (task.busy - self._before)
-        task.busy += own
-        task.shares[cause] += own
-        counts = recorder._counts_of_thread()
-        counts[_BUSY[cause]] += own
-        if cause == _DOWNLOADS:
-            counts["downloading_seconds"] += recorder._end_download(now)
 
 
 class Recorder:
@@ -168,9 +71,9 @@ class Recorder:
         self.waited = self.startup = self.trained = 0.0
         self._results = self._results_ready = 0
         #: What the consumer has waited for; the rest of its waiting is batching.
-        self._shares: Shares = [0.0] * _CAUSES
+        self._shares: Shares = [0.0] * CAUSES
         #: The same for the first batch, once that is there.
-        self._startup_shares: Shares = [0.0] * _CAUSES
+        self._startup_shares: Shares = [0.0] * CAUSES
         self._by_thread: dict[int, dict[str, float]] = {}
         #: Downloads that are under way, and since when there are any.
         self._downloads, self._downloading_since = 0, 0.0
@@ -193,7 +96,7 @@ class Recorder:
             self.waited += now - self.since
         else:  # what was recorded so far was for the start
             self.startup = now - self.since
-            self._startup_shares, self._shares = self._shares, [0.0] * _CAUSES
+            self._startup_shares, self._shares = self._shares, [0.0] * CAUSES
         self.since = now
         self.batches += batches
         self.rows += rows
@@ -217,7 +120,7 @@ class Recorder:
 
     def wait(self, seconds: float, shares: Shares) -> None:
         """Divide a wait among the causes in proportion to what the awaited result took."""
-        task = _here.task
+        task = here.task
         is_task = task is not None and task.recorder is self
         mine = task.shares if is_task and task is not None else self._shares
         total = sum(shares)
@@ -239,15 +142,15 @@ class Recorder:
         """Return a function for the consumer's thread, which counts as `cause`, if any."""
 
         def counted(value: _In) -> _Out:
-            outer = _here.task
-            _here.task = _Task(self, self._shares)
+            outer = here.task
+            here.task = Task(self, self._shares)
             try:
                 if cause is None:
                     return function(value)
                 with work(cause):
                     return function(value)
             finally:
-                _here.task = outer
+                here.task = outer
 
         return counted
 
@@ -260,17 +163,17 @@ class Recorder:
         clock = self.clock
 
         def counted(item: _In) -> Made[_Out]:
-            outer, task = _here.task, _Task(self, [0.0] * _CAUSES)
-            _here.task = task
+            outer, task = here.task, Task(self, [0.0] * CAUSES)
+            here.task = task
             start = clock()
             try:
                 result = function(item)
             finally:
-                _here.task = outer
+                here.task = outer
                 if when_done is not None:
                     when_done(None)
             shares = task.shares
-            shares[_REST] = clock() - start - task.busy
+            shares[REST] = clock() - start - task.busy
             return result, shares
 
         return counted
@@ -300,7 +203,7 @@ class Recorder:
 
     def _counts_of_thread(self) -> dict[str, float]:
         number = threading.get_ident()
-        return self._by_thread.get(number) or self._by_thread.setdefault(number, dict(_ZERO))
+        return self._by_thread.get(number) or self._by_thread.setdefault(number, dict(ZERO))
 
     def _begin_download(self, now: float) -> None:
         with self._lock:  # twice a file, of which the network takes far longer
@@ -336,9 +239,9 @@ class Recorder:
             "training_seconds": self.trained,
             "results": self._results,
             "results_ready": self._results_ready,
-            **_ZERO,
+            **ZERO,
         }
-        shares = self._shares if self.batches else [0.0] * _CAUSES
+        shares = self._shares if self.batches else [0.0] * CAUSES
         totals.update(zip(WAITED, shares, strict=False))
         totals.update(zip(STARTED, self._startup_shares, strict=False))
         totals["waited_for_batching"] = max(self.waited - sum(shares[: len(WAITED)]), 0.0)

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
-from mdstorm_backend.base.recorder import Cause, count, work
+from mdstorm_backend.base.recorded_work import Cause, count, work
 from mdstorm_backend.cache.download import check_hash, mapped
 from mdstorm_backend.cache.inventory import clear_former_states
 from mdstorm_backend.cache.locks import FileLock, share_lock, wait_for_lock

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from mdstorm_backend.base.recorder import Cause, work
+from mdstorm_backend.base.recorded_work import Cause, work
 from mdstorm_backend.cache.attempts import Sleep, try_again, watched
 from mdstorm_backend.cache.directory import CacheDirectory, default_directory
 from mdstorm_backend.cache.download import check_hash

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
-from mdstorm_backend.base.recorder import count
+from mdstorm_backend.base.recorded_work import count
 from mdstorm_backend.cache.directory import CacheDirectory
 from mdstorm_backend.cache.locks import FileLock, try_lock
 from mdstorm_backend.cache.records import FileIdentity, Record, is_record

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.recorder import count
+from mdstorm_backend.base.recorded_work import count
 from mdstorm_backend.datasets.lost_schema import check_nulls, restored
 from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format.index import Index, ShardInfo

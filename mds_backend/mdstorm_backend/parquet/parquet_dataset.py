@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mdstorm_backend.base.cached_property import cached_property
-from mdstorm_backend.base.recorder import count
+from mdstorm_backend.base.recorded_work import count
 from mdstorm_backend.cache.options import CacheOptions
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.format.schema import Column, Schema

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.base.prefetch import Prefetcher
-from mdstorm_backend.base.recorder import Cause, Recorder, work
+from mdstorm_backend.base.recorded_work import Cause, work
+from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.values.batch import Batch, num_rows
 from mdstorm_backend.order.exact import ExactOrder

@@ -7,7 +7,8 @@ from itertools import islice
 from typing import Protocol, TypeVar
 
 from mdstorm_backend.base.prefetch import Prefetcher
-from mdstorm_backend.base.recorder import Cause, Recorder, work
+from mdstorm_backend.base.recorded_work import Cause, work
+from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.read.block import Block

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.prefetch import Prefetcher
-from mdstorm_backend.base.recorder import Cause, Recorder, work
+from mdstorm_backend.base.recorded_work import Cause, work
+from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.format.values.batch import Batch, num_rows
 from mdstorm_backend.order.shares import ceil_div
 from mdstorm_backend.read.batch_reader import check_batch_size

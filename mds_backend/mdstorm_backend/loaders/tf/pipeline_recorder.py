@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mdstorm_backend.base.recorder import STARTED, WAITED, Recorder
+from mdstorm_backend.base.recorded_work import STARTED, WAITED
+from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.loaders.statistics import LOOP, PIPELINE
 
 #: What the consumer of the batches alone knows.

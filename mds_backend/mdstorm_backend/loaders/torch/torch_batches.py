@@ -13,7 +13,8 @@ from torch.utils.data import IterableDataset, default_collate, get_worker_info
 from torch.utils.data._utils.pin_memory import pin_memory
 
 from mdstorm_backend.base.prefetch import Prefetcher
-from mdstorm_backend.base.recorder import Cause, Recorder
+from mdstorm_backend.base.recorded_work import Cause
+from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.batch import Values
 from mdstorm_backend.loaders.reader_options import ReaderOptions
