@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from mdstorm_backend.spark.refusals import is_refusal
+from mdstorm_backend.spark.refusals import is_refusal, short_reason
 
 #: Volumes and DBFS, for which Spark does not use file paths.
 _MOUNTS = {"file:///Volumes/": "dbfs:/Volumes/", "file:///dbfs/": "dbfs:/"}
@@ -67,10 +67,20 @@ def session_conf(session: Any, values: Mapping[str, str]) -> Iterator[frozenset[
         yield frozenset(values.keys() - before.keys())
     finally:
         for key, was in before.items():
-            if was is None:
-                conf.unset(key)
-            else:
-                conf.set(key, was)
+            _restore(conf, key, was)
+
+
+def _restore(conf: Any, key: str, was: str | None) -> None:
+    """Set a value as it was; a failure is only logged, so that it does not hide that of a job."""
+    try:
+        if was is None:
+            conf.unset(key)
+        else:
+            conf.set(key, was)
+    except Exception as error:  # each kind of session has errors of its own, and may be gone
+        _logger.warning(
+            "the conf %s could not be restored to %r (%s)", key, was, short_reason(error)
+        )
 
 
 def _check_refused(error: Exception, key: str) -> None:

@@ -118,6 +118,30 @@ def test_settings_are_restored_after_a_failure() -> None:
     assert conf == {"a": "1"}
 
 
+def test_a_session_that_is_gone_does_not_hide_why(caplog: pytest.LogCaptureFixture) -> None:
+    class GoneConf(Conf):
+        is_gone = False
+
+        def check(self, key: str) -> None:
+            if self.is_gone:
+                raise ConnectionError("connection refused")
+
+        def unset(self, key: str) -> None:
+            self.check(key)
+
+        def fail(self) -> None:
+            self.is_gone = True
+            raise KeyError("job")
+
+    conf = GoneConf({"a": "1"})
+    with pytest.raises(KeyError, match="job"), session_conf(session(conf), {"a": "2", "b": "3"}):
+        conf.fail()
+    assert caplog.messages == [
+        "the conf a could not be restored to '1' (ConnectionError: connection refused)",
+        "the conf b could not be restored to None (ConnectionError: connection refused)",
+    ]
+
+
 def test_what_can_only_be_read_is_refused() -> None:
     conf = FixedConf({"a": "1"})
     with session_conf(session(conf), {"a": "2"}) as refused:
