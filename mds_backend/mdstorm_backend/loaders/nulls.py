@@ -112,13 +112,27 @@ class NullPolicy:
         return values
 
 
-def null_error(name: str, count: int, framework: str) -> NullValueError:
-    """Return the error for a column whose nulls `framework` has no value for."""
+def null_error(name: str, count: int, framework: str, *, inside: bool = False) -> NullValueError:
+    """Return the error for a column whose nulls `framework` has no value for.
+
+    Parameters
+    ----------
+    name : str
+        The column.
+    count : int
+        How many nulls it holds.
+    framework : str
+        ``"PyTorch"`` or ``"TensorFlow"``.
+    inside : bool
+        Whether some of them are inside of arrays.
+    """
+    one = "a number, for nulls inside of arrays as well," if inside else "one"
+    drop = "" if inside else f": df.na.drop(subset=[{name!r}])"
     return NullValueError(
         f"column {name!r} holds {count} nulls, and {framework} has no value that means null there. "
-        f"Give one with fill_nulls={{{name!r}: …}}, ask for a mask column with "
+        f"Give {one} with fill_nulls={{{name!r}: …}}, ask for a mask column with "
         f"null_masks=[{name!r}], fill them in the transform, or leave such rows out before "
-        f"converting: df.na.drop(subset=[{name!r}])",
+        f"converting{drop}",
         column=name,
         null_count=count,
     )

@@ -105,4 +105,4 @@ def check_nulls(column: Column, count: int) -> None:
         If `count` nulls of the column have no value.
     """
     if count and (not column.is_floating or (column.is_array and column.null_count)):
-        raise null_error(column.name, count, "TensorFlow")
+        raise null_error(column.name, count, "TensorFlow", inside=column.element_null_count > 0)

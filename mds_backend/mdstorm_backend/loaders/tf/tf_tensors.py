@@ -126,7 +126,7 @@ def _shape_error(spec: ColumnSpec, found: object) -> TransformError:
 def _ragged(lists: pa.Array, spec: ColumnSpec) -> Any:
     nulls = null_lists_in(lists)
     if nulls:
-        raise null_error(spec.name, nulls, "TensorFlow")
+        raise null_error(spec.name, nulls, "TensorFlow", inside=True)
     if depth_of(lists.type) != spec.dimensions:
         raise _shape_error(spec, f"arrays of {depth_of(lists.type)} dimensions")
     flat = _flat(elements_of(lists), spec)
@@ -137,7 +137,7 @@ def _ragged(lists: pa.Array, spec: ColumnSpec) -> Any:
 def _dense(lists: pa.Array, spec: ColumnSpec) -> npt.NDArray[Any]:
     nulls = null_lists_in(lists)
     if nulls:
-        raise null_error(spec.name, nulls, "TensorFlow")
+        raise null_error(spec.name, nulls, "TensorFlow", inside=True)
     shapes = shapes_of(lists)
     shape = shapes.common() if len(lists) else tuple(size or 0 for size in spec.shape)
     if shape is None:

@@ -48,7 +48,7 @@ def check_nulls(column: Column, count: int) -> None:
         If `count` nulls of the column have no value.
     """
     if count and _needs_value(column):
-        raise null_error(column.name, count, "PyTorch")
+        raise null_error(column.name, count, "PyTorch", inside=column.element_null_count > 0)
 
 
 def _needs_value(column: Column) -> bool:
@@ -238,9 +238,10 @@ def _array_to_torch(array: npt.NDArray[Any], name: str) -> TorchValues:
 
 
 def _lists_to_torch(lists: pa.Array, column: Column | None, name: str) -> TorchValues:
-    nulls = lists.null_count + null_lists_in(lists)
+    inside = null_lists_in(lists)
+    nulls = lists.null_count + inside
     if nulls:
-        raise null_error(name, nulls, "PyTorch")
+        raise null_error(name, nulls, "PyTorch", inside=inside > 0)
     flat = to_torch(elements_of(lists), _elements_of(column), name)
     assert isinstance(flat, torch.Tensor)
     shape = None if column is None else column.value_shape
