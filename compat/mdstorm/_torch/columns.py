@@ -59,7 +59,7 @@ def tensors_of(item: Any) -> Columns:
     return {name: column_to_torch(values, name) for name, values in item._asdict().items()}
 
 
-_OR_AS_FLOATS = '. Of decimals decimals="float64" makes numbers, an argument of the reader'
+_OR_AS_FLOATS = '. If they are decimals, pass decimals="float64" to the reader, for numbers'
 
 
 def arrays_of(item: Any) -> Columns:
