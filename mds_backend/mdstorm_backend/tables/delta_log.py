@@ -18,6 +18,7 @@ from mdstorm_backend.tables.delta_errors import (
     no_version,
     not_opened,
     out_of_reach,
+    plain_text,
     unsupported,
 )
 from mdstorm_backend.tables.fields import TableField, parse_fields
@@ -126,12 +127,14 @@ def _dead(table: Any, url: str, paths: list[str]) -> dict[str, DeadRows]:
     try:
         found = dead_rows(table.deletion_vectors())
     except (delta.exceptions.DeltaError, pa.ArrowException, OSError) as error:
-        if "Unsupported table features" in str(error):
+        said = plain_text(error)
+        if "Unsupported table features" in said:
             raise unsupported(
-                url, f"has deletion vectors together with what the library cannot read ({error})"
+                url,
+                f"has deletion vectors together with what the library cannot read ({said})",
             ) from error
         raise CorruptDatasetError(
-            f"{url} is a Delta table whose deletion vectors cannot be read ({error}). Restore what "
+            f"{url} is a Delta table whose deletion vectors cannot be read ({said}). Restore what "
             "is missing, or open another version",
             url=url,
         ) from error
