@@ -84,7 +84,8 @@ def _read(location: Location, options: CacheOptions, sleep: Sleep) -> bytes:
         found = "" if location.is_local_disk else f" ({error})"
         raise DatasetNotFoundError(
             f"there is no dataset at {location.url}: it has no {INDEX_NAME}{found}. Check the URL; "
-            "if the dataset was deleted or its job failed, write it again",
+            "convert Parquet and Delta tables first; if the dataset was deleted or its job failed, "
+            "write it again",
             url=location.url,
         ) from error
 
