@@ -60,7 +60,7 @@ def open_table(
         arrow,
         table.partition_columns,
         left_out,
-        _fingerprint(arrow, infos, row_groups),
+        _fingerprint(table, infos, row_groups),
         fields,
         table.version,
     )
@@ -169,10 +169,13 @@ def _between(dead: DeadRows, first: int, stop: int) -> DeadRows:
 
 
 def _fingerprint(
-    arrow: pa.Schema, infos: Sequence[ParquetFileInfo], row_groups: Sequence[RowGroup]
+    table: TableSnapshot, infos: Sequence[ParquetFileInfo], row_groups: Sequence[RowGroup]
 ) -> str:
-    """Return an identity of the columns and the live rows, whatever version they are."""
-    digest = hashlib.sha256(str(arrow).encode())
+    """Return an identity of the columns and the live rows, whatever version they are.
+
+    Columns may have been renamed: two of them may have changed places in the same files.
+    """
+    digest = hashlib.sha256(repr(table.fields).encode())
     for info in infos:
         digest.update(f"\n{info.name} {info.size}".encode())
     for group in row_groups:

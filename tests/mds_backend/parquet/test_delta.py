@@ -36,6 +36,7 @@ from mdstorm_backend.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
     MissingDependencyError,
+    StorageError,
     UnsupportedTableError,
 )
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
@@ -415,6 +416,26 @@ def test_vectors_change_the_fingerprint(tmp_path: Path) -> None:
         kill(table, {"a.parquet": dead})
         found.add(open_(table).fingerprint)
     assert len(found) == 4
+
+
+def test_columns_that_changed_places_change_the_fingerprint(tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    conf = {"delta.columnMapping.mode": "name"}
+    file = add(table, "a.parquet", pa.table({"x": [1], "y": [2]}))
+    fields = [mapped("n", "long", 1, "x"), mapped("m", "long", 2, "y")]
+    commit(table, protocol("columnMapping"), metadata(fields, **conf), file)
+    before = open_(table)
+    commit(table, metadata([mapped("n", "long", 2, "y"), mapped("m", "long", 1, "x")], **conf))
+    assert (values(before, "n", "m"), values(open_(table), "n", "m")) == ([(1, 2)], [(2, 1)])
+    assert before.fingerprint != open_(table).fingerprint
+
+
+def test_a_log_that_cannot_be_opened_is_told_in_one_plain_line(tmp_path: Path) -> None:
+    pq.write_table(numbers(1), tmp_path / "a.parquet")
+    (tmp_path / "_delta_log").touch()
+    with pytest.raises(StorageError, match="the log of the Delta table") as caught:
+        open_parquet(str(tmp_path))
+    assert str(caught.value).isprintable()
 
 
 @pytest.mark.parametrize("feature", ["foo", "catalogManaged", "geospatial"])
