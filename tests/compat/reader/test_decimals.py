@@ -153,7 +153,7 @@ def test_nobody_is_warned_who_knows(parquet: str, options: dict[str, Any]) -> No
 
 def test_a_loader_of_tensors_says_how_to_get_them(parquet: str) -> None:
     options: dict[str, Any] = {"schema_fields": ["id", "price"]}
-    with pytest.raises(UnsupportedTypeError, match='decimals="float64" makes numbers'):
+    with pytest.raises(UnsupportedTypeError, match='pass decimals="float64" to the reader'):
         list(BatchedDataLoader(batch_reader(parquet, **options), 4))
     (batch,) = BatchedDataLoader(batch_reader(parquet, decimals="float64", **options), 4)
     assert batch["price"].dtype == torch.float64
