@@ -6,11 +6,9 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Literal, TypeAlias
 
-import pyarrow as pa
-
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm_backend.base import warn_user
-from mdstorm_backend.format import Column
+from mdstorm_backend.format import Column, holds_decimals
 from mdstorm_backend.loaders import ReaderOptions
 
 Framework: TypeAlias = Literal["PyTorch", "TensorFlow"]
@@ -35,7 +33,7 @@ def _is_decimal(column: Column) -> bool:
     encoding = column.parsed_encoding
     if encoding.is_opaque:
         return False
-    return encoding.kind == "str_decimal" or pa.types.is_decimal(column.arrow_type)
+    return encoding.kind == "str_decimal" or holds_decimals(column.arrow_type)
 
 
 @cache

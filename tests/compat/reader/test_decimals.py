@@ -122,6 +122,13 @@ def test_the_loader_of_rows_warns_once(url: str) -> None:
     DataLoader(batch_reader(url, **options), 4)  # a second warning would be an error
 
 
+def test_arrays_of_decimals_that_are_asked_for_are_warned_of(url: str) -> None:
+    reader = batch_reader(url, schema_fields=["id", "pair"])
+    with pytest.warns(UserWarning, match=r"column 'pair' of .* holds decimals"):
+        loader = DataLoader(reader, 4)
+    assert next(iter(loader))["pair"][1] == [Decimal(1), None]
+
+
 def test_tensorflow_warns_of_texts(parquet: str) -> None:
     expected = WARNING.format("TensorFlow", "text")
     with pytest.warns(UserWarning, match=expected):
