@@ -15,23 +15,25 @@ _SATURATED = 0.9
 _CAUSES = ("downloads", "cache", "decoding", "transforms", "batching")
 
 _MORE_THREADS = "raise workers (workers_count of converters and readers)"
+_MORE_PROCESSES = "num_workers of a StreamingDataLoader"
 _REMEDIES = {
     "cache": (
         "threads and processes wait for room, or for each other's downloads: raise cache_limit"
     ),
-    "decoding": f"{_MORE_THREADS}, add worker processes (num_workers), or read fewer columns",
+    "decoding": f"{_MORE_THREADS}, add worker processes ({_MORE_PROCESSES}), or read fewer columns",
     "transforms": (
         "vectorise the function (NumPy or Arrow, no loop over rows), or call it in processes "
-        '(num_workers, or reader_pool_type="process")'
+        f'({_MORE_PROCESSES}, reader_pool_type="process" of converters and readers)'
     ),
     "batching": (
         "raise batch_size; a pass over the batches that does nothing else always waits for them"
     ),
     "startup": (
-        "write smaller shards (size_limit), keep worker processes (persistent_workers), or keep "
-        "the shards on this machine (local)"
+        "write smaller shards (size_limit, parquet_row_group_size_bytes of converters), or keep "
+        "them on this machine (local)"
     ),
 }
+_KEPT_PROCESSES = "keep worker processes (persistent_workers), "
 _FOR = {
     "downloads": "downloads",
     "cache": "the cache",
@@ -107,7 +109,7 @@ def _startup(found: Statistics) -> str:
     )
     cause = max(_CAUSES[:-1], key=lambda cause: _started_for(found, cause))
     if 2 * _started_for(found, cause) < found.startup_seconds:
-        return f"{opening}: {_REMEDIES['startup']}"
+        return f"{opening}: {_KEPT_PROCESSES if found.workers else ''}{_REMEDIES['startup']}"
     remedy = _REMEDIES["startup" if cause == "downloads" else cause]
     return f"{opening}, most of it for {_FOR[cause]}: {remedy}"
 

@@ -92,7 +92,9 @@ def test_a_start_that_takes_longer_than_all_other_waiting_is_the_verdict() -> No
     assert slow.verdict.cause == "startup"
     assert "the first batch of a pass takes 50.0 s, 50 % of the time" in str(slow.verdict)
     assert found(10, startup_seconds=9.0).verdict.cause == "batching"
-    assert "write smaller shards" in str(slow.verdict)
+    assert "the time: write smaller shards" in str(slow.verdict)
+    of_two = found(10, workers=2, startup_seconds=100.0)
+    assert "the time: keep worker processes (persistent_workers), " in str(of_two.verdict)
     assert "takes 50 ms" in str(found(0.01, training_seconds=0, startup_seconds=0.05).verdict)
 
 
