@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -26,13 +27,18 @@ AVAILABLE_CONF = frozenset(
 _SESSION = ("_jsc", "_jsparkSession", "_jvm", "_sc", "sparkContext")
 _FRAME = ("_jdf", "_sc", "rdd")
 
+#: Wraps methods of PySpark: whoever calls it counts.
+_WRAPPER = "mdstorm._drop_in.kept_conf"
 #: Packages whose modules are not refused anything.
 _exempt = {"pyspark", "py4j"}
 
 
 def _is_exempt(depth: int = 2) -> bool:
     """Whether the caller of the caller belongs to PySpark."""
-    name = str(sys._getframe(depth).f_globals.get("__name__", ""))
+    frame: FrameType | None = sys._getframe(depth)
+    while frame is not None and frame.f_globals.get("__name__") == _WRAPPER:
+        frame = frame.f_back
+    name = "" if frame is None else str(frame.f_globals.get("__name__", ""))
     return name.partition(".")[0] in _exempt
 
 

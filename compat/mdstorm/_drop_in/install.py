@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mdstorm._drop_in import kept_conf
 from mdstorm._petastorm_names import ABSENT
 from mdstorm.errors import PetastormImportedError
 from mdstorm_backend.drop_in import StandIn
@@ -34,6 +35,10 @@ def install_as_petastorm() -> None:
       stand-in with ``addPyFile``, on Spark Connect with ``addArtifact``;
     - for pickles made with Petastorm, which name its modules.
 
+    Where a Spark session refuses ``spark.conf.set`` of a key that begins with ``petastorm.`` or
+    ``mdstorm.``, as serverless compute does, this process keeps the value, and ``spark.conf.get``
+    returns it.
+
     ``petastorm.__version__`` is 0.13.1, the version whose API this is. Modules of Petastorm that
     mdstorm lacks cannot be imported; the error says where the differences are documented.
 
@@ -46,3 +51,4 @@ def install_as_petastorm() -> None:
         If the real Petastorm was imported already: its classes may be in use. An `ImportError`.
     """
     _PETASTORM.install()
+    kept_conf.install()

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import functools
-import sys
-from collections.abc import Callable, Sequence
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from mdstorm_backend.base import warn_user
+from mdstorm_backend.drop_in.when_loaded import when_loaded
 
 #: The class that every way of creating a session uses. PySpark 4 moved the first one.
 _ENTRANCES = {
@@ -30,17 +27,13 @@ def install(shim: Path) -> None:
     This does not import PySpark: if it is not loaded yet, its session classes are patched when they
     are loaded.
     """
-    for name in _ENTRANCES:
-        if name in sys.modules:
-            module = sys.modules[name]
-            if _complete(module, shim):
-                _send_to_present_session(getattr(module, _ENTRANCES[name]), shim)
-    finder = next((each for each in sys.meta_path if isinstance(each, _PySparkFinder)), None)
-    if finder is None:
-        finder = _PySparkFinder()
-        sys.meta_path.insert(0, finder)
-    if shim not in finder.shims:
-        finder.shims.append(shim)
+    when_loaded(_ENTRANCES, functools.partial(_send_from, shim=shim))
+
+
+def _send_from(module: ModuleType, shim: Path) -> None:
+    """Let the sessions of a module send the shim, the present one now."""
+    if _complete(module, shim):
+        _send_to_present_session(getattr(module, _ENTRANCES[module.__name__]), shim)
 
 
 def _complete(module: ModuleType, shim: Path) -> bool:
@@ -87,55 +80,3 @@ def _send(spark: Any, shim: Path) -> None:
             f"{type(error).__name__}: {error}. The driver is not affected. Functions that run on "
             "workers can import the same names from mdstorm's own packages"
         )
-
-
-class _PySparkFinder(MetaPathFinder):
-    """Notices when PySpark's session classes are loaded; finds what the other finders find.
-
-    Attributes
-    ----------
-    shims : list of Path
-        What these classes are to send.
-    """
-
-    def __init__(self) -> None:
-        self.shims: list[Path] = []
-
-    def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None = None,
-        target: ModuleType | None = None,
-    ) -> ModuleSpec | None:
-        if fullname not in _ENTRANCES:
-            return None
-        for finder in sys.meta_path:
-            spec = None if finder is self else finder.find_spec(fullname, path, target)
-            if spec is not None:
-                break
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self._complete)
-        return spec
-
-    def _complete(self, module: ModuleType) -> None:
-        for shim in self.shims:
-            _complete(module, shim)
-
-
-class _Loader(Loader):
-    """Loads a module with its own loader, then calls a function."""
-
-    def __init__(self, loader: Any, done: Callable[[ModuleType], object]) -> None:
-        self._loader = loader
-        self._done = done
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        module: ModuleType | None = self._loader.create_module(spec)
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        module.__loader__ = self._loader
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._loader
-        self._loader.exec_module(module)
-        self._done(module)

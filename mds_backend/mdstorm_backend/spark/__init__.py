@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from mdstorm_backend.spark.materialization import checked_shard_size, materialize
 from mdstorm_backend.spark.probe import check_driver_writes, why_not_writable
+from mdstorm_backend.spark.refusals import is_refusal
 from mdstorm_backend.spark.session import is_local, read_conf, session_conf, spark_url
 
 __all__ = [
     "check_driver_writes",
     "checked_shard_size",
     "is_local",
+    "is_refusal",
     "materialize",
     "read_conf",
     "session_conf",

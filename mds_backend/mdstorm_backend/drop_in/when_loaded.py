@@ -1,0 +1,84 @@
+"""Act on modules when they are loaded, without loading them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, TypeAlias
+
+Done: TypeAlias = Callable[[ModuleType], object]
+
+
+def when_loaded(names: Iterable[str], function: Done) -> None:
+    """Call a function with each of some modules: now if it is loaded, else when it is.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Complete names of modules, which need not exist.
+    function : callable
+        Is given the module.
+    """
+    finder = next((each for each in sys.meta_path if isinstance(each, _Finder)), None)
+    if finder is None:
+        finder = _Finder()
+        sys.meta_path.insert(0, finder)
+    for name in names:
+        finder.functions.setdefault(name, []).append(function)
+        if name in sys.modules:
+            function(sys.modules[name])
+
+
+class _Finder(MetaPathFinder):
+    """Notices when modules are loaded; finds what the other finders find.
+
+    Attributes
+    ----------
+    functions : dict
+        What to call with a module, by its name.
+    """
+
+    def __init__(self) -> None:
+        self.functions: dict[str, list[Done]] = {}
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None = None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        if fullname not in self.functions:
+            return None
+        for finder in sys.meta_path:
+            spec = None if finder is self else finder.find_spec(fullname, path, target)
+            if spec is not None:
+                break
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, self._loaded)
+        return spec
+
+    def _loaded(self, module: ModuleType) -> None:
+        for function in self.functions[module.__name__]:
+            function(module)
+
+
+class _Loader(Loader):
+    """Loads a module with its own loader, then calls a function."""
+
+    def __init__(self, loader: Any, done: Done) -> None:
+        self._loader = loader
+        self._done = done
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        module: ModuleType | None = self._loader.create_module(spec)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        self._done(module)

@@ -1,0 +1,109 @@
+"""Legacy programs set their conf also where the Spark session refuses it."""
+
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from tests import refusing
+from tests.conftest import IS_CONNECT
+
+from mdstorm._drop_in import kept_conf
+from mdstorm.spark import SparkDatasetConverter, make_spark_converter
+
+KEY = SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF
+
+
+class RuntimeConfig:
+    """A configuration that takes `taken`, and raises an error for anything else."""
+
+    def __init__(self, error: Exception, *taken: str) -> None:
+        self._error, self._taken = error, taken
+        self._values: dict[str, str] = {}
+
+    def _check(self, key: str) -> None:
+        if key not in self._taken:
+            raise self._error
+
+    def set(self, key: str, value: Any) -> None:
+        self._check(key)
+        self._values[key] = value
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self._check(key)
+        return self._values.get(key, default)
+
+    def unset(self, key: str) -> None:
+        self._check(key)
+        self._values.pop(key, None)
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_conf, "_kept", {})
+
+
+@pytest.fixture
+def patched(monkeypatch: pytest.MonkeyPatch) -> type[RuntimeConfig]:
+    module = ModuleType("pyspark.sql.conf")
+    kind = type("RuntimeConfig", (RuntimeConfig,), dict(vars(RuntimeConfig)))
+    module.RuntimeConfig = kind  # type: ignore[attr-defined]
+    kept_conf._patch(module)
+    kept_conf._patch(module)
+    return kind
+
+
+def refused(key: str = KEY) -> Exception:
+    return refusing.refusal("CONFIG_NOT_AVAILABLE", f"Configuration {key} is not available.")
+
+
+def test_what_a_session_refuses_is_kept(patched: type[RuntimeConfig]) -> None:
+    conf = patched(refused())
+    conf.set(KEY, "file:///a")
+    assert conf.get(KEY) == conf.get(KEY, None) == "file:///a"
+    conf.unset(KEY)
+    with pytest.raises(Exception, match="CONFIG_NOT_AVAILABLE"):
+        conf.get(KEY)
+
+
+def test_what_a_session_takes_is_left_to_it(patched: type[RuntimeConfig]) -> None:
+    patched(refused()).set(KEY, "kept")
+    conf = patched(refused(), KEY)
+    conf.set(KEY, "taken")
+    assert kept_conf._kept == {}
+    assert conf.get(KEY) == "taken"
+    conf.unset(KEY)
+    assert conf.get(KEY) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "error"),
+    [("spark.sql.warehouse.dir", refused("spark.sql.warehouse.dir")), (KEY, OSError("closed"))],
+    ids=["a key of Spark", "another error"],
+)
+def test_all_else_is_raised(patched: type[RuntimeConfig], key: str, error: Exception) -> None:
+    conf = patched(error)
+    with pytest.raises(type(error)) as caught:
+        conf.set(key, "x")
+    assert caught.value is error
+    assert kept_conf._kept == {}
+
+
+@pytest.fixture
+def refusing_session(spark: Any) -> Iterator[Any]:
+    with refusing.refusing(connect=IS_CONNECT):
+        kept_conf._patch(import_module(f"pyspark.sql.{'connect.' if IS_CONNECT else ''}conf"))
+        yield spark
+
+
+def test_a_legacy_program_converts_on_a_session_that_refuses_its_conf(
+    refusing_session: Any, tmp_path: Path
+) -> None:
+    refusing_session.conf.set(KEY, tmp_path.as_uri())
+    converter = make_spark_converter(refusing_session.range(10))
+    assert converter.cache_dir_url.startswith(tmp_path.as_uri())
+    with converter.make_torch_dataloader(batch_size=10, num_epochs=1) as loader:
+        assert sorted(next(iter(loader))["id"].tolist()) == list(range(10))
+    converter.delete()
