@@ -30,7 +30,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
 .PHONY: test test-all quick demo benchmark parity lint format test-dev test-compat test-engine \
-	test-connect test-refusing test-lowest test-interop test-trainers test-runtime java \
+	test-sessions test-connect test-refusing test-lowest test-interop test-trainers test-runtime java \
 	environments clean distclean
 
 # Two jobs at a time: an installation, or a test run, mostly keeps one core busy.
@@ -47,8 +47,7 @@ LOWEST_TESTS := $(addprefix tests/compat/,pytorch reader schema tf spark/test_ty
 
 test: java
 	+$(side_by_side) environments lint
-	+$(side_by_side) test-compat test-engine test-lowest test-connect test-refusing \
-		test-trainers
+	+$(side_by_side) test-compat test-engine test-lowest test-sessions test-trainers
 
 test-all:
 	+$(MAKE) test GATE= LOWEST_GATE="not newest" LOWEST_TESTS="tests --ignore=tests/trainers" \
@@ -97,6 +96,11 @@ test-engine: TESTS := interop mds_backend packaging
 test-compat test-engine: java $(DEV)/.complete $(INTEROP)/.complete $(AZURITE)/.complete
 	$(call with_spark,$(DEV)) $(with_interop) $(DEV)/bin/python -m pytest -m "$(GATE)" \
 		$(addprefix tests/,$(TESTS)) $(PYTEST_ARGS)
+
+# One after the other, since servers of Spark Connect listen at one port.
+test-sessions:
+	+$(MAKE) test-connect
+	+$(MAKE) test-refusing
 
 # The tests that use a Spark session again, on Spark Connect: a process has one kind of session.
 test-connect: java $(DEV)/.complete
