@@ -29,4 +29,10 @@ else:
         def __get__(self, instance: object, owner: type | None = None) -> Any:
             if instance is None:
                 return self
-            return instance.__dict__.setdefault(self._name, self._function(instance))
+            value = self._function(instance)
+            # Python 3.11 makes the dictionary of an instance when somebody first asks for it, and
+            # may collect garbage meanwhile. A finalizer that lets another thread ask leaves two
+            # dictionaries of the same values, one of which outlives them: memory is corrupted.
+            # With the memory of this one at hand nothing is collected, and no thread comes between.
+            {}  # noqa: B018
+            return instance.__dict__.setdefault(self._name, value)

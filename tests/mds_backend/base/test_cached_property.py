@@ -1,7 +1,9 @@
 """`cached_property`: computed once, without a lock that others have to wait for."""
 
+import gc
 import os
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -79,6 +81,40 @@ def test_threads_get_the_same_value() -> None:
         slow.begun.wait()
         slow.may_end.set()
         assert len({id(value.result()) for value in values}) == 1
+
+
+def test_instances_have_one_dictionary_if_garbage_is_collected_while_it_is_made() -> None:
+    """A dictionary of an instance that is not the instance's is freed too late: a crash."""
+
+    class Instance:
+        @cached_property
+        def value(self) -> int:
+            return 3
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.itself = self
+
+    instance = Instance()
+    instance.other = 4  # type: ignore[attr-defined]
+    found: list[dict[str, int]] = []
+    thresholds = gc.get_threshold()
+    gc.disable()
+    try:
+        garbage = Cycle()
+        _dies = weakref.ref(garbage, lambda _: found.append(instance.__dict__))
+        del garbage
+        kept = [{number: number} for number in range(1_000)]  # the next one needs new memory
+        gc.set_threshold(1)
+        gc.enable()
+        value = instance.value
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.enable()
+    assert len(found) == 1
+    assert found[0] is instance.__dict__
+    assert found[0] == {"other": 4, "value": value}
+    assert len(kept) == 1_000
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
