@@ -3,7 +3,6 @@
 import pickle
 import uuid
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -18,17 +17,6 @@ from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 pytestmark = pytest.mark.usefixtures("default_delete_handler")
 
 ALIVE = [1, 2, 4]
-
-
-@pytest.fixture
-def converter_of_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """Make converters in a session that has the conf, and runs nothing."""
-    from mdstorm._spark import make_converter
-
-    conf = {SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF: f"file://{tmp_path}/cache"}
-    session = SimpleNamespace(conf=conf)
-    monkeypatch.setattr(make_converter, "session_of", lambda df: session)
-    return make_spark_converter
 
 
 @pytest.fixture

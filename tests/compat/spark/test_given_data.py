@@ -17,23 +17,12 @@ from tests.mds_backend.small_datasets import write_numbers
 from mdstorm._spark.make_converter import databricks_path, open_given
 from mdstorm._spark.session import session_of
 from mdstorm.errors import DatasetNotFoundError, InvalidArgumentError, UnsupportedURLError
-from mdstorm.spark import SparkDatasetConverter, make_spark_converter
+from mdstorm.spark import make_spark_converter
 from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
 
 TABLE = pa.table({"id": range(6), "x": [i / 4 for i in range(6)], "s": list("abcdef")})
 
 pytestmark = pytest.mark.usefixtures("default_delete_handler")
-
-
-@pytest.fixture
-def converter_of_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """Make converters in a session that has the conf, and runs nothing."""
-    from mdstorm._spark import make_converter
-
-    conf = {SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF: f"file://{tmp_path}/cache"}
-    session = SimpleNamespace(conf=conf)
-    monkeypatch.setattr(make_converter, "session_of", lambda df: session)
-    return make_spark_converter
 
 
 @pytest.fixture
