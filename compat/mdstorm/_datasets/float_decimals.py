@@ -7,7 +7,6 @@ from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mdstorm._datasets.field_decoders import Decode, DecodedField
 from mdstorm._schema.unischema import Unischema, UnischemaField
@@ -17,6 +16,7 @@ from mdstorm_backend.format import (
     as_arrow,
     decimals_to_floats,
     holds_decimals,
+    with_nan_elements,
 )
 
 
@@ -41,7 +41,7 @@ def with_floats(field: DecodedField, dtype: str) -> DecodedField:
         if is_text:
             return found.cast(pa.float64()).cast(target.arrow_type)
         floats = decimals_to_floats(found, target.arrow_type)
-        return _without_null_elements(floats) if target.is_array else floats
+        return with_nan_elements(floats) if target.is_array else floats
 
     convert: Decode = to_floats
     return DecodedField(target, convert)
@@ -53,15 +53,6 @@ def _float_column(column: Column, dtype: str) -> Column:
         origin = replace(column.origin, lengths="unknown")
         return replace(column, encoding=f"ndarray:{dtype}", spark_type=None, origin=origin)
     return replace(column, encoding=dtype, spark_type=None)
-
-
-def _without_null_elements(lists: pa.ListArray) -> pa.ListArray:
-    elements = lists.values
-    if not elements.null_count:
-        return lists
-    filled = pc.fill_null(elements, pa.scalar(float("nan"), elements.type))
-    mask = lists.is_null() if lists.null_count else None
-    return pa.ListArray.from_arrays(lists.offsets, filled, mask=mask)
 
 
 def schema_with_floats(unischema: Unischema, dtype: str) -> Unischema:

@@ -35,6 +35,7 @@ from mdstorm_backend.format.values.nested_lists import (
     list_type,
     lists_of_arrays,
     shapes_of,
+    with_nan_elements,
 )
 from mdstorm_backend.format.values.plain_arrow import plain_type, plain_values
 from mdstorm_backend.format.values.spark_types import SparkType
@@ -73,6 +74,7 @@ __all__ = [
     "shapes_of",
     "slice_batch",
     "take_values",
+    "with_nan_elements",
     "without_decimals",
     "without_form",
 ]

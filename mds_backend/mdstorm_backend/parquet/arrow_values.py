@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.format.encodings.encode_numbers import to_numpy
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.batch import Values
 from mdstorm_backend.format.values.list_rows import rows_of, split_array
-from mdstorm_backend.format.values.nested_lists import elements_of, with_elements
+from mdstorm_backend.format.values.nested_lists import elements_of, with_nan_elements
 from mdstorm_backend.format.values.plain_arrow import plain_type, plain_values
 from mdstorm_backend.read.logical import to_logical, view_dtype
 
@@ -80,8 +79,4 @@ def _arrays(column: Column, lists: pa.Array, *, exact_nulls: bool) -> Values:
         shape = column.value_shape or (0,)
         stored = to_numpy(elements_of(lists), dtype).reshape(len(lists), *shape)
         return to_logical(column, stored, None, None, exact_nulls=exact_nulls)
-    elements = elements_of(lists)
-    if elements.null_count and column.is_floating and not exact_nulls:
-        filled = pc.fill_null(elements, pa.scalar(float("nan"), elements.type))
-        return with_elements(lists, filled)
-    return lists
+    return with_nan_elements(lists) if column.is_floating and not exact_nulls else lists

@@ -19,6 +19,7 @@ from mdstorm_backend.format.values.nested_lists import (
     lists_of_array,
     lists_of_arrays,
     with_elements,
+    with_nan_elements,
 )
 
 Mask = npt.NDArray[np.bool_]
@@ -102,9 +103,8 @@ def _are_texts(stored: Values) -> bool:
 def _parsed(column: Column, texts: pa.Array, valid: Mask | None, *, exact_nulls: bool) -> pa.Array:
     """Return nested arrays that a shard stores as JSON, which says what is null in them."""
     values = decode_lists(texts, column.arrow_type)
-    elements = elements_of(values)
-    if elements.null_count and column.is_floating and not exact_nulls:
-        values = with_elements(values, pc.fill_null(elements, pa.scalar(np.nan, elements.type)))
+    if column.is_floating and not exact_nulls:
+        values = with_nan_elements(values)
     if valid is None:
         return values
     return pc.if_else(pa.array(valid), values, pa.scalar(None, values.type))

@@ -68,6 +68,14 @@ def with_elements(lists: pa.Array, elements: pa.Array, *, keep_nulls: bool = Tru
     return _lists(lengths_of(lists), inner, mask)
 
 
+def with_nan_elements(lists: pa.Array) -> pa.Array:
+    """Return lists of floating-point numbers with NaN for null elements."""
+    elements = elements_of(lists)
+    if not elements.null_count:
+        return lists
+    return with_elements(lists, pc.fill_null(elements, pa.scalar(np.nan, elements.type)))
+
+
 def lengths_of(lists: pa.Array) -> _Lengths:
     """Return the lengths of the lists of the outermost level, int64; 0 for null."""
     return np.asarray(pc.fill_null(pc.list_value_length(lists), 0)).astype(np.int64)
