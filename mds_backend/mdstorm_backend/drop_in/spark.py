@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,7 +28,12 @@ def install(shim: Path) -> None:
     This does not import PySpark: if it is not loaded yet, its session classes are patched when they
     are loaded.
     """
-    when_loaded(_ENTRANCES, functools.partial(_send_from, shim=shim))
+    when_loaded(_ENTRANCES, _sender_of(shim))
+
+
+@functools.lru_cache
+def _sender_of(shim: Path) -> Callable[[ModuleType], object]:
+    return functools.partial(_send_from, shim=shim)
 
 
 def _send_from(module: ModuleType, shim: Path) -> None:

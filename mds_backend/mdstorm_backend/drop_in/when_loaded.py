@@ -20,14 +20,16 @@ def when_loaded(names: Iterable[str], function: Done) -> None:
     names : iterable of str
         Complete names of modules, which need not exist.
     function : callable
-        Is given the module.
+        Is given the module. It may be given one again.
     """
     finder = next((each for each in sys.meta_path if isinstance(each, _Finder)), None)
     if finder is None:
         finder = _Finder()
         sys.meta_path.insert(0, finder)
     for name in names:
-        finder.functions.setdefault(name, []).append(function)
+        functions = finder.functions.setdefault(name, [])
+        if function not in functions:
+            functions.append(function)
         if name in sys.modules:
             function(sys.modules[name])
 
