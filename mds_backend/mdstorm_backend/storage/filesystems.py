@@ -71,8 +71,7 @@ def open_filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
     protocol = protocol_of(scheme, options)
     kind = _class_of(url, protocol)
     if kind.async_impl and "::" not in url:
-        arguments = {**kind._get_kwargs_from_urls(url), **options}
-        fs = _shared(kind, with_variables(url, scheme, arguments))
+        fs = _shared(kind, _arguments(kind, url, options))
         return fs, fs._strip_protocol(url if protocol == scheme else url.partition("://")[2])
     try:
         fs, path = fsspec.core.url_to_fs(url, **options)
@@ -93,10 +92,8 @@ def options_in_use(url: str, options: dict[str, Any]) -> tuple[str, dict[str, An
     options : dict
         What the caller says.
     """
-    scheme = scheme_of(url)
-    protocol = protocol_of(scheme, options)
-    arguments = {**_class_of(url, protocol)._get_kwargs_from_urls(url), **options}
-    return protocol, with_variables(url, scheme, arguments)
+    protocol = protocol_of(scheme_of(url), options)
+    return protocol, _arguments(_class_of(url, protocol), url, options)
 
 
 def check_scheme(url: str) -> None:
@@ -110,6 +107,11 @@ def check_scheme(url: str) -> None:
     url = normalize_url(url)
     if not url.startswith("file:///"):
         _class_of(url, protocol_of(scheme_of(url), {}))
+
+
+def _arguments(kind: Any, url: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return what a file system is made with: of the URL, the caller and the environment."""
+    return with_variables(url, scheme_of(url), {**kind._get_kwargs_from_urls(url), **options})
 
 
 def _class_of(url: str, protocol: str) -> Any:
