@@ -51,7 +51,7 @@ def _opened(
     url: str, storage_options: dict[str, Any] | None, as_of: AsOf | None = None
 ) -> Dataset | ParquetDataset:
     if Location.of(url, storage_options).exists(INDEX_NAME):
-        check_as_of(as_of or AsOf(), url)
+        check_as_of(as_of, url)
         return open_dataset(url, storage_options=storage_options)
     return open_parquet(url, storage_options=storage_options, as_of=as_of, keep_row_groups=True)
 

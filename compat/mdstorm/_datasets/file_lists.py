@@ -59,7 +59,7 @@ def open_files(
         )
     if urls and not any(map(is_shard, urls)):
         return open_parquet_files(list(urls), storage_options, filesystem, as_of)
-    check_as_of(as_of or AsOf(), directory or directory_of(urls))
+    check_as_of(as_of, directory or directory_of(urls))
     if filesystem is not None:
         raise UnsupportedArgumentError(
             "filesystem= reads Parquet files, and these are MDS shards: leave it out, and give "

@@ -78,10 +78,10 @@ def open_source(
     several = [urls] if isinstance(urls, str) else urls
     dataset: Dataset | ParquetDataset
     if len(several) == 1 and filesystem is None and _is_mds(several[0], storage_options):
-        check_as_of(as_of or AsOf(), several[0])
+        check_as_of(as_of, several[0])
         dataset = open_dataset(several[0], storage_options=storage_options)
     elif any(map(is_shard, several)):
-        check_as_of(as_of or AsOf(), several[0])
+        check_as_of(as_of, several[0])
         dataset = open_files(several, storage_options=storage_options, filesystem=filesystem)
     else:
         dataset = open_parquet_files(urls, storage_options, filesystem, as_of)

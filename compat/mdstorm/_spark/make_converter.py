@@ -252,6 +252,6 @@ def open_given(path: str, as_of: AsOf | None = None) -> Dataset | ParquetDataset
         If it is neither.
     """
     if not _PATTERN.intersection(path) and Location.of(path).exists(INDEX_NAME):
-        check_as_of(as_of or AsOf(), path)
+        check_as_of(as_of, path)
         return open_dataset(path)
     return open_parquet(path, as_of=as_of)

@@ -27,7 +27,7 @@ class Cause(IntEnum):
 
 _DOWNLOADS, REST, CAUSES = int(Cause.DOWNLOADS), int(Cause.BATCHING), len(Cause)
 #: Names of the seconds of threads, by cause; of the rest there are none.
-_BUSY = ("download_seconds", "cache_seconds", "decode_seconds", "transform_seconds")
+BUSY = ("download_seconds", "cache_seconds", "decode_seconds", "transform_seconds")
 #: Names of the seconds of the consumer, by cause; that of the rest is ``waited_for_batching``.
 WAITED = (
     "waited_for_downloads",
@@ -48,7 +48,7 @@ _COUNTED = (
     "shards",
     "shard_bytes",
 )
-ZERO: dict[str, float] = dict.fromkeys((*_BUSY, *_COUNTED), 0)
+ZERO: dict[str, float] = dict.fromkeys((*BUSY, *_COUNTED), 0)
 
 
 class Task:
@@ -116,6 +116,6 @@ class work:  # noqa: N801  # reads as a statement
         task.busy += own
         task.shares[cause] += own
         counts = recorder._counts_of_thread()
-        counts[_BUSY[cause]] += own
+        counts[BUSY[cause]] += own
         if cause == _DOWNLOADS:
             counts["downloading_seconds"] += recorder._end_download(now)

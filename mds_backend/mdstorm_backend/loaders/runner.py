@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from mdstorm_backend.base.pass_threads import PassThreads
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.loaders.elastic_reading import ElasticReading
+from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.exact_reading import ExactReading
 from mdstorm_backend.loaders.pass_recorders import PassRecorders
 from mdstorm_backend.loaders.reader_options import ReaderOptions
@@ -43,9 +44,9 @@ def reading_of(options: ReaderOptions) -> Reading:
     return ElasticReading(options)
 
 
-def order_name(reading: Reading) -> str:
-    """Return the name of the order in which something is read."""
-    return "exact" if isinstance(reading.options.order, ExactOrder) else "elastic"
+def order_name(order: object) -> str:
+    """Return the name of the kind of an order; a dataset that has none counts as exact."""
+    return "elastic" if isinstance(order, ElasticShare) else "exact"
 
 
 def mark_and_rows(block: Block) -> tuple[Any, int]:
@@ -143,7 +144,9 @@ class PassRunner:
 
     def new_recorder(self) -> Recorder:
         """Return what records a pass that begins."""
-        return self.recorders.begin(order_name(self.reading), self.batching.num_workers)
+        return self.recorders.begin(
+            order_name(self.reading.options.order), self.batching.num_workers
+        )
 
     def stretch(
         self, current: Pass, delivered: Delivered, recorder: Recorder | None = None

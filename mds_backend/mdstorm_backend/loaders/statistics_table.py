@@ -6,6 +6,8 @@ from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING
 
+from mdstorm_backend.base.recorded_work import BUSY
+
 if TYPE_CHECKING:
     from mdstorm_backend.loaders.statistics import Statistics
 
@@ -17,7 +19,6 @@ _PARTS = {
     "for transforms": "waited_for_transforms",
     "for batching": "waited_for_batching",
 }
-_BUSY = ("download_seconds", "cache_seconds", "decode_seconds", "transform_seconds")
 
 
 def as_text(found: Statistics) -> str:
@@ -65,7 +66,7 @@ def lines(found: Statistics) -> list[tuple[str, str]]:
             table.append((f"  {name}", _seconds(getattr(found, field), whole)))
     busy = ", ".join(
         f"{field.removesuffix('_seconds')} {_seconds(getattr(found, field))}"
-        for field in _BUSY
+        for field in BUSY
         if getattr(found, field)
     )
     if busy:

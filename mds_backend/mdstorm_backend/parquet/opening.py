@@ -83,7 +83,7 @@ def open_parquet(
     if len(locations) == 1 and is_delta(locations[0]):
         table = locations[0]
         return open_table(table, as_of or AsOf(), cache, keep_row_groups=keep_row_groups)
-    check_as_of(as_of or AsOf(), shown(locations))
+    check_as_of(as_of, shown(locations))
     found = find_files(locations, check=not may_be_unfinished)
     _check_no_part_of_a_table(found)
     footers = read_footers(found.location, found.files, cache or CacheOptions())

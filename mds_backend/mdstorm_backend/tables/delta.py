@@ -134,7 +134,7 @@ def _committed(location: Location, version: int) -> datetime | None:
     return datetime.fromtimestamp(times[0] / 1000, timezone.utc)
 
 
-def check_as_of(as_of: AsOf, url: str) -> None:
+def check_as_of(as_of: AsOf | None, url: str) -> None:
     """Refuse a version for what has none.
 
     Raises

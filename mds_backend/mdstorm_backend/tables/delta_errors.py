@@ -11,6 +11,7 @@ from mdstorm_backend.errors import (
     StorageError,
     UnsupportedTableError,
 )
+from mdstorm_backend.tables.read_by_spark import read_by_spark
 
 #: What storages answer to requests without the right credentials.
 _DENIALS = ("401", "403", "redential", "Forbidden", "Denied", "Unauth")
@@ -28,9 +29,7 @@ def plain_text(error: Exception) -> str:
 def unsupported(url: str, what: str) -> UnsupportedTableError:
     """Return the error for a table that is, has or needs what is not known here."""
     return UnsupportedTableError(
-        f"{url} is a Delta table that {what}. Read it by Spark and convert the frame: "
-        f"make_spark_converter(spark.read.format('delta').load({url!r}))",
-        url=url,
+        f"{url} is a Delta table that {what}. {read_by_spark(url)}", url=url
     )
 
 

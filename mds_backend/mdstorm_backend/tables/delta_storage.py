@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from mdstorm_backend.errors import UnsupportedTableError
 from mdstorm_backend.storage import Location, options_in_use
+from mdstorm_backend.tables.read_by_spark import read_by_spark
 
 #: Options of fsspec's file systems, and what delta-rs calls them.
 _S3 = {
@@ -75,8 +76,7 @@ def of_delta_rs(location: Location) -> tuple[str, dict[str, str]]:
         return f"gs://{rest}", _of_google(options)
     raise UnsupportedTableError(
         f"{location.url} is a Delta table, and those are read on local disks and mounts, S3, Azure "
-        "and Google Cloud Storage. Read it by Spark and convert the frame: "
-        f"make_spark_converter(spark.read.format('delta').load({location.url!r}))",
+        f"and Google Cloud Storage. {read_by_spark(location.url)}",
         url=location.url,
     )
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from mdstorm_backend.errors import UnsupportedTableError
 from mdstorm_backend.storage import Location
+from mdstorm_backend.tables.read_by_spark import read_by_spark
 
 _THREADS = 16
 #: What is in the names below: most directories hold many files, and none of these.
@@ -25,10 +26,6 @@ _TEMPORARY = re.compile(r"(?:(?P<directory>.*)/)?_temporary/.*")
 #: Names of the files by which Databricks marks the beginning and the end of a job.
 _MARKER = re.compile(r"(?:(?P<directory>.*)/)?_(?P<kind>started|committed)_(?P<job>\d+)")
 _OF_JOB = re.compile(r"-tid-(?P<job>\d+)-")
-_WAY_OUT = (
-    "Read it by Spark and convert the frame: make_spark_converter(spark.read.format({kind!r})"
-    ".load({url!r}))"
-)
 
 
 def check_layout(location: Location, names: Sequence[str]) -> None:
@@ -86,10 +83,9 @@ def _unfinished(url: str) -> UnsupportedTableError:
 
 
 def _table(kind: str, mark: str, url: str) -> UnsupportedTableError:
-    way_out = _WAY_OUT.format(kind=kind.lower(), url=url)
     return UnsupportedTableError(
         f"{url} is a table of {kind} (it holds {mark}), which is not read: its files may hold rows "
-        f"that were deleted or replaced. {way_out}",
+        f"that were deleted or replaced. {read_by_spark(url, kind.lower())}",
         url=url,
     )
 

@@ -155,7 +155,7 @@ class TFRuns:
             current = self._passes.begin()
         self._check_claim(current)
         recorder = PipelineRecorder(run.loop)
-        self._passes.recorders.begin(order_name(self.reading), recorder=recorder)
+        self._passes.recorders.begin(order_name(self.reading.options.order), recorder=recorder)
         try:
             for leg in current.legs():
                 number = next(self._numbers)

@@ -13,8 +13,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.loaders.elastic_share import ElasticShare
-from mdstorm_backend.loaders.runner import Delivered
+from mdstorm_backend.loaders.runner import Delivered, order_name
 from mdstorm_backend.loaders.torch.device_batches import on_device
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
 
@@ -32,8 +31,7 @@ def counted_batches(loader: StreamingDataLoader) -> Generator[Any, None, None]:
     if kept.device is not None:
         batches = on_device(batches, kept.device)
     order = getattr(getattr(loader.dataset, "_mdstorm", None), "order", None)
-    name = "elastic" if isinstance(order, ElasticShare) else "exact"
-    recorder, is_waiting = kept.recorders.begin(name, loader.num_workers), False
+    recorder, is_waiting = kept.recorders.begin(order_name(order), loader.num_workers), False
     try:
         for batch, _, size in recorder.consumed(batches):
             kept.counted = (kept.counted or 0) + size
