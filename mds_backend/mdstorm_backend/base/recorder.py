@@ -54,11 +54,11 @@ class Recorder:
     is_over : bool
         Whether the iteration has ended.
     since : float
-        When the consumer asked last.
+        When the consumer asked or got something last.
     batches, rows : int
         What it has got.
-    startup, waited, trained : float
-        Seconds that it waited for the first batch and for the others, and seconds in between.
+    startup, trained : float
+        Seconds that it waited for the first batch, and seconds between a batch and its next asking.
     """
 
     def __init__(
@@ -68,7 +68,9 @@ class Recorder:
         self.is_over = False
         self.since = clock() if since is None else since
         self.batches = self.rows = 0
-        self.waited = self.startup = self.trained = 0.0
+        self.startup = self.trained = 0.0
+        #: When the first batch was there.
+        self._started = 0.0
         self._results = self._results_ready = 0
         #: What the consumer has waited for; the rest of its waiting is batching.
         self._shares: Shares = [0.0] * CAUSES
@@ -84,6 +86,11 @@ class Recorder:
         """Who takes the batches."""
         return "training"
 
+    @property
+    def waited(self) -> float:
+        """Seconds that the consumer waited for batches after the first one."""
+        return self.since - self._started - self.trained if self.batches else 0.0
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _no_recorder, ()
 
@@ -92,10 +99,8 @@ class Recorder:
     def deliver(self, rows: int, batches: int = 1) -> None:
         """Note that the consumer gets what it has asked for."""
         now = self.clock()
-        if self.batches:
-            self.waited += now - self.since
-        else:  # what was recorded so far was for the start
-            self.startup = now - self.since
+        if not self.batches:  # what was recorded so far was for the start
+            self.startup, self._started = now - self.since, now
             self._startup_shares, self._shares = self._shares, [0.0] * CAUSES
         self.since = now
         self.batches += batches
@@ -112,10 +117,9 @@ class Recorder:
         """Note that the iteration is over, while the consumer waits for more or does not."""
         if is_waiting and not self.is_over:
             now = self.clock()
-            if self.batches:
-                self.waited += now - self.since
-            else:
+            if not self.batches:
                 self.startup = now - self.since
+            self.since = now
         self.is_over = True
 
     def wait(self, seconds: float, shares: Shares) -> None:

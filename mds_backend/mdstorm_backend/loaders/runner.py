@@ -178,8 +178,7 @@ class PassRunner:
                 # What `deliver` and `ask` do, without a call: there may be 50,000 batches a second.
                 recorder.batches += 1
                 recorder.rows += size
-                delivered_at = clock()
-                recorder.waited += delivered_at - recorder.since
+                recorder.since = delivered_at = clock()
                 yield batch
                 recorder.since = asked_at = clock()
                 recorder.trained += asked_at - delivered_at
