@@ -18,7 +18,13 @@ from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import DatasetExistsError, InvalidArgumentError, UnsupportedTableError
 from mdstorm_backend.convert import Recode, chosen_fields, convert_parquet, plan_parquet
 from mdstorm_backend.datasets import Dataset
-from mdstorm_backend.format import INDEX_NAME, Schema, check_decimals, check_float_dtype
+from mdstorm_backend.format import (
+    INDEX_NAME,
+    Schema,
+    become_floats,
+    check_decimals,
+    check_float_dtype,
+)
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.spark import materialize, spark_url
 from mdstorm_backend.storage import Location, normalize_url
@@ -205,7 +211,7 @@ def _plan(
             f"{parquet.url} was written by Petastorm, and its schema states the dtypes: convert it "
             "without dtype"
         )
-    if decimals in ("float64", "float32"):
+    if become_floats(decimals):
         raise InvalidArgumentError(
             f"{parquet.url} was written by Petastorm, and its schema states its decimals: convert "
             f"it without decimals, and read it with make_reader(…, decimals={decimals!r})"

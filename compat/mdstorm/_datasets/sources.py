@@ -13,7 +13,7 @@ from mdstorm._schema.unischema import Unischema
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import warn_user
 from mdstorm_backend.datasets import Dataset, open_dataset
-from mdstorm_backend.format import INDEX_NAME
+from mdstorm_backend.format import INDEX_NAME, become_floats
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import SampleSource
 from mdstorm_backend.storage import Location, has_scheme
@@ -93,7 +93,7 @@ def opened(
 ) -> Opened:
     """Return an open dataset with its fields; `decode` and `decimals` as in `open_source`."""
     found = _of_mds(dataset) if isinstance(dataset, Dataset) else _of_parquet(dataset, decode)
-    if decimals in (None, "decimal"):
+    if not become_floats(decimals):
         return found
     return found._replace(
         source=with_float_decimals(found.source, decimals),

@@ -8,6 +8,7 @@ from mdstorm._datasets.file_lists import open_files
 from mdstorm._datasets.petastorm_source import with_float_decimals
 from mdstorm._readers.arguments import ReaderArguments
 from mdstorm_backend.datasets import Dataset
+from mdstorm_backend.format import become_floats
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import SampleSource
 
@@ -17,7 +18,7 @@ def read_converted(
 ) -> SampleSource:
     """Open the dataset of a converter as `open_converted`, with decimals as the arguments say."""
     dataset = open_converted(cache_dir_url, file_urls, arguments)
-    if arguments.decimals in (None, "decimal"):
+    if not become_floats(arguments.decimals):
         return dataset
     source: SampleSource = with_float_decimals(dataset, arguments.decimals)
     return source

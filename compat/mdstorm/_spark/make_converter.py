@@ -18,7 +18,13 @@ from mdstorm._spark.staging import staging_dir
 from mdstorm.errors import CompressionCodecError, InvalidArgumentError, UnsupportedURLError
 from mdstorm_backend.convert import materialize_staged
 from mdstorm_backend.datasets import Dataset, open_dataset
-from mdstorm_backend.format import INDEX_NAME, check_decimals, check_float_dtype, plan_types
+from mdstorm_backend.format import (
+    INDEX_NAME,
+    become_floats,
+    check_decimals,
+    check_float_dtype,
+    plan_types,
+)
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.spark import check_driver_writes, checked_shard_size, materialize
 from mdstorm_backend.storage import Location
@@ -152,7 +158,7 @@ def make_spark_converter(
         "compression": compression,
         "dtype": dtype,
     }
-    if decimals in ("float64", "float32"):
+    if become_floats(decimals):
         options["decimals"] = decimals
 
     def convert() -> str:

@@ -24,6 +24,7 @@ from mdstorm_backend.format.values.batch import (
     take_values,
 )
 from mdstorm_backend.format.values.decimals import (
+    become_floats,
     check_decimals,
     decimals_to_floats,
     holds_decimals,
@@ -53,6 +54,7 @@ __all__ = [
     "Values",
     "array_encoder",
     "as_arrow",
+    "become_floats",
     "check_decimals",
     "check_float_dtype",
     "common_type",

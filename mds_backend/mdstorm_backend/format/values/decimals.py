@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,6 +24,11 @@ def check_decimals(decimals: object) -> None:
         )
 
 
+def become_floats(decimals: str | None) -> TypeGuard[str]:
+    """Whether decimals become floating-point numbers, of the dtype that `decimals` names."""
+    return decimals in _FLOATS
+
+
 def without_decimals(spark_type: SparkType, decimals: str | None) -> SparkType:
     """Return the type that has floating-point numbers where scalars, or elements, are decimals.
 
@@ -32,7 +39,7 @@ def without_decimals(spark_type: SparkType, decimals: str | None) -> SparkType:
     decimals : {"float64", "float32", "decimal", None}
         What they become; for the last two the type itself is returned.
     """
-    if decimals not in _FLOATS:
+    if not become_floats(decimals):
         return spark_type
     if isinstance(spark_type, str):
         return _FLOATS[decimals] if is_decimal(spark_type) else spark_type
