@@ -1,0 +1,1 @@
+"""Tables of what newer releases of libraries lack and older ones had."""

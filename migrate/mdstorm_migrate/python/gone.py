@@ -1,0 +1,103 @@
+"""Uses of what newer releases of libraries no longer have."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from mdstorm_migrate.base.edits import Finding
+from mdstorm_migrate.libraries.removed import Removed
+from mdstorm_migrate.libraries.tables import NAMES
+from mdstorm_migrate.petastorm.names import is_petastorm
+from mdstorm_migrate.python.guards import is_guarded
+from mdstorm_migrate.python.libraries import LibraryUse, belongs_to_us, library_uses
+from mdstorm_migrate.python.module import PythonModule
+
+#: Names that mean something else in NumPy 2; it does not run with Petastorm.
+_BACK = frozenset({"numpy.bool", "numpy.long"})
+#: How many names a finding lists.
+_LISTED = 5
+
+
+@dataclass(frozen=True)
+class Gone:
+    """A place where something is used that is gone.
+
+    Attributes
+    ----------
+    node : ast.AST
+        The place.
+    name : str
+        How to call it in a message.
+    removed : Removed
+    use : LibraryUse or None
+        Of a name of a library: its import, or its use.
+    """
+
+    node: ast.AST
+    name: str
+    removed: Removed
+    use: LibraryUse | None = None
+
+
+@lru_cache(maxsize=1)
+def gone_names(module: PythonModule) -> Sequence[Gone]:
+    """Return where names of libraries are used that are gone, in the order of the text.
+
+    Left out are places where the code chooses between releases, names that the file itself puts
+    back (``np.float = float``), and files that use neither Petastorm nor mdstorm.
+    """
+    if not belongs_to_us(module):
+        return []
+    uses_petastorm = any(is_petastorm(one.target) for one in module.scopes.bindings)
+    found: list[Gone] = []
+    put_back = set()
+    for use in library_uses(module):
+        path = _in_tables(use.path)
+        if path is None or (path in _BACK and not uses_petastorm):
+            continue
+        node = use.part(path.count(".") + 1)
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            put_back.add(path)
+        elif not _is_named_by_import(use, path) and not is_guarded(module, node):
+            name = path if isinstance(node, ast.alias) else ast.unparse(node)
+            found.append(Gone(node, name, NAMES[path], use))
+    kept = [one for one in found if one.use and _in_tables(one.use.path) not in put_back]
+    return sorted(kept, key=lambda one: module.span(one.node))
+
+
+def _is_named_by_import(use: LibraryUse, path: str) -> bool:
+    """Whether a use is of a name of which the import says that it is gone."""
+    imported = use.path.count(".") + 1 - use.depth
+    return isinstance(use.node, ast.expr) and path.count(".") + 1 <= imported
+
+
+def _in_tables(path: str) -> str | None:
+    """Return the part of a dotted path that is gone; None if none is."""
+    parts = path.split(".")
+    candidates = (".".join(parts[:stop]) for stop in range(2, len(parts) + 1))
+    return next((one for one in candidates if one in NAMES), None)
+
+
+def grouped(
+    module: PythonModule, code: str, places: Iterable[Gone], what: str = ""
+) -> Iterator[Finding]:
+    """Yield one finding for the places that share release and advice, at the first of them."""
+    groups: dict[tuple[str, str], list[Gone]] = {}
+    for one in sorted(places, key=lambda one: module.span(one.node)):
+        groups.setdefault((one.removed.release, one.removed.instead), []).append(one)
+    for some in groups.values():
+        names = [f"`{name}`" for name in dict.fromkeys(one.name for one in some)]
+        listed = ", ".join(names[:_LISTED])
+        more = len(names) - _LISTED
+        verb = "is gone" if len(names) == 1 else "are gone"
+        subject = f"{listed} and {more} more {verb}" if more > 0 else f"{listed} {verb}"
+        release = some[0].removed.release
+        message = f"{what}{subject} from {release} on"
+        if len(some) > len(names):
+            message += f", in {len(some)} places"
+        ruff = next((one.removed.ruff for one in some if one.removed.ruff), "")
+        advice = some[0].removed.sentence(f"{what}{subject}", ruff)
+        yield Finding(code, "manual", *module.span(some[0].node), message, advice)

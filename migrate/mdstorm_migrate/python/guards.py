@@ -1,0 +1,37 @@
+"""Code that asks for a name before it uses it, or goes on without it."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from mdstorm_migrate.python.module import PythonModule
+
+_ASKING = re.compile(r"\bhasattr\(|version", re.IGNORECASE)
+_LACKING = re.compile(r"\b(?:AttributeError|ImportError|ModuleNotFoundError|NameError|TypeError)\b")
+
+
+def is_guarded(module: PythonModule, node: ast.AST) -> bool:
+    """Whether code chooses by version, or by a failure, between a node and something else."""
+    child = node
+    for parent in module.ancestors(node):
+        if isinstance(parent, ast.Try) and _is_choice(parent, child):
+            return True
+        if isinstance(parent, ast.If | ast.IfExp) and _ASKING.search(ast.unparse(parent.test)):
+            return True
+        if isinstance(parent, ast.Call) and ast.unparse(parent.func) in ("getattr", "hasattr"):
+            return True
+        child = parent
+    return False
+
+
+def _is_choice(statement: ast.Try, child: ast.AST) -> bool:
+    """Whether a ``try`` goes on where a name is missing; a bare ``except`` does for an import."""
+    if child in statement.finalbody or child in statement.orelse:
+        return False
+    imports = any(isinstance(one, ast.Import | ast.ImportFrom) for one in statement.body)
+    for handler in statement.handlers:
+        kind = "" if handler.type is None else ast.unparse(handler.type)
+        if _LACKING.search(kind) or (imports and kind in ("", "Exception", "BaseException")):
+            return True
+    return False

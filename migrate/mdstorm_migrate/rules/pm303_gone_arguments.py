@@ -1,0 +1,55 @@
+"""PM303: arguments that newer releases of libraries no longer have."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from mdstorm_migrate.base.edits import Class, Finding
+from mdstorm_migrate.libraries.removed import Removed
+from mdstorm_migrate.libraries.tables import KEYWORDS
+from mdstorm_migrate.python.gone import Gone, grouped
+from mdstorm_migrate.python.guards import is_guarded
+from mdstorm_migrate.python.libraries import belongs_to_us, library_path
+from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.values import FRAME, class_of
+
+CODE = "PM303"
+TITLE = "Arguments that newer releases of libraries no longer have"
+CLASS: Class = "manual"
+KIND = "python"
+
+_METHODS = {
+    path.rpartition(".")[2]: keywords
+    for path, keywords in KEYWORDS.items()
+    if path.startswith(f"{FRAME}.")
+}
+
+
+def check(module: PythonModule) -> Iterable[Finding]:
+    """Yield one finding for each argument and file, or for arguments that share their advice."""
+    if belongs_to_us(module):
+        yield from grouped(module, CODE, _gone(module), "the argument ")
+
+
+def _gone(module: PythonModule) -> Iterator[Gone]:
+    for call in module.scopes.calls:
+        known = _keywords(module, call)
+        for keyword in call.keywords:
+            removed = known.get(keyword.arg or "")
+            if removed is not None and not is_guarded(module, call):
+                name = f"{ast.unparse(call.func).rpartition('.')[2]}({keyword.arg}=)"
+                yield Gone(keyword, name, removed)
+
+
+def _keywords(module: PythonModule, call: ast.Call) -> dict[str, Removed]:
+    """Return the arguments that what is called no longer has."""
+    if not call.keywords:
+        return {}
+    path = library_path(module, call.func)
+    if path is not None:
+        return KEYWORDS.get(path, {})
+    if isinstance(call.func, ast.Attribute) and call.func.attr in _METHODS:
+        is_frame = class_of(module, call.func.value) == FRAME
+        return _METHODS[call.func.attr] if is_frame else {}
+    return {}
