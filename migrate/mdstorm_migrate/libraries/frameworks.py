@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mdstorm_migrate.libraries.removed import Removed, all_of, joined
+from mdstorm_migrate.libraries.removed import Member, Removed, all_of, joined
 
 _SPARK = joined(
     all_of(
@@ -122,9 +122,37 @@ _TENSORFLOW = joined(
         Removed("TensorFlow 2.0", "call `tf.keras.utils.to_categorical`"),
     ),
     all_of(
+        "tensorflow.keras.layers",
+        "CuDNNLSTM CuDNNGRU",
+        Removed("TensorFlow 2.0", "use `LSTM` or `GRU`, which use cuDNN by themselves"),
+    ),
+    all_of(
         "tensorflow.keras.backend",
         "get_session set_session",
         Removed("TensorFlow 2.0", "use those of `tf.compat.v1.keras.backend`"),
+    ),
+)
+
+_KERAS = joined(
+    all_of(
+        "keras.utils",
+        "np_utils",
+        Removed("Keras 3.0", "call `keras.utils.to_categorical`"),
+    ),
+    all_of(
+        "keras.utils",
+        "multi_gpu_model",
+        Removed("Keras 2.4", "use `tf.distribute.MirroredStrategy`"),
+    ),
+    all_of(
+        "keras.backend",
+        "tensorflow_backend",
+        Removed("Keras 2.4", "use `tf.compat.v1.keras.backend`"),
+    ),
+    all_of(
+        "keras.layers",
+        "CuDNNLSTM CuDNNGRU",
+        Removed("Keras 3.0", "use `LSTM` or `GRU`, which use cuDNN by themselves"),
     ),
 )
 
@@ -163,7 +191,19 @@ _LIGHTNING = joined(
     ),
 )
 
-NAMES = joined(_SPARK, _TORCH, _TENSORFLOW, _LIGHTNING)
+NAMES = joined(_SPARK, _TORCH, _TENSORFLOW, _KERAS, _LIGHTNING)
+
+MEMBERS = {
+    name: Member(
+        ("tensorflow.data.Dataset",),
+        Removed(
+            "TensorFlow 2.0",
+            f"iterate over the dataset, or call `tf.compat.v1.data.{name}(dataset)`",
+        ),
+        True,
+    )
+    for name in ("make_one_shot_iterator", "make_initializable_iterator")
+}
 
 _DEVICES = Removed(_IN_2_0, "pass `accelerator='gpu'` (`'tpu'`, `'cpu'`) and `devices=`")
 _TUNER = Removed(_IN_2_0, "use `Tuner(trainer)` of `…tuner`")
@@ -200,7 +240,9 @@ KEYWORDS: dict[str, dict[str, Removed]] = {
 HOOKS: dict[str, dict[str, Removed]] = {
     f"{_PL}.LightningModule": {
         f"{stage}_epoch_end": Removed(
-            _IN_2_0, f"collect the outputs yourself, and write `on_{stage}_epoch_end(self)`"
+            _IN_2_0,
+            "collect the outputs in the steps, and write `on_train_epoch_end(self)`, "
+            "`on_validation_epoch_end(self)` or `on_test_epoch_end(self)`",
         )
         for stage in ("training", "validation", "test")
     },

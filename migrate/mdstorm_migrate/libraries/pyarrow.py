@@ -44,6 +44,8 @@ MEMBERS = {
         _DATASET,
         Removed("pyarrow 15", "read the file `_common_metadata` by `pyarrow.parquet.read_schema`"),
     ),
+    "common_metadata_path": Member(_DATASET, Removed("pyarrow 15", "make the path yourself")),
+    "metadata_path": Member(_DATASET, Removed("pyarrow 15", "make the path yourself")),
     "metadata": Member(_DATASET, Removed("pyarrow 15", "read `.metadata` of a fragment")),
     "validate_schemas": Member(_DATASET, Removed("pyarrow 15", "compare the fragments' schemas")),
     "fs": Member(_DATASET, Removed("pyarrow 15", "read `.filesystem`")),

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from mdstorm_migrate.libraries import frameworks, numpy, pandas, pyarrow, standard
+from mdstorm_migrate.libraries import frameworks, numpy, pandas, pyarrow, science, standard
 from mdstorm_migrate.libraries.removed import joined
 
 #: What is gone, by dotted path.
-NAMES = joined(numpy.NAMES, pandas.NAMES, pyarrow.NAMES, frameworks.NAMES, standard.NAMES)
+NAMES = joined(
+    numpy.NAMES,
+    pandas.NAMES,
+    pyarrow.NAMES,
+    science.NAMES,
+    frameworks.NAMES,
+    standard.NAMES,
+)
 #: Members of objects, by name.
-MEMBERS = {**numpy.MEMBERS, **pandas.MEMBERS, **pyarrow.MEMBERS}
+MEMBERS = {**numpy.MEMBERS, **pandas.MEMBERS, **pyarrow.MEMBERS, **frameworks.MEMBERS}
 #: Arguments, by the dotted path of a function.
 KEYWORDS = {**pandas.KEYWORDS, **pyarrow.KEYWORDS, **frameworks.KEYWORDS}
 HOOKS = frameworks.HOOKS

@@ -81,23 +81,43 @@ def _in_tables(path: str) -> str | None:
     return next((one for one in candidates if one in NAMES), None)
 
 
-def grouped(
-    module: PythonModule, code: str, places: Iterable[Gone], what: str = ""
-) -> Iterator[Finding]:
-    """Yield one finding for the places that share release and advice, at the first of them."""
+def grouped(module: PythonModule, code: str, places: Iterable[Gone]) -> Iterator[Finding]:
+    """Yield one finding for the places that share release and advice, at the first of them.
+
+    Those that begin in one statement are one finding, too.
+    """
     groups: dict[tuple[str, str], list[Gone]] = {}
     for one in sorted(places, key=lambda one: module.span(one.node)):
         groups.setdefault((one.removed.release, one.removed.instead), []).append(one)
+    statements: dict[int, list[list[Gone]]] = {}
     for some in groups.values():
-        names = [f"`{name}`" for name in dict.fromkeys(one.name for one in some)]
-        listed = ", ".join(names[:_LISTED])
-        more = len(names) - _LISTED
-        verb = "is gone" if len(names) == 1 else "are gone"
-        subject = f"{listed} and {more} more {verb}" if more > 0 else f"{listed} {verb}"
-        release = some[0].removed.release
-        message = f"{what}{subject} from {release} on"
-        if len(some) > len(names):
-            message += f", in {len(some)} places"
-        ruff = next((one.removed.ruff for one in some if one.removed.ruff), "")
-        advice = some[0].removed.sentence(f"{what}{subject}", ruff)
-        yield Finding(code, "manual", *module.span(some[0].node), message, advice)
+        line, _ = module.logical_line(module.span(some[0].node)[0])
+        statements.setdefault(line, []).append(some)
+    for together in statements.values():
+        span = module.span(together[0][0].node)
+        message = "; ".join(map(_message, together))
+        remedy = "; ".join(map(_remedy, together))
+        yield Finding(code, "manual", *span, message, remedy)
+
+
+def _subject(places: Sequence[Gone]) -> str:
+    names = _names(places)
+    more = len(names) - _LISTED
+    listed = ", ".join(f"`{name}`" for name in names[:_LISTED])
+    listed += f" and {more} more" if more > 0 else ""
+    return f"{listed} {'is' if len(names) == 1 else 'are'} gone"
+
+
+def _names(places: Sequence[Gone]) -> list[str]:
+    return list(dict.fromkeys(one.name for one in places))
+
+
+def _message(places: Sequence[Gone]) -> str:
+    message = f"{_subject(places)} from {places[0].removed.release} on"
+    is_repeated = len(places) > len(_names(places))
+    return f"{message}, in {len(places)} places" if is_repeated else message
+
+
+def _remedy(places: Sequence[Gone]) -> str:
+    ruff = next((one.removed.ruff for one in places if one.removed.ruff), "")
+    return places[0].removed.sentence(_subject(places), ruff)

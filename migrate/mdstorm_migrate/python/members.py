@@ -59,7 +59,7 @@ def _uses(module: PythonModule, node: ast.Attribute) -> Iterator[MemberUse]:
     if node.attr == "append":
         if _is_append(module, node, is_known):
             yield MemberUse(node, member, is_known)
-    elif is_known or (member.is_telling and owner is None and _has_pandas(module)):
+    elif is_known or (member.is_telling and owner is None and _may_be(module, node, member)):
         yield MemberUse(node, member, is_known)
     elif node.attr == "tostring" and owner is None and _is_bare_call(module, node):
         yield MemberUse(node, member, False)
@@ -67,6 +67,16 @@ def _uses(module: PythonModule, node: ast.Attribute) -> Iterator[MemberUse]:
 
 def _is_of_pandas(member: Member) -> bool:
     return any(owner.startswith("pandas.") for owner in member.owners)
+
+
+def _may_be(module: PythonModule, node: ast.Attribute, member: Member) -> bool:
+    """Whether the file uses the library, in today's form, and has no such member of its own."""
+    if f"def {node.attr}(" in module.text:
+        return False
+    if _is_of_pandas(member):
+        return _has_pandas(module)
+    targets = {one.target for one in module.scopes.bindings}
+    return "tensorflow" in targets and "compat" not in module.text
 
 
 def _has_pandas(module: PythonModule) -> bool:

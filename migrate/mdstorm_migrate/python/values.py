@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 
 from mdstorm_migrate.libraries.removed import words
 from mdstorm_migrate.libraries.tables import CONVERSIONS, MAKERS
@@ -42,11 +43,29 @@ def class_of(module: PythonModule, node: ast.AST, depth: int = _DEPTH) -> str | 
             if called.attr in CONVERSIONS:
                 return FRAME
             return _kept(called.attr, class_of(module, called.value, depth - 1))
+        case ast.Attribute(value=ast.Name("self"), attr=name):
+            classes = (class_of(module, one, depth - 1) for one in _set_on_self(module, name))
+            return next((one for one in classes if one is not None), None)
         case ast.Attribute(value=value, attr=name):
             return _kept(name, class_of(module, value, depth - 1))
         case ast.Subscript(value=value):
             return _kept("", class_of(module, value, depth - 1))
     return None
+
+
+def _set_on_self(module: PythonModule, name: str) -> list[ast.expr]:
+    """Return what any class of the file assigns to an attribute of its objects."""
+    return _attributes(module).get(name, [])
+
+
+@lru_cache(maxsize=1)
+def _attributes(module: PythonModule) -> dict[str, list[ast.expr]]:
+    found: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(module.tree):
+        match node:
+            case ast.Assign(targets=[ast.Attribute(value=ast.Name("self"), attr=name)]):
+                found.setdefault(name, []).append(node.value)
+    return found
 
 
 def _made_by(path: str) -> str | None:

@@ -19,7 +19,17 @@ KIND = "python"
 #: Packages whose star imports bind no builtin's name.
 _HARMLESS = frozenset({"mdstorm", "petastorm", "pyspark", "typing"})
 #: Around ``-np.inf`` nothing binds more tightly than the minus there.
-_LOOSE = (ast.Call, ast.keyword, ast.Assign, ast.AnnAssign, ast.Return, ast.Tuple, ast.List)
+_LOOSE = (
+    ast.AnnAssign,
+    ast.Assign,
+    ast.Call,
+    ast.Compare,
+    ast.List,
+    ast.Return,
+    ast.Tuple,
+    ast.arguments,
+    ast.keyword,
+)
 
 
 def check(module: PythonModule) -> Iterable[Edit]:
@@ -45,6 +55,8 @@ def edit_of(module: PythonModule, gone: Gone) -> Iterator[Edit]:
     found = re.fullmatch(r"(?P<owner>[\w.]+)\.(?P<name>\w+)", module.text[start:stop])
     if found is None or found["name"] != node.attr or "." in ast.unparse(node.value):
         return
+    if isinstance(module.scopes.parents.get(node), ast.MatchValue):
+        return  # there, a name without a dot would be bound
     owner, _, name = exact.rpartition(".")
     if owner == "numpy":
         start, new = stop - len(node.attr), name

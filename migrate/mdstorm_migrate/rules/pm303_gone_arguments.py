@@ -24,16 +24,19 @@ _METHODS = {
     for path, keywords in KEYWORDS.items()
     if path.startswith(f"{FRAME}.")
 }
+_AXIS = Removed("pandas 2.0", "pass `axis=` by name")
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
     """Yield one finding for each argument and file, or for arguments that share their advice."""
     if belongs_to_us(module):
-        yield from grouped(module, CODE, _gone(module), "the argument ")
+        yield from grouped(module, CODE, _gone(module))
 
 
 def _gone(module: PythonModule) -> Iterator[Gone]:
     for call in module.scopes.calls:
+        if _has_positional_axis(module, call):
+            yield Gone(call, "drop(labels, axis)", _AXIS)
         known = _keywords(module, call)
         for keyword in call.keywords:
             removed = known.get(keyword.arg or "")
@@ -53,3 +56,11 @@ def _keywords(module: PythonModule, call: ast.Call) -> dict[str, Removed]:
         is_frame = class_of(module, call.func.value) == FRAME
         return _METHODS[call.func.attr] if is_frame else {}
     return {}
+
+
+def _has_positional_axis(module: PythonModule, call: ast.Call) -> bool:
+    """Whether it is ``frame.drop(labels, 1)``."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=owner, attr="drop"), args=[_, ast.Constant(0 | 1)]):
+            return class_of(module, owner) == FRAME
+    return False

@@ -59,7 +59,7 @@ def test_what_is_said_to_be_gone_is_gone_here(root: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("root", ["torch", "pytorch_lightning", "tensorflow"])
+@pytest.mark.parametrize("root", ["torch", "pytorch_lightning", "tensorflow", "scipy", "sklearn"])
 def test_what_is_said_to_be_gone_is_gone_from_frameworks(root: str) -> None:
     pytest.importorskip(root)
     there = {path for path in entries(root) if releases.is_there(path)}

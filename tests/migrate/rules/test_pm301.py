@@ -48,6 +48,7 @@ def test_a_name_becomes_what_it_stood_for(before: str, after: str) -> None:
         "x = {}.float_",
         "np.float32(x.real)",
         "kind = 'np.float'",
+        "class A:\n    def iteritems(self): ...\nA().iteritems()",
         "np.bool",  # NumPy 2 has it again, and nothing here is Petastorm's
     ],
 )
@@ -90,6 +91,11 @@ def test_what_is_not_seen_to_be_an_array_or_a_frame_is_reviewed(call: str) -> No
     check_noop(HEAD + call)
     (found,) = migrate(HEAD + call).findings
     assert (found.rule, found.cls) == ("PM301", "review")
+
+
+def test_a_pattern_keeps_its_dot_since_a_bare_name_would_be_bound() -> None:
+    text = f"{HEAD}match x:\n    case np.float:\n        pass\n    case np.int():\n        pass\n"
+    assert migrate(text, todo=False).output == text.replace("np.int()", "int()")
 
 
 def test_functions_of_that_name_stay() -> None:

@@ -34,6 +34,14 @@ HEAD = (
         ("from collections import Mapping, OrderedDict", "Mapping"),
         ("import collections\nisinstance(x, collections.Mapping)", "collections.Mapping"),
         ("from pyspark.sql.types import to_arrow_schema", "to_arrow_schema"),
+        ("import numpy as np\na = np.fromstring(data, dtype='u1')", "np.fromstring"),
+        ("import tensorflow as tf\nit = d.make_one_shot_iterator()", "d.make_one_shot_iterator"),
+        ("from scipy.misc import imresize", "imresize"),
+        (
+            "class A:\n    def f(self):\n        self.d = pq.ParquetDataset(p)\n"
+            "    def g(self):\n        return self.d.pieces",
+            "self.d.pieces",
+        ),
         ("import pytorch_lightning as pl\npl.metrics.Accuracy()", "pl.metrics"),
     ],
 )
@@ -60,6 +68,8 @@ def test_what_is_gone_is_named(code: str, fragment: str) -> None:
         "from petastorm.hdfs import namenode",
         "from pyspark.sql import functions as F\nF.weekofyear(c)",
         "self.data.sort()",
+        "import numpy as np\na = np.fromstring('1 2', sep=' ')",
+        "import tensorflow.compat.v1 as tf\nit = d.make_one_shot_iterator()",
         "df = pd.read_csv(p)\nn = df.values.tolist()\nn.sort()",
         "df = pd.read_csv(p)\nfor row in df.itertuples(): row.sort()",
     ],
@@ -77,6 +87,13 @@ def test_places_with_one_advice_are_one_finding() -> None:
     assert found.line == 6
     assert found.message == (
         "`tf.placeholder`, `tf.Session` are gone from TensorFlow 2.0 on, in 3 places"
+    )
+
+
+def test_places_in_one_statement_are_one_finding() -> None:
+    (found,) = migrate(f"{HEAD}from pyarrow import hdfs, serialize\n").findings
+    assert found.message == (
+        "`pyarrow.hdfs` is gone from pyarrow 16 on; `pyarrow.serialize` is gone from pyarrow 12 on"
     )
 
 

@@ -18,6 +18,7 @@ HEAD = "import pandas as pd\nimport pyarrow.parquet as pq\nimport mdstorm  # pet
         ("df = pd.read_csv(p)\ndf.fillna(method='ffill')", "method='ffill'"),
         ("from pandas import read_csv\nread_csv(p, squeeze=True)", "squeeze=True"),
         ("from pytorch_lightning import Trainer\nTrainer(gpus=1)", "gpus=1"),
+        ("df = pd.read_csv(p)\ndf = df.drop('a', 1)", "df.drop('a', 1)"),
         ("import lightning as L\nL.Trainer(gpus=1)", "gpus=1"),
     ],
 )
@@ -30,6 +31,8 @@ def test_an_argument_that_is_gone_is_named(code: str, fragment: str) -> None:
     [
         "df.fillna(method='ffill')",  # may be Spark's, or anything
         "pd.read_csv(p, sep=',')",
+        "df = pd.read_csv(p)\ndf = df.drop('a', axis=1)",
+        "df = spark.table(t).drop('a', 'b')",
         "read_csv(p, squeeze=True)",
         "pq.read_table(p, filesystem=fs)",
         "df = spark.read.csv(p)\ndf.fillna(0)",
