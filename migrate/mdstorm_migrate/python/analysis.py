@@ -175,7 +175,8 @@ class _Analyser:
 
     def visit_classdef(self, node: ast.ClassDef, scope: Scope) -> None:
         self.bind(Binding(node.name, scope, node))
-        self.push([*node.decorator_list, *node.bases, *node.keywords], scope)
+        parameters = getattr(node, "type_params", ())  # of Python 3.12
+        self.push([*node.decorator_list, *parameters, *node.bases, *node.keywords], scope)
         self.push(node.body, Scope(node, scope))
 
     def visit_listcomp(self, node: _Comprehension, scope: Scope) -> None:

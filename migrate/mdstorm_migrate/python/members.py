@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from mdstorm_migrate.libraries import pyarrow
 from mdstorm_migrate.libraries.removed import Member
 from mdstorm_migrate.libraries.tables import CONVERSIONS, MEMBERS
 from mdstorm_migrate.python.guards import is_guarded
@@ -14,6 +15,8 @@ from mdstorm_migrate.python.libraries import belongs_to_us, library_path
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.values import FRAME, class_of
 
+#: Those that are no methods.
+_ATTRIBUTES = frozenset({"is_monotonic", *pyarrow.MEMBERS})
 #: Arguments of ``append`` that lists have not.
 _OF_FRAMES = frozenset({"ignore_index", "sort", "verify_integrity"})
 
@@ -54,6 +57,8 @@ def _uses(module: PythonModule, node: ast.Attribute) -> Iterator[MemberUse]:
     member = MEMBERS[node.attr]
     if not isinstance(node.ctx, ast.Load) or library_path(module, node.value) is not None:
         return
+    if not _is_used_as(module, node):
+        return
     owner = class_of(module, node.value)
     is_known = owner in member.owners or (owner == FRAME and _is_of_pandas(member))
     if node.attr == "append":
@@ -63,6 +68,16 @@ def _uses(module: PythonModule, node: ast.Attribute) -> Iterator[MemberUse]:
         yield MemberUse(node, member, is_known)
     elif node.attr == "tostring" and owner is None and _is_bare_call(module, node):
         yield MemberUse(node, member, False)
+
+
+def _is_used_as(module: PythonModule, node: ast.Attribute) -> bool:
+    """Whether a method is called, and ``ix`` has an index: columns are attributes of frames, too."""
+    parent = module.scopes.parents.get(node)
+    if node.attr == "ix":
+        return isinstance(parent, ast.Subscript) and parent.value is node
+    if node.attr in _ATTRIBUTES:
+        return True
+    return isinstance(parent, ast.Call) and parent.func is node
 
 
 def _is_of_pandas(member: Member) -> bool:

@@ -181,11 +181,24 @@ class PythonModule:
         return [(call, path) for call, path in found if path is not None]
 
     def _callee(self, call: ast.Call) -> str | None:
-        path = self.resolve(call.func, self.scopes.scopes[call])
+        scope = self.scopes.scopes[call]
+        path = None if self._is_redefined(call.func, scope) else self.resolve(call.func, scope)
         if path is None and isinstance(call.func, ast.Attribute):
             is_method = call.func.attr in CONVERTER_METHODS
             return f"{CONVERTER}.{call.func.attr}" if is_method else None
         return path
+
+    def _is_redefined(self, function: ast.expr, scope: Scope) -> bool:
+        """Whether the file defines a function or a class of that name, and not as a fallback."""
+        if not isinstance(function, ast.Name):
+            return False
+        return any(
+            isinstance(one.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            and not isinstance(
+                self.scopes.parents.get(one.node), ast.Try | ast.ExceptHandler | ast.If
+            )
+            for one in self.bindings(function.id, scope)
+        )
 
     def logical_line(self, offset: int) -> tuple[int, int]:
         """Return the span of the statement around a character, or of its head if it has a body.

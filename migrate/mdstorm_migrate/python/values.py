@@ -19,7 +19,8 @@ _DATASET = "pyarrow.parquet.ParquetDataset"
 _ARRAYS = words("array asarray zeros ones empty arange stack concatenate frombuffer", "numpy.")
 #: Attributes and methods of frames that give something else.
 _LEAVING = words(
-    "array axes empty iterrows items itertuples keys ndim shape size style tolist values"
+    "array at axes boxplot columns empty groups hist iat index item items iterrows itertuples keys "
+    "ndim nunique plot shape size style tolist unique values"
 )
 #: How far assignments are followed.
 _DEPTH = 6
@@ -48,8 +49,9 @@ def class_of(module: PythonModule, node: ast.AST, depth: int = _DEPTH) -> str | 
             return next((one for one in classes if one is not None), None)
         case ast.Attribute(value=value, attr=name):
             return _kept(name, class_of(module, value, depth - 1))
-        case ast.Subscript(value=value):
-            return _kept("", class_of(module, value, depth - 1))
+        case ast.Subscript(value=value, slice=index):
+            is_cell = isinstance(index, ast.Constant) and isinstance(index.value, int)
+            return None if is_cell else _kept("", class_of(module, value, depth - 1))
     return None
 
 

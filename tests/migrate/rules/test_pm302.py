@@ -68,6 +68,8 @@ def test_what_is_gone_is_named(code: str, fragment: str) -> None:
         "from petastorm.hdfs import namenode",
         "from pyspark.sql import functions as F\nF.weekofyear(c)",
         "self.data.sort()",
+        "df = pd.read_csv(p)\nn = df.order + df.sort\nn = df['a'].unique()\nn.sort()",
+        "df = pd.read_csv(p)\nx = df.index.append(df.index)\ny = df['a'][0]\ny.sort()",
         "import numpy as np\na = np.fromstring('1 2', sep=' ')",
         "import tensorflow.compat.v1 as tf\nit = d.make_one_shot_iterator()",
         "df = pd.read_csv(p)\nn = df.values.tolist()\nn.sort()",
