@@ -71,7 +71,7 @@ def _uses(module: PythonModule, node: ast.Attribute) -> Iterator[MemberUse]:
 
 
 def _is_used_as(module: PythonModule, node: ast.Attribute) -> bool:
-    """Whether a method is called, and ``ix`` has an index: columns are attributes of frames, too."""
+    """Whether a method is called, and ``ix`` has an index: frames have columns as attributes."""
     parent = module.scopes.parents.get(node)
     if node.attr == "ix":
         return isinstance(parent, ast.Subscript) and parent.value is node

@@ -20,7 +20,7 @@ def is_taken_for_petastorm(code: str) -> bool:
         "from petastorm import make_reader\nmake_reader = partial(make_reader, seed=3)\n",
         "try:\n    from petastorm import make_reader\n"
         "except ImportError:\n    def make_reader(url): raise\n",
-        "try:\n    from petastorm import make_reader\nexcept ImportError:\n    make_reader = None\n",
+        "make_reader = None\nif url:\n    from petastorm import make_reader\n",
     ],
 )
 def test_what_is_imported_is(code: str) -> None:
