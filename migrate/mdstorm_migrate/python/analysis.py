@@ -121,6 +121,12 @@ class _Analyser:
     def visit_global(self, node: ast.Global, scope: Scope) -> None:
         scope.global_names.update(node.names)
         self.found.declared.update(node.names)
+        if scope is self.found.module:
+            return
+        for name in node.names:
+            for binding in scope.bindings.pop(name, ()):  # an import may stand before it
+                binding.scope = scope.module
+                scope.module.bindings.setdefault(name, []).append(binding)
 
     def visit_nonlocal(self, node: ast.Nonlocal, scope: Scope) -> None:
         scope.nonlocal_names.update(node.names)

@@ -59,7 +59,7 @@ class ImportedName:
     @property
     def is_root(self) -> bool:
         """Whether ``import petastorm…`` binds it, without ``as``."""
-        return self.imports[0].target == OLD_ROOT and self.name == OLD_ROOT
+        return self.name == OLD_ROOT and any(one.target == OLD_ROOT for one in self.imports)
 
     @property
     def group(self) -> tuple[str, int, str]:

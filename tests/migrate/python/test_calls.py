@@ -37,3 +37,17 @@ def test_what_is_imported_is(code: str) -> None:
 )
 def test_what_the_file_defines_itself_is_not(code: str) -> None:
     assert not is_taken_for_petastorm(code)
+
+
+def test_an_import_before_its_global_statement_binds_the_global() -> None:
+    code = (
+        "def load():\n    import petastorm\n    global petastorm\n"
+        "print(petastorm.hdfs, petastorm.make_reader)\n"
+    )
+    assert not migrate(code, todo=False).changed
+
+
+def test_a_name_that_two_imports_bind_differently_stays_bound() -> None:
+    code = "import petastorm.spark as petastorm\nimport petastorm\neval('petastorm.reader')\n"
+    after = migrate(code, todo=False).output
+    assert "import mdstorm as petastorm\n" in after
