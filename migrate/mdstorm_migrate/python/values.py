@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from functools import lru_cache
+from collections.abc import Callable, Hashable, Iterable
+from functools import lru_cache, partial
 
 from mdstorm_migrate.libraries.removed import words
 from mdstorm_migrate.libraries.tables import CONVERSIONS, MAKERS
@@ -22,8 +23,8 @@ _LEAVING = words(
     "array at axes boxplot columns empty groups hist iat index item items iterrows itertuples keys "
     "ndim nunique plot shape size style tolist unique values"
 )
-#: How far assignments are followed.
-_DEPTH = 6
+#: How long chains of calls and assignments may be.
+_DEPTH = 50
 
 
 def class_of(module: PythonModule, node: ast.AST, depth: int = _DEPTH) -> str | None:
@@ -31,10 +32,10 @@ def class_of(module: PythonModule, node: ast.AST, depth: int = _DEPTH) -> str | 
     if depth == 0:
         return None
     match node:
-        case ast.Name():
-            found = module.bindings(node.id, scope_of(module, node))
-            classes = (_class_of_bound(module, one, depth - 1) for one in found)
-            return next((one for one in classes if one is not None), None)
+        case ast.Name(id=name):
+            found = module.bindings(name, scope_of(module, node))
+            values = (partial(_class_of_bound, module, one, depth - 1) for one in found)
+            return _first(module, (found[0].scope if found else None, name), values)
         case ast.Call(func=called):
             path = library_path(module, called)
             if path is not None:
@@ -45,8 +46,9 @@ def class_of(module: PythonModule, node: ast.AST, depth: int = _DEPTH) -> str | 
                 return FRAME
             return _kept(called.attr, class_of(module, called.value, depth - 1))
         case ast.Attribute(value=ast.Name("self"), attr=name):
-            classes = (class_of(module, one, depth - 1) for one in _set_on_self(module, name))
-            return next((one for one in classes if one is not None), None)
+            assigned = _attributes(module).get(name, [])
+            values = (partial(class_of, module, one, depth - 1) for one in assigned)
+            return _first(module, ("self", name), values)
         case ast.Attribute(value=value, attr=name):
             return _kept(name, class_of(module, value, depth - 1))
         case ast.Subscript(value=value, slice=index):
@@ -55,13 +57,25 @@ def class_of(module: PythonModule, node: ast.AST, depth: int = _DEPTH) -> str | 
     return None
 
 
-def _set_on_self(module: PythonModule, name: str) -> list[ast.expr]:
-    """Return what any class of the file assigns to an attribute of its objects."""
-    return _attributes(module).get(name, [])
+def _first(
+    module: PythonModule, key: Hashable, values: Iterable[Callable[[], str | None]]
+) -> str | None:
+    """Return the first class that one of the values of a variable has; each is asked once."""
+    known = _known(module)
+    if key not in known:
+        known[key] = None  # while it is looked for, for it may be assigned from itself
+        known[key] = next((one for one in (ask() for ask in values) if one is not None), None)
+    return known[key]
+
+
+@lru_cache(maxsize=1)
+def _known(module: PythonModule) -> dict[Hashable, str | None]:
+    return {}
 
 
 @lru_cache(maxsize=1)
 def _attributes(module: PythonModule) -> dict[str, list[ast.expr]]:
+    """Return what classes of the file assign to attributes of their objects."""
     found: dict[str, list[ast.expr]] = {}
     for node in ast.walk(module.tree):
         match node:
