@@ -200,12 +200,15 @@ class DecodedFile:
     encoding : str
     prefix : bytes
         Bytes before the text: a byte order mark.
+    broken : sequence of SourceError
+        Cells that were left out, since they use Petastorm and cannot be parsed.
     """
 
     text: str
     documents: Sequence[Document]
     encoding: str = "utf-8"
     prefix: bytes = b""
+    broken: Sequence[SourceError] = ()
 
     @cached_property
     def lines(self) -> Lines:
@@ -229,5 +232,5 @@ class Source(Protocol):
         Raises
         ------
         SourceError
-            If it cannot be read. A file of which one cell cannot be read is not read at all.
+            If it cannot be read. Of a notebook, cells that cannot be parsed are left out.
         """

@@ -74,10 +74,14 @@ class Finding:
     message : str
         What was found.
     remedy : str, optional
-        What to do, in one line. With it, a comment ``# TODO(mdstorm): PM107 <remedy>`` is inserted
+        What to do, in one line. With it, a comment ``# TODO(mdstorm): PM107: <remedy>`` is inserted
         above the statement, where the kind of file has such comments.
     blocks : bool
         Whether nothing else of this file may be changed.
+    is_open_todo : bool
+        Whether it is such a comment of an earlier run, which nothing else accounts for.
+    is_marked : bool
+        Whether such a comment says it. Filled in by `run.todos`.
     """
 
     rule: str
@@ -90,6 +94,15 @@ class Finding:
     line: int = 0
     column: int = 0
     cell: int | None = None
+    is_open_todo: bool = False
+    is_marked: bool = False
+
+    @property
+    def text(self) -> str:
+        """The message, and what to do about it."""
+        if self.remedy is None or self.remedy.startswith(self.message):
+            return self.remedy or self.message
+        return f"{self.message}; {self.remedy}"
 
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")

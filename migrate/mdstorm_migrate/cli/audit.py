@@ -9,12 +9,13 @@ from typing import Any
 
 import click
 
-from mdstorm_migrate.audit.audit import Audit
+from mdstorm_migrate.audit.audit import Audit, Effort
 from mdstorm_migrate.audit.audit import audit as audit_files
 from mdstorm_migrate.cli.common import (
     CONTEXT,
     FAILED,
     NOTHING_LEFT,
+    PENDING,
     exit_code,
     files_and_reports,
     found_files,
@@ -32,6 +33,13 @@ _RENDERERS: dict[str, Callable[[Audit], str]] = {
     "html": audit_to_html,
 }
 
+#: What is left where each gate fails.
+_GATES: dict[str, tuple[Effort, ...]] = {
+    "manual": ("manual",),
+    "review": ("manual", "review"),
+    "any": ("manual", "review", "exact"),
+}
+
 
 @click.command(context_settings=CONTEXT)
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path, exists=True))
@@ -40,6 +48,11 @@ _RENDERERS: dict[str, Callable[[Audit], str]] = {
     report_help="Write to a file instead; the format follows from the extension.",
     format_help="Format of the report.",
 )
+@click.option(
+    "--fail-on",
+    type=click.Choice(list(_GATES)),
+    help="Exit with 1 if something of that class, or a more severe one, is left.",
+)
 @click.pass_context
 def audit(ctx: click.Context, /, paths: tuple[Path, ...], **options: Any) -> None:
     """Report what of Petastorm is used where, and how much of it needs manual review.
@@ -47,8 +60,8 @@ def audit(ctx: click.Context, /, paths: tuple[Path, ...], **options: Any) -> Non
     Nothing but the report is written. PATHS are files and directories, by default the current
     directory.
 
-    Exit codes: 0 success, 2 usage or configuration error, 3 a file could not be read or parsed,
-    130 interrupted.
+    Exit codes: 0 success, 1 something is left (with --fail-on), 2 usage or configuration error, 3 a
+    file could not be read or parsed, 130 interrupted.
     """
     check_reports(options["reports"], options["format_"], list(_RENDERERS))
     ctx.exit(exit_code(partial(_audit, paths or (Path(),), options), "interrupted"))
@@ -63,4 +76,8 @@ def _audit(roots: Sequence[Path], options: dict[str, Any]) -> int:
     delivered = deliver(
         options["reports"], asked, lambda format_: _RENDERERS[format_](result), list(_RENDERERS)
     )
-    return NOTHING_LEFT if delivered and not result.efforts()["problem"] else FAILED
+    efforts = result.efforts()
+    if efforts["problem"] or not delivered:
+        return FAILED
+    left = any(efforts[effort] for effort in _GATES.get(options["fail_on"], ()))
+    return PENDING if left else NOTHING_LEFT

@@ -62,7 +62,7 @@ def _codes(
 @click.command(context_settings=CONTEXT)
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @click.option("-w", "--write", is_flag=True, help="Write the files.")
-@click.option("--check", is_flag=True, help="Write nothing; exit with 1 if files would change.")
+@click.option("--check", is_flag=True, help="Write nothing; exit with 1 if something is left.")
 @click.option("--diff/--no-diff", default=True, help="Show the diff, or only the summary.")
 @click.option("--unsafe/--safe", default=None, help="Also apply edits that may change behaviour.")
 @click.option(
@@ -103,8 +103,8 @@ def migrate(ctx: click.Context, /, paths: tuple[Path, ...], **options: Any) -> N
     Without --write, nothing is written; the diff is shown. PATHS are files and directories, by
     default the current directory.
 
-    Exit codes: 0 success, 1 files would change (with --check), 2 usage or configuration error, 3 a
-    file could not be read, parsed or written, 130 interrupted.
+    Exit codes: 0 success, 1 files would change or places need manual review (with --check), 2 usage
+    or configuration error, 3 a file could not be read, parsed or written, 130 interrupted.
     """
     roots = paths or (Path(),)
     _check_usage(roots, options)
@@ -162,7 +162,8 @@ def _migrate(roots: Sequence[Path], options: dict[str, Any]) -> int:
     )
     if totals.failed or not delivered:
         return FAILED
-    return PENDING if options["check"] and totals.changed else NOTHING_LEFT
+    is_left = bool(totals.changed or totals.manual)
+    return PENDING if options["check"] and is_left else NOTHING_LEFT
 
 
 def _printed_format(options: dict[str, Any]) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,12 +12,15 @@ from importlib import metadata
 from typing import Literal, TypeAlias
 
 from mdstorm_migrate.base.edits import Edit, Finding, Lines
+from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.run.discover import Skipped
 from mdstorm_migrate.run.files import FileOutcome, Totals
 from mdstorm_migrate.run.migration import Problem
 from mdstorm_migrate.run.settings import Settings
 
 _MARK = "\ufeff"
+#: How a comment begins, in a notebook within the string of a line.
+_COMMENT = re.compile(r'"?\s*#')
 
 #: How loud a tool that knows three degrees is to speak.
 Level: TypeAlias = Literal["error", "warning", "note"]
@@ -62,10 +66,7 @@ class Item:
     @property
     def text(self) -> str:
         """The message, and what to do about it."""
-        message = self.found.message
-        if self.remedy is None or self.remedy.startswith(message):
-            return self.remedy or message
-        return f"{message}; {self.remedy}"
+        return self.found.text if isinstance(self.found, Finding) else self.found.message
 
     @property
     def place(self) -> str:
@@ -125,16 +126,29 @@ class FileReport:
         found: list[Edit | Finding] = [edit for edit in self.edits if edit.cls != "manual"]
         found += findings
         found.sort(key=lambda one: (one.start, one.stop, one.rule))
-        seen: Counter[tuple[str, str, str]] = Counter()
+        seen: Counter[tuple[str, str]] = Counter()
         return [self._item(one, seen) for one in found]
 
-    def _item(self, found: Edit | Finding, seen: Counter[tuple[str, str, str]]) -> Item:
+    def _item(self, found: Edit | Finding, seen: Counter[tuple[str, str]]) -> Item:
         line, column = self.lines.place(found.start)
         region = Region(line, column, *self.lines.place(found.stop))
-        start = self.lines.starts[line - 1]
-        key = (found.rule, found.message, self.before[start:].partition("\n")[0][:1000].strip())
+        key = found.rule, self._line_of(found, line - 1)
         seen[key] += 1
         return Item(found, region, _hash(self.path, *key, str(seen[key])))
+
+    def _line_of(self, found: Edit | Finding, number: int) -> str:
+        """Return the line that it is about, the same before and after the migration.
+
+        Of a TODO comment, it is the one below.
+        """
+        if isinstance(found, Finding) and found.is_open_todo:
+            while number + 1 < len(self.lines.starts) and _COMMENT.match(self._line(number)):
+                number += 1
+        return self._line(number).replace(OLD_ROOT, NEW_ROOT)
+
+    def _line(self, number: int) -> str:
+        start = self.lines.starts[number]
+        return self.before[start : start + 1000].partition("\n")[0].strip()
 
 
 def _hash(*parts: str) -> str:

@@ -81,6 +81,11 @@ def _file(file: FileReport) -> dict[str, Any]:
     }
 
 
+def _todo(found: Finding) -> str | None:
+    """Return whether a TODO comment stands for a finding, or is all that is left of one."""
+    return "open" if found.is_open_todo else "marked" if found.is_marked else None
+
+
 def _item(item: Item) -> dict[str, Any]:
     found = item.found
     one: dict[str, Any] = {
@@ -95,4 +100,4 @@ def _item(item: Item) -> dict[str, Any]:
     }
     if isinstance(found, Edit):
         return {**one, "start": found.start, "stop": found.stop, "replacement": found.replacement}
-    return {**one, "remedy": found.remedy}
+    return {**one, "remedy": found.remedy, "todo": _todo(found)}

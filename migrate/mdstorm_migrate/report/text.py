@@ -18,6 +18,7 @@ from mdstorm_migrate.run.discover import Skipped
 from mdstorm_migrate.run.files import FileOutcome, Totals
 from mdstorm_migrate.run.settings import Settings
 
+_WITH_V = " (shown with -v)"
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -55,8 +56,9 @@ class Printer:
         if one.changed and self.diff:
             self._diff(one)
         if not self.quiet:
-            edits = one.outcome.edits if self.verbose else ()
-            places: list[Edit | Finding] = [*one.outcome.findings, *edits]
+            # An edit of the class `manual` is the comment for a finding.
+            edits = [edit for edit in one.outcome.edits if edit.cls != "manual"]
+            places: list[Edit | Finding] = [*one.outcome.findings, *(edits if self.verbose else ())]
             self._places(one, sorted(places, key=lambda place: place.start))
 
     def _diff(self, one: FileOutcome) -> None:
@@ -72,9 +74,11 @@ class Printer:
                 continue
             cell = "" if place.cell is None else f"cell {place.cell}:"
             where = f"{one.path}:{cell}{place.line}:{place.column}"
-            click.echo(
-                f"{where}: {place.rule} {place.cls}: {place.message}", file=self.stream, err=True
-            )
+            # With its TODO comment in the diff, or in the file, a place needs no advice here.
+            what = place.message
+            if isinstance(place, Finding) and not place.is_marked:
+                what = place.text
+            click.echo(f"{where}: {place.rule} {place.cls}: {what}", file=self.stream, err=True)
 
     def summary(self, totals: Totals, settings: Settings) -> None:
         """Print the totals, and which command comes next."""
@@ -83,15 +87,31 @@ class Printer:
         changed = totals.written if self.write else totals.changed
         lines = [f"{_files(changed)} {'changed' if self.write else 'would change'}"]
         lines += [
-            f"{count:>7,}  {what}"
-            for count, what in (
-                (totals.exact, "exact edits"),
-                (totals.review, "edits to review"),
-                (totals.pending, "edits to review, which --unsafe applies"),
-                (totals.manual, "places that need manual review"),
-                (totals.note, "notes (shown with -v)"),
-                (totals.failed, "files that could not be migrated"),
-                (totals.kept, "files that still import petastorm, which must stay installed"),
+            f"{count:>7,}  {one if count == 1 else many}"
+            for count, one, many in (
+                (totals.exact, "exact edit", "exact edits"),
+                (totals.review, "edit to review", "edits to review"),
+                (
+                    totals.pending,
+                    "edit to review, which --unsafe applies",
+                    "edits to review, which --unsafe applies",
+                ),
+                (
+                    totals.manual,
+                    "place that needs manual review",
+                    "places that need manual review",
+                ),
+                (totals.note, f"note{_WITH_V}", f"notes{_WITH_V}"),
+                (
+                    totals.failed,
+                    "file that could not be migrated, or not wholly",
+                    "files that could not be migrated, or not wholly",
+                ),
+                (
+                    totals.kept,
+                    "file that still imports petastorm, which must stay installed",
+                    "files that still import petastorm, which must stay installed",
+                ),
             )
             if count
         ]
@@ -121,8 +141,16 @@ def _next(totals: Totals, settings: Settings, write: bool) -> str:
         return "nothing was written; use `mdstorm migrate -w` to write"
     if totals.pending and not settings.unsafe:
         return "next: review `mdstorm migrate --unsafe`"
-    if totals.manual and not settings.todo:
-        return "next: resolve what is listed above by hand"
     if totals.manual:
-        return 'next: `grep -rn "TODO(mdstorm)"` lists what needs manual review'
+        return f"next: {_by_hand(totals)}"
     return "nothing is left to do" if not totals.failed else "the other files are done"
+
+
+def _by_hand(totals: Totals) -> str:
+    """Return where to find what needs manual review."""
+    grep = '`grep -rn "TODO(mdstorm)"`'
+    if totals.unmarked == totals.manual:
+        return "resolve what is listed above by hand"
+    if totals.unmarked:
+        return f"resolve what is listed above by hand; {grep} finds what has a comment"
+    return f"{grep} lists what needs manual review"

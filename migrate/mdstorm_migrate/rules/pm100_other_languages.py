@@ -18,5 +18,5 @@ def check(document: Document) -> Iterable[Finding]:
     """Yield a note where a cell in another language mentions Petastorm."""
     match = re.search("petastorm", document.text, re.IGNORECASE)
     if match is not None:
-        what = "this cell, which a magic hands on, mentions Petastorm; it was skipped"
+        what = "this cell is not Python; it mentions Petastorm, and was skipped"
         yield Finding(CODE, CLASS, *match.span(), what)

@@ -29,19 +29,29 @@ KIND = "python"
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
-    """Yield a finding for each import and each use that mdstorm has nothing for."""
+    """Yield a finding for each statement and each use that mdstorm has nothing for.
+
+    What an import statement asks for, and the same advice holds for, is one finding.
+    """
+    asked: dict[tuple[ast.stmt | None, str, str], list[tuple[tuple[int, int], str]]] = {}
     for name in imported_names(module):
         if any(shadowed(module, binding) for binding in name.imports):
             continue  # PM115 reports it
         for binding in name.imports:
-            yield from _finding(module.span(binding.node), _lacking(module, binding))
+            lacking = _lacking(module, binding)
+            if lacking is not None:
+                key = binding.statement, _state(lacking), _advice(lacking)
+                asked.setdefault(key, []).append((module.span(binding.node), lacking))
             yield from _by_accident(module, binding)
         target = name.imports[0].target or ""
         if is_module(target) or target == VERSION:  # otherwise the import has said it
             for use in name.uses:
-                yield from _finding(module.span(use.node), use.missing)
+                yield from _of_use(module.span(use.node), use.missing)
             for text in name.texts:
-                yield from _finding((text.start, text.stop), text.missing)
+                yield from _of_use((text.start, text.stop), text.missing)
+    for (_, state, advice), places in asked.items():
+        spans, names = zip(*places, strict=True)
+        yield _finding(min(spans), list(dict.fromkeys(names)), state, advice)
 
 
 def _lacking(module: PythonModule, binding: Binding) -> str | None:
@@ -70,16 +80,29 @@ def _by_accident(module: PythonModule, binding: Binding) -> Iterator[Finding]:
             yield Finding(CODE, CLASS, *span, what, f"{what}; {advice}")
 
 
-def _finding(span: tuple[int, int], lacking: str | None) -> Iterator[Finding]:
+def _of_use(span: tuple[int, int], lacking: str | None) -> Iterator[Finding]:
     if lacking is not None:
-        is_private = lacking.rpartition(".")[2].startswith("_")
-        what = f"`{lacking}` {'is private to Petastorm' if is_private else 'is not in mdstorm'}"
-        what = f"`{lacking}` is compared" if lacking == VERSION else what
-        advice = REMOVED.get(lacking, "this use stays with Petastorm until you replace it")
-        if (section := section_of(lacking)) is not None:
-            advice = f"{advice}: {section} of mdstorm says by what"
-        module, _, name = lacking.rpartition(".")
-        if name in HOMES.get(module, ()):
-            advice = f"import it from {renamed(HOMES[module][name])}"
-        remedy = f"{what}; {advice}"
-        yield Finding(CODE, CLASS, *span, what, remedy)
+        yield _finding(span, [lacking], _state(lacking), _advice(lacking))
+
+
+def _finding(span: tuple[int, int], lacking: list[str], state: str, advice: str) -> Finding:
+    names = [f"`{name}`" for name in lacking]
+    which = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    what = f"{which} {'is' if len(names) == 1 else 'are'} {state}"
+    return Finding(CODE, CLASS, *span, what, f"{what}; {advice}")
+
+
+def _state(lacking: str) -> str:
+    if lacking == VERSION:
+        return "compared"
+    is_private = lacking.rpartition(".")[2].startswith("_")
+    return "private to Petastorm" if is_private else "not in mdstorm"
+
+
+def _advice(lacking: str) -> str:
+    module, _, name = lacking.rpartition(".")
+    if name in HOMES.get(module, ()):
+        return f"import it from {renamed(HOMES[module][name])}"
+    advice = REMOVED.get(lacking, "this use stays with Petastorm until you replace it")
+    section = section_of(lacking)
+    return advice if section is None else f"{advice}: {section} of mdstorm says by what"

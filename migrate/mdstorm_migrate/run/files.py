@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.run.discover import Skipped
-from mdstorm_migrate.run.migration import Outcome, Problem, mentions_petastorm, migrate_bytes
+from mdstorm_migrate.run.migration import Outcome, Problem, concerns_us, migrate_bytes
 from mdstorm_migrate.run.pool import each
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.run.write import WriteError, write_file
@@ -90,7 +90,7 @@ def examine_file(path: Path, settings: Settings) -> FileOutcome | None:
         data = path.read_bytes()
     except OSError as error:
         return _failed(path, error.strerror or str(error))
-    if not mentions_petastorm(data):
+    if not concerns_us(data):
         return None
     source = find_source(path, data[:256])
     if source is None:
@@ -148,6 +148,8 @@ class Totals:
         Edits and findings by class; `pending` are edits that ``--unsafe`` would apply.
     kept : int
         Files that still import Petastorm, which therefore must stay installed.
+    unmarked : int
+        Of `manual`, those that no TODO comment marks.
     """
 
     changed: int = 0
@@ -159,6 +161,7 @@ class Totals:
     note: int = 0
     pending: int = 0
     kept: int = 0
+    unmarked: int = 0
 
     def add(self, one: FileOutcome) -> None:
         """Count a file."""
@@ -168,7 +171,13 @@ class Totals:
         self.failed += bool(outcome.problems)
         self.exact += sum(edit.cls == "exact" for edit in outcome.edits)
         self.review += sum(edit.cls == "review" for edit in outcome.edits)
-        self.manual += sum(found.cls == "manual" for found in outcome.findings)
+        manual = [found for found in outcome.findings if found.cls == "manual"]
+        self.manual += len(manual)
+        self.unmarked += sum(not (found.is_marked or found.is_open_todo) for found in manual)
         self.note += sum(found.cls == "note" for found in outcome.findings)
         self.pending += sum(found.cls == "review" for found in outcome.findings)
-        self.kept += any((found.rule, found.cls) in _KEEPING for found in outcome.findings)
+        self.kept += any(
+            (found.rule, found.cls) in _KEEPING
+            for found in outcome.findings
+            if not found.is_open_todo
+        )

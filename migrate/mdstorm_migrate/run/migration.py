@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from mdstorm_migrate.base.document import DecodedFile, Document, Source, SourceError
 from mdstorm_migrate.base.edits import Edit, EditError, Finding, apply_edits
+from mdstorm_migrate.base.todo_comments import MARK
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.rules import all_rules
-from mdstorm_migrate.run.comments import Suppressions, todo_edits
+from mdstorm_migrate.run.comments import Suppressions
 from mdstorm_migrate.run.installs import installs, keep_installs
 from mdstorm_migrate.run.settings import Settings
+from mdstorm_migrate.run.todos import todos_of
 
 _WORD = OLD_ROOT.encode()
+_MARK = MARK.encode()
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a file was left alone, wholly."""
+    """Why a file was left alone, or a cell of it."""
 
     reason: str
     line: int | None = None
@@ -48,7 +51,8 @@ class Outcome:
         What needs attention, in the order of the file. The class ``review`` is for edits that
         only ``--unsafe`` applies.
     problems : sequence of Problem
-        Reasons why the file could not be read, parsed or changed; then nothing changes.
+        Reasons why the file could not be read, parsed or changed; then nothing changes, unless it
+        is about one cell.
     """
 
     before: bytes
@@ -66,16 +70,16 @@ class Outcome:
         return before, after
 
 
-def mentions_petastorm(data: bytes) -> bool:
-    """Whether the bytes of a file contain the word; files without it are not parsed."""
-    return _WORD in data or _WORD in data.lower()
+def concerns_us(data: bytes) -> bool:
+    """Whether the bytes of a file name Petastorm, or have a TODO of ours; others are not parsed."""
+    return _WORD in data or _MARK in data or _WORD in data.lower()
 
 
 def migrate_bytes(
     data: bytes, path: PurePath | None, source: Source, settings: Settings
 ) -> Outcome:
     """Return what becomes of a file, which is not touched."""
-    if not mentions_petastorm(data):
+    if not concerns_us(data):
         return Outcome(data, data)
     try:
         file = source.read(data, path)
@@ -85,24 +89,33 @@ def migrate_bytes(
             edits = keep_installs(file, edits, source.read(after, path))
             after = file.encode(apply_edits(file.text, edits)) if edits else data
         if after != data:
-            _prove(after, path, source)
+            _prove(file, after, path, source)
     except SourceError as error:
-        return Outcome(data, data, problems=[Problem(str(error), error.line, error.cell)])
+        return Outcome(data, data, problems=[_problem(error)])
     except (EditError, UnicodeEncodeError) as error:
         return Outcome(data, data, problems=[Problem(f"cannot be changed: {error}")])
     except RecursionError:
         return Outcome(data, data, problems=[Problem("nested too deeply")])
-    return Outcome(data, after, file.encoding, edits, findings)
+    problems = [_problem(error) for error in file.broken]
+    return Outcome(data, after, file.encoding, edits, findings, problems)
 
 
-def _prove(after: bytes, path: PurePath | None, source: Source) -> None:
+def _problem(error: SourceError) -> Problem:
+    return Problem(str(error), error.line, error.cell)
+
+
+def _prove(file: DecodedFile, after: bytes, path: PurePath | None, source: Source) -> None:
     """Raise if the outcome cannot be read as the file could."""
     try:
-        for document in source.read(after, path).documents:
+        outcome = source.read(after, path)
+        for document in outcome.documents:
             if document.kind == "python":
                 parse_python(document.code)
+        broken = outcome.broken[len(file.broken) :]
     except SourceError as error:
-        raise EditError(f"the outcome would not parse: {error}") from None
+        broken = [error]
+    if broken:
+        raise EditError(f"the outcome would not parse: {broken[0]}")
 
 
 def _edits_and_findings(
@@ -111,7 +124,7 @@ def _edits_and_findings(
     """Return the edits to apply and the findings, both in characters of the file."""
     kept = _Kept()
     for document in file.documents:
-        if OLD_ROOT in document.text.lower():
+        if OLD_ROOT in document.text.lower() or MARK in document.text:
             _migrate_document(document, file, settings, kept)
     if kept.is_ignored:
         return [], []
@@ -132,6 +145,13 @@ class _Kept:
     todos: list[Edit] = field(default_factory=list)
     is_ignored: bool = False
 
+    def add_findings(self, findings: Iterable[Finding]) -> None:
+        """Add findings; a TODO comment that two documents of a file see counts once."""
+        seen = {found.start for found in self.findings if found.is_open_todo}
+        self.findings += [
+            found for found in findings if not (found.is_open_todo and found.start in seen)
+        ]
+
 
 def _migrate_document(
     document: Document, file: DecodedFile, settings: Settings, kept: _Kept
@@ -147,14 +167,15 @@ def _migrate_document(
     findings = [
         one
         for one in found
-        if isinstance(one, Finding) and settings.selects(one.rule) and not suppressions.cover(one)
+        if isinstance(one, Finding)
+        and settings.selects(one.rule)
+        and (one.is_open_todo or not suppressions.cover(one))
     ]
     applied, pending = _choose(edits, suppressions, settings)
-    findings += pending
-    todos = todo_edits(document, module, findings) if settings.todo else []
+    todos = todos_of(document, module, [*findings, *pending], settings.todo)
     kept.edits += [document.in_file(edit, file.lines) for edit in applied]
-    kept.todos += [document.in_file(edit, file.lines) for edit in todos]
-    kept.findings += [document.in_file(finding, file.lines) for finding in findings]
+    kept.todos += [document.in_file(edit, file.lines) for edit in todos.edits]
+    kept.add_findings(document.in_file(finding, file.lines) for finding in todos.findings)
 
 
 def _parsed(document: Document, settings: Settings) -> PythonModule:

@@ -1,7 +1,14 @@
-"""Documents of a notebook's cells: one for all Python cells, one for each other cell."""
+"""Documents of a notebook's cells: one for all Python cells, one for each other cell.
+
+A cell that cannot be parsed, such as one of prose, is stepped over. If it uses Petastorm, it is
+reported.
+"""
 
 from __future__ import annotations
 
+import ast
+import itertools
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import PurePath
@@ -11,9 +18,23 @@ from mdstorm_migrate.base.document import (
     Kind,
     Placement,
     Segment,
+    Shift,
     SourceError,
 )
-from mdstorm_migrate.sources.magics import HEAD, Magic, is_indented, language_of, mask
+from mdstorm_migrate.base.todo_comments import MARK
+from mdstorm_migrate.petastorm.names import OLD_ROOT, is_petastorm
+from mdstorm_migrate.python.module import parse_python
+from mdstorm_migrate.sources.magics import (
+    HEAD,
+    Magic,
+    Masked,
+    blank,
+    is_indented,
+    language_of,
+    mask,
+)
+
+_USE = rf"\b(?:from|import)[ \t]+{OLD_ROOT}\b|\b{OLD_ROOT}\.\w|\binstall\b[^\r\n]*\b{OLD_ROOT}\b"
 
 
 @dataclass(frozen=True)
@@ -60,43 +81,95 @@ class Cell:
         return replace(piece, cell=self.number, first_line=self.text.count("\n", 0, start))
 
 
-def documents_of(cells: Iterable[Cell], path: PurePath | None) -> list[Document]:
-    """Return the documents of a notebook.
+def documents_of(
+    cells: Iterable[Cell], path: PurePath | None
+) -> tuple[list[Document], list[SourceError]]:
+    """Return the documents of a notebook, and what is wrong with cells that use Petastorm.
 
-    Python cells are one document, since they share their names.
-
-    Raises
-    ------
-    SourceError
-        If a Python cell cannot be parsed, with its number.
+    Python cells are one document, since they share their names. Of a cell that cannot be parsed,
+    they see the text and no code, so that a name that it may use keeps its meaning.
     """
     segments: list[Segment] = []
     code: list[str] = []
     others: list[Document] = []
+    failed: list[tuple[Cell, SourceError]] = []
     for cell in cells:
         language, body = language_of(cell.text)
         if language == "python":
-            found, masked, magics = _python(cell)
+            try:
+                masked = mask(cell.text)
+            except SourceError as error:
+                masked = Masked(blank(cell.text))
+                failed.append((cell, error))
+            found, masked_code = _python(cell, masked.code)
             segments += found
-            code.append(masked)
-            others += [Document("magic", [one], path) for one in _magics(cell, magics)]
+            code.append(masked_code)
+            others += [Document("magic", [one], path) for one in _magics(cell, masked.magics)]
         else:
             kind: Kind = "shell" if language == "shell" else "other"
             others.append(Document(kind, [cell.segment(body, len(cell.text))], path))
-    return [Document("python", segments, path, code="".join(code)), *others]
+    python = Document("python", segments, path, code="".join(code))
+    uses = _uses_of(python) if failed else None
+    others += [
+        Document("other", [cell.segment(0, len(cell.text))], path)
+        for cell, _ in failed
+        if uses is not None and not uses.search(cell.text) and OLD_ROOT in cell.text.lower()
+    ]
+    broken = [_in_file(error, cell) for cell, error in failed if uses and uses.search(cell.text)]
+    return [python, *others], broken
 
 
-def _python(cell: Cell) -> tuple[list[Segment], str, tuple[Magic, ...]]:
-    """Return the segments of a cell, its code without magics, and these."""
+def _uses_of(python: Document) -> re.Pattern[str]:
+    """Return what a use of Petastorm looks like in code that cannot be parsed, not in prose."""
+    names = {
+        re.escape(alias.asname or alias.name)
+        for node in ast.walk(parse_python(python.code))
+        if isinstance(node, ast.ImportFrom) and is_petastorm(node.module)
+        for alias in node.names
+        if alias.name != "*"
+    }
+    called = rf"|\b(?:{'|'.join(sorted(names))})(?:[ \t]*\(|\.\w|\[)" if names else ""
+    return re.compile(rf"{_USE}{called}|{re.escape(MARK)}")
+
+
+def whole_or_cells(
+    text: str, path: PurePath | None, divider: re.Pattern[str]
+) -> tuple[list[Document], list[SourceError]]:
+    """Return the documents of a Python file with cells, as `documents_of` does.
+
+    It is one document if it is Python as a whole.
+
+    Parameters
+    ----------
+    text : str
+    path : PurePath or None
+    divider : re.Pattern
+        What a cell begins behind.
+    """
     try:
-        masked = mask(cell.text)
-    except SourceError as error:
-        line = None if error.line is None else error.line + (cell.first_line or 0)
-        raise SourceError(str(error), line, cell.number) from None
-    head, end = HEAD if is_indented(masked.code) else "", "\n"
+        parse_python(text)
+        return [Document("python", [Segment(text)], path)], []
+    except SourceError:
+        bounds = [0, *(match.end() for match in divider.finditer(text)), len(text)]
+    cells = (
+        Cell(number, text[start:stop], Shift(start), text.count("\n", 0, start))
+        for number, (start, stop) in enumerate(itertools.pairwise(bounds), 1)
+    )
+    return documents_of(cells, path)
+
+
+def _in_file(error: SourceError, cell: Cell) -> SourceError:
+    """Return an error of a cell with the place where readers find it."""
+    line = None if error.line is None else error.line + (cell.first_line or 0)
+    return SourceError(f"this cell was left as it is: {error}", line, cell.number)
+
+
+def _python(cell: Cell, code: str) -> tuple[list[Segment], str]:
+    """Return the segments of a cell, and its code without magics."""
+    head, end = HEAD if is_indented(code) else "", "\n"
     whole = cell.segment(0, len(cell.text))
     segments = [Segment(head, None), whole, Segment(end, None)]
-    return [one for one in segments if one.text], f"{head}{masked.code}{end}", masked.magics
+    return [one for one in segments if one.text], f"{head}{code}{end}"
 
 
 def _magics(cell: Cell, magics: Iterable[Magic]) -> Iterator[Segment]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from mdstorm_migrate.base.document import DecodedFile, Document, Segment, Shift, SourceError
-from mdstorm_migrate.python.module import parse_python
-from mdstorm_migrate.sources.cells import Cell, documents_of
+from mdstorm_migrate.base.document import DecodedFile, Document, Segment, Shift
+from mdstorm_migrate.sources.cells import whole_or_cells
 from mdstorm_migrate.sources.decoding import decode_python
 from mdstorm_migrate.sources.python import DATABRICKS_HEADER
 
@@ -27,18 +25,8 @@ class DatabricksSource:
     def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
         """Return it as one Python document; cell by cell if it is not Python as a whole."""
         text, mark, encoding = decode_python(data)
-        try:
-            parse_python(text)
-            documents = [Document("python", [Segment(text)], path)]
-        except SourceError:
-            documents = documents_of(_cells(text), path)
-        return DecodedFile(text, [*documents, *_magics(text, path)], encoding, mark)
-
-
-def _cells(text: str) -> Iterator[Cell]:
-    bounds = [0, *(match.end() for match in _COMMAND.finditer(text)), len(text)]
-    for number, (start, stop) in enumerate(itertools.pairwise(bounds), 1):
-        yield Cell(number, text[start:stop], Shift(start), text.count("\n", 0, start))
+        documents, broken = whole_or_cells(text, path, _COMMAND)
+        return DecodedFile(text, [*documents, *_magics(text, path)], encoding, mark, broken)
 
 
 def _magics(text: str, path: PurePath | None) -> Iterator[Document]:

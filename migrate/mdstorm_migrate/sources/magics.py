@@ -126,7 +126,7 @@ def _masked(cell: str) -> Masked:
         else:
             start = next(found.start(name) for name in _NAMES if found[name] is not None)
             stop = _end_of_magic(cell, start)
-            pieces += [cell[position:start], _blank(cell[start:stop])]
+            pieces += [cell[position:start], blank(cell[start:stop])]
             magics.append(Magic(start, stop))
         position = stop
     return Masked("".join(pieces), tuple(magics))
@@ -156,7 +156,7 @@ def _end_of_magic(text: str, position: int) -> int:
         position = line.end()
 
 
-def _blank(magic: str) -> str:
-    """Return an expression and comments of the same length and lines."""
-    hidden = re.sub(r"[^\r\n]", "#", magic)
-    return f"0{hidden[1:]}"
+def blank(text: str) -> str:
+    """Return what is Python and does nothing, of the same length and lines."""
+    hidden = re.sub(r"[^\r\n]", "#", text)
+    return re.sub(r"\A#", "0", hidden)

@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import Any
 
 from mdstorm_migrate.base.document import DecodedFile, Document, SourceError
+from mdstorm_migrate.base.todo_comments import MARK
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.sources.cells import Cell, documents_of
 from mdstorm_migrate.sources.decoding import decode
@@ -36,15 +37,18 @@ class NotebookSource:
             raise SourceError("broken JSON: nested too deeply") from None
         cells = list(_code_cells(notebook, text))
         documents: list[Document] = []
-        if any(OLD_ROOT in cell.text.lower() for cell in cells):
-            documents = _documents(notebook, cells, path)
-        return DecodedFile(text, documents, prefix=mark)
+        broken: list[SourceError] = []
+        if any(OLD_ROOT in cell.text.lower() or MARK in cell.text for cell in cells):
+            documents, broken = _documents(notebook, cells, path)
+        return DecodedFile(text, documents, prefix=mark, broken=broken)
 
 
-def _documents(notebook: Any, cells: list[Cell], path: PurePath | None) -> list[Document]:
+def _documents(
+    notebook: Any, cells: list[Cell], path: PurePath | None
+) -> tuple[list[Document], list[SourceError]]:
     if _PYTHON.match(_language(notebook)):
         return documents_of(cells, path)
-    return [Document("other", [cell.segment(0, len(cell.text))], path) for cell in cells]
+    return [Document("other", [cell.segment(0, len(cell.text))], path) for cell in cells], []
 
 
 def _language(notebook: Any) -> str:

@@ -1,20 +1,25 @@
-"""Python modules and scripts."""
+"""Python modules and scripts, those with cells between ``# %%`` among them."""
 
 from __future__ import annotations
 
+import re
 from pathlib import PurePath
 
 from mdstorm_migrate.base.document import DecodedFile, Document, Segment
+from mdstorm_migrate.sources.cells import whole_or_cells
 from mdstorm_migrate.sources.decoding import decode_python
 
 #: The first line of a notebook that Databricks has exported as Python source.
 DATABRICKS_HEADER = b"# Databricks notebook source"
 
+#: What cells begin with in VS Code, Spyder and Jupytext; they may hold magics.
+_CELL = re.compile(r"^#[ ]?%%[^\r\n]*(?:\r?\n)?", re.MULTILINE)
+
 _SUFFIXES = {".py", ".pyi", ".pyw"}
 
 
 class PythonSource:
-    """A module or a script: one Python document."""
+    """A module or a script: one Python document; cell by cell if only its cells are Python."""
 
     def claims(self, path: PurePath, head: bytes) -> bool:
         """Whether it is Python, and no notebook."""
@@ -23,7 +28,10 @@ class PythonSource:
     def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
         """Return the text in the encoding that its first lines declare."""
         text, mark, encoding = decode_python(data)
-        return DecodedFile(text, [Document("python", [Segment(text)], path)], encoding, mark)
+        if _CELL.search(text) is None:
+            return DecodedFile(text, [Document("python", [Segment(text)], path)], encoding, mark)
+        documents, broken = whole_or_cells(text, path, _CELL)
+        return DecodedFile(text, documents, encoding, mark, broken)
 
 
 SOURCE = PythonSource()

@@ -199,3 +199,28 @@ def test_estimates_are_rounded_as_people_say_them() -> None:
         "1.6 hours",
         "100 hours",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ("x = 1\n", [0, 0, 0]),
+        (NOTED, [0, 0, 0]),
+        (EXACT, [0, 0, 1]),
+        (REVIEW, [0, 1, 1]),
+        (MANUAL, [1, 1, 1]),
+        ("# TODO(mdstorm): PM113: mind this\nf()\n", [1, 1, 1]),
+        (BROKEN, [3, 3, 3]),
+    ],
+)
+def test_a_pipeline_fails_on_what_is_left(tmp_path: Path, text: str, codes: list[int]) -> None:
+    (tmp_path / "a.py").write_text(text)
+    asked = ("manual", "review", "any")
+    assert [run("--fail-on", what, tmp_path).exit_code for what in asked] == codes
+    assert run(tmp_path).exit_code == (3 if text == BROKEN else 0)
+
+
+def test_a_todo_of_an_earlier_run_counts(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("# TODO(mdstorm): PM113: mind this\nf()\n")
+    (file,) = audit_of(tmp_path).files
+    assert (file.effort, dict(file.found)) == ("manual", {("PM113", "manual"): 1})

@@ -41,7 +41,7 @@ def test_without_being_asked_nothing_is_written(tmp_path: Path) -> None:
     assert result.exit_code == 0
     path = (tmp_path / "a.py").as_posix().lstrip("/")
     assert result.stdout.startswith(f"--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-{BEFORE}+{AFTER}")
-    assert result.stderr.startswith("1 file would change\n      1  exact edits\n")
+    assert result.stderr.startswith("1 file would change\n      1  exact edit\n")
     assert result.stderr.endswith("nothing was written; use `mdstorm migrate -w` to write\n")
     assert (tmp_path / "a.py").read_text() == BEFORE
 
@@ -67,7 +67,8 @@ def test_what_was_written_is_done(tmp_path: Path) -> None:
         (OLD, ["--check"], 0),
         (OLD, ["--check", "--unsafe"], 1),
         (INTERNAL, ["--check"], 1),
-        (INTERNAL, ["--check", "--no-todo"], 0),
+        (INTERNAL, ["--check", "--no-todo"], 1),
+        (f"# TODO(mdstorm): ask\n{AFTER}", ["--check"], 1),
         (BROKEN, [], 3),
         (BROKEN, ["--check"], 3),
         (BROKEN, ["-w"], 3),
@@ -114,10 +115,38 @@ def test_findings_are_named_with_their_places(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     assert quiet == ""
     assert plain.startswith(f"{path}:3:30: PM107 manual: `petastorm.reader.Ventilator` is not in")
-    assert "      1  places that need manual review\n      1  notes (shown with -v)\n" in plain
+    assert "      1  place that needs manual review\n      1  note (shown with -v)\n" in plain
     lines = verbose.splitlines()
     assert lines[0].startswith(f"{path}:1:6: PM101 exact: ")
     assert lines[1].startswith(f"{path}:2:1: PM109 note: ")
+    assert verbose.count("PM107") == 1
+
+
+def test_what_no_comment_can_say_is_said_with_its_remedy(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("RUN conda install petastorm\n")
+    lines = run(tmp_path).stderr.splitlines()
+    assert lines[0].endswith(
+        "PM406 manual: mdstorm is installed by pip: conda has no package of it; "
+        "take petastorm out of this command and add `pip install mdstorm`"
+    )
+    assert lines[-1] == "next: resolve what is listed above by hand"
+    write(tmp_path, a=INTERNAL)
+    last = run("-w", "--no-diff", tmp_path).stderr.splitlines()[-1]
+    assert last.startswith("next: resolve what is listed above by hand; `grep -rn")
+
+
+def test_what_was_left_to_do_by_hand_is_left_until_it_is_done(tmp_path: Path) -> None:
+    text = f"{BEFORE}reader = make_reader(url, shuffel=True)\n"
+    write(tmp_path, a=text)
+    for _ in range(2):
+        done = run("-w", "--no-diff", tmp_path)
+        assert "1  place that needs manual review" in done.stderr
+    again = run("--check", tmp_path)
+    assert again.exit_code == 1
+    assert f"{tmp_path}/a.py:2:1: PM113 manual: open TODO: make_reader() has no" in again.stderr
+    assert again.stderr.endswith("lists what needs manual review\n")
+    (tmp_path / "a.py").write_text(f"{AFTER}reader = make_reader(url)\n")
+    assert run("--check", tmp_path).exit_code == 0
 
 
 def test_the_next_step_is_named(tmp_path: Path) -> None:
@@ -232,6 +261,6 @@ def test_diffs_name_files_from_the_current_directory(
 
 def test_the_summary_says_that_petastorm_has_to_stay(tmp_path: Path) -> None:
     write(tmp_path, a="from petastorm.hdfs import x\n", b=BEFORE)
-    assert "1  files that still import petastorm" in run(tmp_path).stderr
+    assert "1  file that still imports petastorm" in run(tmp_path).stderr
     (tmp_path / "a.py").unlink()
     assert "still import" not in run(tmp_path).stderr

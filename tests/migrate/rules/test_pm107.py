@@ -41,7 +41,30 @@ def test_the_comment_names_it_once_in_a_statement() -> None:
     result = migrate("from petastorm.reader import Ventilator\nVentilator(3), Ventilator(4)\n")
     assert result.output.count("TODO(mdstorm)") == 1
     twice = "import petastorm\nx = petastorm._a, petastorm._a\ny = petastorm._a\n"
-    assert migrate(twice).output.count("# TODO(mdstorm): PM107: `petastorm._a` is private") == 2
+    comments = [one for one in migrate(twice).output.splitlines() if one.startswith("#")]
+    what = "`petastorm._a` is private to Petastorm"
+    assert comments == [
+        f"# TODO(mdstorm): PM107: {what}; this use stays with Petastorm until you replace it",
+        f"# TODO(mdstorm): PM107: as above: {what}",
+    ]
+
+
+def test_one_reason_for_many_names_of_an_import_is_one_comment() -> None:
+    text = (
+        "from petastorm.tests.test_common import (\n    TestSchema,\n    create_test_dataset,\n)\n"
+        "from petastorm.tests.conftest import a, b, c\n"
+    )
+    result = migrate(text)
+    assert result.output.count("TODO(mdstorm)") == 2
+    assert "PM107: as above: `petastorm.tests` is not in mdstorm\n" in result.output
+    assert len(result.findings) == 2
+    assert not migrate(result.output).changed
+    both = migrate("from petastorm.reader import _x, Ventilator, ArrowReaderWorker, _y\n")
+    assert [found.message for found in both.findings] == [
+        "`petastorm.reader._x` and `petastorm.reader._y` are private to Petastorm",
+        "`petastorm.reader.Ventilator` is not in mdstorm",
+        "`petastorm.reader.ArrowReaderWorker` is not in mdstorm",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -40,11 +40,12 @@ def test_installs_in_magic_lines() -> None:
 
 
 def test_a_broken_cell_is_named_by_number_and_by_line_of_the_file() -> None:
-    text = f"{HEADER}import petastorm.spark\n{COMMAND}x = 1{COMMAND}def f(:\n"
+    cells = ["import petastorm.spark as s\n", "x = 1", "s = petastorm.f(:\n", "Das ist Prosa.\n"]
+    text = HEADER + COMMAND.join(cells)
     result = migrate(text, path="a.py")
-    assert result.output == text
+    assert result.output == text.replace("import petastorm", "import mdstorm")
     (problem,) = result.errors
-    assert (problem.cell, problem.line) == (3, text[: text.index("def")].count("\n") + 1)
+    assert (problem.cell, problem.line) == (3, text[: text.index("s = ")].count("\n") + 1)
 
 
 def test_places_are_those_of_the_file() -> None:

@@ -148,16 +148,52 @@ def test_a_notebook_in_another_language_is_named() -> None:
     assert [found.rule for found in result.findings] == ["PM100"]
 
 
+PROSE = ["x = = 3", "Das ist Prosa.", "f(\n", "df = spark.read(FILL_IN path)", "print 'x'"]
+
+
+@pytest.mark.parametrize("broken", PROSE)
+def test_a_cell_that_is_not_python_is_stepped_over(broken: str) -> None:
+    before = notebook("import petastorm\n", broken, "%ls", "petastorm.make_reader(url)\n")
+    after = notebook("import mdstorm\n", broken, "%ls", "mdstorm.make_reader(url)\n")
+    result = check_rewrite(json.dumps(before), json.dumps(after), "a.ipynb")
+    assert result.findings == ()
+
+
 @pytest.mark.parametrize(
-    "broken", ["x = = 3", "Das ist Prosa.", "f(\n", "df = spark.read(FILL_IN path)"]
+    "broken",
+    [
+        "x = petastorm.make_reader(",
+        "import petastorm as",
+        "!! pip install petastorm==0.12\nThat was it.",
+        "with make_reader(url) as",
+        "Codec[int",
+        "# TODO(mdstorm): PM107: ask\nx = = 1",
+    ],
 )
-def test_one_broken_cell_keeps_all_as_they_are(broken: str) -> None:
-    text = json.dumps(notebook("import petastorm\npetastorm.spark\n", broken))
+def test_a_broken_cell_that_uses_petastorm_is_reported_alone(broken: str) -> None:
+    cells = ["from petastorm import make_reader, codecs as Codec\n", broken, "make_reader(url)\n"]
+    text = json.dumps(notebook(*cells))
     result = migrate(text, path="a.ipynb")
-    assert result.output == text
+    assert result.output == text.replace("from petastorm import make", "from mdstorm import make")
     (problem,) = result.errors
     assert problem.cell == 3
     assert str(problem).startswith("cell 3, line ")
+    assert "this cell was left as it is: not Python" in str(problem)
+    assert migrate(result.output, path="a.ipynb").output == result.output
+
+
+def test_a_name_that_a_broken_cell_uses_keeps_its_name() -> None:
+    text = json.dumps(notebook("import petastorm\npetastorm.spark\n", "petastorm.spark.x(("))
+    assert "import mdstorm as petastorm\\n" in migrate(text, path="a.ipynb").output
+
+
+def test_prose_that_names_petastorm_is_a_note() -> None:
+    cells = ["from petastorm import make_reader\n", "We read with petastorm. It's fast!"]
+    result = migrate(json.dumps(notebook(*cells)), path="a.ipynb")
+    assert result.changed
+    assert result.errors == ()
+    (found,) = result.findings
+    assert (found.rule, found.cls, found.cell) == ("PM100", "note", 3)
 
 
 def test_a_broken_cell_does_not_matter_where_petastorm_is_not_used() -> None:

@@ -90,3 +90,21 @@ def test_random_bytes_raise_nothing() -> None:
             data[generator.randrange(len(data))] = generator.randrange(256)
         outcome = migrated(bytes(data))
         assert outcome.problems or outcome.after is not None
+
+
+@pytest.mark.parametrize("divider", ["# %%\n", "#%% load\r\n", "# %% [markdown]\n"])
+def test_percent_cells_may_hold_magics_and_prose(divider: str) -> None:
+    cells = [
+        b"%pip install petastorm==0.12.1\n!ls\n",
+        b"import petastorm\n",
+        b"Das ist Prosa.\n",
+        b"petastorm.make_reader(url)\n",
+    ]
+    before = divider.encode().join([b"", *cells])
+    result = migrated(before)
+    assert not result.problems
+    expected = before.replace(b"petastorm==0.12.1", b"mdstorm").replace(b"petastorm", b"mdstorm")
+    assert result.after == expected
+    broken = migrated(before + divider.encode() + b"petastorm.x(\n")
+    assert [problem.cell for problem in broken.problems] == [6]
+    assert b"import mdstorm as petastorm\n" in broken.after

@@ -1,0 +1,41 @@
+"""PM000: TODO comments of the tool, which count until they are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mdstorm_migrate import rules
+from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.edits import Class, Finding
+from mdstorm_migrate.base.todo_comments import todo_comments
+from mdstorm_migrate.python.module import PythonModule
+
+CODE = "PM000"
+TITLE = "A TODO comment is open"
+CLASS: Class = "manual"
+KIND = (
+    "python",
+    "magic",
+    "shell",
+    "requirements",
+    "pyproject",
+    "setup_cfg",
+    "conda",
+    "pipfile",
+    "docker",
+    "spark_conf",
+    "cluster",
+)
+
+
+def check(module: PythonModule | Document) -> Iterable[Finding]:
+    """Yield a finding for each comment, under the rule that it names.
+
+    The run drops those that say what another finding says.
+    """
+    document = module.document if isinstance(module, PythonModule) else module
+    for comment in todo_comments(document):
+        known = rules.find_rule(comment.rule or CODE)
+        rule = CODE if known is None else known.code
+        message = f"open TODO: {comment.text}" if comment.text else "open TODO"
+        yield Finding(rule, CLASS, comment.start, comment.stop, message, is_open_todo=True)

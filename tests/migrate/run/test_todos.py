@@ -1,0 +1,119 @@
+"""TODO comments: one for one reason, inserted once, counted until they are gone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mdstorm_migrate.api import migrate
+from mdstorm_migrate.base.edits import Finding
+
+WRONG = "from petastorm import make_reader\nreader = make_reader(url, shuffel=True)\n"
+MARK = "# TODO(mdstorm):"
+
+
+def manual(text: str, path: str | None = None, **options: object) -> list[Finding]:
+    found = migrate(text, path=path, **options).findings  # type: ignore[arg-type]
+    return [one for one in found if one.cls == "manual"]
+
+
+def test_what_a_comment_said_is_said_when_the_code_no_longer_shows_it() -> None:
+    first = migrate(WRONG)
+    (found,) = first.findings
+    assert (found.rule, found.is_marked, found.is_open_todo) == ("PM113", True, False)
+    second = migrate(first.output)
+    assert not second.changed
+    (again,) = second.findings
+    assert (again.rule, again.cls, again.is_open_todo) == ("PM113", "manual", True)
+    assert again.message == f"open TODO: {found.remedy}"
+    assert again.line == 2
+
+
+def test_a_place_that_the_code_still_shows_counts_once() -> None:
+    text = "from petastorm.reader import Ventilator\n"
+    output = migrate(text).output
+    for one in manual(text), manual(output), manual(output, todo=False):
+        assert [(found.rule, found.is_open_todo) for found in one] == [("PM107", False)]
+    assert migrate(output).output == output
+
+
+def test_a_comment_in_other_words_stands_for_the_finding() -> None:
+    text = f"{MARK} PM107: Bob knows what to do here\nfrom petastorm.reader import Ventilator\n"
+    result = migrate(text)
+    assert not result.changed
+    assert [found.is_marked for found in result.findings] == [True]
+    other = text.replace("PM107: ", "")
+    assert [(one.rule, one.is_open_todo) for one in manual(other)] == [
+        ("PM000", True),
+        ("PM107", False),
+    ]
+
+
+def test_the_first_place_says_all_and_the_others_refer_to_it() -> None:
+    text = f"{WRONG}def f():\n    return make_reader(url, shuffel=True)\n"
+    output = migrate(text).output
+    lines = [line.strip() for line in output.splitlines() if "TODO" in line]
+    what = "make_reader() has no argument `shuffel`, in Petastorm either"
+    assert lines == [
+        f"{MARK} PM113: {what}: remove it, or say in another way what was meant",
+        f"{MARK} PM113: as above: {what}",
+    ]
+    assert len(manual(output)) == 2
+    stays = "import petastorm\nx = petastorm._a\ny = petastorm._a\n"
+    once = migrate(stays).output
+    without_the_first = once.replace("\nx = petastorm._a", "").replace(once.splitlines()[1], "")
+    assert migrate(without_the_first).output == without_the_first
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("requirements.txt", f"numpy\n{MARK} PM401: see what the fork changes\nmdstorm\n"),
+        ("Dockerfile", f"FROM x\n{MARK} pin this\nRUN pip install mdstorm\n"),
+        ("run.sh", f"{MARK} PM406: name mdstorm\npython -m mine\n"),
+        ("databricks.yml", f"a:\n  {MARK} PM409: name the package\n  - b\n"),
+        ("pyproject.toml", f"[project]\n{MARK} PM402: see the fork\nname = 'x'\n"),
+        ("environment.yml", f"dependencies:\n{MARK} PM404: take it out\n- pip\n"),
+        ("spark.conf", f"{MARK} PM408: mind the key\nspark.x 1\n"),
+        ("a.py", f"# Databricks notebook source\n# MAGIC %sh\n# MAGIC {MARK} ask\n# MAGIC ls\n"),
+    ],
+)
+def test_comments_count_in_every_kind_of_file(path: str, text: str) -> None:
+    (found,) = manual(text, path)
+    assert found.is_open_todo
+    assert found.message.startswith("open TODO: ")
+    assert text[found.start : found.stop].startswith(MARK)
+    assert not migrate(text, path=path).changed
+
+
+def test_comments_in_notebooks_count_by_cell() -> None:
+    def notebook(*sources: str) -> str:
+        cells = [{"cell_type": "code", "source": source} for source in sources]
+        return json.dumps({"cells": cells, "metadata": {}})
+
+    result = migrate(notebook("x = 1", WRONG), path="a.ipynb")
+    (found,) = manual(result.output, "a.ipynb")
+    assert (found.cell, found.line, found.is_open_todo) == (2, 2, True)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.py", f'x = "{MARK} PM107: in a string"\n'),
+        ("a.md", f"```\n{MARK} PM107: shown\n```\n"),
+        ("a.json", f'{{"text": "{MARK} PM107: quoted"}}\n'),
+        ("ci.yml", 'run: grep -rn "TODO(mdstorm)"\n'),
+        ("b.py", f"{MARK} PM107: mind\n# mdstorm: ignore-file\n"),
+    ],
+)
+def test_what_only_looks_like_a_comment_does_not_count(path: str, text: str) -> None:
+    assert manual(text, path) == []
+
+
+def test_rules_that_are_not_selected_are_not_counted(tmp_path: Path) -> None:
+    text = f"{MARK} PM107: mind\nx = 1\n"
+    assert manual(text, ignore=["PM107"]) == []
+    assert manual(text, select=["PM101"]) == []
+    assert len(manual(text, select=["PM1"])) == 1
