@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mdstorm_migrate.audit.audit import EFFORTS, Audit, FileAudit
 from mdstorm_migrate.report.audit import duration, estimate_note, names_of
-from mdstorm_migrate.report.page import badge, page, tag, text, tiles
+from mdstorm_migrate.report.page import badge, page, prose, tag, text, tiles
 from mdstorm_migrate.rules import find_rule
 
 #: Efforts by the names of the colours that the page has for classes.
@@ -23,7 +23,7 @@ def _header(audit: Audit) -> str:
     shown = tiles(
         "Files by what they need",
         (
-            (_COLOURS.get(effort, effort), count, EFFORTS[effort].replace("`", ""))
+            (_COLOURS.get(effort, effort), count, EFFORTS[effort])
             for effort, count in audit.efforts().items()
             if count
         ),
@@ -60,7 +60,7 @@ def _files(audit: Audit) -> str:
     files = sorted(audit.files, key=lambda file: order.index(file.effort))
     rows = [_file(file) for file in files]
     rows += [
-        [badge("problem", "problem"), _path(one.path.as_posix()), "", text(one.reason)]
+        [badge("problem", "problem"), _path(one.path.as_posix()), "", prose(one.reason)]
         for one in audit.errors
     ]
     return _table("Files", ["Needs", "File", "Rules", "Features"], rows)
@@ -73,7 +73,7 @@ def _file(file: FileAudit) -> list[str]:
         badge(_COLOURS.get(file.effort, file.effort), file.effort),
         _path(file.path.as_posix()),
         text(", ".join(rules)),
-        text("; ".join([*file.problems, *features])),
+        prose("; ".join([*file.problems, *features])),
     ]
 
 

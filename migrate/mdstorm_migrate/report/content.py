@@ -17,6 +17,7 @@ from mdstorm_migrate.run.discover import Skipped
 from mdstorm_migrate.run.files import FileOutcome, Totals
 from mdstorm_migrate.run.migration import Problem
 from mdstorm_migrate.run.settings import Settings
+from mdstorm_migrate.sources.notebook import code_cells
 
 _MARK = "\ufeff"
 #: How a comment begins, in a notebook within the string of a line.
@@ -115,6 +116,19 @@ class FileReport:
     def lines(self) -> Lines:
         """Lines of `before`."""
         return Lines(self.before)
+
+    @property
+    def is_notebook(self) -> bool:
+        """Whether it is a notebook in JSON, which readers know by its cells."""
+        return self.outcome.path.suffix == ".ipynb"
+
+    @cached_property
+    def cells(self) -> Sequence[tuple[int, str, str]]:
+        """Number, old and new text of each code cell of a notebook."""
+        if not self.edits:
+            return ()
+        pairs = zip(code_cells(self.before), code_cells(self.after), strict=True)
+        return [(old.number, old.text, new.text) for old, new in pairs]
 
     @cached_property
     def items(self) -> Sequence[Item]:

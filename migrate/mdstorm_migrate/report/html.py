@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from mdstorm_migrate.base.edits import CLASSES
+from mdstorm_migrate.report.checklist import checklist
 from mdstorm_migrate.report.content import FileReport, Item, Report
-from mdstorm_migrate.report.page import badge, diff_table, page, tag, text, tiles
-from mdstorm_migrate.report.side_by_side import hunks
+from mdstorm_migrate.report.page import badge, diff_table, page, prose, rule_page, tag, text, tiles
+from mdstorm_migrate.report.side_by_side import Hunk, hunks, hunks_of_texts
 from mdstorm_migrate.rules import all_rules
 
 #: With more files than this, all are folded at first.
@@ -25,11 +26,10 @@ _MEANING = {
 
 def to_html(report: Report) -> str:
     """Return a run as one HTML page, which fetches nothing and can be opened from a disk."""
-    todo = list(_todo(report))
     body = [
         _header(report),
         "<main>",
-        _checklist(todo),
+        checklist(report),
         _filters(report),
         _files(report),
         _skipped(report),
@@ -50,7 +50,7 @@ def _header(report: Report) -> str:
         ("review", totals.pending, "edits only with --unsafe"),
         ("manual", totals.manual, "places that need manual review"),
         ("note", totals.note, "notes"),
-        ("problem", totals.failed, "files not migrated"),
+        ("problem", totals.failed, "files not migrated, or not wholly"),
     ]
     shown = tiles("Totals", (one for one in counts if one[1] or one[0] is None))
     state = (
@@ -59,55 +59,6 @@ def _header(report: Report) -> str:
         else "Nothing was written: this is what <code>mdstorm migrate -w</code> would do."
     )
     return f'<header><h1>Migration to mdstorm</h1><p class="quiet">{state}</p>{shown}</header>'
-
-
-def _todo(report: Report) -> Iterator[str]:
-    """Yield what needs manual review, one entry of a list each."""
-    for file in report.files:
-        for number, problem in enumerate(file.problems):
-            key = f"{file.path}#{number}"
-            yield _task(key, file.path, "problem", "error", f"not migrated: {problem}")
-        for item in file.items:
-            if item.found.cls == "manual":
-                place = f"{file.path}:{item.place}"
-                yield _task(item.fingerprint, place, "manual", item.found.rule, item.text)
-    for one in report.skipped:
-        if one.is_error:
-            path = one.path.as_posix()
-            yield _task(path, path, "problem", "error", f"not migrated: {one.reason}")
-
-
-def _task(key: str, place: str, cls: str, code: str, what: str) -> str:
-    where = tag("span", text(place), class_="path quiet")
-    label = tag(
-        "label",
-        f'<input type="checkbox" value="{text(key)}">{badge(cls, code)}'
-        f'<span class="what">{where} {text(what)}</span>',
-    )
-    return tag("li", label, data_place=place, data_text=f"{code}: {what}")
-
-
-def _checklist(todo: list[str]) -> str:
-    if not todo:
-        return ""
-    count = len(todo)
-    bar = (
-        '<div class="bar needs-js">'
-        f'<progress id="done" max="{count}" value="0" aria-label="Done"></progress>'
-        '<span id="done-text" role="status"></span>'
-        '<button type="button" id="export">Save as Markdown</button>'
-        '<button type="button" id="print">Print the list</button></div>'
-    )
-    hint = (
-        "No rule can decide these. Your ticks are kept in this browser, "
-        "also for the report of the next run."
-    )
-    return (
-        '<section class="checklist" aria-labelledby="todo">'
-        f'<h2 id="todo">To do by hand ({count:,})</h2>'
-        f'<p class="quiet">{hint}</p>{bar}'
-        f'<ul class="todo card">{"".join(todo)}</ul></section>'
-    )
 
 
 def _filters(report: Report) -> str:
@@ -152,12 +103,16 @@ def _files(report: Report) -> str:
 def _file(file: FileReport, is_open: bool) -> str:
     counts = Counter(item.found.cls for item in file.items)
     badges = [badge(cls, f"{counts[cls]:,} {cls}") for cls in CLASSES if counts[cls]]
-    badges += [badge("problem", "not migrated")] if file.problems else []
+    badges += (
+        [badge("problem", "not migrated" if not file.items else "not wholly")]
+        if file.problems
+        else []
+    )
     path = tag("span", text(file.path), class_="path")
     items = [
         tag(
             "li",
-            f"{badge('problem', 'error')} {text(problem)}",
+            f"{badge('problem', 'error')} {prose(problem)}",
             class_="item",
             data_class="problem",
             data_rule="",
@@ -166,7 +121,7 @@ def _file(file: FileReport, is_open: bool) -> str:
     ]
     items += map(_item, file.items)
     content = f'<ul class="items">{"".join(items)}</ul>'
-    content += "".join(map(diff_table, hunks(file.lines, file.edits)))
+    content += "".join(diff_table(hunk, title) for title, hunk in _hunks(file))
     return tag(
         "details",
         f"<summary>{path}{''.join(badges)}</summary>{content}",
@@ -176,11 +131,23 @@ def _file(file: FileReport, is_open: bool) -> str:
     )
 
 
+def _hunks(file: FileReport) -> Iterator[tuple[str, Hunk]]:
+    """Yield what changes, with a title; of a notebook by cells, not in its JSON."""
+    if not file.is_notebook:
+        for hunk in hunks(file.lines, file.edits):
+            yield "", hunk
+        return
+    for number, before, after in file.cells:
+        tags = frozenset((one.cls, one.rule) for one in file.edits if one.cell == number)
+        for hunk in hunks_of_texts(before, after, tags):
+            yield f"Cell {number}", hunk
+
+
 def _item(item: Item) -> str:
     found = item.found
     link = f'<a href="#{text(found.rule)}">{text(found.rule)}</a>'
     place = tag("span", text(item.place), class_="quiet")
-    shown = f"{badge(found.cls, found.cls)} {link} {place} {text(item.text)}"
+    shown = f"{badge(found.cls, found.cls)} {link} {place} {prose(item.text)}"
     return tag("li", shown, class_="item", data_class=found.cls, data_rule=found.rule)
 
 
@@ -188,7 +155,7 @@ def _skipped(report: Report) -> str:
     if not report.skipped:
         return ""
     entries = "".join(
-        tag("li", f'<span class="path">{text(one.path.as_posix())}</span>: {text(one.reason)}')
+        tag("li", f'<span class="path">{text(one.path.as_posix())}</span>: {prose(one.reason)}')
         for one in report.skipped
     )
     return f"<section><h2>Skipped</h2><ul>{entries}</ul></section>"
@@ -200,7 +167,7 @@ def _rules(report: Report) -> str:
         tag(
             "details",
             f"<summary>{badge(rule.cls, rule.code)} {text(rule.title)}</summary>"
-            f"<pre>{text(rule.explain().partition(chr(10) * 2)[2])}</pre>",
+            f"{rule_page(rule.explain())}",
             class_="rule",
             id=rule.code,
         )

@@ -17,6 +17,9 @@ _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]"
 )
 
+_CODE = re.compile(r"`([^`\n]+)`")
+_BLOCK = re.compile(r"^```\w+ (?P<title>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+
 _HEAD = "".join(
     f'<th scope="col"><span class="unseen">{name}</span></th>'
     for name in ("Old line", "Before", "New line", "After")
@@ -28,6 +31,27 @@ def text(value: object) -> str:
     """Return HTML that shows a value, with characters made visible that are not."""
     shown = _HIDDEN.sub(lambda match: rf"\u{ord(match.group()):04x}", str(value))
     return html.escape(shown)
+
+
+def prose(value: object) -> str:
+    """Return HTML that shows a sentence, in which backticks make code."""
+    return _CODE.sub(r"<code>\1</code>", text(value))
+
+
+def rule_page(markdown: str) -> str:
+    """Return the page of a rule, without its heading: paragraphs, and blocks with their titles."""
+    parts = []
+    position = markdown.index("\n")
+    for block in _BLOCK.finditer(markdown):
+        parts += [_paragraphs(markdown[position : block.start()])]
+        parts += [tag("p", prose(block["title"]), class_="quiet"), tag("pre", text(block["code"]))]
+        position = block.end()
+    return "".join([*parts, _paragraphs(markdown[position:])])
+
+
+def _paragraphs(markdown: str) -> str:
+    texts = (" ".join(one.split()) for one in re.split(r"\n{2,}", markdown))
+    return "".join(tag("p", prose(one)) for one in texts if one)
 
 
 def tag(name: str, content: str = "", **attributes: object) -> str:
@@ -52,7 +76,7 @@ def badge(cls: str, content: object) -> str:
 def tiles(label: str, counts: Iterable[tuple[str | None, int, str]]) -> str:
     """Return a list of counts: the class whose colour it has, the number, and what it counts."""
     entries = "".join(
-        tag("li", f"<b>{number:,}</b>{tag('span', text(what))}", class_=cls)
+        tag("li", f"<b>{number:,}</b>{tag('span', prose(what))}", class_=cls)
         for cls, number, what in counts
     )
     return tag("ul", entries, class_="tiles", aria_label=label)
@@ -84,13 +108,14 @@ def page(title: str, body: str, script: str = "") -> str:
     )
 
 
-def diff_table(hunk: Hunk) -> str:
+def diff_table(hunk: Hunk, title: str = "") -> str:
     """Return a table: old lines on the left, new ones on the right, changed words marked."""
     tags = " ".join(sorted(f"{cls}:{rule}" for cls, rule in hunk.tags))
+    caption = tag("caption", text(title)) if title else ""
     rows = "".join(map(_row, hunk.rows))
     return tag(
         "table",
-        f"{_COLUMNS}<thead><tr>{_HEAD}</tr></thead><tbody>{rows}</tbody>",
+        f"{caption}{_COLUMNS}<thead><tr>{_HEAD}</tr></thead><tbody>{rows}</tbody>",
         class_="diff hunk",
         data_tags=tags,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from itertools import zip_longest
@@ -96,6 +96,21 @@ def hunks(lines: Lines, edits: Sequence[Edit]) -> Iterator[Hunk]:
         number = last + 1
 
 
+def hunks_of_texts(before: str, after: str, tags: frozenset[tuple[str, str]]) -> Iterator[Hunk]:
+    """Yield what differs between two texts, such as those of a cell, in their order.
+
+    Parameters
+    ----------
+    before, after : str
+    tags : frozenset of (str, str)
+        Classes and codes of the edits.
+    """
+    old, new = _split(before), _split(after)
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
+    for group in matcher.get_grouped_opcodes(_CONTEXT):
+        yield Hunk(list(_rows(old, new, group)), tags)
+
+
 def _regions(lines: Lines, edits: Sequence[Edit]) -> list[_Region]:
     regions: list[_Region] = []
     for edit in edits:
@@ -126,17 +141,24 @@ def _changed(lines: Lines, region: _Region, delta: int) -> list[Row]:
     edits = [replace(one, start=one.start - base, stop=one.stop - base) for one in region.edits]
     before = _split(lines.text[base:end])
     after = _split(apply_edits(lines.text[base:end], edits))
-    rows = []
-    for tag, i, j, k, n in _opcodes(before, after):
+    return list(_rows(before, after, _opcodes(before, after), region.first, delta))
+
+
+def _rows(
+    before: list[str],
+    after: list[str],
+    opcodes: Iterable[tuple[str, int, int, int, int]],
+    first: int = 0,
+    delta: int = 0,
+) -> Iterator[Row]:
+    """Yield the lines of both beside each other, counted from `first`, more on the right."""
+    for tag, i, j, k, n in opcodes:
         for left, right in zip_longest(range(i, j), range(k, n)):
-            rows.append(
-                _row(
-                    None if left is None else (region.first + left + 1, before[left]),
-                    None if right is None else (region.first + delta + right + 1, after[right]),
-                    tag != "equal",
-                )
+            yield _row(
+                None if left is None else (first + left + 1, before[left]),
+                None if right is None else (first + delta + right + 1, after[right]),
+                tag != "equal",
             )
-    return rows
 
 
 def _opcodes(before: list[str], after: list[str]) -> Sequence[tuple[str, int, int, int, int]]:

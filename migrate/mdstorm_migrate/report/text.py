@@ -139,18 +139,21 @@ def _files(count: int) -> str:
 def _next(totals: Totals, settings: Settings, write: bool) -> str:
     if totals.changed and not write:
         return "nothing was written; use `mdstorm migrate -w` to write"
+    steps = []
     if totals.pending and not settings.unsafe:
-        return "next: review `mdstorm migrate --unsafe`"
+        steps.append("review `mdstorm migrate --unsafe`")
     if totals.manual:
-        return f"next: {_by_hand(totals)}"
+        steps.append(_by_hand(totals))
+    if steps:
+        return f"next: {', then '.join(steps)}"
     return "nothing is left to do" if not totals.failed else "the other files are done"
 
 
 def _by_hand(totals: Totals) -> str:
-    """Return where to find what needs manual review."""
+    """Return how to find what needs manual review."""
     grep = '`grep -rn "TODO(mdstorm)"`'
     if totals.unmarked == totals.manual:
-        return "resolve what is listed above by hand"
+        return "resolve by hand what is listed above"
     if totals.unmarked:
-        return f"resolve what is listed above by hand; {grep} finds what has a comment"
-    return f"{grep} lists what needs manual review"
+        return f"resolve by hand what is listed above; {grep} finds most of it"
+    return f"resolve by hand what {grep} lists"

@@ -18,5 +18,5 @@ def check(document: Document) -> Iterable[Finding]:
     """Yield a note where a cell in another language mentions Petastorm."""
     match = re.search("petastorm", document.text, re.IGNORECASE)
     if match is not None:
-        what = "this cell is not Python; it mentions Petastorm, and was skipped"
+        what = "this cell was skipped; it mentions Petastorm"
         yield Finding(CODE, CLASS, *match.span(), what)

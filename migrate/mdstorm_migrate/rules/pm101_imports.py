@@ -30,7 +30,7 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
         action = action_for(module, name)
         for binding in name.imports:
             if is_fallback_import(module, binding):
-                what = "stays: another branch imports mdstorm, and this one is its fallback"
+                what = "this import stays: another branch imports mdstorm, and this is its fallback"
                 yield Finding(CODE, "note", *module.span(binding.node), what)
             if isinstance(binding.statement, ast.ImportFrom):
                 actions = from_imports.setdefault(binding.statement, {})
@@ -55,7 +55,10 @@ def _import(
         new = _plain_import(module, action, alias, statement)
     else:
         new = re.sub(r"^[\w.]+", renamed(alias.name), module.text[start:stop])
-    message = f"`import {alias.name}` becomes `import {' '.join(new.split())}`"
+    old = " ".join(module.text[start:stop].split())
+    message = f"`import {old}` becomes `import {' '.join(new.split())}`"
+    if action == "both":
+        message = f"`import {renamed(alias.name)}` joins `import {old}`, which some uses need"
     yield Edit(CODE, CLASS, start, stop, new, message, name.group)
 
 
@@ -88,17 +91,26 @@ def _from_import(
     if list(parts) == [old]:
         return
     start, stop = module.span(statement)
-    new = " and ".join(sorted(parts, key=lambda source: source != old))
-    message = f"`from {old} import …` becomes `from {new} import …`"
+    message = _said(old, list(parts))
     head = _FROM.match(module.text, start)
     if len(parts) == 1 and not is_renamed and head is not None and head[1] == old:
-        yield Edit(CODE, CLASS, head.start(1), head.end(1), new, message)
+        yield Edit(CODE, CLASS, head.start(1), head.end(1), next(iter(parts)), message)
         return
     # What stays comes first: a comment above says why.
     ordered = sorted(parts.items(), key=lambda part: part[0] != old)
     texts = split_from_import(module.text[start:stop], [SplitImport(*part) for part in ordered])
     cls: Class = "review" if is_renamed else CLASS
     yield Edit(CODE, cls, start, stop, module.separator(statement).join(texts), message)
+
+
+def _said(old: str, sources: list[str]) -> str:
+    """Say what becomes of ``from old import …``, whose names come from `sources` now."""
+    new = [source for source in sources if source != old]
+    if len(sources) == 1:
+        return f"`from {old} import …` becomes `from {new[0]} import …`"
+    where = " and ".join(f"`{source}`" for source in new)
+    what = "what mdstorm has comes" if old in sources else "its names come"
+    return f"`from {old} import …` is split: {what} from {where}"
 
 
 def _source(module: PythonModule, binding: Binding, action: Action) -> tuple[str, str]:

@@ -105,11 +105,13 @@ def _rewrite(
         message = f'"{value}" becomes "{renamed(value)}"'
         yield Edit(CODE, CLASS, start, start + len(OLD_ROOT), NEW_ROOT, message)
         return
-    what = f'"{value}" names a part of Petastorm'
-    why = f"`{lacking}` is not in mdstorm" if lacking else "it could not be changed in place"
-    yield Finding(
-        CODE, "manual", *module.span(string), f"{what}; {why}", f"{what}; {why}: change it by hand"
-    )
+    if lacking == value:
+        what = f'"{value}" names a part of Petastorm that mdstorm does not have'
+    elif lacking:
+        what = f'"{value}" is imported by name, and of it `{lacking}`, which is not in mdstorm'
+    else:
+        what = f'"{value}" names a part of Petastorm, and could not be changed in place'
+    yield Finding(CODE, "manual", *module.span(string), what, f"{what}: change it by hand")
 
 
 def _lacking(module: PythonModule, string: ast.Constant, value: str) -> str | None:

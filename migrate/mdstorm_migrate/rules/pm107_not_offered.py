@@ -74,8 +74,8 @@ def _by_accident(module: PythonModule, binding: Binding) -> Iterator[Finding]:
         names = incidental_names(module, binding.scope, target)
         if names:
             which = ", ".join(f"`{name}`" for name in names)
-            what = f"`from {target} import *` is what gives this file {which}"
-            advice = "import that from where it comes from, then migrate the file again"
+            what = f"`from {target} import *` gives this file {which}, by accident"
+            advice = "import that from where it belongs, then migrate the file again"
             span = module.span(binding.node)
             yield Finding(CODE, CLASS, *span, what, f"{what}; {advice}")
 
@@ -86,7 +86,9 @@ def _of_use(span: tuple[int, int], lacking: str | None) -> Iterator[Finding]:
 
 
 def _finding(span: tuple[int, int], lacking: list[str], state: str, advice: str) -> Finding:
-    names = [f"`{name}`" for name in lacking]
+    module = lacking[0].rpartition(".")[0]
+    rest = (name.removeprefix(f"{module}.") for name in lacking[1:])
+    names = [f"`{name}`" for name in (lacking[0], *rest)]
     which = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
     what = f"{which} {'is' if len(names) == 1 else 'are'} {state}"
     return Finding(CODE, CLASS, *span, what, f"{what}; {advice}")

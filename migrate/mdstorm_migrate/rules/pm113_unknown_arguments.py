@@ -26,7 +26,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
         for keyword in call.keywords:
             if keyword.arg in (None, *accepted, *REMOVED_KEYWORDS.get(function, ())):
                 continue
-            what = f"{function}() has no argument `{keyword.arg}`, in Petastorm either"
+            what = f"neither Petastorm's nor mdstorm's {function}() has an argument `{keyword.arg}`"
             remedy = f"{what}: remove it, or say in another way what was meant"
             yield Finding(CODE, CLASS, *module.span(keyword), what, remedy)
 

@@ -19,6 +19,8 @@ _ENTRY = re.compile(
     (?= [ \t]* (?: [=:\[<>~!@] | \r?$ ) )""",
     re.MULTILINE | re.IGNORECASE | re.VERBOSE,
 )
+#: How one is written in the files of all these tools.
+_HASH = re.compile(r"\bsha256[:=]")
 _COMMANDS = {
     "poetry.lock": "poetry lock",
     "pdm.lock": "pdm lock",
@@ -36,11 +38,12 @@ def check(document: Document) -> Iterator[Finding]:
     if entry is not None:
         name = document.path.name if document.path is not None else ""
         command = _COMMANDS.get(name.lower(), "the tool that wrote it")
+        hashes = " and its hashes" if _HASH.search(document.text, entry.end()) else ""
         yield Finding(
             CODE,
             "manual",
             entry.start(),
             entry.end(),
-            "a tool has written this file, and its hashes are those of Petastorm",
+            f"a tool has written this file, which locks Petastorm{hashes}",
             f"lock again with {command} once its source names mdstorm",
         )

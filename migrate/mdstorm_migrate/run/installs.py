@@ -14,7 +14,7 @@ from mdstorm_migrate.python.module import parse_python
 
 #: Rules whose edits install mdstorm.
 _RULES = frozenset({"PM406", "PM407"})
-_MESSAGE = "require it beside Petastorm, which code of this notebook still imports"
+_MESSAGE = "require mdstorm beside Petastorm, which code of this notebook still imports"
 
 
 def installs(file: DecodedFile, edits: Sequence[Edit]) -> bool:

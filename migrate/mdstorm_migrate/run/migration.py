@@ -29,6 +29,12 @@ class Problem:
     line: int | None = None
     cell: int | None = None
 
+    @property
+    def place(self) -> str:
+        """``cell 3:1``, ``1``, or nothing: where it is, as in compilers' messages."""
+        cell = None if self.cell is None else f"cell {self.cell}"
+        return ":".join(str(part) for part in (cell, self.line) if part is not None)
+
     def __str__(self) -> str:
         places = [("cell", self.cell), ("line", self.line)]
         where = ", ".join(f"{name} {number}" for name, number in places if number is not None)

@@ -1,9 +1,9 @@
 """Comments ``# TODO(mdstorm): PM107: …`` above statements: which to insert, which are there.
 
 A finding with a remedy gets one, unless one is there. The first place of a document says all;
-further places with the same remedy refer to it. A comment that no finding of this run accounts for,
-since what it was about looks like any other code once its imports are moved, stays a finding of its
-own (PM000) until somebody removes it.
+further places where the same is to be done refer to it. A comment that no finding of this run
+accounts for, since what it was about looks like any other code once its imports are moved, stays a
+finding of its own (PM000) until somebody removes it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def todos_of(
     insert = insert and document.kind in _WITH_COMMENTS
     found = Todos()
     planned: set[tuple[int, str]] = set()
-    said: set[tuple[str, str | None]] = set()
+    said: set[tuple[str, str]] = set()
     claimed: set[int] = set()
     for one in sorted(findings, key=lambda finding: finding.start):
         if one.is_open_todo:
@@ -68,8 +68,9 @@ def todos_of(
         start = one.start if module is None else module.logical_line(one.start)[0]
         place = document.lines.start_of(start)
         full, brief = todo_text(one.rule, one.remedy), _brief(one)
-        comment = brief if (one.rule, one.remedy) in said else full
-        said.add((one.rule, one.remedy))
+        reason = one.rule, one.remedy.removeprefix(one.message)
+        comment = brief if reason in said else full
+        said.add(reason)
         above = [there[at] for at in _places_above(document, place) if at in there]
         old = _standing_for(above, one.rule, (full, brief), claimed)
         if old is not None:

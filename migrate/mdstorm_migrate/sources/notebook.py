@@ -29,18 +29,33 @@ class NotebookSource:
     def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
         """Return the cells. A notebook with no word of Petastorm in its code has none."""
         text, mark = decode(data)
-        try:
-            notebook = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise SourceError(f"broken JSON: {error.msg}", error.lineno) from None
-        except RecursionError:
-            raise SourceError("broken JSON: nested too deeply") from None
+        notebook = _loaded(text)
         cells = list(_code_cells(notebook, text))
         documents: list[Document] = []
         broken: list[SourceError] = []
         if any(OLD_ROOT in cell.text.lower() or MARK in cell.text for cell in cells):
             documents, broken = _documents(notebook, cells, path)
         return DecodedFile(text, documents, prefix=mark, broken=broken)
+
+
+def code_cells(text: str) -> list[Cell]:
+    """Return the code cells of a notebook, by the text of its file.
+
+    Raises
+    ------
+    SourceError
+        If it is no notebook.
+    """
+    return list(_code_cells(_loaded(text), text))
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise SourceError(f"broken JSON: {error.msg}", error.lineno) from None
+    except RecursionError:
+        raise SourceError("broken JSON: nested too deeply") from None
 
 
 def _documents(

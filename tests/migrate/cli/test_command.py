@@ -129,10 +129,10 @@ def test_what_no_comment_can_say_is_said_with_its_remedy(tmp_path: Path) -> None
         "PM406 manual: mdstorm is installed by pip: conda has no package of it; "
         "take petastorm out of this command and add `pip install mdstorm`"
     )
-    assert lines[-1] == "next: resolve what is listed above by hand"
+    assert lines[-1] == "next: resolve by hand what is listed above"
     write(tmp_path, a=INTERNAL)
     last = run("-w", "--no-diff", tmp_path).stderr.splitlines()[-1]
-    assert last.startswith("next: resolve what is listed above by hand; `grep -rn")
+    assert last.startswith("next: resolve by hand what is listed above; `grep -rn")
 
 
 def test_what_was_left_to_do_by_hand_is_left_until_it_is_done(tmp_path: Path) -> None:
@@ -143,8 +143,8 @@ def test_what_was_left_to_do_by_hand_is_left_until_it_is_done(tmp_path: Path) ->
         assert "1  place that needs manual review" in done.stderr
     again = run("--check", tmp_path)
     assert again.exit_code == 1
-    assert f"{tmp_path}/a.py:2:1: PM113 manual: open TODO: make_reader() has no" in again.stderr
-    assert again.stderr.endswith("lists what needs manual review\n")
+    assert f"{tmp_path}/a.py:2:1: PM113 manual: open TODO: neither Petastorm" in again.stderr
+    assert again.stderr.endswith('next: resolve by hand what `grep -rn "TODO(mdstorm)"` lists\n')
     (tmp_path / "a.py").write_text(f"{AFTER}reader = make_reader(url)\n")
     assert run("--check", tmp_path).exit_code == 0
 
@@ -154,7 +154,7 @@ def test_the_next_step_is_named(tmp_path: Path) -> None:
     assert run(tmp_path).stderr.endswith("next: review `mdstorm migrate --unsafe`\n")
     write(tmp_path, a=INTERNAL)
     last = run("-w", tmp_path).stderr.splitlines()[-1]
-    assert last == 'next: `grep -rn "TODO(mdstorm)"` lists what needs manual review'
+    assert last == 'next: resolve by hand what `grep -rn "TODO(mdstorm)"` lists'
     write(tmp_path, a=AFTER)
     assert run(tmp_path).stderr.endswith("nothing is left to do\n")
 

@@ -61,7 +61,7 @@ def test_one_reason_for_many_names_of_an_import_is_one_comment() -> None:
     assert not migrate(result.output).changed
     both = migrate("from petastorm.reader import _x, Ventilator, ArrowReaderWorker, _y\n")
     assert [found.message for found in both.findings] == [
-        "`petastorm.reader._x` and `petastorm.reader._y` are private to Petastorm",
+        "`petastorm.reader._x` and `_y` are private to Petastorm",
         "`petastorm.reader.Ventilator` is not in mdstorm",
         "`petastorm.reader.ArrowReaderWorker` is not in mdstorm",
     ]

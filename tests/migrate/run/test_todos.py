@@ -55,7 +55,7 @@ def test_the_first_place_says_all_and_the_others_refer_to_it() -> None:
     text = f"{WRONG}def f():\n    return make_reader(url, shuffel=True)\n"
     output = migrate(text).output
     lines = [line.strip() for line in output.splitlines() if "TODO" in line]
-    what = "make_reader() has no argument `shuffel`, in Petastorm either"
+    what = "neither Petastorm's nor mdstorm's make_reader() has an argument `shuffel`"
     assert lines == [
         f"{MARK} PM113: {what}: remove it, or say in another way what was meant",
         f"{MARK} PM113: as above: {what}",

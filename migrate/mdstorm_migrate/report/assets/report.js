@@ -83,16 +83,40 @@
     } catch { /* as above */ }
     progress();
   }
+  const groups = all(".todo .group").map((group) => ({
+    element: group, text: group.dataset.text.toLowerCase(),
+    places: all("li", group).map((place) => ({
+      element: place, path: place.dataset.place.toLowerCase(),
+    })),
+  }));
+  function search() {
+    const wanted = one("todo-search").value.trim().toLowerCase();
+    let shown = 0;
+    for (const group of groups) {
+      let places = 0;
+      for (const place of group.places) {
+        const visible = group.text.includes(wanted) || place.path.includes(wanted);
+        place.element.hidden = !visible;
+        places += visible;
+      }
+      group.element.hidden = places === 0;
+      shown += places;
+    }
+    one("todo-shown").textContent = wanted ? `${shown.toLocaleString("en")} shown` : "";
+  }
   function progress() {
     const done = ticks.filter((tick) => tick.checked).length;
     one("done").value = done;
     one("done-text").textContent = `${done} of ${ticks.length} done`;
   }
   function markdown() {
-    const lines = ["# Left to do by hand", ""];
-    for (const tick of ticks) {
-      const item = tick.closest("li");
-      lines.push(`- [${tick.checked ? "x" : " "}] ${item.dataset.place} ${item.dataset.text}`);
+    const lines = ["# Left to do by hand"];
+    for (const group of groups) {
+      lines.push("", `## ${group.element.dataset.text}`, "");
+      for (const { element } of group.places) {
+        const done = element.querySelector("input").checked;
+        lines.push(`- [${done ? "x" : " "}] ${element.dataset.place}`);
+      }
     }
     return lines.join("\n") + "\n";
   }
@@ -102,7 +126,18 @@
     ticks.forEach((tick) => tick.addEventListener("change", save));
     progress();
     const page = document.body.classList;
-    one("print").addEventListener("click", () => { page.add("list-only"); window.print(); });
+    one("todo-search").addEventListener("input", search);
+    all(".tick-all").forEach((button) => button.addEventListener("click", () => {
+      const shown = all("li:not([hidden]) input", button.parentElement);
+      const done = shown.every((tick) => tick.checked);
+      shown.forEach((tick) => { tick.checked = !done; });
+      save();
+    }));
+    one("print").addEventListener("click", () => {
+      page.add("list-only");
+      all(".todo details").forEach((group) => { group.open = true; });
+      window.print();
+    });
     window.addEventListener("afterprint", () => page.remove("list-only"));
     one("export").addEventListener("click", () => {
       const link = document.createElement("a");
