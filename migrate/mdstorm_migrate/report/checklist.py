@@ -39,7 +39,8 @@ def checklist(report: Report) -> str:
         groups.setdefault((task.cls, task.code, task.what), []).append(task)
     if not groups:
         return ""
-    count = sum(map(len, groups.values()))
+    ordered = sorted(groups.values(), key=len, reverse=True)
+    count = sum(map(len, ordered))
     bar = (
         '<div class="bar needs-js">'
         f'<progress id="done" max="{count}" value="0" aria-label="Done"></progress>'
@@ -58,7 +59,7 @@ def checklist(report: Report) -> str:
         '<section class="checklist" aria-labelledby="todo">'
         f'<h2 id="todo">To do by hand ({count:,})</h2>'
         f'<p class="quiet">{hint}</p>{bar}'
-        f'<ul class="todo card">{"".join(map(_group, groups.values()))}</ul></section>'
+        f'<ul class="todo card">{"".join(map(_group, ordered))}</ul></section>'
     )
 
 
@@ -91,7 +92,7 @@ def _group(tasks: Sequence[_Task]) -> str:
         summary = tag("summary", _counted(tasks), class_="quiet")
         tick = '<button type="button" class="tick-all needs-js">Tick all</button>'
         is_open = len(tasks) <= _MOST_PLACES
-        places = tag("details", f"{summary}{tick}{places}", open=is_open)
+        places = tag("details", f"{summary}{tick}{places}", class_="places", open=is_open)
     content = f'<div class="reason">{reason}</div>{places}'
     return tag("li", content, class_="group", data_text=f"{first.code}: {first.what}")
 

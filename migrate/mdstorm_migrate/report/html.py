@@ -47,7 +47,7 @@ def _header(report: Report) -> str:
         (None, count, f"file {what}" if count == 1 else f"files {what}"),
         ("exact", totals.exact, "exact edits"),
         ("review", totals.review, "edits to review"),
-        ("review", totals.pending, "edits only with --unsafe"),
+        ("review", totals.pending, "edits only with `--unsafe`"),
         ("manual", totals.manual, "places that need manual review"),
         ("note", totals.note, "notes"),
         ("problem", totals.failed, "files not migrated, or not wholly"),

@@ -18,7 +18,9 @@ _HIDDEN = re.compile(
 )
 
 _CODE = re.compile(r"`([^`\n]+)`")
-_BLOCK = re.compile(r"^```\w+ (?P<title>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(
+    r"^(?P<fence>`{3,})\w+ (?P<title>[^\n]*)\n(?P<code>.*?)^(?P=fence)$", re.MULTILINE | re.DOTALL
+)
 
 _HEAD = "".join(
     f'<th scope="col"><span class="unseen">{name}</span></th>'

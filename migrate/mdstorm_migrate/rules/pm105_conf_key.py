@@ -41,13 +41,9 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
             yield Edit(CODE, cls, *span, NEW_CONF_KEY, message, CODE)
     for call in module.scopes.calls:
         if call.args and string_value(call.args[0]) == _TYPO:
-            yield Finding(
-                CODE,
-                "manual",
-                *module.span(call.args[0]),
-                f'"{_TYPO}" is in quotes, so another key is set than the one that is read',
-                f"remove the quotes around {_TYPO}: as a string it names no key that is read",
-            )
+            what = f"`{_TYPO}` is in quotes, so another key is set than the one that is read"
+            remedy = f"{what}: remove the quotes"
+            yield Finding(CODE, "manual", *module.span(call.args[0]), what, remedy)
 
 
 def _is_set(module: PythonModule, literal: ast.Constant) -> bool:

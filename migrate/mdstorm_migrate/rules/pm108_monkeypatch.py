@@ -20,15 +20,9 @@ def check(module: PythonModule) -> Iterable[Finding]:
     for name in imported_names(module):
         for use in name.uses:
             if _is_changed(module, use):
-                yield Finding(
-                    CODE,
-                    CLASS,
-                    *module.span(use.node),
-                    f"`{use.path}` is replaced at run time, so nothing in this file was changed",
-                    f"this patches Petastorm (`{use.path}`); whether mdstorm needs the patch, and "
-                    "where, is for you to decide: nothing else in this file was changed",
-                    blocks=True,
-                )
+                what = f"`{use.path}` is replaced at run time, so nothing in this file was changed"
+                remedy = f"{what}: decide whether mdstorm needs the patch, and where"
+                yield Finding(CODE, CLASS, *module.span(use.node), what, remedy, blocks=True)
 
 
 def _is_changed(module: PythonModule, use: Use) -> bool:

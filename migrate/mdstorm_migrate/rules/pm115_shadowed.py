@@ -21,11 +21,6 @@ def check(module: PythonModule) -> Iterable[Finding]:
         for binding in name.imports:
             neighbour = shadowed(module, binding)
             if neighbour is not None:
-                yield Finding(
-                    CODE,
-                    CLASS,
-                    *module.span(binding.node),
-                    f"this may import `{neighbour}` beside the file, not the library",
-                    f"`{neighbour}` beside this file hides the library petastorm; rename it, or "
-                    "change this import by hand",
-                )
+                what = f"this may import `{neighbour}` beside the file, not the library"
+                remedy = f"{what}: rename that file, or change this import by hand"
+                yield Finding(CODE, CLASS, *module.span(binding.node), what, remedy)

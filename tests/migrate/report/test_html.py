@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
@@ -11,7 +13,8 @@ import pytest
 from tests.migrate.report.making import HOSTILE, MIXED, report_of, report_of_text
 
 from mdstorm_migrate.report.html import to_html
-from mdstorm_migrate.report.page import page, tag, text
+from mdstorm_migrate.report.page import page, prose, rule_page, tag, text
+from mdstorm_migrate.rules import all_rules
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -87,6 +90,64 @@ def test_the_checklist_has_what_needs_manual_review(mixed: str) -> None:
     assert len(set(values)) == 2
 
 
+def test_the_same_to_do_is_one_entry_with_its_places_by_folder(tmp_path: Path) -> None:
+    for name in ("a/x.py", "a/y.py", "b/z.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("from petastorm.reader import Ventilator\n")
+    html = to_html(report_of(tmp_path))
+    found = checked(html)
+    groups = [one["data-text"] for one in found.all("li") if one.get("class") == "group"]
+    assert groups == [
+        "PM107: `petastorm.reader.Ventilator` is not in mdstorm; "
+        "this use stays with Petastorm until you replace it"
+    ]
+    places = [one["data-place"] for one in found.all("li") if "data-place" in one]
+    assert places == [f"{tmp_path}/{name}:1:30" for name in ("a/x.py", "a/y.py", "b/z.py")]
+    folders = f"{tmp_path}/a/&nbsp;<b>2</b>, {tmp_path}/b/&nbsp;<b>1</b>"
+    assert f"3 places in 3 files: {folders}</summary>" in html
+    assert "To do by hand (3)" in html
+
+
+def test_backticks_become_code(mixed: str) -> None:
+    assert "<code>petastorm.reader.Ventilator</code> is not in mdstorm" in mixed
+    assert "`" not in re.sub(
+        r"<style>.*</style>|<script>.*</script>|<t[dr].*|<pre>[^<]*|="
+        r'"[^"]*"',
+        "",
+        mixed,
+        flags=re.DOTALL,
+    )
+    assert prose("`a<b` and ``") == "<code>a&lt;b</code> and ``"
+
+
+def test_the_page_of_a_rule_has_paragraphs_and_blocks() -> None:
+    shown = rule_page("# PM1 x\n\nClass: `note`.\n\nTwo\nlines.\n\n```python before\nx < 1\n```\n")
+    assert shown == (
+        "<p>Class: <code>note</code>.</p><p>Two lines.</p>"
+        '<p class="quiet">before</p><pre>x &lt; 1\n</pre>'
+    )
+    for rule in all_rules():
+        assert "```" not in re.sub("<pre>[^<]*", "", rule_page(rule.explain()))
+
+
+def test_a_notebook_is_shown_by_its_cells(tmp_path: Path) -> None:
+    sources = [
+        ["x = 1\n"],
+        ["import petastorm\n", "y = 'é'\n", "petastorm.reader.Ventilator"],
+        ["z"],
+    ]
+    cells = [{"cell_type": "code", "source": source, "outputs": []} for source in sources]
+    text = json.dumps({"cells": cells, "metadata": {}}, indent=1)
+    html = to_html(report_of_text(tmp_path, text, "a.ipynb"))
+    captions = re.findall("<caption>(.*?)</caption>", html)
+    assert captions == ["Cell 2"]
+    (table,) = re.findall('<table class="diff.*?</table>', html, re.DOTALL)
+    assert "&quot;" not in table
+    assert "\\n" not in table
+    assert "y = &#x27;é&#x27;" in table
+    assert 'data-tags="manual:PM107"' in table
+
+
 def test_controls_have_names_and_columns_have_heads(mixed: str) -> None:
     found = checked(mixed)
     for control in found.all("progress") + [
@@ -145,12 +206,19 @@ told.push(document.querySelectorAll("details.file[open]:not([hidden])").length);
 document.querySelector(".todo input").click();
 told.push(document.getElementById("done-text").textContent);
 told.push(JSON.parse(localStorage.getItem("mdstorm-migrate-checklist")).length);
+const listed = () => document.querySelectorAll(".places li:not([hidden])").length;
+const look = (wanted) => {
+  document.getElementById("todo-search").value = wanted;
+  document.getElementById("todo-search").dispatchEvent(new Event("input"));
+  told.push(listed());
+};
+look("ventilator"); look("broken"); look("nothing like this"); look("");
 document.body.innerHTML = `<pre>${told.join("|")}</pre>`;
 </script>
 """
 
 
-def dom(path: Path, html: str) -> str:
+def dom(path: Path, html: str, *more: str) -> str:
     path.write_text(html)
     options = [
         "--headless",
@@ -159,7 +227,7 @@ def dom(path: Path, html: str) -> str:
         f"--user-data-dir={path.parent / 'u'}",
     ]
     done = subprocess.run(
-        [str(CHROMIUM), *options, "--dump-dom", path.as_uri()],
+        [str(CHROMIUM), *options, *more, "--dump-dom", path.as_uri()],
         capture_output=True,
         text=True,
         timeout=120,
@@ -191,4 +259,24 @@ def test_the_filter_and_the_checklist_work_from_a_file(tmp_path: Path, mixed: st
         "0",
         "1 of 2 done",
         "1",
+        *"1102",
     ]
+
+
+@pytest.mark.long
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+@pytest.mark.parametrize("width", [600, 1280])
+def test_a_line_that_stays_is_seen_once_on_a_narrow_screen(tmp_path: Path, width: int) -> None:
+    text = "x = 1\nimport petastorm.spark as s\ny = 2\n"
+    seen = """<script>
+const cells = [...document.querySelectorAll(".diff tbody td:not(.number)")];
+const shown = cells.filter((cell) => cell.checkVisibility()).map((cell) => cell.textContent);
+document.body.innerHTML = `<pre>${shown.join("|")}</pre>`;
+</script></body>"""
+    html = to_html(report_of_text(tmp_path, text))
+    html = html.replace("script-src", "script-src 'unsafe-inline'; x").replace("</body>", seen)
+    told = dom(tmp_path / "r.html", html, f"--window-size={width},900")
+    lines = told.partition("<pre>")[2].partition("</pre>")[0].split("|")
+    old, new = "\u2212import petastorm.spark as s", "+import mdstorm.spark as s"
+    kept = 1 if width == 600 else 2
+    assert lines == ["x = 1"] * kept + [old, new] + ["y = 2"] * kept
