@@ -113,7 +113,7 @@ def _installs(module: PythonModule) -> Iterator[Finding]:
         name = ast.unparse(parent.func) if isinstance(parent, ast.Call) else ""
         installs = value == "petastorm" and re.search(r"install\w*$", name, re.IGNORECASE)
         if pinned or installs or any(rewrite_commands(value, CODE)):
-            what = "this string installs Petastorm"
+            what = "this string names Petastorm as a package to install"
             remedy = f"{what}: name mdstorm, which has versions of its own"
             yield Finding(CODE, "manual", *module.span(string), what, remedy)
 
