@@ -19,8 +19,8 @@ from mdstorm_migrate.run.settings import Settings
 #: What a file needs, by the worst finding in it; the most effort first.
 Effort: TypeAlias = Literal["problem", "manual", "review", "exact", "none"]
 EFFORTS: dict[Effort, str] = {
-    "problem": "cannot be read or parsed: fix it first",
-    "manual": "needs manual review",
+    "problem": "cannot be read or parsed, or not wholly: fix these first",
+    "manual": "need manual review",
     "review": "`mdstorm migrate --unsafe` does it; review what changes",
     "exact": "`mdstorm migrate -w` does it",
     "none": "nothing to change",

@@ -68,7 +68,8 @@ def _tasks(report: Report) -> Iterator[_Task]:
         for number, problem in enumerate(file.problems):
             key = f"{file.path}#{number}"
             where = ":".join([file.path, *filter(None, [problem.place])])
-            yield _Task(key, file.path, where, "problem", "error", _failed(problem.reason))
+            what = problem.reason if problem.cell is not None else _failed(problem.reason)
+            yield _Task(key, file.path, where, "problem", "error", what)
         for item in file.items:
             if item.found.cls == "manual":
                 place = f"{file.path}:{item.place}"
@@ -81,7 +82,7 @@ def _tasks(report: Report) -> Iterator[_Task]:
 
 
 def _failed(reason: str) -> str:
-    return reason if reason.startswith("this cell") else f"not migrated: {reason}"
+    return f"not migrated: {reason}"
 
 
 def _group(tasks: Sequence[_Task]) -> str:

@@ -103,11 +103,9 @@ def _files(report: Report) -> str:
 def _file(file: FileReport, is_open: bool) -> str:
     counts = Counter(item.found.cls for item in file.items)
     badges = [badge(cls, f"{counts[cls]:,} {cls}") for cls in CLASSES if counts[cls]]
-    badges += (
-        [badge("problem", "not migrated" if not file.items else "not wholly")]
-        if file.problems
-        else []
-    )
+    if file.problems:
+        is_about_cells = all(problem.cell is not None for problem in file.problems)
+        badges.append(badge("problem", "not wholly" if is_about_cells else "not migrated"))
     path = tag("span", text(file.path), class_="path")
     items = [
         tag(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.migrate.report.making import MIXED, report_of, report_of_text
 
+from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.report.content import FileReport, Region, tool_version
 
 
@@ -55,6 +56,16 @@ def test_fingerprints_stay_when_lines_come_and_differ_between_places(tmp_path: P
     moved = report_of_text(tmp_path, f"import os\n\n{twice}").files[0].items
     assert [one.fingerprint for one in first] == [one.fingerprint for one in moved]
     assert len({one.fingerprint for one in first}) == 2
+
+
+def test_a_tick_outlives_the_migration_of_the_file(tmp_path: Path) -> None:
+    text = "from petastorm import make_reader\nif x:\n    r = make_reader(url, shuffel=True)\n"
+    (before,) = (i for _, i in report_of_text(tmp_path, text).items() if i.found.cls == "manual")
+    report_of(tmp_path, write=True)
+    ((_, after),) = report_of(tmp_path).items()
+    assert isinstance(after.found, Finding)
+    assert after.found.is_open_todo
+    assert after.fingerprint == before.fingerprint
 
 
 def test_a_file_that_was_not_written_shows_no_edits(tmp_path: Path) -> None:
