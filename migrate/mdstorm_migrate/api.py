@@ -32,7 +32,8 @@ class Result:
         What needs attention. The class ``review`` stands for edits that only ``unsafe=True``
         applies.
     errors : tuple of Problem
-        Reasons why the text could not be parsed or changed; then `output` is `source`.
+        Reasons why the text could not be parsed or changed; then `output` is `source`, unless it is
+        about a cell.
     path : str
         The name under which it was read.
     """

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
 from mdstorm_migrate.base.document import DecodedFile, Document, Source, SourceError
@@ -135,10 +135,9 @@ def _edits_and_findings(
     if kept.is_ignored:
         return [], []
     blocking = {found.rule for found in kept.findings if found.blocks}
-    edits = [*kept.edits, *kept.todos]
     if blocking:
-        edits = [edit for edit in kept.todos if edit.rule in blocking]
-    edits.sort(key=_position)
+        kept.block(blocking)
+    edits = sorted([*kept.edits, *kept.todos], key=_position)
     return edits, sorted(kept.findings, key=_position)
 
 
@@ -150,6 +149,17 @@ class _Kept:
     findings: list[Finding] = field(default_factory=list)
     todos: list[Edit] = field(default_factory=list)
     is_ignored: bool = False
+
+    def block(self, rules: Collection[str]) -> None:
+        """Leave the file as it is, but for the comments of some rules."""
+        inserted = {edit.rule for edit in self.todos} - {*rules}
+        self.edits = []
+        self.todos = [edit for edit in self.todos if edit.rule in rules]
+        self.findings = [
+            replace(found, is_marked=found.is_marked and found.rule not in inserted)
+            for found in self.findings
+            if found.cls != "review" or found.remedy is not None  # edits that wait for --unsafe
+        ]
 
     def add_findings(self, findings: Iterable[Finding]) -> None:
         """Add findings; a TODO comment that two documents of a file see counts once."""

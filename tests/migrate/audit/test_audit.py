@@ -140,7 +140,7 @@ def test_the_text_has_tables_and_names_the_files_to_review(repository: Path) -> 
     assert result.exit_code == 3
     rows = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert "Readers of Petastorm datasets 1 2 make_reader 2" in rows
-    assert "    1  needs manual review\n" in result.stdout
+    assert "    1  need manual review\n" in result.stdout
     assert f"  {repository}/broken.py: line 2: not Python 3" in result.stdout
     assert f"  {repository}/manual.py: PM107 manual\n" in result.stdout
     assert f"  {repository}/review.py: PM106 review\n" in result.stdout

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.migrate.checks import check_noop, check_rewrite
 
+from mdstorm_migrate.api import migrate
+
 IMPORTS = (
     "import petastorm\nimport petastorm.spark as ps\nfrom petastorm.reader import Reader\n"
     "from petastorm.workers_pool import process_pool\n"
@@ -41,3 +43,16 @@ def test_other_assignments_change_no_library(statement: str) -> None:
     before = f"import petastorm.spark as ps\nfrom petastorm.reader import Reader\n{statement}\n"
     after = f"import mdstorm.spark as ps\nfrom mdstorm.reader import Reader\n{statement}\n"
     check_rewrite(before, after)
+
+
+def test_what_is_not_done_there_is_not_announced() -> None:
+    text = (
+        "import petastorm.pytorch as p\np.DataLoader = 1\n"
+        "from petastorm.pytorch import BatchDataLoader\nfrom petastorm.reader import Ventilator\n"
+    )
+    result = migrate(text)
+    assert [(found.rule, found.cls, found.is_marked) for found in result.findings] == [
+        ("PM108", "manual", True),
+        ("PM107", "manual", False),
+    ]
+    assert result.output.count("TODO(mdstorm)") == 1
