@@ -22,7 +22,7 @@ from mdstorm_migrate.base.document import (
     SourceError,
 )
 from mdstorm_migrate.base.todo_comments import MARK
-from mdstorm_migrate.petastorm.names import OLD_ROOT, is_petastorm
+from mdstorm_migrate.petastorm.names import CONVERTER_METHODS, OLD_ROOT, is_petastorm
 from mdstorm_migrate.python.module import parse_python
 from mdstorm_migrate.sources.magics import (
     HEAD,
@@ -129,7 +129,8 @@ def _uses_of(python: Document) -> re.Pattern[str]:
         if alias.name != "*"
     }
     called = rf"|\b(?:{'|'.join(sorted(names))})(?:[ \t]*\(|\.\w|\[)" if names else ""
-    return re.compile(rf"{_USE}{called}|{re.escape(MARK)}")
+    methods = rf"\.(?:{'|'.join(sorted(CONVERTER_METHODS))})\b"
+    return re.compile(rf"{_USE}|{methods}{called}|{re.escape(MARK)}")
 
 
 def whole_or_cells(

@@ -167,6 +167,7 @@ def test_a_cell_that_is_not_python_is_stepped_over(broken: str) -> None:
         "!! pip install petastorm==0.12\nThat was it.",
         "with make_reader(url) as",
         "Codec[int",
+        "with converter.make_torch_dataloader(",
         "# TODO(mdstorm): PM107: ask\nx = = 1",
     ],
 )
