@@ -103,8 +103,8 @@ def migrate(ctx: click.Context, /, paths: tuple[Path, ...], **options: Any) -> N
     Without --write, nothing is written; the diff is shown. PATHS are files and directories, by
     default the current directory.
 
-    Exit codes: 0 success, 1 files would change or places need manual review (with --check), 2 usage
-    or configuration error, 3 a file could not be read, parsed or written, 130 interrupted.
+    Exit codes: 0 success, 1 something is left to write, review or resolve by hand (with --check), 2
+    usage or configuration error, 3 a file could not be read, parsed or written, 130 interrupted.
     """
     roots = paths or (Path(),)
     _check_usage(roots, options)
@@ -162,7 +162,7 @@ def _migrate(roots: Sequence[Path], options: dict[str, Any]) -> int:
     )
     if totals.failed or not delivered:
         return FAILED
-    is_left = bool(totals.changed or totals.manual)
+    is_left = bool(totals.changed or totals.pending or totals.manual)
     return PENDING if options["check"] and is_left else NOTHING_LEFT
 
 

@@ -38,7 +38,7 @@ def _rewritten(match: re.Match[str]) -> Iterator[Edit | Finding]:
         message = f"the example imports from `{renamed(old)}`"
         yield Edit(CODE, CLASS, *match.span("module"), renamed(old), message)
         return
-    what = "an example in a docstring imports Petastorm"
+    what = "an example in a docstring imports Petastorm, and was left"
     yield Finding(CODE, "manual", *match.span("statement"), what, f"{what}: change it by hand")
 
 

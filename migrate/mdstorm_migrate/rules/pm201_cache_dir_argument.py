@@ -42,8 +42,8 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
         return
     if len(writes) > 1 or not _reaches(module, writes[0], converters):
         for write in writes:
-            what = f"serverless compute and Spark Connect may refuse this conf; give {_ARGUMENT}"
-            remedy = f"{what} to make_spark_converter() instead"
+            what = "serverless compute and Spark Connect may refuse this conf"
+            remedy = f"{what}; give {_ARGUMENT} to make_spark_converter() instead"
             yield Finding(CODE, "manual", *module.span(write.call), what, remedy)
         return
     yield from _pass_argument(module, writes[0], converters)
