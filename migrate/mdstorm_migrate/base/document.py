@@ -202,6 +202,8 @@ class DecodedFile:
         Bytes before the text: a byte order mark.
     broken : sequence of SourceError
         Cells that were left out, since they use Petastorm and cannot be parsed.
+    unparsed : int
+        How many cells cannot be parsed, with those that do not use Petastorm.
     """
 
     text: str
@@ -209,6 +211,7 @@ class DecodedFile:
     encoding: str = "utf-8"
     prefix: bytes = b""
     broken: Sequence[SourceError] = ()
+    unparsed: int = 0
 
     @cached_property
     def lines(self) -> Lines:

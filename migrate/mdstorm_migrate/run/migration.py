@@ -117,11 +117,10 @@ def _prove(file: DecodedFile, after: bytes, path: PurePath | None, source: Sourc
         for document in outcome.documents:
             if document.kind == "python":
                 parse_python(document.code)
-        broken = outcome.broken[len(file.broken) :]
     except SourceError as error:
-        broken = [error]
-    if broken:
-        raise EditError(f"the outcome would not parse: {broken[0]}")
+        raise EditError(f"the outcome would not parse: {error}") from None
+    if outcome.unparsed > file.unparsed:
+        raise EditError("the outcome would have a cell that does not parse")
 
 
 def _edits_and_findings(

@@ -9,9 +9,10 @@ from __future__ import annotations
 import ast
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
+from typing import NamedTuple
 
 from mdstorm_migrate.base.document import (
     Document,
@@ -81,10 +82,16 @@ class Cell:
         return replace(piece, cell=self.number, first_line=self.text.count("\n", 0, start))
 
 
-def documents_of(
-    cells: Iterable[Cell], path: PurePath | None
-) -> tuple[list[Document], list[SourceError]]:
-    """Return the documents of a notebook, and what is wrong with cells that use Petastorm.
+class CellDocuments(NamedTuple):
+    """Documents of cells, what is wrong with cells that use Petastorm, how many are no Python."""
+
+    documents: list[Document]
+    broken: Sequence[SourceError] = ()
+    unparsed: int = 0
+
+
+def documents_of(cells: Iterable[Cell], path: PurePath | None) -> CellDocuments:
+    """Return the documents of a notebook.
 
     Python cells are one document, since they share their names. Of a cell that cannot be parsed,
     they see the text and no code, so that a name that it may use keeps its meaning.
@@ -116,7 +123,7 @@ def documents_of(
         if uses is not None and not uses.search(cell.text) and OLD_ROOT in cell.text.lower()
     ]
     broken = [_in_file(error, cell) for cell, error in failed if uses and uses.search(cell.text)]
-    return [python, *others], broken
+    return CellDocuments([python, *others], broken, len(failed))
 
 
 def _uses_of(python: Document) -> re.Pattern[str]:
@@ -133,9 +140,7 @@ def _uses_of(python: Document) -> re.Pattern[str]:
     return re.compile(rf"{_USE}|{methods}{called}|{re.escape(MARK)}")
 
 
-def whole_or_cells(
-    text: str, path: PurePath | None, divider: re.Pattern[str]
-) -> tuple[list[Document], list[SourceError]]:
+def whole_or_cells(text: str, path: PurePath | None, divider: re.Pattern[str]) -> CellDocuments:
     """Return the documents of a Python file with cells, as `documents_of` does.
 
     It is one document if it is Python as a whole.
@@ -149,7 +154,7 @@ def whole_or_cells(
     """
     try:
         parse_python(text)
-        return [Document("python", [Segment(text)], path)], []
+        return CellDocuments([Document("python", [Segment(text)], path)])
     except SourceError:
         bounds = [0, *(match.end() for match in divider.finditer(text)), len(text)]
     cells = (

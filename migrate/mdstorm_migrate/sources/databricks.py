@@ -25,8 +25,9 @@ class DatabricksSource:
     def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
         """Return it as one Python document; cell by cell if it is not Python as a whole."""
         text, mark, encoding = decode_python(data)
-        documents, broken = whole_or_cells(text, path, _COMMAND)
-        return DecodedFile(text, [*documents, *_magics(text, path)], encoding, mark, broken)
+        documents, broken, unparsed = whole_or_cells(text, path, _COMMAND)
+        documents += _magics(text, path)
+        return DecodedFile(text, documents, encoding, mark, broken, unparsed)
 
 
 def _magics(text: str, path: PurePath | None) -> Iterator[Document]:

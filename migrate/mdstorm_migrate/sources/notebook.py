@@ -9,14 +9,15 @@ from pathlib import PurePath
 from typing import Any
 
 from mdstorm_migrate.base.document import DecodedFile, Document, SourceError
-from mdstorm_migrate.base.todo_comments import MARK
-from mdstorm_migrate.petastorm.names import OLD_ROOT
-from mdstorm_migrate.sources.cells import Cell, documents_of
+from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
+from mdstorm_migrate.sources.cells import Cell, CellDocuments, documents_of
 from mdstorm_migrate.sources.decoding import decode
 from mdstorm_migrate.sources.json_strings import JsonStrings, Path, strings_of
 
 #: What kernels call Python; those of sparkmagic call it ``pyspark``.
 _PYTHON = re.compile("i?python|pyspark|torchspark|tensorflowonspark")
+#: What code has before it is migrated, or after.
+_CONCERNS_US = re.compile(f"{OLD_ROOT}|{NEW_ROOT}", re.IGNORECASE)
 
 
 class NotebookSource:
@@ -27,15 +28,14 @@ class NotebookSource:
         return path.suffix == ".ipynb"
 
     def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
-        """Return the cells. A notebook with no word of Petastorm in its code has none."""
+        """Return the cells. A notebook whose code names neither library has none."""
         text, mark = decode(data)
         notebook = _loaded(text)
         cells = list(_code_cells(notebook, text))
-        documents: list[Document] = []
-        broken: list[SourceError] = []
-        if any(OLD_ROOT in cell.text.lower() or MARK in cell.text for cell in cells):
-            documents, broken = _documents(notebook, cells, path)
-        return DecodedFile(text, documents, prefix=mark, broken=broken)
+        found = CellDocuments([])
+        if any(_CONCERNS_US.search(cell.text) for cell in cells):
+            found = _documents(notebook, cells, path)
+        return DecodedFile(text, found.documents, "utf-8", mark, found.broken, found.unparsed)
 
 
 def code_cells(text: str) -> list[Cell]:
@@ -58,12 +58,12 @@ def _loaded(text: str) -> Any:
         raise SourceError("broken JSON: nested too deeply") from None
 
 
-def _documents(
-    notebook: Any, cells: list[Cell], path: PurePath | None
-) -> tuple[list[Document], list[SourceError]]:
+def _documents(notebook: Any, cells: list[Cell], path: PurePath | None) -> CellDocuments:
     if _PYTHON.match(_language(notebook)):
         return documents_of(cells, path)
-    return [Document("other", [cell.segment(0, len(cell.text))], path) for cell in cells], []
+    return CellDocuments(
+        [Document("other", [cell.segment(0, len(cell.text))], path) for cell in cells]
+    )
 
 
 def _language(notebook: Any) -> str:

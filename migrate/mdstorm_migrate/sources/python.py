@@ -30,8 +30,8 @@ class PythonSource:
         text, mark, encoding = decode_python(data)
         if _CELL.search(text) is None:
             return DecodedFile(text, [Document("python", [Segment(text)], path)], encoding, mark)
-        documents, broken = whole_or_cells(text, path, _CELL)
-        return DecodedFile(text, documents, encoding, mark, broken)
+        documents, broken, unparsed = whole_or_cells(text, path, _CELL)
+        return DecodedFile(text, documents, encoding, mark, broken, unparsed)
 
 
 SOURCE = PythonSource()

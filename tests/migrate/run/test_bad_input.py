@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mdstorm_migrate.api import migrate
 from mdstorm_migrate.run import files, migration
 from mdstorm_migrate.run.files import FileOutcome, migrate_file
 from mdstorm_migrate.run.settings import Settings
@@ -72,3 +73,28 @@ def test_a_mistake_of_ours_costs_one_file(tmp_path: Path, monkeypatch: pytest.Mo
         migrate_file(path, Settings(), write=True)
     )
     assert path.read_text() == USE
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.py", "from petastorm import make_reader\n"),
+        ("a.py", "# %%\nfrom petastorm import make_reader\n# %%\nProse it is.\n"),
+        ("a.py", "# Databricks notebook source\nfrom petastorm import make_reader\n"),
+        (
+            "a.ipynb",
+            '{"cells": [{"cell_type": "code", "source": "from petastorm import make_reader"}]}',
+        ),
+    ],
+)
+def test_an_edit_that_would_break_a_cell_is_not_applied(
+    monkeypatch: pytest.MonkeyPatch, path: str, text: str
+) -> None:
+    monkeypatch.setattr("mdstorm_migrate.rules.pm101_imports.renamed", lambda old: "mdstorm (")
+    monkeypatch.setattr(
+        "mdstorm_migrate.rules.pm101_imports.moved",
+        lambda module, binding: ("mdstorm (", binding.name),
+    )
+    result = migrate(text, path=path)
+    assert result.output == text
+    assert "would" in str(result.errors[0])
