@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from mdstorm_migrate.base.document import Document, Kind
 from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.base.todo_comments import TodoComment, todo_comments, todo_text
+from mdstorm_migrate.base.todo_comments import REFERRING, TodoComment, todo_comments, todo_text
 from mdstorm_migrate.python.module import PythonModule
 
 #: Kinds of documents that have comments which begin with ``#``, on lines of their own.
@@ -86,7 +86,7 @@ def todos_of(
 def _brief(found: Finding) -> str:
     """Return the comment for a further place with the same remedy."""
     full = todo_text(found.rule, found.remedy or "")
-    brief = todo_text(found.rule, f"as above: {found.message}")
+    brief = todo_text(found.rule, f"{REFERRING}{found.message}")
     return brief if len(brief) < len(full) else full
 
 

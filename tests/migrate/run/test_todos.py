@@ -60,7 +60,9 @@ def test_the_first_place_says_all_and_the_others_refer_to_it() -> None:
         f"{MARK} PM113: {what}: remove it, or say in another way what was meant",
         f"{MARK} PM113: as above: {what}",
     ]
+    messages = {found.message for found in manual(output)}
     assert len(manual(output)) == 2
+    assert messages == {f"open TODO: {lines[0].removeprefix(f'{MARK} PM113: ')}"}
     stays = "import petastorm\nx = petastorm._a\ny = petastorm._a\n"
     once = migrate(stays).output
     without_the_first = once.replace("\nx = petastorm._a", "").replace(once.splitlines()[1], "")
@@ -72,7 +74,7 @@ def test_the_first_place_says_all_and_the_others_refer_to_it() -> None:
     [
         ("requirements.txt", f"numpy\n{MARK} PM401: see what the fork changes\nmdstorm\n"),
         ("Dockerfile", f"FROM x\n{MARK} pin this\nRUN pip install mdstorm\n"),
-        ("run.sh", f"{MARK} PM406: name mdstorm\npython -m mine\n"),
+        ("run.sh", f"ls\n{MARK} PM406: name mdstorm\npython -m mine\n"),
         ("databricks.yml", f"a:\n  {MARK} PM409: name the package\n  - b\n"),
         ("pyproject.toml", f"[project]\n{MARK} PM402: see the fork\nname = 'x'\n"),
         ("environment.yml", f"dependencies:\n{MARK} PM404: take it out\n- pip\n"),
@@ -86,6 +88,11 @@ def test_comments_count_in_every_kind_of_file(path: str, text: str) -> None:
     assert found.message.startswith("open TODO: ")
     assert text[found.start : found.stop].startswith(MARK)
     assert not migrate(text, path=path).changed
+
+
+def test_a_comment_without_words_counts() -> None:
+    messages = [found.message for found in manual(f"{MARK} PM107: mind\n{MARK}\n# TODO(mdstorm)\n")]
+    assert messages == ["open TODO: mind", "open TODO", "open TODO"]
 
 
 def test_comments_in_notebooks_count_by_cell() -> None:
