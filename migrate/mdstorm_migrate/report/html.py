@@ -15,6 +15,7 @@ from mdstorm_migrate.rules import all_rules
 #: With more files than this, all are folded at first.
 _MOST_OPEN = 20
 
+_FAILED = "not migrated, or not wholly"
 _MEANING = {
     "exact": "same behaviour",
     "review": "behaviour may differ",
@@ -44,15 +45,27 @@ def _header(report: Report) -> str:
     count = totals.written if report.write else totals.changed
     what = "changed" if report.write else "would change"
     counts = [
-        (None, count, f"file {what}" if count == 1 else f"files {what}"),
-        ("exact", totals.exact, "exact edits"),
-        ("review", totals.review, "edits to review"),
-        ("review", totals.pending, "edits only with `--unsafe`"),
-        ("manual", totals.manual, "places that need manual review"),
-        ("note", totals.note, "notes"),
-        ("problem", totals.failed, "files not migrated, or not wholly"),
+        (None, count, f"file {what}", f"files {what}"),
+        ("exact", totals.exact, "exact edit", "exact edits"),
+        ("review", totals.review, "edit to review", "edits to review"),
+        ("review", totals.pending, "edit only with `--unsafe`", "edits only with `--unsafe`"),
+        (
+            "manual",
+            totals.manual,
+            "place that needs manual review",
+            "places that need manual review",
+        ),
+        ("note", totals.note, "note", "notes"),
+        ("problem", totals.failed, f"file {_FAILED}", f"files {_FAILED}"),
     ]
-    shown = tiles("Totals", (one for one in counts if one[1] or one[0] is None))
+    shown = tiles(
+        "Totals",
+        (
+            (cls, number, one if number == 1 else many)
+            for cls, number, one, many in counts
+            if number or cls is None
+        ),
+    )
     state = (
         "The files were written."
         if report.write
