@@ -94,6 +94,7 @@ def _may_be(module: PythonModule, node: ast.Attribute, member: Member) -> bool:
     return "tensorflow" in targets and "compat" not in module.text
 
 
+@lru_cache(maxsize=1)
 def _has_pandas(module: PythonModule) -> bool:
     roots = {(one.target or "").partition(".")[0] for one in module.scopes.bindings}
     return "pandas" in roots or any(f".{name}(" in module.text for name in CONVERSIONS)
