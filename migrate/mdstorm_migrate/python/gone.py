@@ -11,7 +11,7 @@ from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.libraries.removed import Removed
 from mdstorm_migrate.libraries.tables import NAMES
 from mdstorm_migrate.petastorm.names import is_petastorm
-from mdstorm_migrate.python.guards import is_guarded
+from mdstorm_migrate.python.guards import is_asked_for, is_guarded
 from mdstorm_migrate.python.libraries import LibraryUse, belongs_to_us, library_uses
 from mdstorm_migrate.python.module import PythonModule
 
@@ -61,11 +61,22 @@ def gone_names(module: PythonModule) -> Sequence[Gone]:
         node = use.part(path.count(".") + 1)
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             put_back.add(path)
-        elif not _is_named_by_import(use, path) and not is_guarded(module, node):
+        elif not _is_named_by_import(use, path) and not _is_chosen(module, node, path):
             name = path if isinstance(node, ast.alias) else ast.unparse(node)
             found.append(Gone(node, name, NAMES[path], use))
     kept = [one for one in found if one.use and _in_tables(one.use.path) not in put_back]
     return sorted(kept, key=lambda one: module.span(one.node))
+
+
+def _is_chosen(module: PythonModule, node: ast.AST, path: str) -> bool:
+    """Whether the code can do without a name.
+
+    A ``try`` around a name that can be replaced exactly does not count: where it catches something
+    else, it would hide that the name is gone.
+    """
+    if NAMES[path].exact and isinstance(node, ast.expr):
+        return is_asked_for(module, node)
+    return is_guarded(module, node)
 
 
 def _is_named_by_import(use: LibraryUse, path: str) -> bool:

@@ -7,31 +7,43 @@ import re
 
 from mdstorm_migrate.python.module import PythonModule
 
-_ASKING = re.compile(r"\bhasattr\(|version", re.IGNORECASE)
-_LACKING = re.compile(r"\b(?:AttributeError|ImportError|ModuleNotFoundError|NameError|TypeError)\b")
+_ASKING = re.compile(r"\bhasattr\(|(?<![a-z])version", re.IGNORECASE)
+_LACKING_NAME = re.compile(r"\b(?:AttributeError|ImportError|ModuleNotFoundError|NameError)\b")
+_LACKING_ARGUMENT = re.compile(r"\bTypeError\b")
 
 
-def is_guarded(module: PythonModule, node: ast.AST) -> bool:
+def is_guarded(module: PythonModule, node: ast.AST, *, is_argument: bool = False) -> bool:
     """Whether code chooses by version, or by a failure, between a node and something else."""
-    child = node
+    return is_asked_for(module, node) or _is_tried(module, node, is_argument)
+
+
+def is_asked_for(module: PythonModule, node: ast.AST) -> bool:
+    """Whether code chooses by version or by ``hasattr`` between a node and something else."""
     for parent in module.ancestors(node):
-        if isinstance(parent, ast.Try) and _is_choice(parent, child):
-            return True
         if isinstance(parent, ast.If | ast.IfExp) and _ASKING.search(ast.unparse(parent.test)):
             return True
         if isinstance(parent, ast.Call) and ast.unparse(parent.func) in ("getattr", "hasattr"):
+            return True
+    return False
+
+
+def _is_tried(module: PythonModule, node: ast.AST, is_argument: bool) -> bool:
+    lacking = _LACKING_ARGUMENT if is_argument else _LACKING_NAME
+    child = node
+    for parent in module.ancestors(node):
+        if isinstance(parent, ast.Try) and _is_choice(parent, child, lacking):
             return True
         child = parent
     return False
 
 
-def _is_choice(statement: ast.Try, child: ast.AST) -> bool:
+def _is_choice(statement: ast.Try, child: ast.AST, lacking: re.Pattern[str]) -> bool:
     """Whether a ``try`` goes on where a name is missing; a bare ``except`` does for an import."""
     if child in statement.finalbody or child in statement.orelse:
         return False
     imports = any(isinstance(one, ast.Import | ast.ImportFrom) for one in statement.body)
     for handler in statement.handlers:
         kind = "" if handler.type is None else ast.unparse(handler.type)
-        if _LACKING.search(kind) or (imports and kind in ("", "Exception", "BaseException")):
+        if lacking.search(kind) or (imports and kind in ("", "Exception", "BaseException")):
             return True
     return False

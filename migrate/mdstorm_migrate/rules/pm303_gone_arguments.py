@@ -40,7 +40,7 @@ def _gone(module: PythonModule) -> Iterator[Gone]:
         known = _keywords(module, call)
         for keyword in call.keywords:
             removed = known.get(keyword.arg or "")
-            if removed is not None and not is_guarded(module, call):
+            if removed is not None and not is_guarded(module, call, is_argument=True):
                 name = f"{ast.unparse(call.func).rpartition('.')[2]}({keyword.arg}=)"
                 yield Gone(keyword, name, removed)
 

@@ -43,7 +43,6 @@ def test_a_name_becomes_what_it_stood_for(before: str, after: str) -> None:
         "def f(np): return np.float",
         "np.float = float\nx = np.float(3)",
         "kind = np.float if hasattr(np, 'float') else float",
-        "try:\n    kind = np.float\nexcept AttributeError:\n    kind = float",
         "if np.__version__ < '1.24':\n    kind = np.float",
         "x = {}.float_",
         "np.float32(x.real)",
@@ -91,6 +90,16 @@ def test_what_is_not_seen_to_be_an_array_or_a_frame_is_reviewed(call: str) -> No
     check_noop(HEAD + call)
     (found,) = migrate(HEAD + call).findings
     assert (found.rule, found.cls) == ("PM301", "review")
+
+
+def test_a_try_that_catches_what_the_name_would_raise_does_not_keep_it() -> None:
+    code = "try:\n    x = {}(y.z)\nexcept (AttributeError, TypeError):\n    x = None"
+    check_line(code.format("np.float"), code.format("float"))
+
+
+def test_only_questions_about_versions_count() -> None:
+    code = "if conversion:\n    x = {}(y)"
+    check_line(code.format("np.float"), code.format("float"))
 
 
 def test_a_pattern_keeps_its_dot_since_a_bare_name_would_be_bound() -> None:

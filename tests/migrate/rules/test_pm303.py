@@ -34,6 +34,7 @@ def test_an_argument_that_is_gone_is_named(code: str, fragment: str) -> None:
         "df = pd.read_csv(p)\ndf = df.drop('a', axis=1)",
         "df = spark.table(t).drop('a', 'b')",
         "read_csv(p, squeeze=True)",
+        "try:\n    pd.read_csv(p, squeeze=True)\nexcept TypeError:\n    pd.read_csv(p)",
         "pq.read_table(p, filesystem=fs)",
         "df = spark.read.csv(p)\ndf.fillna(0)",
     ],
