@@ -80,6 +80,7 @@ _OF_KINDS: dict[Kind, str] = {
     "shell": "Install commands",
     "spark_conf": "Spark configuration files",
     "other": "Cells in other languages",
+    "unparsed": "Cells that are not Python",
 }
 
 #: All features there are.

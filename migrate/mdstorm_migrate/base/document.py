@@ -24,8 +24,8 @@ _Found = TypeVar("_Found", Edit, Finding)
 
 #: What rules are written for. ``python``: Python code. ``magic``: one line such as
 #: ``%pip install x`` or ``!pip install x``, with its continuation lines. ``shell``: the body of a
-#: ``%%bash`` cell, or a shell script. ``other``: a cell in another language. The others are kinds
-#: of files.
+#: ``%%bash`` cell, or a shell script. ``unparsed``: a cell of prose or of broken code. ``other``: a
+#: cell in another language. The others are kinds of files.
 Kind: TypeAlias = Literal[
     "python",
     "magic",
@@ -40,6 +40,7 @@ Kind: TypeAlias = Literal[
     "spark_conf",
     "cluster",
     "markdown",
+    "unparsed",
     "other",
 ]
 

@@ -11,11 +11,15 @@ from mdstorm_migrate.base.edits import Class, Finding
 CODE = "PM100"
 TITLE = "Not Python: skipped"
 CLASS: Class = "note"
-KIND = "other"
+KIND = ("other", "unparsed")
 
 
 def check(document: Document) -> Iterable[Finding]:
-    """Yield a note where a cell in another language mentions Petastorm."""
+    """Yield a note where a cell in another language, or in none, may use Petastorm."""
+    if document.kind == "unparsed":
+        what = "this cell is not Python: it was skipped, and its use of Petastorm was not checked"
+        yield Finding(CODE, CLASS, 0, 0, what)
+        return
     match = re.search("petastorm", document.text, re.IGNORECASE)
     if match is not None:
         what = "this cell was skipped; it mentions Petastorm"

@@ -129,7 +129,8 @@ def _edits_and_findings(
     """Return the edits to apply and the findings, both in characters of the file."""
     kept = _Kept()
     for document in file.documents:
-        if OLD_ROOT in document.text.lower() or MARK in document.text:
+        is_named = OLD_ROOT in document.text.lower() or MARK in document.text
+        if is_named or document.kind == "unparsed":
             _migrate_document(document, file, settings, kept)
     if kept.is_ignored:
         return [], []

@@ -165,9 +165,6 @@ def test_a_cell_that_is_not_python_is_stepped_over(broken: str) -> None:
         "x = petastorm.make_reader(",
         "import petastorm as",
         "!! pip install petastorm==0.12\nThat was it.",
-        "with make_reader(url) as",
-        "Codec[int",
-        "with converter.make_torch_dataloader(",
         "# TODO(mdstorm): PM107: ask\nx = = 1",
     ],
 )
@@ -188,8 +185,18 @@ def test_a_name_that_a_broken_cell_uses_keeps_its_name() -> None:
     assert "import mdstorm as petastorm\\n" in migrate(text, path="a.ipynb").output
 
 
-def test_prose_that_names_petastorm_is_a_note() -> None:
-    cells = ["from petastorm import make_reader\n", "We read with petastorm. It's fast!"]
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "We read with petastorm. It's fast!",
+        "PETASTORM rocks !",
+        "with make_reader(url) as",
+        "make_reader.x =",
+        "with converter.make_torch_dataloader(",
+    ],
+)
+def test_prose_and_broken_code_whose_names_stay_are_a_note(cell: str) -> None:
+    cells = ["from petastorm import make_reader\n", cell]
     result = migrate(json.dumps(notebook(*cells)), path="a.ipynb")
     assert result.changed
     assert result.errors == ()
