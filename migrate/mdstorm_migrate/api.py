@@ -95,6 +95,8 @@ def migrate(
         )
     outcome = migrate_bytes(data, None if path is None else name, kind, settings)
     before, after = outcome.texts()
+    if isinstance(source, str) and outcome.before == outcome.after:
+        before = after = source  # it may not have been decoded at all
     return Result(
         before,
         after,

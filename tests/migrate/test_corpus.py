@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.installed import installed_as_petastorm
 
-from mdstorm_migrate.run.migration import migrate_bytes
+from mdstorm_migrate.run.migration import Outcome, migrate_bytes
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.sources import find_source
 
@@ -28,6 +28,23 @@ def migrated(path: Path, data: bytes) -> bytes:
     outcome = migrate_bytes(data, path, source, Settings())
     assert not outcome.problems
     return outcome.after
+
+
+def manual(outcome: Outcome) -> list[str]:
+    return sorted(found.rule for found in outcome.findings if found.cls == "manual")
+
+
+@pytest.mark.parametrize("unsafe", [False, True])
+@pytest.mark.parametrize("folder", ["corpus/before", "programs"])
+def test_what_a_run_leaves_to_do_the_next_one_names_too(folder: str, unsafe: bool) -> None:
+    settings = Settings(unsafe)
+    for path in sorted((Path(__file__).parent / folder).rglob("*.*")):
+        source = find_source(path, path.read_bytes()[:256]) if path.is_file() else None
+        if source is not None:
+            first = migrate_bytes(path.read_bytes(), path, source, settings)
+            second = migrate_bytes(first.after, path, source, settings)
+            assert second.after == first.after, path
+            assert manual(second) == manual(first), path
 
 
 @pytest.mark.parametrize("name", FILES, ids=str)

@@ -107,6 +107,12 @@ def test_a_result_tells_what_and_where() -> None:
     assert result.changed
 
 
+def test_text_that_has_nothing_of_petastorm_is_given_back() -> None:
+    text = "# coding: latin-1\nNAME = 'B\xe4ume'\n"
+    result = migrate(text)
+    assert (result.source, result.output, result.changed) == (text, text, False)
+
+
 def test_text_and_bytes_are_taken() -> None:
     text = "# coding: latin-1\nx = 'é'\nfrom petastorm import make_reader\n"
     expected = text.replace("petastorm", "mdstorm")
