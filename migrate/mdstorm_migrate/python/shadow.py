@@ -16,13 +16,18 @@ def shadowed(module: PythonModule, binding: Binding) -> str | None:
     A script finds what stands beside it before it finds the library; a module of a package does
     not. Of a single file ``petastorm.py`` nothing like ``petastorm.spark`` can be imported.
     """
+    return hiding(module, binding.imported_module)
+
+
+def hiding(module: PythonModule, dotted: str) -> str | None:
+    """Return the neighbour of the file that a dotted path may mean; None if there is none."""
     path = module.document.path
     if path is None:
         return None
     is_file, is_package = _neighbours(str(path.parent))
     if is_package:
         return f"{OLD_ROOT}/"
-    if is_file and binding.imported_module == OLD_ROOT and path.name != f"{OLD_ROOT}.py":
+    if is_file and dotted == OLD_ROOT and path.name != f"{OLD_ROOT}.py":
         return f"{OLD_ROOT}.py"
     return None
 

@@ -63,7 +63,7 @@ def textual_uses(module: PythonModule, scope: Scope) -> list[TextualUse]:
     """Return the uses of the ``petastorm`` that `scope` binds; comments belong to the module."""
     found = []
     for string in module.scopes.strings:
-        is_fixed = _is_forward_reference(module, string)
+        is_fixed = is_forward_reference(module, string)
         is_type = is_fixed or is_annotation(module, string)
         if is_type and module.scopes.scopes[string].home(OLD_ROOT) is scope:
             found += list(_chains(module, *module.span(string), is_fixed))
@@ -133,7 +133,7 @@ def is_annotation(module: PythonModule, string: ast.Constant) -> bool:
     return False
 
 
-def _is_forward_reference(module: PythonModule, string: ast.Constant) -> bool:
+def is_forward_reference(module: PythonModule, string: ast.Constant) -> bool:
     """Whether Python's typing may read the string as code, in a type that is no annotation.
 
     That is in aliases (``Rows = List["petastorm.reader.Reader"]``), base classes, ``TypeVar`` and

@@ -11,7 +11,8 @@ from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_module, missi
 from mdstorm_migrate.python.fallbacks import is_fallback
 from mdstorm_migrate.python.literals import inner_span, string_value
 from mdstorm_migrate.python.module import PythonModule
-from mdstorm_migrate.python.textual import is_annotation
+from mdstorm_migrate.python.shadow import hiding
+from mdstorm_migrate.python.textual import is_annotation, is_evaluated, is_forward_reference
 
 CODE = "PM103"
 TITLE = "Name mdstorm in strings that Python reads as names"
@@ -36,6 +37,8 @@ _TAKES_PATH = frozenset(
         "run_module",
     ]
 )
+#: The key under which Hydra and the like find what they call.
+_TARGET = "_target_"
 _TAKES_LOGGER = frozenset({"getLogger", "get_logger"})
 _OF_SYS_MODULES = frozenset({"get", "pop", "setdefault"})
 #: Methods whose first argument is a mapping, and the second a key of it: those of ``monkeypatch``.
@@ -62,6 +65,9 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
             elif _is_path(module, string):
                 if is_fallback(module, string):
                     continue
+                if neighbour := hiding(module, value):
+                    yield _of_neighbour(module, string, neighbour)
+                    continue
                 if _compares_version(module, string):
                     yield _of_version(module, string)
                     continue
@@ -73,13 +79,21 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
                 remedy = f"{message}: give it the name that is meant after the migration"
                 yield Finding(CODE, "manual", *module.span(string), message, remedy)
             elif value != OLD_ROOT and missing(value) is None and not is_annotation(module, string):
-                yield Finding(
-                    CODE,
-                    "note",
-                    *module.span(string),
-                    f'the string "{value}" names a part of Petastorm; it was left, since nothing '
-                    "says what reads it",
-                )
+                yield _left(module, string, value)
+
+
+def _left(module: PythonModule, string: ast.Constant, value: str) -> Finding:
+    """Speak of a string of which nothing says what reads it.
+
+    Names of modules are often names of loggers; classes and functions are looked up, unless they
+    are types, for which the name of the library is kept.
+    """
+    what = f'the string "{value}" names a part of Petastorm; it was left, since nothing says what '
+    is_type = is_forward_reference(module, string) or is_evaluated(module, string)
+    if is_module(value) or is_type:
+        return Finding(CODE, "note", *module.span(string), f"{what}reads it")
+    remedy = f'"{value}" names a part of Petastorm: name mdstorm in it if it is looked up'
+    return Finding(CODE, "manual", *module.span(string), f"{what}reads it", remedy)
 
 
 def _compares_version(module: PythonModule, string: ast.Constant) -> bool:
@@ -93,6 +107,15 @@ def _compares_version(module: PythonModule, string: ast.Constant) -> bool:
 def _of_version(module: PythonModule, string: ast.Constant) -> Finding:
     what = "this asks for a version of Petastorm"
     remedy = f"{what}, and mdstorm has its own version numbers: name mdstorm, without a version"
+    return Finding(CODE, "manual", *module.span(string), what, remedy)
+
+
+def _of_neighbour(module: PythonModule, string: ast.Constant, neighbour: str) -> Finding:
+    """Leave a name that may mean a file of the project's; imports of it are spoken of by PM115."""
+    what = f"this may mean `{neighbour}` beside the file, not the library"
+    if _called(_call_with_first(module, string)) not in _TAKES_PATH:
+        return Finding(CODE, "note", *module.span(string), what)
+    remedy = f"{what}: if it means the library, name mdstorm"
     return Finding(CODE, "manual", *module.span(string), what, remedy)
 
 
@@ -151,6 +174,8 @@ def _is_path(module: PythonModule, string: ast.Constant) -> bool:
     call = _call_with_first(module, string)
     if _called(call) in _TAKES_PATH:
         return True
+    if _is_target(module, string):
+        return True
     if call is not None and _called(call) in _OF_SYS_MODULES:
         return isinstance(call.func, ast.Attribute) and _is_sys_modules(call.func.value)
     parent = module.scopes.parents.get(string)
@@ -165,6 +190,19 @@ def _is_path(module: PythonModule, string: ast.Constant) -> bool:
         if isinstance(around, ast.Call) and _called(around) == "dict" and around.args:
             first = around.args[0]  # patch.dict("sys.modules", {…})
             return string_value(first) == "sys.modules" or _is_sys_modules(first)
+    return False
+
+
+def _is_target(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether it is the value of ``_target_``, as a key, an argument, a variable or an item."""
+    match module.scopes.parents.get(string):
+        case ast.keyword(arg=name):
+            return name == _TARGET
+        case ast.Dict(keys=keys, values=values) if string in values:
+            return string_value(keys[values.index(string)]) == _TARGET
+        case ast.Assign(targets=[target]) | ast.AnnAssign(target=target):
+            node = target.slice if isinstance(target, ast.Subscript) else target
+            return string_value(node) == _TARGET or ast.unparse(node) == _TARGET
     return False
 
 

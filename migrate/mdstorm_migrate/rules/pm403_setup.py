@@ -14,6 +14,7 @@ from mdstorm_migrate.packaging.requirement import (
     find_requirements,
     is_requirement,
 )
+from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM403"
@@ -50,6 +51,8 @@ _OTHER_ARGUMENTS = frozenset(
         "scripts",
     ]
 )
+#: Keys and arguments that hold requirements: of Ray, MLflow, Databricks and others.
+_REQUIRES = re.compile(r"^(?:pip|package|pypi)$|requirements|dependencies")
 #: The module of a warnings filter: ``ignore::FutureWarning:petastorm.*``.
 WARNING_FILTER = re.compile(
     r"^[ \t]*(?:filterwarnings[ \t]*=[ \t]*)?\w+:[^:\r\n]*:[^:\r\n]*:(?P<module>petastorm)\b", re.M
@@ -111,11 +114,31 @@ def _installs(module: PythonModule) -> Iterator[Finding]:
             continue
         pinned = is_requirement(value) and re.search(r"[\[=<>~!]", value)
         name = ast.unparse(parent.func) if isinstance(parent, ast.Call) else ""
-        installs = value == "petastorm" and re.search(r"install\w*$", name, re.IGNORECASE)
-        if pinned or installs or any(rewrite_commands(value, CODE)):
+        installs = value == "petastorm" and (
+            re.search(r"install\w*$", name, re.IGNORECASE) or _is_required(module, string)
+        )
+        # Commands may go without their first word: ``run_line_magic("pip", "install petastorm")``.
+        command = f"pip {value}" if value.startswith("install ") else value
+        if pinned or installs or any(rewrite_commands(command, CODE)):
             what = "this string names Petastorm as a package to install"
             remedy = f"{what}: name mdstorm, which has versions of its own"
             yield Finding(CODE, "manual", *module.span(string), what, remedy)
+
+
+def _is_required(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string stands under a name of requirements, or behind ``install`` in a command."""
+    parent = module.scopes.parents.get(string)
+    child: ast.AST = string
+    if isinstance(parent, ast.List | ast.Tuple):
+        before = parent.elts[: parent.elts.index(string)]
+        if any(string_value(one) == "install" for one in before):
+            return True
+        child, parent = parent, module.scopes.parents.get(parent)
+    if isinstance(parent, ast.Dict) and child in parent.values:
+        key = string_value(parent.keys[parent.values.index(child)])
+    else:
+        key = parent.arg if isinstance(parent, ast.keyword) else None
+    return key is not None and _REQUIRES.search(key) is not None
 
 
 def _is_in_list(module: PythonModule, string: ast.Constant) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.migrate.checks import check_finding, check_noop, check_rewrite
 
@@ -27,6 +29,10 @@ from mdstorm_migrate.api import migrate
         '"petastorm" in sys.modules',
         'mock.patch.dict("sys.modules", {"petastorm": None, "petastorm.spark": None})',
         'logging.getLogger("petastorm.spark.spark_dataset_converter")',
+        '_target_: str = "petastorm.pytorch.DataLoader"',
+        'conf = {"_target_": "petastorm.make_reader", "num_epochs": 1}',
+        'cfg["_target_"] = "petastorm.spark.make_spark_converter"',
+        'conf = dict(_target_="petastorm.reader.Reader")',
         'warnings.filterwarnings("ignore", module="petastorm")',
         'warnings.filterwarnings("ignore", module=r"petastorm\\..*")',
     ],
@@ -105,3 +111,26 @@ def test_a_version_to_skip_tests_by_needs_manual_review(version: str) -> None:
     text = f'pytest.importorskip("petastorm", {version})\n'
     check_noop(text)
     check_finding(text, "PM103", '"petastorm"')
+
+
+@pytest.mark.parametrize(
+    ("text", "cls"),
+    [
+        ('registry.add("petastorm.reader.Reader")', "manual"),
+        ('mocked = ["petastorm.pytorch"]', "note"),
+        ('import petastorm\nRows = Optional["petastorm.reader.Reader"]', "note"),
+    ],
+)
+def test_what_is_looked_up_by_nobody_knows_whom_needs_manual_review(text: str, cls: str) -> None:
+    check_noop(text.removeprefix("import petastorm\n"))
+    (found,) = migrate(text).findings
+    assert (found.rule, found.cls) == ("PM103", cls)
+
+
+def test_names_of_a_neighbour_stay(tmp_path: Path) -> None:
+    (tmp_path / "petastorm.py").touch()
+    path = tmp_path / "main.py"
+    text = 'sys.modules.pop("petastorm")\nimport_module("petastorm")\npatch("petastorm.spark")\n'
+    result = migrate(text, path=path, todo=False)
+    assert result.output == text.replace("petastorm.spark", "mdstorm.spark")
+    assert [found.cls for found in result.findings] == ["note", "manual"]

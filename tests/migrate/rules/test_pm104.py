@@ -29,7 +29,7 @@ def test_they_follow_the_import(text: str) -> None:
         'x: Literal["petastorm.reader"]',
         'x: "my.petastorm.reader"',
         'x: "petastorm_reader.Reader"',
-        'x = "petastorm.reader.Reader"',
+        'x = "petastorm.reader"',
         "x = []  # of petastorm.reader.Reader, type: any",
         "x = []  # type: ignore  # petastorm.reader",
         "def f(petastorm):\n    x: 'petastorm.reader'",

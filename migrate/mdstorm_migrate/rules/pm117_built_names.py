@@ -1,0 +1,132 @@
+"""PM117: modules, code and commands that a program puts together or holds in strings."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+
+from mdstorm_migrate.base.edits import Class, Finding
+from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.python.literals import string_value
+from mdstorm_migrate.python.module import PythonModule
+
+CODE = "PM117"
+TITLE = "Names, code and commands in strings are for you to change"
+CLASS: Class = "manual"
+KIND = "python"
+
+#: Functions that import, or look for, what their first argument names.
+_IMPORTS = frozenset({"__import__", "find_spec", "import_module", "importorskip", "locate"})
+#: Functions that run code.
+_RUNS = frozenset({"compile", "eval", "exec", "run_cell"})
+_BEGINS = re.compile(rf"{OLD_ROOT}(?:\.|\Z)")
+_IMPORTED = re.compile(rf"^[ \t]*(?:from|import)[ \t]+{OLD_ROOT}\b(?!-)", re.MULTILINE)
+#: Scripts that come with Petastorm, and its modules run as programs.
+_COMMAND = re.compile(
+    rf"(?<![\w.-]){OLD_ROOT}-[a-z-]+\.py\b|\bpython[\d.]*[ \t]+-m[ \t]+{OLD_ROOT}(?![\w-])"
+)
+
+
+def check(module: PythonModule) -> Iterable[Finding]:
+    """Yield a finding for each import by a name that is put together, and each string of code."""
+    if any(_BEGINS.match(str(string.value)) for string in module.scopes.strings):
+        yield from _built(module)
+    for string in module.scopes.strings:
+        what = _what(module, string)
+        if what is not None:
+            yield Finding(CODE, CLASS, *module.span(string), what, f"{what}: name mdstorm in it")
+
+
+def _built(module: PythonModule) -> Iterator[Finding]:
+    """Yield imports whose name is no string, but made of one that begins with the library."""
+    named = _named_constants(module.tree)
+    for call in ast.walk(module.tree):
+        if not isinstance(call, ast.Call) or not call.args or _called(call) not in _IMPORTS:
+            continue
+        name = call.args[0]
+        if string_value(name) is not None:
+            continue
+        parts = [one.id for one in ast.walk(name) if isinstance(one, ast.Name)]
+        if _begins(name) or any(part in named for part in parts):
+            what = f"{_called(call)}() imports Petastorm by a name that is put together"
+            yield Finding(
+                CODE, CLASS, *module.span(name), what, f"{what}: see that it becomes mdstorm's"
+            )
+
+
+def _named_constants(tree: ast.AST) -> set[str]:
+    """Return the names that are given a string of the library somewhere, or have it by default."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value and _begins(node.value):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found.update(one.id for one in targets if isinstance(one, ast.Name))
+        elif isinstance(node, ast.arguments):
+            plain = [*node.posonlyargs, *node.args]
+            defaults = [*zip(plain[len(plain) - len(node.defaults) :], node.defaults, strict=True)]
+            defaults += [
+                (a, d) for a, d in zip(node.kwonlyargs, node.kw_defaults, strict=True) if d
+            ]
+            found.update(argument.arg for argument, default in defaults if _begins(default))
+    return found
+
+
+def _begins(node: ast.AST) -> bool:
+    """Whether an expression without calls has a string that begins with the library's name."""
+    if isinstance(node, ast.Call) and not isinstance(node.func, ast.Attribute):
+        return False
+    if isinstance(node, ast.Dict):
+        return any(map(_begins, node.values))
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str) and _BEGINS.match(node.value) is not None
+    return any(map(_begins, ast.iter_child_nodes(node)))
+
+
+def _what(module: PythonModule, string: ast.Constant) -> str | None:
+    """Return what a string is, if it is code that uses Petastorm or a command that runs it."""
+    value = str(string.value)
+    parent = module.scopes.parents.get(string)
+    if isinstance(parent, ast.Expr):
+        return None
+    if match := _COMMAND.search(value):
+        return f"this command runs Petastorm (`{match[0]}`)"
+    before = _before(parent, string)
+    if before == "-m" and _BEGINS.match(value):
+        return f"this command runs Petastorm (`-m {value}`)"
+    is_run = isinstance(parent, ast.Call) and _called(parent) in _RUNS
+    if is_run and value.startswith(f"{OLD_ROOT}.") and not _binds(module):
+        return "this string is code that uses Petastorm"
+    if _IMPORTED.search(value) and (before == "-c" or is_run or "\n" in value) and _parses(value):
+        return "this string is code that imports Petastorm"
+    return None
+
+
+def _before(parent: ast.AST | None, string: ast.Constant) -> str | None:
+    """Return the string before one in a list of them."""
+    if not isinstance(parent, ast.List | ast.Tuple) or string not in parent.elts[1:]:
+        return None
+    return string_value(parent.elts[parent.elts.index(string) - 1])
+
+
+def _parses(text: str) -> bool:
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
+def _binds(module: PythonModule) -> bool:
+    """Whether an import of the file binds the name of the library."""
+    return any(
+        (alias.asname or alias.name.partition(".")[0]) == OLD_ROOT
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    )
+
+
+def _called(call: ast.Call) -> str:
+    """Return the last part of the name of what is called."""
+    return ast.unparse(call.func).rpartition(".")[2]

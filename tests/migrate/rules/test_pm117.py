@@ -1,0 +1,58 @@
+"""Names that are put together, code and commands in strings."""
+
+from __future__ import annotations
+
+import pytest
+from tests.migrate.checks import check_finding, check_noop
+
+from mdstorm_migrate.api import migrate
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ('import_module(f"petastorm.{kind}")', 'f"petastorm.{kind}"'),
+        ('importlib.import_module("petastorm." + kind)', '"petastorm." + kind'),
+        ('importlib.import_module("petastorm.{}".format(kind))', '"petastorm.{}".format(kind)'),
+        ('BACKEND = "petastorm"\nimport_module("%s.reader" % BACKEND)', '"%s.reader" % BACKEND'),
+        ('PATHS = {"x": "petastorm.reader"}\nimport_module(PATHS[kind])', "PATHS[kind]"),
+        ('def load(name, root="petastorm"):\n    return __import__(root + name)', "root + name"),
+        ('def load(*, root: str = "petastorm"):\n    return find_spec(root)', "root"),
+    ],
+)
+def test_imports_by_names_that_are_put_together_are_found(text: str, fragment: str) -> None:
+    check_noop(text)
+    check_finding(text, "PM117", fragment)
+
+
+@pytest.mark.parametrize(
+    "string",
+    [
+        'exec("from petastorm import make_reader")',
+        'eval("petastorm.make_reader")',
+        'run([sys.executable, "-c", "import petastorm; print(petastorm)"])',
+        'run(["python", "-m", "petastorm.etl.petastorm_generate_metadata"])',
+        'BashOperator(bash_command="petastorm-copy-dataset.py file:///a file:///b")',
+        'run("python3 -m petastorm.etl.petastorm_generate_metadata", shell=True)',
+        'CODE = """\nfrom petastorm import make_reader\n"""',
+    ],
+)
+def test_code_and_commands_in_strings_are_found(string: str) -> None:
+    check_noop(string)
+    assert "PM117" in {found.rule for found in migrate(string).findings}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'REGISTRY = {"petastorm": "own.plugin"}\nimport_module(REGISTRY[name])',
+        'engine = "petastorm"\nimport_module("own." + name)',
+        'print("from petastorm import make_reader")',
+        'HELP = "Save a video\\nfrom petastorm to a file"',
+        'def f():\n    """Read.\n\n    from petastorm import make_reader\n    """',
+        'path = "/tools/petastorm-copy-dataset"',
+        'import petastorm\neval("petastorm.make_reader")',
+    ],
+)
+def test_other_strings_are_data(text: str) -> None:
+    assert "PM117" not in {found.rule for found in migrate(text).findings}

@@ -1,0 +1,225 @@
+"""What an experienced user of Petastorm expects of the migration, file by file.
+
+It was written from the programs alone. A file that is not listed is expected to need no work: all
+of it is edited, and nothing of Petastorm is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["EXPECTED", "Expected"]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is expected of one file.
+
+    Attributes
+    ----------
+    todo : dict of str to str
+        A part of a line that needs manual work: words of the TODO above it.
+    becomes, stays : tuple of str
+        Text that the output has, and text of the source that it must not change.
+    untouched : bool
+        Whether the file stays as it is.
+    unsafe : bool
+        Whether edits are left to `--unsafe`, with which the rest holds.
+    keeps : bool
+        Whether it runs only where Petastorm is, until the TODO is done.
+    error : str
+        Words of the reason why the file cannot be migrated.
+    computes : object
+        What the migrated program returns where mdstorm differs from Petastorm.
+    why : str
+        The difference, for the reader.
+    known : str
+        Why the tool does not do what is expected yet.
+    """
+
+    todo: dict[str, str] = field(default_factory=dict)
+    becomes: tuple[str, ...] = ()
+    stays: tuple[str, ...] = ()
+    untouched: bool = False
+    unsafe: bool = False
+    keeps: bool = False
+    error: str = ""
+    computes: Any = None
+    why: str = ""
+    known: str = ""
+
+
+_INSTALLS = "Petastorm: name mdstorm"
+
+EXPECTED: dict[str, Expected] = {
+    # What is Petastorm's stays, and is spoken of.
+    "programs/conditional_on_version.py": Expected(
+        {"if Version(petastorm.__version__)": "decide which branch is right"}, keeps=True
+    ),
+    "programs/monkeypatching.py": Expected(
+        {
+            "_SECS = 2": "whether mdstorm needs the patch",
+            "_SECS = old": "whether mdstorm needs the patch",
+        },
+        keeps=True,
+    ),
+    "programs/private_helpers.py": Expected(
+        {"import _convert_vector": "is private to Petastorm"},
+        becomes=("from mdstorm.pytorch import _sanitize_pytorch_types",),
+        keeps=True,
+    ),
+    "programs/reader_escapes_with.py": Expected({"return loader": "closed when the function"}),
+    "programs/wrong_arguments.py": Expected({"shuffle=True": "has no argument `pin_memory`"}),
+    "programs/optional_dependency.py": Expected({"raise ImportError": _INSTALLS}),
+    "programs/shuffle_options_old_api.py": Expected(
+        {"import ShuffleOptions": "is not in mdstorm"},
+        becomes=("import BatchedDataLoader as BatchDataLoader",),
+        unsafe=True,
+    ),
+    # The key in a dictionary may be read by others.
+    "programs/conf_by_builder_key.py": Expected(
+        becomes=('"mdstorm.spark.converter.parentCacheDirUrl": None',), unsafe=True
+    ),
+    # Names that strings put together.
+    "programs/dynamic_name.py": Expected(
+        {"importlib.import_module(MODULES[kind] % BACKEND)": "Petastorm"}, keeps=True
+    ),
+    "programs/dataclass_hydra_config.py": Expected(
+        {'DataConf("petastorm.pytorch.BatchedDataLoader"': "Petastorm"},
+        becomes=('_target_: str = "mdstorm.pytorch.DataLoader"',),
+        stays=('backend: str = "petastorm"',),
+        keeps=True,
+    ),
+    "unrunnable/spark_submit_strings.py": Expected(
+        {
+            '"petastorm==0.12.1"': _INSTALLS,
+            "import petastorm; print": "Petastorm",
+            'CODE = """': "Petastorm",
+            'exec("from petastorm': "Petastorm",
+            'eval("petastorm.make_reader")': "Petastorm",
+        }
+    ),
+    # Words that only look like the library.
+    "programs/shadowed_name.py": Expected(untouched=True),
+    "programs/abstract_storage_engine.py": Expected(
+        stays=('PETASTORM = "petastorm"', '"/mnt/petastorm_cache"', "petastorm = get_engine(")
+    ),
+    "programs/rename_in_local_scope.py": Expected(stays=("nonlocal petastorm_spark",)),
+    "projects/neighbour_named_petastorm/petastorm.py": Expected(untouched=True),
+    "projects/neighbour_named_petastorm/main.py": Expected(
+        {"import petastorm": "beside this file"}, stays=('sys.modules.pop("petastorm", None)',)
+    ),
+    "projects/plugin_registry/plugins/__init__.py": Expected(untouched=True),
+    "projects/plugin_registry/plugins/arrow_plugin.py": Expected(untouched=True),
+    "projects/plugin_registry/main.py": Expected(untouched=True),
+    "projects/plugin_registry/plugins/petastorm_plugin.py": Expected(
+        stays=('@register("petastorm")', "class PetastormPlugin")
+    ),
+    "projects/plugin_registry/pyproject.toml": Expected(
+        becomes=("'mdstorm[torch] ; python_version",),
+        stays=('petastorm = "plugins.petastorm_plugin:PetastormPlugin"',),
+    ),
+    # Other files of projects.
+    "projects/monorepo_etl_train/requirements.txt": Expected(becomes=("\nmdstorm  # reads",)),
+    "projects/monorepo_etl_train/setup.cfg": Expected(
+        becomes=("    mdstorm\n", "FutureWarning:mdstorm.*")
+    ),
+    "projects/tests_and_conftest/tox.ini": Expected(becomes=("    mdstorm\n", ":mdstorm.reader")),
+    "projects/tests_and_conftest/tests/conftest.py": Expected(
+        {"monkeypatch.setattr(": "is not in mdstorm"}
+    ),
+    "projects/tests_and_conftest/tests/test_loader.py": Expected(
+        becomes=('{"mdstorm": None, "mdstorm.spark": None}', 'importorskip("mdstorm")')
+    ),
+    "projects/config_yaml_factory/conf.json": Expected(
+        becomes=('"mdstorm.make_batch_reader"', '"mdstorm.pytorch.DataLoader"'),
+        stays=('"experiment": "petastorm"',),
+        known="names in JSON that something instantiates, as Hydra does, are not looked for",
+    ),
+    # What no test can run.
+    "unrunnable/airflow_dag.py": Expected(
+        {
+            "generate = BashOperator": "Petastorm",
+            "copy = BashOperator": "Petastorm",
+            "run = DatabricksSubmitRunOperator": _INSTALLS,
+        },
+        unsafe=True,
+        becomes=('"mdstorm.spark.converter.parentCacheDirUrl"',),
+    ),
+    "unrunnable/bom_crlf_no_newline.py": Expected(
+        becomes=(
+            "\ufeff# -*- coding: utf-8 -*-\r\nfrom mdstorm import make_reader\r\n\r\nr = make",
+        )
+    ),
+    "unrunnable/databricks_magic_scala.py": Expected(
+        stays=('spark.table("petastorm.trips")', "# MAGIC %sql SET petastorm.spark")
+    ),
+    "unrunnable/databricks_source.py": Expected(
+        {"dbutils.library.installPyPI": _INSTALLS},
+        becomes=("%pip install mdstorm torchvision", "pip install --upgrade mdstorm &&"),
+        stays=("# MAGIC # Image training with petastorm", "!nvidia-smi", "/dbfs/tmp/petastorm"),
+    ),
+    "unrunnable/horovod_spark_estimator.py": Expected(
+        stays=("class PetastormAsyncDataLoader(BatchedDataLoader)", 'petastorm_hdfs_driver = "lib')
+    ),
+    "unrunnable/jupyter_colab.ipynb": Expected(
+        becomes=("!pip install -q mdstorm[tf] pyspark", "from mdstorm.tf_utils import"),
+        stays=("from petastorm import make_reader\\n", "pip freeze | grep petastorm", "🌩"),
+    ),
+    "unrunnable/jupyter_state_between_cells.ipynb": Expected(
+        becomes=("r = mdstorm.make_batch_reader(url)",),
+        stays=('"from petastorm import make_reader\\n"',),
+    ),
+    "unrunnable/jupyter_sparkmagic.ipynb": Expected(
+        {"sc.install_pypi_package": _INSTALLS}, becomes=("from mdstorm import make_reader",)
+    ),
+    "unrunnable/jupyter_unparsable_cell.ipynb": Expected(error="cell 3"),
+    "unrunnable/python2_print.py": Expected(error="print"),
+    "unrunnable/latin1_source.py": Expected(stays=('name = "für petastorm"', "# Größe")),
+    "unrunnable/legacy_transform_argument.py": Expected(
+        {
+            "import ReaderV2, ShuffleOptions": "is not in mdstorm",
+            "transform=lambda": "give the reader transform_spec",
+        }
+    ),
+    "unrunnable/monkeypatch_internals.py": Expected(
+        {
+            "make_spark_converter = tracked": "whether mdstorm needs the patch",
+            "setattr(petastorm": "whether mdstorm needs the patch",
+            "petastorm.reader.Reader.__del__": "whether mdstorm needs the patch",
+        }
+    ),
+    "unrunnable/percent_cells.py": Expected({"run_line_magic": _INSTALLS}),
+    "unrunnable/pool_from_elsewhere.py": Expected(
+        {
+            "import logger, six": "is not in mdstorm",
+            "HdfsNamenodeResolver": "is not in mdstorm",
+            "create_test_dataset": "is not in mdstorm",
+        }
+    ),
+    "unrunnable/ray_mlflow_platform.py": Expected(
+        {
+            'pip_requirements=["torch", "petastorm': _INSTALLS,
+            "conda_env=": _INSTALLS,
+            'runtime_env={"pip"': _INSTALLS,
+        },
+        stays=('"/Users/a/petastorm"', 'mlflow.log_param("loader", "petastorm")'),
+    ),
+    "unrunnable/typed_protocols.py": Expected(
+        becomes=("mdstorm as petastorm",), why="types in strings find it under the old name"
+    ),
+    # What mdstorm does otherwise.
+    "programs/nulls_and_types_torch.py": Expected(
+        computes={"error": None}, why="strings are delivered to PyTorch, as lists"
+    ),
+    "programs/tf_dataset_strings_dates.py": Expected(
+        computes="NullValueError", why="TensorFlow has no nulls; Petastorm delivers numbers"
+    ),
+    "programs/unset_conf_message.py": Expected(
+        computes=None, why="without a configuration, a folder of the system is used"
+    ),
+    "programs/weighted_mix.py": Expected(
+        computes=[0, 0, 0, 0, 0], why="Petastorm's reader fails with today's NumPy"
+    ),
+}

@@ -1,0 +1,144 @@
+"""Compare what the tool does to each file with what is expected of it, and count.
+
+``python -m tests.migrate.wild.judge`` prints the table.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from mdstorm_migrate.run.migration import Outcome, migrate_bytes
+from mdstorm_migrate.run.settings import Settings
+from mdstorm_migrate.sources import find_source
+
+from .expected import EXPECTED, Expected
+
+WILD = Path(__file__).parent
+FOLDERS = ("programs", "projects", "unrunnable")
+FILES = sorted(
+    str(path.relative_to(WILD))
+    for folder in FOLDERS
+    for path in (WILD / folder).rglob("*.*")
+    if path.is_file() and "__pycache__" not in path.parts
+)
+_MARK = "TODO(mdstorm)"
+
+
+def expected_of(name: str) -> Expected:
+    """Return what is expected of a file; of most, that it needs no work."""
+    return EXPECTED.get(name, Expected())
+
+
+def migrated(name: str, data: bytes | None = None) -> Outcome:
+    """Migrate a file of the corpus, or other bytes in its place."""
+    path = WILD / name
+    data = path.read_bytes() if data is None else data
+    source = find_source(path, data[:256])
+    if source is None:  # no kind of file that is scanned
+        return Outcome(data, data)
+    return migrate_bytes(data, path, source, Settings(unsafe=expected_of(name).unsafe))
+
+
+@cache
+def faults(name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what is edited wrongly in a file, and what is missed or said wrongly."""
+    expected, outcome = expected_of(name), migrated(name)
+    reasons = "; ".join(map(str, outcome.problems))
+    if expected.error or reasons:
+        is_right = bool(expected.error) and expected.error in reasons
+        wrong = () if outcome.after == outcome.before else ("changed in spite of an error",)
+        return wrong, () if is_right else (f"error: {reasons or 'none'}",)
+    return tuple(_wrong(name, expected, outcome)), tuple(_missed(name, expected, outcome))
+
+
+def _wrong(name: str, expected: Expected, outcome: Outcome) -> Iterator[str]:
+    before, after = outcome.texts()
+    if expected.untouched and before != after:
+        yield "changed, and should stay"
+    for text in expected.stays:
+        assert text in before, f"{name}: {text}"
+        if before.count(text) != after.count(text):
+            yield f"`{text}` should stay"
+    if migrated(name, outcome.after).after != outcome.after:
+        yield "changed again when it is migrated again"
+    if name.endswith(".py") and "unrunnable" not in name:
+        ast.parse(outcome.after)
+
+
+def _missed(name: str, expected: Expected, outcome: Outcome) -> Iterator[str]:
+    _, after = outcome.texts()
+    for text in expected.becomes:
+        if text not in after:
+            yield f"`{text}` should be there"
+    found = dict(_todos(after))
+    for line, words in expected.todo.items():
+        texts = [todo for about, todo in found.items() if line in about]
+        if not texts:
+            yield f"no TODO for `{line}`"
+        elif not any(words in todo for todo in texts):
+            yield f"the TODO for `{line}` does not say `{words}`: {texts[0]}"
+    for about, todo in found.items():
+        if not any(line in about for line in expected.todo):
+            yield f"needless: {todo}"
+    if name.endswith(".py") and not found and not expected.untouched:
+        for line in _left(after):
+            yield f"line {line} imports Petastorm, without a TODO"
+
+
+def _left(text: str) -> Iterator[int]:
+    """Yield the lines that import Petastorm; not in notebooks, which are no Python."""
+    try:
+        nodes = list(ast.walk(ast.parse(text)))
+    except SyntaxError:
+        return
+    for node in nodes:
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        if any(name.partition(".")[0] == "petastorm" for name in names):
+            yield node.lineno  # type: ignore[attr-defined]
+
+
+def _todos(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the lines that have TODOs above them, and these."""
+    lines = text.splitlines()
+    number = 0
+    while number < len(lines):
+        start = number
+        while number < len(lines) and _MARK in lines[number]:
+            number += 1
+        if number > start:
+            yield lines[number], " ".join(lines[start:number])
+        number += 1
+
+
+def table() -> str:
+    """Return the shares of the files, in percent."""
+    judged = {name: faults(name) for name in FILES}
+    count = {
+        "edited wrongly": sum(bool(wrong) for wrong, _ in judged.values()),
+        "missed, or said wrongly": sum(
+            bool(missed) and not wrong for wrong, missed in judged.values()
+        ),
+        "needs no work": sum(
+            not wrong and not missed and not expected_of(name).todo
+            for name, (wrong, missed) in judged.items()
+        ),
+        "has the right TODOs": sum(
+            not wrong and not missed and bool(expected_of(name).todo)
+            for name, (wrong, missed) in judged.items()
+        ),
+    }
+    assert sum(count.values()) == len(FILES)
+    lines = [f"| of {len(FILES)} files | files | share |", "|---|--:|--:|"]
+    lines += [f"| {what} | {n} | {n / len(FILES):.0%} |" for what, n in count.items()]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(table())
+    for one in FILES:
+        for fault in (*faults(one)[0], *faults(one)[1]):
+            print(f"{one}: {fault}")

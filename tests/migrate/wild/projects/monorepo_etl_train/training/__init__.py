@@ -1,0 +1,1 @@
+from .data import FrameLoader  # noqa
