@@ -57,7 +57,7 @@ def _built(module: PythonModule) -> Iterator[Finding]:
 
 def _named_constants(tree: ast.AST) -> set[str]:
     """Return the names that are given a string of the library somewhere, or have it by default."""
-    found = set()
+    found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value and _begins(node.value):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
