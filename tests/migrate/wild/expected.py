@@ -216,9 +216,6 @@ EXPECTED: dict[str, Expected] = {
     "programs/tf_dataset_strings_dates.py": Expected(
         computes="NullValueError", why="TensorFlow has no nulls; Petastorm delivers numbers"
     ),
-    "programs/unset_conf_message.py": Expected(
-        computes=None, why="without a configuration, a folder of the system is used"
-    ),
     "programs/weighted_mix.py": Expected(
         computes=[0, 0, 0, 0, 0], why="Petastorm's reader fails with today's NumPy"
     ),

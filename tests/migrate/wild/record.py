@@ -22,6 +22,7 @@ from typing import Any
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 SLOW_START_S = 0.1
+KEYS = [f"{library}.spark.converter.parentCacheDirUrl" for library in ("petastorm", "mdstorm")]
 
 
 def programs(folder: Path) -> dict[str, Path]:
@@ -65,6 +66,8 @@ def outcome(spark: Any, name: str, path: Path) -> Any:
             return json.loads(json.dumps(module.main(spark, directory)))
     finally:
         sys.path.remove(str(path.parent))
+        for key in KEYS:
+            spark.conf.unset(key)
         # Two projects may have modules of the same name.
         for loaded in set(sys.modules) - before:
             file = getattr(sys.modules[loaded], "__file__", None) or ""
