@@ -50,7 +50,7 @@ class Expected:
     known: str = ""
 
 
-_INSTALLS = "Petastorm: name mdstorm"
+_INSTALLS = "a package to install: name mdstorm"
 
 EXPECTED: dict[str, Expected] = {
     # What is Petastorm's stays, and is spoken of.

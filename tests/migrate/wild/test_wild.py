@@ -30,7 +30,6 @@ PROJECTS = sorted(path.name for path in (WILD / "projects").iterdir())
 NEEDS_NUMPY_1 = ("old_python_idioms",)
 #: Run at each commit; the others take long.
 REPRESENTATIVE = [
-    "estimator_store",
     "etl_append_partitions",
     "generator_context",
     "getattr_strings",
@@ -145,7 +144,6 @@ def computed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.mark.long
-@pytest.mark.spark_session
 @pytest.mark.parametrize("name", sorted(OUTCOMES))
 def test_all_migrated_programs_compute_what_petastorm_computed(
     name: str, computed: dict[str, Any]

@@ -22,7 +22,7 @@ from mdstorm_migrate.api import migrate
 )
 def test_imports_by_names_that_are_put_together_are_found(text: str, fragment: str) -> None:
     check_noop(text)
-    check_finding(text, "PM117", fragment)
+    check_finding(text, "PM130", fragment)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_imports_by_names_that_are_put_together_are_found(text: str, fragment: s
 )
 def test_code_and_commands_in_strings_are_found(string: str) -> None:
     check_noop(string)
-    assert "PM117" in {found.rule for found in migrate(string).findings}
+    assert "PM130" in {found.rule for found in migrate(string).findings}
 
 
 @pytest.mark.parametrize(
@@ -55,4 +55,4 @@ def test_code_and_commands_in_strings_are_found(string: str) -> None:
     ],
 )
 def test_other_strings_are_data(text: str) -> None:
-    assert "PM117" not in {found.rule for found in migrate(text).findings}
+    assert "PM130" not in {found.rule for found in migrate(text).findings}

@@ -1,4 +1,4 @@
-"""PM117: modules, code and commands that a program puts together or holds in strings."""
+"""PM130: modules, code and commands that a program puts together or holds in strings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule
 
-CODE = "PM117"
+CODE = "PM130"
 TITLE = "Names, code and commands in strings are for you to change"
 CLASS: Class = "manual"
 KIND = "python"
