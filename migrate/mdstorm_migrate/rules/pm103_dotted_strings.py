@@ -19,6 +19,8 @@ TITLE = "Name mdstorm in strings that Python reads as names"
 CLASS: Class = "exact"
 KIND = "python"
 
+#: A filter of warnings, as pytest writes it: ``ignore:.*:FutureWarning:petastorm``.
+_FILTER = re.compile(rf"\w+:[^:]*:[\w.]*:(?P<module>{OLD_ROOT})\b(?:\\?\..*)?")
 _PATH = re.compile(rf"{OLD_ROOT}(?:\.[^\W\d]\w*)*")
 
 #: Functions whose first argument is a dotted path; the last part of their own name.
@@ -57,7 +59,10 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
     """Yield an edit for each such string; a finding where mdstorm has nothing of that name."""
     for string in module.scopes.strings:
         value = str(string.value)
-        if _is_module_pattern(module, string):
+        if place := _in_mark(module, string):
+            message = "filter the warnings of mdstorm"
+            yield Edit(CODE, CLASS, place, place + len(OLD_ROOT), NEW_ROOT, message)
+        elif _is_module_pattern(module, string):
             yield from _rewrite(module, string, value, None)
         elif _PATH.fullmatch(value):
             if _is_logger(module, string):
@@ -221,6 +226,17 @@ def _looked_up(module: PythonModule, string: ast.Constant) -> str | None:
 
 def _is_sys_modules(node: ast.AST) -> bool:
     return ast.unparse(node) in ("sys.modules", "modules")
+
+
+def _in_mark(module: PythonModule, string: ast.Constant) -> int | None:
+    """Return where pytest's mark ``filterwarnings`` names a module of the library, if it does."""
+    call = _call_with_first(module, string)
+    filtered = _FILTER.fullmatch(str(string.value))
+    inner = inner_span(module, string)
+    if filtered is None or inner is None or call is None:
+        return None
+    is_mark = ast.unparse(call.func).endswith("mark.filterwarnings")
+    return inner[0] + filtered.start("module") if is_mark else None
 
 
 def _is_module_pattern(module: PythonModule, string: ast.Constant) -> bool:

@@ -22,6 +22,11 @@ _IMPORTS = frozenset({"__import__", "find_spec", "import_module", "importorskip"
 _RUNS = frozenset({"compile", "eval", "exec", "run_cell"})
 _BEGINS = re.compile(rf"{OLD_ROOT}(?:\.|\Z)")
 _IMPORTED = re.compile(rf"^[ \t]*(?:from|import)[ \t]+{OLD_ROOT}\b(?!-)", re.MULTILINE)
+#: What lists the distributions that are installed.
+_INSTALLED = re.compile(r"pip|freeze|distribution|installed|working_set")
+#: A class or a function as entry points have it, and as the configuration of Hydra has it.
+_ENTRY = re.compile(rf"{OLD_ROOT}(?:\.\w+)*:[^\W\d]\w*")
+_TARGET = re.compile(rf"^[ \t-]*_target_[ \t]*:[ \t]*[\"']?{OLD_ROOT}\.", re.MULTILINE)
 #: Scripts that come with Petastorm, and its modules run as programs.
 _COMMAND = re.compile(
     rf"(?<![\w.-]){OLD_ROOT}-[a-z-]+\.py\b|\bpython[\d.]*[ \t]+-m[ \t]+{OLD_ROOT}(?![\w-])"
@@ -84,14 +89,18 @@ def _begins(node: ast.AST) -> bool:
 
 
 def _what(module: PythonModule, string: ast.Constant) -> str | None:
-    """Return what a string is, if it is code that uses Petastorm or a command that runs it."""
-    value = str(string.value)
+    """Return what a string is, if a name, code or a command in it means the library."""
     parent = module.scopes.parents.get(string)
     if isinstance(parent, ast.Expr):
         return None
+    value = str(string.value)
+    if value == OLD_ROOT:
+        return _asked(module, string)
+    if _ENTRY.fullmatch(value) or _TARGET.search(value):
+        return "this string names a part of Petastorm"
+    before = _before(parent, string)
     if match := _COMMAND.search(value):
         return f"this command runs Petastorm (`{match[0]}`)"
-    before = _before(parent, string)
     if before == "-m" and _BEGINS.match(value):
         return f"this command runs Petastorm (`-m {value}`)"
     is_run = isinstance(parent, ast.Call) and _called(parent) in _RUNS
@@ -100,6 +109,31 @@ def _what(module: PythonModule, string: ast.Constant) -> str | None:
     if _IMPORTED.search(value) and (before == "-c" or is_run or "\n" in value) and _parses(value):
         return "this string is code that imports Petastorm"
     return None
+
+
+def _asked(module: PythonModule, string: ast.Constant) -> str | None:
+    """Return what is asked about the library where its name is compared."""
+    parent = module.scopes.parents.get(string)
+    if isinstance(parent, ast.Compare) and parent.left is string:
+        among = [ast.unparse(one) for one in parent.comparators]
+        if among[0] in ("sys.modules", "modules"):
+            return None  # PM103 has these
+        if any(map(_INSTALLED.search, among)):
+            return "this asks whether Petastorm is installed"
+    if _is_missing_module(module, string):
+        return "this asks whether Petastorm is the module that is missing"
+    return None
+
+
+def _is_missing_module(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string is compared where an import failed, with what the error says."""
+    is_compared = False
+    for parent in module.ancestors(string):
+        is_compared = is_compared or isinstance(parent, ast.Compare)
+        if isinstance(parent, ast.ExceptHandler):
+            caught = ast.unparse(parent.type) if parent.type else ""
+            return is_compared and ("ImportError" in caught or "ModuleNotFoundError" in caught)
+    return False
 
 
 def _before(parent: ast.AST | None, string: ast.Constant) -> str | None:

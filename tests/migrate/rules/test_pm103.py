@@ -29,6 +29,7 @@ from mdstorm_migrate.api import migrate
         '"petastorm" in sys.modules',
         'mock.patch.dict("sys.modules", {"petastorm": None, "petastorm.spark": None})',
         'logging.getLogger("petastorm.spark.spark_dataset_converter")',
+        'pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning:petastorm.*")',
         '_target_: str = "petastorm.pytorch.DataLoader"',
         'conf = {"_target_": "petastorm.make_reader", "num_epochs": 1}',
         'cfg["_target_"] = "petastorm.spark.make_spark_converter"',

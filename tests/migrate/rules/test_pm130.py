@@ -34,12 +34,35 @@ def test_imports_by_names_that_are_put_together_are_found(text: str, fragment: s
         'run(["python", "-m", "petastorm.etl.petastorm_generate_metadata"])',
         'BashOperator(bash_command="petastorm-copy-dataset.py file:///a file:///b")',
         'run("python3 -m petastorm.etl.petastorm_generate_metadata", shell=True)',
+        'ENTRY = "petastorm.pytorch:DataLoader"',
+        'CONF = """\nloader:\n  _target_: petastorm.pytorch.DataLoader\n"""',
         'CODE = """\nfrom petastorm import make_reader\n"""',
     ],
 )
 def test_code_and_commands_in_strings_are_found(string: str) -> None:
     check_noop(string)
     assert "PM130" in {found.rule for found in migrate(string).findings}
+
+
+@pytest.mark.parametrize(
+    "test", ['error.name == "petastorm"', '"petastorm" in str(error)', 'error.name != "petastorm"']
+)
+def test_tests_for_a_missing_library_are_found(test: str) -> None:
+    text = f"try:\n    import x\nexcept ImportError as error:\n    if {test}:\n        raise\n"
+    check_noop(text)
+    check_finding(text, "PM117", '"petastorm"')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'if "petastorm" not in {one.key for one in pkg_resources.working_set}: pass',
+        'HAS = "petastorm" in installed',
+    ],
+)
+def test_tests_of_what_is_installed_are_found(text: str) -> None:
+    check_noop(text)
+    check_finding(text, "PM117", '"petastorm"')
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,42 @@
+"""PM131: classes and functions that configuration in JSON and YAML names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_module, missing, renamed
+
+CODE = "PM131"
+TITLE = "Configuration names classes and functions of mdstorm"
+CLASS: Class = "review"
+KIND = "cluster"
+
+#: A value that is a dotted path, with the key before it.
+_VALUE = re.compile(
+    rf"""(?P<key>[\w()-]+)["']?[ \t]*:[ \t]*(?P<quote>["']?)
+    (?P<path>{OLD_ROOT}(?:\.[^\W\d]\w*)+)(?P=quote)(?=[ \t]*(?:[,}}\r\n]|\#|\Z))""",
+    re.VERBOSE,
+)
+#: Keys whose values are imported and called: by Hydra, Lightning's command line and ``logging``.
+_CALLED = frozenset({"_target_", "class_path", "()"})
+
+
+def check(document: Document) -> Iterator[Edit | Finding]:
+    """Yield an edit for each value that is imported, and a finding for the others."""
+    for match in _VALUE.finditer(document.text):
+        start, stop = match.span("path")
+        path = match["path"]
+        what = f'"{path}" names a part of Petastorm'
+        if lacking := missing(path):
+            if match["key"] in _CALLED:
+                why = f"{what}; `{lacking}` is not in mdstorm"
+                yield Finding(CODE, "manual", start, stop, why, f"{why}: change it by hand")
+        elif match["key"] in _CALLED:
+            message = f'"{path}" becomes "{renamed(path)}"'
+            yield Edit(CODE, CLASS, start, start + len(OLD_ROOT), NEW_ROOT, message)
+        elif not is_module(path):
+            remedy = f"{what}: name mdstorm in it if it is looked up"
+            yield Finding(CODE, "manual", start, stop, what, remedy)

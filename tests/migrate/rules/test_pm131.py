@@ -1,0 +1,48 @@
+"""Classes and functions in configuration."""
+
+from __future__ import annotations
+
+import pytest
+from tests.migrate.checks import check_finding, check_noop, check_rewrite
+
+from mdstorm_migrate.api import migrate
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("_target_: petastorm.pytorch.DataLoader\n", "a.yaml"),
+        ("a:\n  _target_: 'petastorm.make_reader'  # the reader\n", "a.yml"),
+        ("model:\n  class_path: petastorm.TransformSpec", "a.yaml"),
+        ('{"_target_": "petastorm.spark.make_spark_converter", "x": 1}\n', "a.json"),
+        ('{"x": {"_target_": "petastorm.reader.Reader"}}\n', "a.json"),
+    ],
+)
+def test_what_is_called_moves_when_edits_to_review_are_applied(text: str, path: str) -> None:
+    check_noop(text, path)
+    check_rewrite(text, text.replace("petastorm", "mdstorm"), path, unsafe=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ("_target_: petastorm.reader.Ventilator\n", "petastorm.reader.Ventilator"),
+        ("loader: petastorm.pytorch.DataLoader\n", "petastorm.pytorch.DataLoader"),
+    ],
+)
+def test_what_cannot_be_decided_needs_manual_review(text: str, fragment: str) -> None:
+    check_finding(text, "PM131", fragment, "a.yaml")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "engine: petastorm\n",
+        "table: petastorm.events\n",
+        "url: file:///petastorm.pytorch.DataLoader\n",
+        "about: petastorm.pytorch.DataLoader is a class\n",
+        "module: petastorm.reader\n",
+    ],
+)
+def test_other_values_are_data(text: str) -> None:
+    assert "PM131" not in {found.rule for found in migrate(text, path="a.yaml").findings}
