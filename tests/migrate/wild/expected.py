@@ -29,7 +29,7 @@ class Expected:
     keeps : bool
         Whether it runs only where Petastorm is, until the TODO is done.
     error : str
-        Words of the reason why the file cannot be migrated.
+        Words of the reason why the file, or a part of it, cannot be migrated.
     computes : object
         What the migrated program returns where mdstorm differs from Petastorm.
     why : str
@@ -50,7 +50,7 @@ class Expected:
     known: str = ""
 
 
-_INSTALLS = "a package to install: name mdstorm"
+_INSTALLS = "Petastorm as a package to install"
 
 EXPECTED: dict[str, Expected] = {
     # What is Petastorm's stays, and is spoken of.
@@ -59,8 +59,8 @@ EXPECTED: dict[str, Expected] = {
     ),
     "programs/monkeypatching.py": Expected(
         {
-            "_SECS = 2": "whether mdstorm needs the patch",
-            "_SECS = old": "whether mdstorm needs the patch",
+            "_SECS = 2": "_FILE_AVAILABILITY_WAIT_TIMEOUT_SECS",
+            "_SECS = old": "_FILE_AVAILABILITY_WAIT_TIMEOUT_SECS",
         },
         keeps=True,
     ),
@@ -70,10 +70,10 @@ EXPECTED: dict[str, Expected] = {
         keeps=True,
     ),
     "programs/reader_escapes_with.py": Expected({"return loader": "closed when the function"}),
-    "programs/wrong_arguments.py": Expected({"shuffle=True": "has no argument `pin_memory`"}),
+    "programs/wrong_arguments.py": Expected({"shuffle=True": "argument `pin_memory`"}),
     "programs/optional_dependency.py": Expected({"raise ImportError": _INSTALLS}),
     "programs/shuffle_options_old_api.py": Expected(
-        {"import ShuffleOptions": "is not in mdstorm"},
+        {"import ShuffleOptions": "petastorm.reader.ShuffleOptions`"},
         becomes=("import BatchedDataLoader as BatchDataLoader",),
         unsafe=True,
     ),
@@ -108,7 +108,7 @@ EXPECTED: dict[str, Expected] = {
     "programs/rename_in_local_scope.py": Expected(stays=("nonlocal petastorm_spark",)),
     "projects/neighbour_named_petastorm/petastorm.py": Expected(untouched=True),
     "projects/neighbour_named_petastorm/main.py": Expected(
-        {"import petastorm": "beside this file"}, stays=('sys.modules.pop("petastorm", None)',)
+        {"import petastorm": "`petastorm.py` beside"}, stays=('sys.modules.pop("petastorm", None)',)
     ),
     "projects/plugin_registry/plugins/__init__.py": Expected(untouched=True),
     "projects/plugin_registry/plugins/arrow_plugin.py": Expected(untouched=True),
@@ -127,7 +127,7 @@ EXPECTED: dict[str, Expected] = {
     ),
     "projects/tests_and_conftest/tox.ini": Expected(becomes=("    mdstorm\n", ":mdstorm.reader")),
     "projects/tests_and_conftest/tests/conftest.py": Expected(
-        {"monkeypatch.setattr(": "is not in mdstorm"}
+        {"monkeypatch.setattr(": "_FILE_AVAILABILITY_WAIT_TIMEOUT_SECS"}
     ),
     "projects/tests_and_conftest/tests/test_loader.py": Expected(
         becomes=('{"mdstorm": None, "mdstorm.spark": None}', 'importorskip("mdstorm")')
@@ -174,26 +174,29 @@ EXPECTED: dict[str, Expected] = {
     "unrunnable/jupyter_sparkmagic.ipynb": Expected(
         {"sc.install_pypi_package": _INSTALLS}, becomes=("from mdstorm import make_reader",)
     ),
-    "unrunnable/jupyter_unparsable_cell.ipynb": Expected(error="cell 3"),
+    "unrunnable/jupyter_unparsable_cell.ipynb": Expected(
+        error="cell 3", becomes=("pip install mdstorm", "from mdstorm.reader import make_reader")
+    ),
     "unrunnable/python2_print.py": Expected(error="print"),
     "unrunnable/latin1_source.py": Expected(stays=('name = "für petastorm"', "# Größe")),
     "unrunnable/legacy_transform_argument.py": Expected(
         {
-            "import ReaderV2, ShuffleOptions": "is not in mdstorm",
+            "import ReaderV2, ShuffleOptions": "`ShuffleOptions`",
+            "tf.Session() as sess": "gone from TensorFlow",
             "transform=lambda": "give the reader transform_spec",
         }
     ),
     "unrunnable/monkeypatch_internals.py": Expected(
         {
-            "make_spark_converter = tracked": "whether mdstorm needs the patch",
-            "setattr(petastorm": "whether mdstorm needs the patch",
-            "petastorm.reader.Reader.__del__": "whether mdstorm needs the patch",
+            "make_spark_converter = tracked": "make_spark_converter`",
+            "setattr(petastorm": "`petastorm`",
+            "petastorm.reader.Reader.__del__": "Reader.__del__`",
         }
     ),
     "unrunnable/percent_cells.py": Expected({"run_line_magic": _INSTALLS}),
     "unrunnable/pool_from_elsewhere.py": Expected(
         {
-            "import logger, six": "is not in mdstorm",
+            "import logger, six": "petastorm.reader.logger`",
             "HdfsNamenodeResolver": "is not in mdstorm",
             "create_test_dataset": "is not in mdstorm",
         }

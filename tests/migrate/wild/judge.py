@@ -48,9 +48,10 @@ def faults(name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     expected, outcome = expected_of(name), migrated(name)
     reasons = "; ".join(map(str, outcome.problems))
     if expected.error or reasons:
-        is_right = bool(expected.error) and expected.error in reasons
-        wrong = () if outcome.after == outcome.before else ("changed in spite of an error",)
-        return wrong, () if is_right else (f"error: {reasons or 'none'}",)
+        if not expected.error or expected.error not in reasons:
+            return (), (f"error: {reasons or 'none'}",)
+        if not expected.becomes and outcome.after != outcome.before:
+            return ("changed in spite of an error",), ()
     return tuple(_wrong(name, expected, outcome)), tuple(_missed(name, expected, outcome))
 
 
