@@ -50,7 +50,7 @@ def test_code_and_commands_in_strings_are_found(string: str) -> None:
 def test_tests_for_a_missing_library_are_found(test: str) -> None:
     text = f"try:\n    import x\nexcept ImportError as error:\n    if {test}:\n        raise\n"
     check_noop(text)
-    check_finding(text, "PM117", '"petastorm"')
+    check_finding(text, "PM130", '"petastorm"')
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_tests_for_a_missing_library_are_found(test: str) -> None:
 )
 def test_tests_of_what_is_installed_are_found(text: str) -> None:
     check_noop(text)
-    check_finding(text, "PM117", '"petastorm"')
+    check_finding(text, "PM130", '"petastorm"')
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,7 @@ EXPECTED: dict[str, Expected] = {
         {"sc.install_pypi_package": _INSTALLS}, becomes=("from mdstorm import make_reader",)
     ),
     "unrunnable/jupyter_unparsable_cell.ipynb": Expected(
-        error="cell 3", becomes=("pip install mdstorm", "from mdstorm.reader import make_reader")
+        becomes=("pip install mdstorm", "from mdstorm.reader import make_reader")
     ),
     "unrunnable/python2_print.py": Expected(error="print"),
     "unrunnable/latin1_source.py": Expected(stays=('name = "für petastorm"', "# Größe")),
