@@ -14,7 +14,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from tests.migrate.checks import invoke
 
@@ -27,7 +26,6 @@ from .judge import FILES, WILD, expected_of, faults, migrated
 
 OUTCOMES: dict[str, Any] = json.loads((WILD / "outcomes.json").read_text("utf-8"))
 PROJECTS = sorted(path.name for path in (WILD / "projects").iterdir())
-NEEDS_NUMPY_1 = ("old_python_idioms",)
 #: Run at each commit; the others take long.
 REPRESENTATIVE = [
     "etl_append_partitions",
@@ -151,8 +149,6 @@ def test_all_migrated_programs_compute_what_petastorm_computed(
     name: str, computed: dict[str, Any]
 ) -> None:
     expected = expected_outcome(name)
-    if name in NEEDS_NUMPY_1 and not np.__version__.startswith("1."):
-        pytest.skip("uses a name that NumPy 2 lacks")
     if expected is None:
         pytest.xfail("the tool is known to leave work here without a word")
     if "raised" in expected:
