@@ -1,7 +1,8 @@
 """What an experienced user of Petastorm expects of the migration, file by file.
 
-It was written from the programs alone. A file that is not listed is expected to need no work: all
-of it is edited, and nothing of Petastorm is left.
+It was written from the programs, before the tool was read; only the words by which a TODO is known
+are the tool's. A file that is not listed is expected to need no work: all of it is edited, and
+nothing of Petastorm is left.
 """
 
 from __future__ import annotations
