@@ -78,6 +78,7 @@ _OF_KINDS: dict[Kind, str] = {
     "requirements": "Requirements",
     "setup_cfg": "Requirements",
     "shell": "Install commands",
+    "text": "Files of other kinds",
     "spark_conf": "Spark configuration files",
     "other": "Cells in other languages",
     "unparsed": "Cells that are not Python",

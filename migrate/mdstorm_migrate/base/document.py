@@ -19,13 +19,14 @@ from pathlib import PurePath
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from mdstorm_migrate.base.edits import Edit, EditError, Finding, Lines
+from mdstorm_migrate.base.needs import Needs
 
 _Found = TypeVar("_Found", Edit, Finding)
 
 #: What rules are written for. ``python``: Python code. ``magic``: one line such as
 #: ``%pip install x`` or ``!pip install x``, with its continuation lines. ``shell``: the body of a
-#: ``%%bash`` cell, or a shell script. ``unparsed``: a cell of prose or of broken code. ``other``: a
-#: cell in another language. The others are kinds of files.
+#: ``%%bash`` cell, or a shell script. ``unparsed``: a cell of prose or of broken code. ``text``: a
+#: file of any other kind. ``other``: a cell in another language. The others are kinds of files.
 Kind: TypeAlias = Literal[
     "python",
     "magic",
@@ -41,6 +42,7 @@ Kind: TypeAlias = Literal[
     "cluster",
     "markdown",
     "unparsed",
+    "text",
     "other",
 ]
 
@@ -119,6 +121,8 @@ class Document:
     segments : sequence of Segment
     path : PurePath or None
         Path of the file.
+    needs : Needs
+        What the project needs of the requirements in it.
     text : str
         The texts of the segments, one after the other.
     lines : Lines
@@ -131,6 +135,7 @@ class Document:
     segments: Sequence[Segment]
     path: PurePath | None = None
     code: str = ""
+    needs: Needs = field(default_factory=Needs)
     text: str = field(init=False)
     lines: Lines = field(init=False)
     _starts: list[int] = field(init=False)

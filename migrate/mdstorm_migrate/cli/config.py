@@ -9,6 +9,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from mdstorm_migrate.base.needs import RequirementError, Wanted
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -30,6 +32,10 @@ class Config:
     ----------
     unsafe, todo : bool
     select, ignore, include, exclude : tuple of str
+    requirement : str
+        How mdstorm is required.
+    index : str
+        Where pip also finds mdstorm; empty if it needs no other index.
     """
 
     unsafe: bool = False
@@ -38,6 +44,8 @@ class Config:
     ignore: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    requirement: str = "mdstorm"
+    index: str = ""
 
 
 def find_config(paths: Iterable[Path]) -> Config:
@@ -91,11 +99,23 @@ def _value(path: Path, name: str, value: Any) -> Any:
         if isinstance(value, bool):
             return value
         wanted = "true or false"
+    elif isinstance(getattr(Config, name), str):
+        if isinstance(value, str) and (name != "requirement" or _is_requirement(value)):
+            return value
+        wanted = "a requirement of mdstorm" if name == "requirement" else "a string"
     else:
         if isinstance(value, list) and all(isinstance(one, str) for one in value):
             return tuple(value)
         wanted = "a list of strings"
     raise ConfigError(f"{path}: {name} in [{TABLE}] must be {wanted}, found {_shown(value)}")
+
+
+def _is_requirement(value: str) -> bool:
+    try:
+        Wanted.parse(value)
+    except RequirementError:
+        return False
+    return True
 
 
 def _shown(value: Any) -> str:

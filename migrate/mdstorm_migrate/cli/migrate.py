@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from mdstorm_migrate.base.needs import RequirementError, Wanted
 from mdstorm_migrate.cli.common import (
     CONTEXT,
     FAILED,
@@ -59,6 +60,16 @@ def _codes(
     return codes or None
 
 
+def _requirement(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Return the requirement, if it is one."""
+    if value is not None:
+        try:
+            Wanted.parse(value)
+        except RequirementError as error:
+            raise click.BadParameter(str(error)) from None
+    return value
+
+
 @click.command(context_settings=CONTEXT)
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @click.option("-w", "--write", is_flag=True, help="Write the files.")
@@ -70,6 +81,13 @@ def _codes(
 )
 @click.option("--ignore", multiple=True, metavar="CODES", callback=_codes, help="Skip these rules.")
 @click.option("--todo/--no-todo", default=None, help="Insert TODO comments for manual review.")
+@click.option(
+    "--requirement",
+    metavar="REQ",
+    callback=_requirement,
+    help="How to require mdstorm, such as 'mdstorm[torch]==0.2.*'.",
+)
+@click.option("--index", metavar="URL", help="Where pip also finds mdstorm.")
 @click.option(
     "--backup", metavar="SUFFIX", help="Keep a copy of each changed file, as its name plus SUFFIX."
 )
@@ -130,7 +148,15 @@ def _settings(config: Config, options: dict[str, Any]) -> Settings:
     def chosen(name: str) -> Any:
         return getattr(config, name) if options[name] is None else options[name]
 
-    return Settings(chosen("unsafe"), chosen("select"), chosen("ignore"), chosen("todo"))
+    wanted = Wanted.parse(chosen("requirement"))
+    return Settings(
+        chosen("unsafe"),
+        chosen("select"),
+        chosen("ignore"),
+        chosen("todo"),
+        wanted,
+        chosen("index") or None,
+    )
 
 
 def _migrate(roots: Sequence[Path], options: dict[str, Any]) -> int:

@@ -5,13 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.packaging.requirement import (
-    Requirement,
-    edit_requirement,
-    find_requirements,
-    other_origins,
-)
+from mdstorm_migrate.base.edits import Finding
+from mdstorm_migrate.packaging.requirement import Requirement, find_requirements
 
 #: A command up to what ends it: a new line that is not continued, or one of the shell's operators.
 #: Comments among the lines of a command, which Dockerfiles may have, do not end it.
@@ -42,26 +37,19 @@ _VARIABLE = re.compile(
 )
 
 
-def rewrite_commands(text: str, rule: str) -> Iterator[Edit | Finding]:
-    """Yield what becomes of the requirements in the install commands of a text.
+def install_commands(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the install commands of a text: ``pip`` or ``conda``, and the span."""
+    for tool, pattern in (("pip", _PIP), ("conda", _CONDA)):
+        for command in _commands(pattern, text):
+            yield tool, *command.span()
 
-    Only the requirement itself changes; options, quotes and other packages stay. A version that is
-    not quoted, which a shell takes for a redirection (``petastorm>=0.12``), goes with the rest.
-    """
-    for command in _commands(_PIP, text):
-        for found in _requirements(text, command):
-            yield edit_requirement(found, rule)
-    for command in _commands(_CONDA, text):
-        for found in _requirements(text, command):
-            yield Finding(
-                rule,
-                "manual",
-                found.start,
-                found.stop,
-                "mdstorm is installed by pip: conda has no package of it",
-                "take petastorm out of this command and add `pip install mdstorm`",
-            )
-    yield from other_origins(text, rule)
+
+def command_requirements(text: str) -> Iterator[tuple[str, Requirement]]:
+    """Yield the requirements of Petastorm in install commands, with the tool that installs."""
+    for tool, start, stop in install_commands(text):
+        for found in find_requirements(text, start, stop):
+            if not _is_commented_out(text, found.start):
+                yield tool, found
 
 
 def report_variables(text: str, rule: str) -> Iterator[Finding]:
@@ -112,12 +100,6 @@ def _commands(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
     for match in pattern.finditer(text):
         if not _is_commented_out(text, match.start()):
             yield match
-
-
-def _requirements(text: str, command: re.Match[str]) -> Iterator[Requirement]:
-    for found in find_requirements(text, command.start(), command.end()):
-        if not _is_commented_out(text, found.start):
-            yield found
 
 
 def _is_commented_out(text: str, position: int) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.packaging.requirement import mdstorm_extras, other_origins
+from mdstorm_migrate.packaging.requirement import other_origins
+from mdstorm_migrate.packaging.rewriting import requirement_of, verdict
 from mdstorm_migrate.packaging.toml_text import TomlKey, toml_keys, toml_strings
 
-_MESSAGE = "require mdstorm; version numbers of Petastorm do not apply to it"
 _STRING = re.compile(r"""[ \t]*(["'])(?P<version>[^"']*)\1""")
 _VERSION = re.compile(r"""\bversion[ \t]*=[ \t]*(["'])(?P<version>[^"']*)\1""")
 _EXTRAS = re.compile(r"""\bextras[ \t]*=[ \t]*\[(?P<extras>[^\]]*)\]""")
@@ -17,43 +18,113 @@ _BRACKET = re.compile(r"""[\[\]]|"[^"\n]*"|'[^'\n]*'|\#[^\n]*""")
 _ORIGIN = re.compile(r"""\b(git|path|url|file|ref)[ \t]*=""")
 
 
-def rewrite_dependency(text: str, key: TomlKey, rule: str) -> Iterator[Edit | Finding]:
+def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[Edit | Finding]:
     """Yield the edits of a dependency: its name, any version, the extras that have counterparts.
 
     The value may be a version, an inline table, or a table of its own.
     """
-    is_table = key.value_start == key.value_stop
-    start, stop = (
-        key.value_start,
-        _end_of_table(text, key.value_stop) if is_table else key.value_stop,
-    )
-    if text[start:stop].lstrip().startswith("["):
-        stop = _end_of_array(text, start)
+    text, needs = document.text, document.needs
+    start, stop = _value(text, key)
     value = text[start:stop]
     if _ORIGIN.search(value):
-        if any(other_origins(value, rule)):
-            return  # of which `other_origins` speaks, for the whole file
-        yield Finding(
-            rule,
-            "manual",
-            key.start,
-            key.stop,
-            "Petastorm comes from a repository or a path, perhaps with changes of its own",
-            "require mdstorm, after a review of what was changed",
-        )
+        yield from _from_elsewhere(value, key, rule)
         return
-    yield Edit(rule, "exact", key.start, key.stop, "mdstorm", _MESSAGE)
+    is_table = key.value_start == key.value_stop
+    beside = list(needs.beside)
+    if needs.importers:
+        message = f"Petastorm stays: {needs.importers[0]} still imports it"
+        yield Finding(rule, "note", key.start, key.stop, message)
+        if needs.moved and not any(one.name == "mdstorm" for one in toml_keys(text)):
+            names = [name for extras in _EXTRAS.finditer(value) for name in _names(extras)]
+            yield from _beside(document, key, rule, [requirement_of(document, names), *beside])
+        return
+    cls, message = verdict(document)
+    yield Edit(rule, cls, key.start, key.stop, "mdstorm", message)
     plain = _STRING.match(value)
-    for version in [plain] if plain else _VERSION.finditer(value):
-        if version["version"] != "*":
-            at, end = (start + place for place in version.span("version"))
-            yield Edit(rule, "exact", at, end, "*", "allow any version of mdstorm")
-    for extras in _EXTRAS.finditer(value):
-        names = re.findall(r"""["']([^"']+)["']""", extras["extras"])
-        kept = ", ".join(f'"{name}"' for name in mdstorm_extras(names))
+    wanted = needs.wanted.version or "*"
+    named = list(_EXTRAS.finditer(value))
+    for extras in named:
+        kept = ", ".join(f'"{name}"' for name in _extras(document, _names(extras)))
         first, last = extras.span("extras")
         if kept != extras["extras"].strip():
-            yield Edit(rule, "exact", start + first, start + last, kept, "name mdstorm's extras")
+            yield Edit(rule, cls, start + first, start + last, kept, "name mdstorm's extras")
+    added = [] if named else _extras(document, [])
+    listed = ", ".join(f'"{name}"' for name in added)
+    if plain and added:
+        at, end = (start + plain.start(1), start + plain.end())
+        new = f'{{version = "{wanted}", extras = [{listed}]}}'
+        yield Edit(rule, cls, at, end, new, "name the extras that the code needs")
+    else:
+        for version in [plain] if plain else _VERSION.finditer(value):
+            at, end = (start + place for place in version.span("version"))
+            if added and version is not plain:
+                gap = f"{document.lines.newline}extras = " if is_table else ", extras = "
+                new = f"{wanted}{version[1]}{gap}[{listed}]"
+                yield Edit(rule, cls, at, end + 1, new, "name the extras that the code needs")
+            elif version["version"] != wanted:
+                yield Edit(rule, cls, at, end, wanted, "allow any version of mdstorm")
+    yield from _beside(document, key, rule, beside)
+
+
+def _value(text: str, key: TomlKey) -> tuple[int, int]:
+    """Return the span of the value of a key, which may be a table of its own."""
+    if key.value_start == key.value_stop:
+        return key.value_start, _end_of_table(text, key.value_stop)
+    if text[key.value_start : key.value_stop].lstrip().startswith("["):
+        return key.value_start, _end_of_array(text, key.value_start)
+    return key.value_start, key.value_stop
+
+
+def _from_elsewhere(value: str, key: TomlKey, rule: str) -> Iterator[Finding]:
+    if any(other_origins(value, rule)):
+        return  # of which `other_origins` speaks, for the whole file
+    yield Finding(
+        rule,
+        "manual",
+        key.start,
+        key.stop,
+        "Petastorm comes from a repository or a path, perhaps with changes of its own",
+        "require mdstorm, after a review of what was changed",
+    )
+
+
+def _beside(
+    document: Document, key: TomlKey, rule: str, items: list[str]
+) -> Iterator[Edit | Finding]:
+    """Yield what puts other dependencies on lines of their own, above one."""
+    if not items:
+        return
+    cls, _ = verdict(document)
+    if key.value_start == key.value_stop:
+        names = ", ".join(f"`{name}`" for name in items)
+        what = f"the code also needs {names}"
+        yield Finding(rule, "manual", key.start, key.stop, what, f"require {names} as well")
+        return
+    line = document.lines.start_of(key.start)
+    lines = [f"{_as_key(item)}{document.lines.newline}" for item in items]
+    message = "require what came in through Petastorm, and what the code needs"
+    yield Edit(rule, cls, line, line, "".join(lines), message)
+
+
+def _as_key(requirement: str) -> str:
+    """Return a requirement as a line of a table."""
+    match = re.fullmatch(r"([\w.-]+)(?:\[(.*)\])?(.*)", requirement)
+    assert match is not None
+    name, extras, version = match[1], match[2], match[3] or "*"
+    if not extras:
+        return f'{name} = "{version}"'
+    listed = ", ".join(f'"{one}"' for one in extras.split(","))
+    return f'{name} = {{version = "{version}", extras = [{listed}]}}'
+
+
+def _names(extras: re.Match[str]) -> list[str]:
+    return re.findall(r"""["']([^"']+)["']""", extras["extras"])
+
+
+def _extras(document: Document, names: list[str]) -> list[str]:
+    """Return mdstorm's extras in place of some of Petastorm's."""
+    match = re.search(r"\[(.*)\]", requirement_of(document, names))
+    return match[1].split(",") if match else []
 
 
 def rewrite_extras(text: str, rule: str) -> Iterator[Edit]:

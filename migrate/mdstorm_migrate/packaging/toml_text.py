@@ -6,13 +6,20 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_TOKEN = re.compile(
-    r"""
-    ^[ \t]*\[{1,2} (?P<table>[^\]\n]+) \]{1,2}
-  | ^[ \t]*(?P<key>[A-Za-z0-9_."'-]+)[ \t]*=
-  | \"\"\"(?:[^\\]|\\.)*?\"\"\" | '''.*?'''
+_VALUES = r"""
+    \"\"\"(?:[^\\]|\\.)*?\"\"\" | '''.*?'''
   | "(?P<basic>(?:[^"\\\n]|\\.)*)" | '(?P<literal>[^'\n]*)'
   | \#[^\n]*
+  | (?P<open>[\[{]) | (?P<close>[\]}])
+"""
+#: What may stand inside of an array or an inline table.
+_INSIDE = re.compile(_VALUES, re.VERBOSE | re.DOTALL)
+_NAME = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
+_TOKEN = re.compile(
+    rf"""
+    ^[ \t]*\[{{1,2}} (?P<table>[^\[\]\n]+) \]{{1,2}}
+  | ^[ \t]*(?P<key>{_NAME}(?:[ \t]*\.[ \t]*{_NAME})*)[ \t]*=
+  | {_VALUES}
     """,
     re.VERBOSE | re.MULTILINE | re.DOTALL,
 )
@@ -65,32 +72,50 @@ class TomlKey:
 def toml_strings(text: str) -> Iterator[TomlString]:
     """Yield the strings of one line, those that are parts of keys left out."""
     table = key = ""
-    for match in _TOKEN.finditer(text):
-        if match["table"] is not None:
+    for match in _tokens(text):
+        found = match.groupdict()
+        if found.get("table") is not None:
             table, key = _plain(match["table"]), ""
-        elif match["key"] is not None:
+        elif found.get("key") is not None:
             key = _plain(match["key"])
         else:
-            for group in ("basic", "literal"):
-                if match[group] is not None:
-                    yield TomlString(table, key, *match.span(group), match[group])
+            yield from _string(match, table, key)
 
 
 def toml_keys(text: str) -> Iterator[TomlKey]:
     """Yield keys, and tables as the keys of the tables above them."""
     table = ""
-    for match in _TOKEN.finditer(text):
-        if match["table"] is not None:
+    for match in _tokens(text):
+        found = match.groupdict()
+        if found.get("table") is not None:
             table = _plain(match["table"])
             above, _, name = table.rpartition(".")
             start = match.start("table") + match["table"].rfind(name)
             yield TomlKey(above, name, start, start + len(name), match.end(), match.end())
-        elif match["key"] is not None:
+        elif found.get("key") is not None:
             name = _plain(match["key"])
             start = match.start("key") + match["key"].find(name)
             end = text.find("\n", match.end())
             stop = len(text) if end < 0 else end
             yield TomlKey(table, name, start, start + len(name), match.end(), stop)
+
+
+def _tokens(text: str) -> Iterator[re.Match[str]]:
+    """Yield tables and keys, and what stands in values.
+
+    A line inside of an array is no key and no table, whatever it looks like.
+    """
+    position = depth = 0
+    while match := (_INSIDE if depth else _TOKEN).search(text, position):
+        position = match.end()
+        depth = max(depth + bool(match["open"]) - bool(match["close"]), 0)
+        yield match
+
+
+def _string(match: re.Match[str], table: str, key: str) -> Iterator[TomlString]:
+    for group in ("basic", "literal"):
+        if match[group] is not None:
+            yield TomlString(table, key, *match.span(group), match[group])
 
 
 def _plain(name: str) -> str:

@@ -13,6 +13,7 @@ from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.report.content import FileReport, Item, Report, tool_version
 from mdstorm_migrate.rules import all_rules
 from mdstorm_migrate.run.discover import Skipped
+from mdstorm_migrate.run.settings import Settings
 
 #: Counts up when something that is in a report changes its name or its meaning.
 _VERSION = 1
@@ -24,7 +25,7 @@ def to_json(report: Report) -> str:
     return write_report(
         "mdstorm migrate",
         report.skipped,
-        settings=asdict(report.settings),
+        settings=_settings(report.settings),
         write=report.write,
         totals=asdict(report.totals),
         rules=[
@@ -101,3 +102,9 @@ def _item(item: Item) -> dict[str, Any]:
     if isinstance(found, Edit):
         return {**one, "start": found.start, "stop": found.stop, "replacement": found.replacement}
     return {**one, "remedy": found.remedy, "todo": _todo(found)}
+
+
+def _settings(settings: Settings) -> dict[str, Any]:
+    found = asdict(settings)
+    del found["wanted"]
+    return {**found, "requirement": str(settings.wanted)}

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.requirement import (
-    edit_requirement,
     find_requirements,
     is_generated,
     other_origins,
 )
+from mdstorm_migrate.packaging.rewriting import rewrite_requirement
 
 CODE = "PM401"
 TITLE = "Requirements files name mdstorm"
@@ -29,12 +29,12 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     text = document.text
     if is_generated(text):  # of which PM411 speaks
         return
-    brings_spark = _PYSPARK.search(text) is not None
+    brings_spark = _PYSPARK.search(text) is not None or document.needs.together is not None
     for line in _LINE.finditer(text):
         if line["body"].startswith("-"):
             continue  # an option
         for found in find_requirements(text, *line.span("body")):
-            yield edit_requirement(found, CODE)
+            yield from rewrite_requirement(document, found, CODE, "line")
             if not (brings_spark or found.is_url):
                 brings_spark = True  # said once
                 yield Finding(

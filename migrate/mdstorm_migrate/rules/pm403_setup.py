@@ -8,12 +8,14 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
-from mdstorm_migrate.packaging.commands import rewrite_commands
+from mdstorm_migrate.packaging.commands import command_requirements
+from mdstorm_migrate.packaging.installing import rewrite_commands
 from mdstorm_migrate.packaging.requirement import (
-    edit_requirement,
     find_requirements,
     is_requirement,
+    other_origins,
 )
+from mdstorm_migrate.packaging.rewriting import rewrite_requirement
 from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule
 
@@ -73,8 +75,8 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
     for line in _requirement_lines(text):
         if is_requirement(line["requirement"]):
             for found in find_requirements(text, *line.span("requirement")):
-                yield edit_requirement(found, CODE)
-    yield from rewrite_commands(text, CODE)
+                yield from rewrite_requirement(module, found, CODE, "ini")
+    yield from rewrite_commands(module, CODE)
     for match in _SETTING.finditer(text):
         what = "a setting of a tool for the package `petastorm`"
         yield Finding(CODE, "note", *match.span("setting"), what)
@@ -102,7 +104,7 @@ def _strings(module: PythonModule) -> Iterator[Edit | Finding]:
             continue
         if _is_in_list(module, node) or re.search(r"[\[=<>~!]", node.value):
             for found in find_requirements(module.text, *module.span(node)):
-                yield edit_requirement(found, CODE)
+                yield from rewrite_requirement(module.document, found, CODE, "string")
 
 
 def _installs(module: PythonModule) -> Iterator[Finding]:
@@ -119,7 +121,8 @@ def _installs(module: PythonModule) -> Iterator[Finding]:
         )
         # Commands may go without their first word: ``run_line_magic("pip", "install petastorm")``.
         command = f"pip {value}" if value.startswith("install ") else value
-        if pinned or installs or any(rewrite_commands(command, CODE)):
+        in_command = any(command_requirements(command)) or any(other_origins(value, CODE))
+        if pinned or installs or in_command:
             what = "this string names Petastorm as a package to install"
             remedy = f"{what}: name mdstorm, which has versions of its own"
             yield Finding(CODE, "manual", *module.span(string), what, remedy)

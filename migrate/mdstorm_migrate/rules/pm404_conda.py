@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
-from mdstorm_migrate.packaging.requirement import edit_requirement, find_requirements, other_origins
+from mdstorm_migrate.packaging.requirement import find_requirements, other_origins
+from mdstorm_migrate.packaging.rewriting import rewrite_requirement
 
 CODE = "PM404"
 TITLE = "Conda environments install mdstorm by pip"
@@ -34,7 +35,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
             continue
         for found in find_requirements(text, item.start("value"), item.end("value")):
             if pip_indent is not None:
-                yield edit_requirement(found, CODE)
+                yield from rewrite_requirement(document, found, CODE, "item")
                 continue
             yield Finding(
                 CODE,

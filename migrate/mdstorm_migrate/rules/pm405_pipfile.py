@@ -22,5 +22,5 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield the edits of a Pipfile."""
     for key in toml_keys(document.text):
         if key.table not in _NO_PACKAGES and key.name.lower() == "petastorm":
-            yield from rewrite_dependency(document.text, key, CODE)
+            yield from rewrite_dependency(document, key, CODE)
     yield from other_origins(document.text, CODE)

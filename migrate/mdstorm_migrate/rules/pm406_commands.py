@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
-from mdstorm_migrate.packaging.commands import report_runs, report_variables, rewrite_commands
+from mdstorm_migrate.packaging.commands import report_runs, report_variables
+from mdstorm_migrate.packaging.installing import rewrite_commands
 
 CODE = "PM406"
 TITLE = "Install commands install mdstorm"
@@ -16,6 +17,6 @@ KIND = ("docker", "shell")
 
 def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield the edits of the commands, and findings for other uses of Petastorm."""
-    yield from rewrite_commands(document.text, CODE)
+    yield from rewrite_commands(document, CODE)
     yield from report_variables(document.text, CODE)
     yield from report_runs(document.text, CODE)

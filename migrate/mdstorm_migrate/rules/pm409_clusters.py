@@ -7,12 +7,10 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
-from mdstorm_migrate.packaging.commands import report_runs, rewrite_commands
-from mdstorm_migrate.packaging.requirement import (
-    edit_requirement,
-    find_requirements,
-    is_requirement,
-)
+from mdstorm_migrate.packaging.commands import report_runs
+from mdstorm_migrate.packaging.installing import rewrite_commands
+from mdstorm_migrate.packaging.requirement import find_requirements, is_requirement
+from mdstorm_migrate.packaging.rewriting import Place, rewrite_requirement
 from mdstorm_migrate.petastorm.names import CONF_KEY, NEW_CONF_KEY
 
 CODE = "PM409"
@@ -43,6 +41,15 @@ _ITEM = re.compile(
 )
 
 
+#: How an item is listed, by the group of `_ITEM` that it fits.
+_PLACES: dict[str, Place] = {
+    "double": "string",
+    "single": "string",
+    "plain": "item",
+    "flow": "alone",
+}
+
+
 def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield the edits of Spark's settings, of libraries, and of install commands."""
     text = document.text
@@ -51,19 +58,19 @@ def check(document: Document) -> Iterator[Edit | Finding]:
         # A program that sets Petastorm's key would no longer have its way.
         message = "use mdstorm's key, which takes precedence where a program sets Petastorm's"
         yield Edit(CODE, "review", start, stop, NEW_CONF_KEY, message)
-    places = [
-        match.span(match.lastgroup or 0)
+    places: list[tuple[int, int, Place]] = [
+        (*match.span(match.lastgroup or 0), "alone")
         for match in _PACKAGE.finditer(text)
         if _is_library(text, match)
     ]
     for items in _LISTS.finditer(text):
         for item in _ITEM.finditer(text, *items.span("items")):
-            places.append(item.span(item.lastgroup or 0))
-    for start, stop in places:
+            places.append((*item.span(item.lastgroup or 0), _PLACES[item.lastgroup or ""]))
+    for start, stop, place in places:
         if is_requirement(text[start:stop]):
             for found in find_requirements(text, start, stop):
-                yield edit_requirement(found, CODE)
-    yield from rewrite_commands(text, CODE)
+                yield from rewrite_requirement(document, found, CODE, place)
+    yield from rewrite_commands(document, CODE)
     yield from report_runs(text, CODE)
 
 

@@ -14,6 +14,7 @@ from pathspec import GitIgnoreSpec
 from mdstorm_migrate.base.directories import is_foreign
 from mdstorm_migrate.run.ignored import IgnoreRules, rules_of
 from mdstorm_migrate.sources import find_source
+from mdstorm_migrate.sources.plain import HEAD, may_be_text
 
 _GENERATED = re.compile(r".*_pb2(_grpc)?\.pyi?")
 
@@ -93,7 +94,7 @@ def _unreadable(path: Path, named: bool) -> Skipped | None:
         return Skipped(path, reason, is_error=True)
     if not stat.S_ISREG(mode):
         return Skipped(path, "not a regular file", is_error=named)
-    if named and find_source(path) is None:
+    if named and find_source(path, head_of(path)) is None:
         return Skipped(path, "not a kind of file that can be migrated", is_error=True)
     return None
 
@@ -133,7 +134,18 @@ class _Walk:
     def _is_wanted(self, path: Path, relative: str) -> bool:
         if self.include is not None and not self.include.match_file(relative):
             return False
-        return find_source(path) is not None and not _GENERATED.fullmatch(path.name)
+        if find_source(path) is not None:
+            return not _GENERATED.fullmatch(path.name)
+        return may_be_text(path)
+
+
+def head_of(path: Path) -> bytes:
+    """Return the first bytes of a file; none if it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(HEAD)
+    except OSError:
+        return b""
 
 
 def _is_directory(link: Path) -> bool:

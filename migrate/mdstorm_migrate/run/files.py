@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.run.discover import Skipped
 from mdstorm_migrate.run.migration import Outcome, Problem, concerns_us, migrate_bytes
 from mdstorm_migrate.run.pool import each
+from mdstorm_migrate.run.requirements import needs_of
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.run.write import WriteError, write_file
 from mdstorm_migrate.sources import find_source
 
 #: Larger files are not read, in bytes.
 LARGEST = 64 << 20
+#: Larger files of unknown kinds are passed over, in bytes.
+LARGEST_TEXT = 1 << 20
 #: Findings that mean that an import of Petastorm stays, by rule and class.
 _KEEPING = frozenset(
     {("PM101", "note"), ("PM106", "review"), ("PM107", "manual"), ("PM108", "manual")}
@@ -74,29 +78,49 @@ def run(
         How many processes work.
     """
     paths = [one for one in found if isinstance(one, Path)]
-    one = partial(migrate_file, settings=settings, write=write, backup=backup)
-    return each(one, paths, jobs)
+    for one in examine(paths, settings, jobs):
+        if one.has_something_to_say:
+            yield _written(one, backup) if write and one.changed else one
 
 
-def examine_file(path: Path, settings: Settings) -> FileOutcome | None:
+def examine(paths: Sequence[Path], settings: Settings, jobs: int = 1) -> list[FileOutcome]:
+    """Return what would become of the files that mention Petastorm, seen together.
+
+    Each file is examined as if it were alone; those that require or install something, once more.
+    """
+    outcomes = list(each(partial(examine_file, settings=settings), paths, jobs))
+    found = {one.path: one for one in outcomes}
+    after = [(one.path, one.outcome.after or one.outcome.before) for one in outcomes]
+    needs = needs_of(paths, after, settings, jobs)
+    for path, one in needs.items():
+        again = examine_file(path, settings, one)
+        if again is not None:
+            found[path] = again
+    return [found[path] for path in paths if path in found]
+
+
+def examine_file(path: Path, settings: Settings, needs: Needs | None = None) -> FileOutcome | None:
     """Return what would become of one file; None if it is not ours or does not mention Petastorm.
 
     A file that cannot be read or parsed is a problem of its outcome, never an error.
     """
     try:
-        if path.stat().st_size > LARGEST:
+        size = path.stat().st_size
+        if size > LARGEST_TEXT and find_source(path) is None:
+            return None
+        if size > LARGEST:
             reason = f"larger than {LARGEST >> 20} MiB"
             return _failed(path, reason) if _is_mentioned_in(path) else None
         data = path.read_bytes()
     except OSError as error:
         return _failed(path, error.strerror or str(error))
-    if not concerns_us(data):
+    if not concerns_us(data) and needs is None:
         return None
     source = find_source(path, data[:256])
     if source is None:
         return None
     try:
-        outcome = migrate_bytes(data, path, source, settings)
+        outcome = migrate_bytes(data, path, source, settings, needs)
     except Exception as error:  # a mistake of ours costs this file, not the run
         return _failed(path, f"internal error, please report it: {error!r}")
     return FileOutcome(path, outcome)
@@ -112,15 +136,18 @@ def migrate_file(
     one = examine_file(path, settings)
     if one is None or not one.has_something_to_say:
         return None
+    return _written(one, backup) if write and one.changed else one
+
+
+def _written(one: FileOutcome, backup: str | None) -> FileOutcome:
+    """Write a file, and return it as it is now."""
     outcome = one.outcome
-    if not write or not one.changed:
-        return one
     try:
-        write_file(path, outcome.before, outcome.after, backup)
+        write_file(one.path, outcome.before, outcome.after, backup)
     except WriteError as error:
         problem = Problem(f"not written: {error}")
-        return FileOutcome(path, replace(outcome, after=outcome.before, problems=[problem]))
-    return FileOutcome(path, outcome, written=True)
+        return FileOutcome(one.path, replace(outcome, after=outcome.before, problems=[problem]))
+    return FileOutcome(one.path, outcome, written=True)
 
 
 def _is_mentioned_in(path: Path) -> bool:

@@ -29,12 +29,12 @@ def keep_installs(file: DecodedFile, edits: Sequence[Edit], outcome: DecodedFile
 
     What takes its place is installed beside it, if that is imported, too.
     """
-    imported = _imported(outcome)
+    imported = imported_packages(outcome)
     if OLD_ROOT not in imported:
         return list(edits)
     kept = []
     for edit in edits:
-        if edit.rule not in _RULES:
+        if edit.rule not in _RULES or edit.start == edit.stop:
             kept.append(edit)
         elif NEW_ROOT in imported and not _is_beside(file, edit):
             quote = _quote(file, edit)
@@ -44,7 +44,7 @@ def keep_installs(file: DecodedFile, edits: Sequence[Edit], outcome: DecodedFile
     return kept
 
 
-def _imported(file: DecodedFile) -> set[str]:
+def imported_packages(file: DecodedFile) -> set[str]:
     """Return the packages that the code of a file imports."""
     found: set[str] = set()
     for document in file.documents:

@@ -9,6 +9,7 @@ from pathlib import PurePath
 from mdstorm_migrate.base.document import DecodedFile, Document, Source, SourceError
 from mdstorm_migrate.base.edits import Edit, EditError, Finding, apply_edits
 from mdstorm_migrate.base.todo_comments import MARK
+from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.rules import all_rules
@@ -82,13 +83,29 @@ def concerns_us(data: bytes) -> bool:
 
 
 def migrate_bytes(
-    data: bytes, path: PurePath | None, source: Source, settings: Settings
+    data: bytes,
+    path: PurePath | None,
+    source: Source,
+    settings: Settings,
+    needs: Needs | None = None,
 ) -> Outcome:
-    """Return what becomes of a file, which is not touched."""
-    if not concerns_us(data):
+    """Return what becomes of a file, which is not touched.
+
+    Parameters
+    ----------
+    data : bytes
+    path : PurePath or None
+    source : Source
+    settings : Settings
+    needs : Needs, optional
+        What the project needs of the requirements in it; else it is seen alone.
+    """
+    if not (concerns_us(data) or needs is not None):
         return Outcome(data, data)
     try:
         file = source.read(data, path)
+        for document in file.documents:
+            document.needs = needs or Needs(settings.wanted, settings.index)
         edits, findings = _edits_and_findings(file, settings)
         after = file.encode(apply_edits(file.text, edits)) if edits else data
         if installs(file, edits):
@@ -130,7 +147,7 @@ def _edits_and_findings(
     kept = _Kept()
     for document in file.documents:
         is_named = OLD_ROOT in document.text.lower() or MARK in document.text
-        if is_named or document.kind == "unparsed":
+        if is_named or document.needs.together or document.kind == "unparsed":
             _migrate_document(document, file, settings, kept)
     if kept.is_ignored:
         return [], []

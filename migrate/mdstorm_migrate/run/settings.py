@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mdstorm_migrate.base.edits import Class
+from mdstorm_migrate.base.needs import ANY, Wanted
 
 
 @dataclass(frozen=True)
@@ -21,12 +22,18 @@ class Settings:
         not selected.
     todo : bool
         Whether TODO comments for manual review are inserted.
+    wanted : Wanted
+        How mdstorm is required.
+    index : str or None
+        Where pip also finds mdstorm.
     """
 
     unsafe: bool = False
     select: Sequence[str] = ()
     ignore: Sequence[str] = ()
     todo: bool = True
+    wanted: Wanted = ANY
+    index: str | None = None
 
     def selects(self, code: str) -> bool:
         """Whether the rule of a code runs."""

@@ -22,26 +22,81 @@ _KINDS: dict[Kind, re.Pattern[str]] = {
     "pipfile": re.compile(r"pipfile"),
     "setup_cfg": re.compile(r"(setup|tox|pytest|mypy)\.(cfg|ini)"),
     "conda": re.compile(r"(.*[-_.])?(environment|conda|env|meta)([-_.].*)?\.ya?ml"),
-    "docker": re.compile(r"(.*[-_.])?(dockerfile|containerfile)([-_.].*)?"),
+    "docker": re.compile(
+        r"(?!.*\.(?:py|md|rst|ya?ml|json|sh|txt)$)(.*(dockerfile|containerfile).*|.*\.docker)"
+    ),
     "shell": re.compile(r".*\.(sh|bash|zsh)|makefile|.*\.mk"),
     "spark_conf": re.compile(r".*\.(conf|properties)"),
     "cluster": re.compile(r".*\.(json|ya?ml)"),
     "markdown": re.compile(r".*\.(md|rst|markdown)"),
 }
 #: Directories whose text files are lists of requirements.
-_REQUIREMENTS_DIRECTORIES = frozenset({"requirements", "reqs"})
+_REQUIREMENTS_DIRECTORIES = frozenset(
+    {"constraints", "deps", "dependencies", "req", "reqs", "requirement", "requirements"}
+)
+#: How many bytes of a file are looked at to tell its kind.
+HEAD = 256
+#: Endings of files that may be lists of requirements under any name, such as pip freezes.
+_LISTS = frozenset({"", ".freeze", ".in", ".list", ".lst", ".pip", ".txt"})
+#: A line of such a list.
+_ENTRY = re.compile(
+    r"""\s* (?: \#.* | -[-\w].* | [A-Za-z0-9][\w.-]*(?:\[[^\]]*\])?
+      [ \t]*(?:[=<>~!]=?=?[^;#]*|@[ ].*|\(.*\))? (?:;.*)? (?:[ \t]\#.*)? )? \\? \s*""",
+    re.VERBOSE,
+)
+#: How files of other kinds begin.
+_HEADS: dict[Kind, re.Pattern[bytes]] = {
+    "docker": re.compile(
+        rb"(?:\s*#[^\n]*\n|\s*ARG[ \t][^\n]*\n|\s*\n)*\s*FROM[ \t]+[\w./:${}-]+", re.IGNORECASE
+    ),
+    "shell": re.compile(rb"#![^\n]*\b(?:ba|z|da|k)?sh\b"),
+}
+#: Endings of files that are not looked into: code of other sources, data, archives, pages.
+_NO_TEXT = re.compile(
+    r"""\.(?: py[icw]? | ipynb | so | dll | dylib | [ao] | exe | class | [jw]ar | whl | egg
+    | zip | t?gz | bz2 | [xl]z | zst | 7z | tar | parquet | avro | orc | arrow | feather
+    | h5 | hdf5 | np[yz] | pkl | pickle | pth? | ckpt | onnx | pb | tflite | mds | bin | dat
+    | db | sqlite | [ct]sv | jsonl | ndjson | crc | log | png | jpe?g | gif | bmp | tiff? | webp
+    | ico | svg | mp[34] | wav | avi | mov | ttf | woff2? | eot | pdf | docx? | pptx? | xlsx?
+    | css | scss | less | html? | xml | map | [jt]sx? | diff | patch | orig | bak | pem | key
+    | crt )""",
+    re.VERBOSE,
+)
 #: How a report of ours in JSON or SARIF begins, whose texts are quoted from other files.
 _REPORT = re.compile(r'"tool":\s*\{\s*(?:"driver":\s*\{\s*)?"name":\s*"mdstorm (?:migrate|audit)"')
 #: Where that stands, in characters.
 _REPORT_HEAD = 512
 
 
-def kind_of(path: PurePath) -> Kind | None:
-    """Return what kind of plain file a path names; None if it is none of them."""
-    name = path.name.lower()
-    if path.suffix.lower() == ".txt" and path.parent.name.lower() in _REQUIREMENTS_DIRECTORIES:
+def kind_of(path: PurePath, head: bytes = b"") -> Kind | None:
+    """Return what kind of plain file a path names; None if it is none of them.
+
+    Files of other names are told by how they begin, if they are text.
+    """
+    name, suffix = path.name.lower(), path.suffix.lower()
+    if suffix in (".txt", ".in") and path.parent.name.lower() in _REQUIREMENTS_DIRECTORIES:
         return "requirements"
-    return next((kind for kind, pattern in _KINDS.items() if pattern.fullmatch(name)), None)
+    found = next((kind for kind, pattern in _KINDS.items() if pattern.fullmatch(name)), None)
+    if found is not None or not head or not may_be_text(path) or b"\0" in head:
+        return found
+    if suffix in _LISTS and _is_list(head.decode("utf-8", "replace")):
+        return "requirements"
+    return next((kind for kind, pattern in _HEADS.items() if pattern.match(head)), "text")
+
+
+def may_be_text(path: PurePath) -> bool:
+    """Whether a file of an unknown kind may hold text that people write."""
+    return not (_NO_TEXT.fullmatch(path.suffix.lower()) or path.name.startswith(".git"))
+
+
+def _is_list(head: str) -> bool:
+    """Whether the first lines of a file are requirements, one with a version at the least."""
+    lines = head.splitlines()
+    if len(head) >= HEAD:
+        lines.pop()  # which may have been cut
+    if not all(map(_ENTRY.fullmatch, lines)):
+        return False
+    return any(re.match(r"[ \t]*(-[rc] |[^#]*[=<>~]=)", line) for line in lines)
 
 
 class PlainSource:
@@ -49,7 +104,7 @@ class PlainSource:
 
     def claims(self, path: PurePath, head: bytes) -> bool:
         """Whether the name of the file is that of a kind."""
-        return kind_of(path) is not None
+        return kind_of(path, head) is not None
 
     def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
         """Return the file as one document; a report of ours as none.
@@ -59,7 +114,7 @@ class PlainSource:
         SourceError
             If it is not UTF-8.
         """
-        kind = None if path is None else kind_of(path)
+        kind = None if path is None else kind_of(path, data[:HEAD])
         if kind is None:
             raise SourceError(f"{path} is no kind of file that is known")
         text, prefix = decode(data)

@@ -121,5 +121,5 @@ def test_text_and_bytes_are_taken() -> None:
 
 
 def test_an_unknown_kind_of_file_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"x\.cobol is not a kind of file"):
-        migrate("petastorm", path="x.cobol")
+    with pytest.raises(ValueError, match=r"x\.parquet is not a kind of file"):
+        migrate("petastorm", path="x.parquet")

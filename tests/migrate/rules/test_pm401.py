@@ -55,7 +55,7 @@ def test_other_names_of_requirements_files_are_known(path: str) -> None:
 
 def test_a_text_file_of_another_name_is_none() -> None:
     with pytest.raises(ValueError, match="kind"):
-        migrate("petastorm\n", path="notes.txt")
+        migrate("petastorm\n", path="notes.csv")
 
 
 def test_a_fork_needs_manual_review() -> None:

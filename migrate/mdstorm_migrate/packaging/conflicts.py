@@ -1,0 +1,84 @@
+"""Pins that leave no version of what mdstorm needs, and what takes their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.packaging.bounds import (
+    PYTHON,
+    conflicts,
+    lower_bounds,
+    raised,
+    raised_python,
+    release,
+)
+from mdstorm_migrate.packaging.pins import PYTHON as PYTHON_NAME
+from mdstorm_migrate.packaging.pins import Pin, pins_of
+from mdstorm_migrate.packaging.requirement import find_requirements, mdstorm_extras
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """A pin that mdstorm cannot be installed beside.
+
+    Attributes
+    ----------
+    pin : Pin
+    replacement : str
+        What may stand in place of its versions.
+    """
+
+    pin: Pin
+    replacement: str
+
+    @property
+    def needed(self) -> str:
+        """What mdstorm needs, in words."""
+        if self.pin.name == PYTHON_NAME:
+            return f"mdstorm needs Python {PYTHON} or newer"
+        lowest = self.replacement.lstrip(">=").partition(",")[0]
+        return f"mdstorm needs {self.pin.name} {lowest} or newer"
+
+    @property
+    def shown(self) -> str:
+        """The pin in one word or two."""
+        gap = "" if self.pin.specifier[:1] in "=<>~!^" else " "
+        return f"{self.pin.name}{gap}{self.pin.specifier}"
+
+
+def conflicts_in(document: Document) -> Iterator[Conflict]:
+    """Yield what of a document conflicts with mdstorm, as it is required there or used."""
+    needs = document.needs
+    extras = {*needs.uses, *needs.extras, *needs.wanted.extras}
+    for found in find_requirements(document.text):
+        extras.update(mdstorm_extras(found.extras))
+    yield from conflicts_of(pins_of(document), extras)
+
+
+def conflicts_of(pins: Iterator[Pin] | list[Pin], extras: set[str]) -> Iterator[Conflict]:
+    """Yield those of some pins that conflict with mdstorm and these extras of it."""
+    bounds = lower_bounds(extras)
+    for pin in pins:
+        if "$" in pin.specifier or "{" in pin.specifier:
+            continue  # a variable, whose value is elsewhere
+        if pin.name == PYTHON_NAME:
+            replacement = _python(pin)
+        elif pin.name in bounds and conflicts(pin.specifier, bounds[pin.name], pin.style):
+            replacement = raised(pin.specifier, bounds[pin.name])
+        else:
+            continue
+        if replacement is not None:
+            yield Conflict(pin, replacement)
+
+
+def _python(pin: Pin) -> str | None:
+    if pin.style == "version" or (pin.style == "conda" and "," not in pin.specifier):
+        if not conflicts(pin.specifier.lstrip("= "), PYTHON, "pip"):
+            return None
+        is_conda = pin.style == "conda" and pin.specifier.startswith("=")
+        return f"={PYTHON}" if is_conda else PYTHON
+    if pin.style == "poetry" and release(pin.specifier) and pin.specifier[0].isdigit():
+        return raised_python(f"=={pin.specifier}")
+    return raised_python(pin.specifier, pin.style)

@@ -1,0 +1,197 @@
+"""Pins beside a requirement of mdstorm: versions of other distributions, and of Python."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.packaging.bounds import known_names, normalised
+from mdstorm_migrate.packaging.commands import install_commands
+from mdstorm_migrate.packaging.pyproject import dependency_keys, requirement_strings
+from mdstorm_migrate.packaging.requirement import VERSION, VERSIONS
+from mdstorm_migrate.packaging.toml_text import TomlKey, toml_keys, toml_strings
+
+Style: TypeAlias = Literal["pip", "poetry", "conda", "version"]
+
+PYTHON = "python"
+_PYTHON_KEY = re.compile(r"requires[-_]python|python[-_]requires|python(_full)?_version|python")
+
+
+@dataclass(frozen=True)
+class Pin:
+    """A version, or several, that a file asks for.
+
+    Attributes
+    ----------
+    name : str
+        Of the distribution, as the tables have it; ``python`` for Python itself.
+    start, stop : int
+        The span of the versions.
+    specifier : str
+    style : {"pip", "poetry", "conda", "version"}
+        How they are written; ``version`` is one version and no range, as in ``FROM python:3.8``.
+    """
+
+    name: str
+    start: int
+    stop: int
+    specifier: str
+    style: Style = "pip"
+
+
+_NAMES = "|".join(name.replace("-", "[-_.]") for name in known_names())
+_PIN = re.compile(
+    rf"""(?<![\w./@=-]) (?P<name>{_NAMES}) (?![\w/-]|\.\w)
+    (?:[ \t]*\[[^\]\n]*\])? [ \t]* (?: \( (?P<inner>{VERSIONS}) \) | (?P<spec>{VERSIONS}) )
+    (?P<rest> [^\n"']* )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+#: A marker that keeps a requirement away from every Python that mdstorm runs on.
+_OLD_PYTHON = re.compile(
+    r"""^[^;]*;.*python_version[ ]*(?:<=?[ ]*["']3\.\d["'] | <[ ]*["']3\.10["']
+    | ={2,3}[ ]*["'](?:2\.\d|3\.\d)["'])""",
+    re.VERBOSE,
+)
+_CONDA = re.compile(
+    rf"""(?:[\w-]+::)?(?P<name>{_NAMES}|python)
+    (?: [ ]*(?P<spec>(?:=(?!=)|{VERSION})[^\s"'#\]]*) | [ ]+(?P<plain>\d[\w.*]*) )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_ITEM = re.compile(r"""^[ \t]*-[ \t]+["']?(?P<value>[^#\r\n"']*)""", re.MULTILINE)
+_LINE = re.compile(r"^[ \t]*(?P<body>[^#\r\n-](?:[^#\r\n]|(?<=\S)\#)*)", re.MULTILINE)
+_STRING = re.compile(r"""[ \t]*(["'])(?P<version>[^"'\n]*)\1""")
+_VERSION = re.compile(r"""\bversion[ \t]*=[ \t]*(["'])(?P<version>[^"'\n]*)\1""")
+_IMAGE = re.compile(
+    r"^[ \t]*FROM[ \t]+(?:--\S+[ \t]+)?(?:\S+/)?python:(?P<version>\d(?:\.\d+)+)", re.M | re.I
+)
+_ARGUMENT = re.compile(
+    r"^[ \t]*(?:ARG|ENV)[ \t]+PYTHON_?VERSION[= \t]+[\"']?(?P<version>\d(?:\.\d+)+)", re.M | re.I
+)
+_SETUP_PYTHON = re.compile(
+    r"""python-version["']?[ \t]*:[ \t]*(["']?)(?P<version>\d\.\d+)\1\s*$""", re.M
+)
+_INI_PYTHON = re.compile(r"^python_requires[ \t]*=[ \t]*(?P<version>[^#\s][^#\r\n]*)", re.M)
+
+
+def pins_of(document: Document) -> Iterator[Pin]:
+    """Yield the pins of a document, of the distributions that `known_names` returns alone."""
+    text = document.text
+    match document.kind:
+        case "requirements":
+            for line in _LINE.finditer(text):
+                yield from _pins(text, *line.span("body"))
+        case "pyproject":
+            for string in requirement_strings(text):
+                yield from _pins(text, string.start, string.stop, in_string=True)
+            for key in dependency_keys(text):
+                yield from _of_key(text, key)
+            yield from (
+                Pin(PYTHON, string.start, string.stop, string.value)
+                for string in toml_strings(text)
+                if (string.table, string.key) == ("project", "requires-python")
+            )
+        case "pipfile":
+            for key in toml_keys(text):
+                if key.table not in ("", "source", "scripts", "pipenv"):
+                    yield from _of_key(text, key)
+        case "setup_cfg":
+            yield from _pins(text, 0, len(text))
+            for found in _INI_PYTHON.finditer(text):
+                yield _python(found, "pip")
+        case "conda":
+            yield from _of_conda(text)
+        case "docker":
+            yield from _of_commands(text)
+            for pattern in (_IMAGE, _ARGUMENT):
+                yield from (_python(found, "version") for found in pattern.finditer(text))
+        case "cluster":
+            yield from _of_commands(text)
+            yield from (_python(found, "version") for found in _SETUP_PYTHON.finditer(text))
+            yield from _of_lists(text)
+        case "shell" | "magic" | "text":
+            yield from _of_commands(text)
+        case "python":
+            yield from _of_setup(document)
+
+
+def _pins(text: str, start: int, stop: int, in_string: bool = False) -> Iterator[Pin]:
+    for match in _PIN.finditer(text, start, stop):
+        line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+        if re.search(r"(^|\s)#", line) or _OLD_PYTHON.match(match["rest"]):
+            continue
+        group = "inner" if match["inner"] is not None else "spec"
+        yield Pin(normalised(match["name"]), *match.span(group), match[group])
+
+
+def _python(match: re.Match[str], style: Style) -> Pin:
+    return Pin(PYTHON, *match.span("version"), match["version"], style)
+
+
+def _of_key(text: str, key: TomlKey) -> Iterator[Pin]:
+    """Yield the pins of a dependency of Poetry or Pipenv."""
+    name = normalised(key.name)
+    is_python = _PYTHON_KEY.fullmatch(key.name) is not None
+    if not is_python and name not in known_names():
+        return
+    value = text[key.value_start : key.value_stop]
+    plain = _STRING.match(value)
+    for version in [plain] if plain else _VERSION.finditer(value):
+        start, stop = (key.value_start + at for at in version.span("version"))
+        style: Style = "version" if "_version" in key.name else "poetry"
+        yield Pin(PYTHON if is_python else name, start, stop, version["version"], style)
+
+
+def _of_conda(text: str) -> Iterator[Pin]:
+    for item in _ITEM.finditer(text):
+        match = _CONDA.match(item["value"])
+        if match is not None:
+            group = "spec" if match["spec"] is not None else "plain"
+            start, stop = (item.start("value") + at for at in match.span(group))
+            name = match["name"].lower()
+            name = PYTHON if name == PYTHON else normalised(name)
+            yield Pin(name, start, stop, match[group].strip(), "conda")
+
+
+def _of_commands(text: str) -> Iterator[Pin]:
+    for tool, start, stop in install_commands(text):
+        if tool == "pip":
+            yield from _pins(text, start, stop)
+            continue
+        for word in re.finditer(r"""[^\s"']+""", text[start:stop]):
+            match = _CONDA.fullmatch(word[0])
+            if match is not None and match["spec"] is not None:
+                at = start + word.start() + match.start("spec")
+                name = match["name"].lower()
+                name = PYTHON if name == PYTHON else normalised(name)
+                yield Pin(name, at, at + len(match["spec"]), match["spec"], "conda")
+
+
+_QUOTED_OR_ITEM = re.compile(
+    rf"""(?: ["'\[,] | -[ ] ) \s* (?P<body> (?:{_NAMES}) (?:\[[^\]\n]*\])? [ \t]* {VERSIONS} )
+    \s* (?= ["'\],;\r\n] | \Z )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+def _of_lists(text: str) -> Iterator[Pin]:
+    """Yield the pins in lists of JSON and YAML: strings and items that are one requirement."""
+    for match in _QUOTED_OR_ITEM.finditer(text):
+        yield from _pins(text, *match.span("body"))
+
+
+def _of_setup(document: Document) -> Iterator[Pin]:
+    """Yield the pins among the strings of a ``setup.py``."""
+    if document.path is None or document.path.name != "setup.py":
+        return
+    text = document.text
+    for match in re.finditer(
+        rf"""(["'])(?P<body>(?:{_NAMES})(?:\[[^\]\n]*\])?[ \t]*{VERSIONS}[^"'\n]*)\1""", text, re.I
+    ):
+        yield from _pins(text, *match.span("body"))
+    for match in re.finditer(
+        r"""\bpython_requires["']?[ \t]*[=:][ \t]*(["'])(?P<version>[^"'\n]*)\1""", text
+    ):
+        yield _python(match, "pip")

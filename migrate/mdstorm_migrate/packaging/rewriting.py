@@ -1,0 +1,200 @@
+"""What stands in place of a requirement of Petastorm, and beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal, TypeAlias
+
+from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.conflicts import conflicts_in
+from mdstorm_migrate.packaging.requirement import Requirement, mdstorm_extras
+
+#: How requirements are listed: one a ``line``, a quoted ``string`` of an array, a line of an
+#: ``ini`` file, a ``word`` of a command, an ``item`` of a list in YAML; ``alone`` where one value
+#: holds just one.
+Place: TypeAlias = Literal["line", "string", "ini", "word", "item", "alone"]
+
+MESSAGE = "require mdstorm; version numbers of Petastorm do not apply to it"
+_SPECIAL = re.compile(r"[\[\]<>*!~;@ ]")
+
+
+def rewrite_requirement(
+    document: Document, found: Requirement, rule: str, place: Place
+) -> Iterator[Edit | Finding]:
+    """Yield what becomes of a requirement: edits, or a finding where manual review is needed."""
+    needs = document.needs
+    if found.is_url:
+        yield Finding(
+            rule,
+            "manual",
+            found.start,
+            found.stop,
+            "Petastorm is installed from a URL, perhaps a fork with changes of its own",
+            "require mdstorm, after a review of what the fork changes",
+        )
+        return
+    cls, message = verdict(document)
+    new = requirement_of(document, found.extras)
+    beside = [] if needs.is_constraint else [*needs.beside]
+    if needs.importers:
+        yield from _stays(document, found, rule)
+        if not needs.moved or _names_mdstorm(document, found, place):
+            return
+        beside, message = [new, *beside], "require it beside Petastorm, which code still imports"
+    else:
+        text = _quoted(document.text, found, new) if place == "word" else new
+        yield Edit(rule, cls, found.start, found.stop, text, message)
+    if needs.index is not None and needs.index not in document.text:
+        yield from _index(document, found, rule, place, cls)
+    if beside:
+        edit = _inserted(document, found, rule, place, beside, cls)
+        if edit is not None:
+            yield edit
+        else:
+            names = ", ".join(f"`{name}`" for name in beside)
+            text = f"the code also needs {names}, which this place cannot hold"
+            yield Finding(rule, "manual", found.start, found.stop, text, f"require {names} as well")
+
+
+def verdict(document: Document) -> tuple[Class, str]:
+    """Return the class of an edit that requires mdstorm, and what is said of it.
+
+    It awaits a review where a pin, here or in a file that is installed with this one, conflicts.
+    """
+    held = document.needs.held
+    first = next(conflicts_in(document), None)
+    if first is not None:
+        held = f"`{first.shown}`: {first.needed}"
+    if held is None:
+        return "exact", MESSAGE
+    return "review", f"require mdstorm, together with another version than {held}"
+
+
+def requirement_of(document: Document, extras: Sequence[str]) -> str:
+    """Return the requirement of mdstorm in place of one with some of Petastorm's extras."""
+    needs = document.needs
+    if needs.is_constraint:  # which has no extras
+        return f"mdstorm{needs.wanted.version}"
+    names = [*mdstorm_extras(tuple(extras)), *needs.extras, *needs.wanted.extras]
+    listed = ",".join(dict.fromkeys(names))
+    return f"mdstorm{f'[{listed}]' if listed else ''}{needs.wanted.version}"
+
+
+def _stays(document: Document, found: Requirement, rule: str) -> Iterator[Finding]:
+    importers = document.needs.importers
+    more = f" and {len(importers) - 1} more" if len(importers) > 1 else ""
+    message = f"Petastorm stays: {importers[0]}{more} still imports it"
+    yield Finding(rule, "note", found.start, found.stop, message)
+
+
+def _names_mdstorm(document: Document, found: Requirement, place: Place) -> bool:
+    """Whether mdstorm is required already, beside Petastorm."""
+    text = document.text
+    if place in ("word", "alone"):
+        line = document.lines.start_of(found.start)
+        end = text.find("\n", found.stop)
+        text = text[line : len(text) if end < 0 else end]
+    return re.search(r"(?<![\w./-])mdstorm(?![\w./-])", text) is not None
+
+
+def _quoted(text: str, found: Requirement, new: str) -> str:
+    """Return a requirement as a word of a shell: quoted if need be, and not quoted already."""
+    old = text[found.start : found.stop]
+    before, after = text[: found.start], text[found.stop :]
+    if before[-1:] in ("'", '"') and after[:1] == before[-1:]:
+        return new
+    if not re.search(r"[<>*!~;@ ]", new) and not ("[" in new and "[" not in old):
+        return new
+    line = before[before.rfind("\n") + 1 :]
+    quote = "'" if line.count('"') % 2 else '"'
+    return f"{quote}{new}{quote}"
+
+
+def _index(
+    document: Document, found: Requirement, rule: str, place: Place, cls: Class
+) -> Iterator[Edit | Finding]:
+    """Yield the edit that names the index, where there is room for one."""
+    option = f"--extra-index-url {document.needs.index}"
+    message = "say where pip finds mdstorm"
+    if place == "line":
+        yield Edit(rule, cls, 0, 0, f"{option}{document.lines.newline}", message)
+    elif place == "item":
+        edit = _inserted(document, found, rule, place, [option], cls)
+        if edit is not None:
+            yield edit
+    elif place == "word":
+        at, quote = _word(document.text, found)
+        gap = f"{quote}, {quote}" if _is_in_array(document.text, at, quote) else " "
+        words = option.replace(" ", gap)
+        text = f"{quote}{words}{quote}, " if gap != " " else f"{words} "
+        yield Edit(rule, cls, at, at, text, message)
+    else:
+        text = f"mdstorm comes from {document.needs.index}, which this file cannot say"
+        yield Finding(rule, "note", found.start, found.stop, text)
+
+
+def _inserted(
+    document: Document,
+    found: Requirement,
+    rule: str,
+    place: Place,
+    items: Sequence[str],
+    cls: Class,
+) -> Edit | None:
+    """Return the edit that lists others before a requirement; None where that cannot be done."""
+    text, newline = document.text, document.lines.newline
+    line = document.lines.start_of(found.start)
+    head = text[line : found.start]
+    message = "require what came in through Petastorm, and what the code needs"
+    if place in ("line", "item"):
+        prefix = re.match(r"[ \t]*(?:-[ \t]+)?" if place == "item" else r"[ \t]*", head)
+        if prefix is None or (place == "item" and "-" not in prefix[0]):
+            return None
+        new = "".join(f"{prefix[0]}{_item(one, place)}{newline}" for one in items)
+        return Edit(rule, cls, line, line, new, message)
+    if place == "ini":
+        indent = re.match(r"[ \t]*", head)
+        space = (indent[0] if indent else "") or "    "
+        end = re.search(r"\r?\n|\Z", text[found.stop :])
+        at = found.stop + (end.start() if end else 0)
+        return Edit(rule, cls, at, at, "".join(f"{newline}{space}{one}" for one in items), message)
+    if place == "string":
+        opening = re.search(r"""["'][ \t]*\Z""", head)
+        if opening is None:
+            return None
+        at, quote = line + opening.start(), opening[0][0]
+        indent_only = text[line:at]
+        gap = f"{newline}{indent_only}" if not indent_only.strip() else " "
+        new = "".join(f"{quote}{one}{quote},{gap}" for one in items)
+        return Edit(rule, cls, at, at, new, message)
+    if place == "word":
+        at, quote = _word(text, found)
+        if _is_in_array(text, at, quote):
+            new = "".join(f"{quote}{one}{quote}, " for one in items)
+        else:
+            alone = Requirement(at, at)
+            new = "".join(f"{_quoted(text[:at] + ' ', alone, one)} " for one in items)
+        return Edit(rule, cls, at, at, new, message)
+    return None
+
+
+def _item(value: str, place: Place) -> str:
+    """Return a requirement as an item of YAML, where brackets and stars begin something else."""
+    return (
+        f'"{value}"'
+        if place == "item" and re.search(r"[ @#]|: ", value) and not value.startswith("--")
+        else value
+    )
+
+
+def _word(text: str, found: Requirement) -> tuple[int, str]:
+    """Return where the word of a requirement begins, and its quotation mark."""
+    quote = text[found.start - 1 : found.start]
+    return (found.start - 1, quote) if quote in ("'", '"') else (found.start, "")
+
+
+def _is_in_array(text: str, at: int, quote: str) -> bool:
+    """Whether a word is a string of an array, as in ``RUN ["pip", "install", "x"]``."""
+    return bool(quote) and text[:at].rstrip()[-1:] in (",", "[")

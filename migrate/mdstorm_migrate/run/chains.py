@@ -1,0 +1,202 @@
+"""Which files are installed together: ``-r`` and ``-c``, install commands, files of one project."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from mdstorm_migrate.base.document import Document, Kind
+from mdstorm_migrate.packaging.bounds import normalised
+from mdstorm_migrate.packaging.commands import install_commands
+from mdstorm_migrate.packaging.pins import Pin, pins_of
+from mdstorm_migrate.packaging.pyproject import dependency_keys, requirement_strings
+from mdstorm_migrate.packaging.toml_text import toml_keys
+
+#: Kinds of documents that require or install something.
+PACKAGING: frozenset[Kind] = frozenset(
+    {"cluster", "conda", "docker", "pipfile", "pyproject", "requirements", "setup_cfg", "shell"}
+)
+_OPTION = re.compile(
+    r"""(?:^|[\s"'\[,-]) (?P<option>-r|-c|--requirement|--constraint)
+    (?:[ \t=]*|["'][ \t]*,[ \t]*["'])
+    (?P<name>[\w./${}~-]+)""",
+    re.VERBOSE,
+)
+#: ``pip install .``, ``pip install -e ".[train]"``
+_ITSELF = re.compile(r"""(?:^|[\s"'])\.(?:\[[^\]]*\])?(?=["'\s]|\Z)""")
+_QUOTED = re.compile(r"""["'](?P<name>[\w./-]+\.(?:txt|in|pip))["']""")
+_PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
+_CONSTRAINT = re.compile(r"constraint", re.IGNORECASE)
+#: Lists that are installed on top of ``requirements.txt``.
+_ON_TOP = re.compile(
+    r"requirements[-_.](dev|development|test|tests|testing|ci|lint|docs)\.(txt|in)"
+    r"|(dev|test|tests)[-_]requirements\.(txt|in)"
+)
+_WORD = re.compile(r"(?<![\w./@=-])[A-Za-z][\w.-]*[\w]|(?<![\w./@=-])[A-Za-z]")
+_LINE = re.compile(r"^[ \t]*(?:-[ \t]+[\"']?)?(?:[\w-]+::)?(?P<name>[A-Za-z][\w.-]*)", re.MULTILINE)
+_IMAGE = re.compile(r"^[ \t]*FROM[ \t]+(?:--\S+[ \t]+)?(\S+)", re.MULTILINE | re.IGNORECASE)
+#: What images bring along, by a part of their names.
+_IMAGES = {
+    "databricks": ("pyspark", "pandas"),
+    "pyspark": ("pyspark", "pandas"),
+    "pytorch": ("torch",),
+    "spark": ("pyspark",),
+    "tensorflow": ("tensorflow",),
+    "torch": ("torch",),
+}
+
+
+class Chains:
+    """Which files are installed together.
+
+    Parameters
+    ----------
+    documents : mapping of Path to sequence of Document
+        Of the files that require or install something.
+    """
+
+    def __init__(self, documents: Mapping[Path, Sequence[Document]]) -> None:
+        self._documents = documents
+        self._names = {path.name for path in documents}
+        self._constraints: set[Path] = set()
+        self._links = {path: set(self._of(path)) for path in documents}
+        self._closures = {path: self._closure(path) for path in documents}
+        self.pins = cache(self._pins)
+
+    def together(self, path: Path) -> set[Path]:
+        """Return the files that are installed with one, itself included."""
+        return {path}.union(*(found for found in self._closures.values() if path in found))
+
+    def is_constraint(self, path: Path) -> bool:
+        """Whether a file constrains versions, and installs nothing."""
+        return path in self._constraints or _CONSTRAINT.search(path.name) is not None
+
+    def _pins(self, path: Path) -> list[Pin]:
+        return [pin for document in self._documents[path] for pin in pins_of(document)]
+
+    def _closure(self, path: Path) -> set[Path]:
+        found: set[Path] = set()
+        waiting = [path]
+        while waiting:
+            one = waiting.pop()
+            if one not in found:
+                found.add(one)
+                waiting += self._links.get(one, ())
+        return found
+
+    def _of(self, path: Path) -> Iterator[Path]:
+        """Yield the files that one names, or stands for."""
+        for document in self._documents[path]:
+            yield from self._named(path, document)
+        here = path.parent
+        if path.name in _PROJECT_FILES:
+            yield from (here / name for name in _PROJECT_FILES if here / name in self._documents)
+        if _ON_TOP.fullmatch(path.name) and here / "requirements.txt" in self._documents:
+            yield here / "requirements.txt"
+        if path.name == "requirements.txt":
+            for other in self._beside(here):
+                if _CONSTRAINT.search(other.name):
+                    yield other
+
+    def _beside(self, directory: Path) -> Iterator[Path]:
+        return (one for one in self._documents if one.parent == directory)
+
+    def _named(self, path: Path, document: Document) -> Iterator[Path]:
+        text = document.text
+        spans = [(0, len(text))]
+        if document.kind in ("docker", "shell", "cluster"):
+            spans = [(start, stop) for _, start, stop in install_commands(text)]
+            for start, stop in spans:
+                if _ITSELF.search(text, start, stop):
+                    yield from self._project(path)
+        for start, stop in spans:
+            for option in _OPTION.finditer(text, start, stop):
+                found = self._resolve(path, option["name"])
+                if found is not None:
+                    if option["option"] in ("-c", "--constraint"):
+                        self._constraints.add(found)
+                    yield found
+        if path.name in _PROJECT_FILES:
+            for quoted in _QUOTED.finditer(text):
+                found = self._resolve(path, quoted["name"])
+                if found is not None:
+                    yield found
+
+    def _project(self, path: Path) -> Iterator[Path]:
+        for directory in path.parents:
+            found = [directory / name for name in _PROJECT_FILES]
+            if any(one in self._documents for one in found):
+                yield from (one for one in found if one in self._documents)
+                return
+
+    def _resolve(self, path: Path, name: str) -> Path | None:
+        """Return the file that a name means: from its directory, or one above it.
+
+        Images and clusters keep files elsewhere: then the name without its directory counts.
+        """
+        plain = Path(name)
+        if plain.name not in self._names:
+            return None
+        for tried in (plain, Path(plain.name)):
+            for directory in path.parents:
+                found = Path(_joined(directory, tried))
+                if found in self._documents and found != path:
+                    return found
+        return None
+
+
+def _joined(directory: Path, name: Path) -> Path:
+    """Return a path with ``..`` taken out, without asking the file system."""
+    parts = list(directory.parts)
+    for part in name.parts:
+        if part == ".." and parts and parts[-1] != "..":
+            parts.pop()
+        elif part != ".":
+            parts.append(part)
+    return Path(*parts)
+
+
+def required_names(documents: Sequence[Document]) -> set[str]:
+    """Return the names of the distributions that documents require."""
+    found: set[str] = set()
+    for document in documents:
+        found.update(map(normalised, _required(document)))
+    return found
+
+
+def _required(document: Document) -> Iterator[str]:
+    text = document.text
+    match document.kind:
+        case "requirements" | "conda":
+            yield from (line["name"] for line in _LINE.finditer(text))
+        case "pyproject" | "pipfile":
+            for string in requirement_strings(text):
+                yield from _WORD.findall(string.value)[:1]
+            yield from (key.name for key in dependency_keys(text))
+            if document.kind == "pipfile":
+                yield from (key.name for key in toml_keys(text))
+        case "setup_cfg":
+            yield from (line["name"] for line in _LINE.finditer(text))
+        case "python":
+            for quoted in re.finditer(r"""["']([A-Za-z][\w.-]*)[^"'\n]*["']""", text):
+                yield quoted[1]
+        case _:
+            for _, start, stop in install_commands(text):
+                yield from _WORD.findall(text[start:stop])
+            if document.kind == "cluster":
+                for item in re.finditer(r"""["'\s]([A-Za-z][\w.-]*)[=<>~\[]=?[\w.\[]""", text):
+                    yield item[1]
+
+
+def provided_by(documents: Sequence[Document]) -> set[str]:
+    """Return what the images bring along that Dockerfiles start from."""
+    found: set[str] = set()
+    for document in documents:
+        if document.kind == "docker":
+            for image in _IMAGE.findall(document.text):
+                for part, names in _IMAGES.items():
+                    if part in image.lower():
+                        found.update(names)
+    return found

@@ -1,0 +1,121 @@
+"""What the code of a project needs to be installed, read from its text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mdstorm_migrate.base.document import SourceError
+from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.run.installs import imported_packages
+from mdstorm_migrate.sources import find_source
+from mdstorm_migrate.sources.python import DATABRICKS_HEADER
+
+#: Code, whose imports count.
+CODE = frozenset({".py", ".pyi", ".pyw", ".ipynb"})
+
+_NAME = rb"[A-Za-z_][\w.]*(?:[ \t]+as[ \t]+\w+)?"
+_STATEMENT = (
+    rb"(?:from[ \t]+([A-Za-z_]\w*)[\w.]*[ \t]+import\b"
+    rb"|import[ \t]+(" + _NAME + rb"(?:[ \t]*,[ \t]*" + _NAME + rb")*))"
+)
+_IMPORT = re.compile(rb"^[ \t]*" + _STATEMENT, re.MULTILINE)
+#: In the strings of a notebook.
+_IMPORT_IN_JSON = re.compile(rb'(?:"|\\n)[ \t]*' + _STATEMENT)
+#: What shows that an extra is needed.
+_EXTRAS = {
+    "images": re.compile(rb"\bCompressedImageCodec\b"),
+    "spark": re.compile(
+        rb"\b(?:petastorm|mdstorm)\.spark(?:_utils)?\b|\bmaterialize_dataset\b"
+        rb"|\bmake_spark_converter\b|\bdict_to_spark_row\b"
+    ),
+    "tf": re.compile(rb"\b(?:petastorm|mdstorm)\.tf_utils\b|\bmake_tf_dataset\b"),
+    "torch": re.compile(rb"\b(?:petastorm|mdstorm)\.pytorch\b|\bmake_torch_dataloader\b"),
+}
+_READER = re.compile(rb"\bmake_(?:batch_)?reader\b")
+_DELTA = re.compile(rb"""\.format\(\s*\\?["']delta\\?["']\s*\)|\bDeltaTable\b|\bdeltalake\b""")
+_ON_DATABRICKS = (b"dbutils.", b"application/vnd.databricks")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What one file of code, or all below a directory, imports and needs.
+
+    Attributes
+    ----------
+    imports : frozenset of str
+        First parts of the modules that are imported.
+    extras : frozenset of str
+        Extras of mdstorm that what it uses needs; ``reader`` and ``delta-table`` together stand for
+        ``delta``.
+    is_moved : bool
+        Whether it imports mdstorm.
+    keeps : tuple of Path
+        Files that import Petastorm.
+    on_databricks : bool
+        Whether it shows that it runs on Databricks, which brings Spark.
+    """
+
+    imports: frozenset[str] = frozenset()
+    extras: frozenset[str] = frozenset()
+    is_moved: bool = False
+    keeps: tuple[Path, ...] = field(default=())
+    on_databricks: bool = False
+
+    def __or__(self, other: Facts) -> Facts:
+        """Return the facts of both."""
+        return Facts(
+            self.imports | other.imports,
+            self.extras | other.extras,
+            self.is_moved or other.is_moved,
+            tuple(dict.fromkeys([*self.keeps, *other.keeps])),
+            self.on_databricks or other.on_databricks,
+        )
+
+
+def read_facts(path: Path) -> tuple[Path, Facts] | None:
+    """Return the facts of a file; None if it cannot be read, or has none."""
+    try:
+        found = facts_of(path.read_bytes(), path)
+    except OSError:
+        return None
+    return (path, found) if found != Facts() else None
+
+
+def facts_of(data: bytes, path: Path) -> Facts:
+    """Return the facts of the bytes of a file of code."""
+    imports = frozenset(_imports(data, path.suffix == ".ipynb"))
+    extras: frozenset[str] = frozenset()
+    moved = "mdstorm" in imports
+    old = OLD_ROOT in imports
+    if moved or old or b"spark_dataset_converter" in data:
+        extras = frozenset(name for name, pattern in _EXTRAS.items() if pattern.search(data))
+        if _READER.search(data):
+            extras |= {"reader"}
+    if (b"delta" in data or b"Delta" in data) and _DELTA.search(data):
+        extras |= {"delta-table"}
+    keeps = (path,) if old and _still_imports(data, path) else ()
+    databricks = data.startswith(DATABRICKS_HEADER) or any(one in data for one in _ON_DATABRICKS)
+    return Facts(imports, extras, moved, keeps, databricks)
+
+
+def _imports(data: bytes, is_json: bool) -> Iterator[str]:
+    for match in (_IMPORT_IN_JSON if is_json else _IMPORT).finditer(data):
+        if match[1] is not None:
+            yield match[1].decode()
+            continue
+        for one in match[2].split(b","):
+            yield one.split()[0].partition(b".")[0].decode()
+
+
+def _still_imports(data: bytes, path: Path) -> bool:
+    """Whether a file that seems to import Petastorm does so in code, and not in a text."""
+    source = find_source(path, data[:256])
+    if source is None:
+        return True
+    try:
+        return OLD_ROOT in imported_packages(source.read(data, path))
+    except (SourceError, RecursionError):
+        return True

@@ -1,0 +1,193 @@
+"""Give the files that require Petastorm what the code around them, and files beside them, need."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.needs import Needs
+from mdstorm_migrate.packaging.bounds import EXTRAS
+from mdstorm_migrate.packaging.conflicts import conflicts_of
+from mdstorm_migrate.packaging.requirement import find_requirements, mdstorm_extras
+from mdstorm_migrate.run.chains import Chains, provided_by, required_names
+from mdstorm_migrate.run.facts import Facts
+from mdstorm_migrate.run.settings import Settings
+
+#: What Petastorm required, and the modules of each.
+_BROUGHT = {
+    "dill": ("dill",),
+    "diskcache": ("diskcache",),
+    "future": ("future", "past"),
+    "packaging": ("packaging",),
+    "pandas": ("pandas",),
+    "psutil": ("psutil",),
+    "pyspark": ("pyspark",),
+    "pyzmq": ("zmq",),
+    "six": ("six",),
+}
+#: The same of its extras.
+_BROUGHT_BY_EXTRAS = {
+    "opencv": {"opencv-python": ("cv2",)},
+    "torch": {"torchvision": ("torchvision",)},
+}
+#: Other distributions that bring the libraries of an extra in.
+_SAME = {
+    "pyspark": {"databricks-connect", "pyspark-client", "pyspark-connect"},
+    "tensorflow": {"tensorflow-cpu", "tensorflow-gpu", "tensorflow-macos", "tf-nightly"},
+    "torch": {"pytorch", "pytorch-gpu"},
+    "pillow": {"pillow-simd"},
+    "opencv-python": {"opencv-python-headless", "opencv-contrib-python", "opencv", "py-opencv"},
+}
+
+
+@dataclass
+class Project:
+    """The files of a run that require something, and the code that needs it.
+
+    Attributes
+    ----------
+    documents : dict of Path to sequence of Document
+        Of files that require or install something.
+    requiring : set of Path
+        Those that require Petastorm, or mdstorm already.
+    code : dict of Path to Facts
+        Of files of code, as they will be.
+    settings : Settings
+    """
+
+    documents: Mapping[Path, Sequence[Document]]
+    requiring: set[Path]
+    code: Mapping[Path, Facts]
+    settings: Settings
+
+    @cached_property
+    def _below(self) -> dict[Path, Facts]:
+        """The facts of all code below each directory."""
+        return self._folded(set())
+
+    @cached_property
+    def _own(self) -> dict[Path, Facts]:
+        """The same without directories further down that have requirements of their own."""
+        return self._folded({path.parent for path in self.requiring})
+
+    def _folded(self, ends: set[Path]) -> dict[Path, Facts]:
+        found: defaultdict[Path, Facts] = defaultdict(Facts)
+        own: defaultdict[Path, Facts] = defaultdict(Facts)
+        for path, facts in self.code.items():
+            own[path.parent] |= facts
+        for directory, facts in own.items():
+            for above in (directory, *directory.parents):
+                found[above] |= facts
+                if above in ends:
+                    break
+        return found
+
+    @cached_property
+    def _chains(self) -> Chains:
+        return Chains(self.documents)
+
+    @cached_property
+    def _names(self) -> dict[Path, set[str]]:
+        """The distributions that each file requires."""
+        return {path: required_names(documents) for path, documents in self.documents.items()}
+
+    def needs(self) -> dict[Path, Needs]:
+        """Return what is needed of the files that require Petastorm, and what holds them back."""
+        found: dict[Path, Needs] = {}
+        for path in sorted(self.requiring):
+            together = self._chains.together(path)
+            one = self._of_code(path, together)
+            is_installed = one.moved or not one.importers
+            extras = {*one.uses, *one.extras, *one.wanted.extras, *self._own_extras(path)}
+            held = self._held(path, together, extras) if is_installed else None
+            found[path] = replace(one, held=held, together=is_installed)
+            for other in together - self.requiring if is_installed else ():
+                before = found.get(other, Needs())
+                uses = tuple(sorted({*before.uses, *extras}))
+                found[other] = replace(before, uses=uses, together=True)
+        return found
+
+    def _of_code(self, path: Path, together: set[Path]) -> Needs:
+        """Return what the code that a file belongs to needs of it."""
+        anchor, facts = self._anchor(path)
+        settings = self.settings
+        is_constraint = self._chains.is_constraint(path)
+        plain = Needs(settings.wanted, settings.index, is_constraint=is_constraint)
+        if anchor is None:
+            return plain
+        extras = set(facts.extras - {"reader", "delta-table"})
+        if facts.extras >= {"reader", "delta-table"}:
+            extras.add("delta")
+        if "pyspark" in facts.imports:
+            extras.add("spark")
+        listed = set().union(*(self._names[one] for one in together))
+        around = listed.union(
+            *(names for one, names in self._names.items() if anchor in one.parents),
+            *(provided_by(self.documents[one]) for one in self.documents if anchor in one.parents),
+        )
+        if facts.on_databricks or any(one.name == "databricks.yml" for one in self.documents):
+            around |= set(EXTRAS["spark"])
+        named = {extra for extra in extras if not all(_is_in(lib, around) for lib in EXTRAS[extra])}
+        brought = listed | {lib for extra in named for lib in EXTRAS[extra]}
+        return replace(
+            plain,
+            extras=tuple(sorted(named)),
+            uses=tuple(sorted(extras)),
+            beside=tuple(
+                self._lost(path, facts, brought | (around if "pyspark" in around else set()))
+            ),
+            importers=tuple(map(str, self._importers(facts))),
+            moved=facts.is_moved or not facts.keeps,
+        )
+
+    def _anchor(self, path: Path) -> tuple[Path | None, Facts]:
+        """Return the nearest directory above a file with code that uses Petastorm or mdstorm."""
+        for below in (self._own, self._below):
+            for directory in path.parents:
+                facts = below.get(directory, Facts())
+                if facts.is_moved or facts.keeps:
+                    return directory, facts
+        return None, Facts()
+
+    def _importers(self, facts: Facts) -> Iterable[Path]:
+        """Return the files that go on importing Petastorm: of some code, or imported by it."""
+        for path in self._keeping:
+            if path in facts.keeps or facts.imports & {
+                path.stem,
+                *(above.name for above in path.parents),
+            }:
+                yield path
+
+    @cached_property
+    def _keeping(self) -> list[Path]:
+        return sorted(path for facts in self.code.values() for path in facts.keeps)
+
+    def _lost(self, path: Path, facts: Facts, brought: set[str]) -> Iterable[str]:
+        """Return what the code imports and Petastorm alone has brought in."""
+        tables = dict(_BROUGHT)
+        for document in self.documents[path]:
+            for found in find_requirements(document.text):
+                for extra in found.extras:
+                    tables |= _BROUGHT_BY_EXTRAS.get(extra, {})
+        for name, modules in tables.items():
+            if facts.imports & set(modules) and not _is_in(name, brought):
+                yield name
+
+    def _own_extras(self, path: Path) -> set[str]:
+        found = (one for doc in self.documents[path] for one in find_requirements(doc.text))
+        return {extra for one in found for extra in mdstorm_extras(one.extras)}
+
+    def _held(self, path: Path, together: set[Path], extras: set[str]) -> str | None:
+        """Return a pin of a file that is installed with another one, in words."""
+        for other in sorted(together - {path}):
+            for conflict in conflicts_of(self._chains.pins(other), extras):
+                return f"`{conflict.shown}` of {other}: {conflict.needed}"
+        return None
+
+
+def _is_in(name: str, names: set[str]) -> bool:
+    return bool(({name} | _SAME.get(name, set())) & names)
