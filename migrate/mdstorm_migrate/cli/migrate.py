@@ -26,7 +26,7 @@ from mdstorm_migrate.report.content import FileReport, Report
 from mdstorm_migrate.report.formats import FORMATS, check_reports, deliver, render
 from mdstorm_migrate.report.text import Printer
 from mdstorm_migrate.rules import all_rules, find_rule
-from mdstorm_migrate.run.discover import Skipped
+from mdstorm_migrate.run.discover import Skipped, project_of
 from mdstorm_migrate.run.files import FileOutcome, run
 from mdstorm_migrate.run.settings import Settings
 
@@ -175,7 +175,7 @@ def _migrate(roots: Sequence[Path], options: dict[str, Any]) -> int:
             report.skipped.append(one)
     totals = report.totals
     totals.failed += sum(one.is_error for one in report.skipped)
-    for outcome in _outcomes(found, settings, options):
+    for outcome in _outcomes(roots, found, settings, options):
         totals.add(outcome)
         printer.file(outcome)
         if options["reports"] or printed:
@@ -199,7 +199,11 @@ def _printed_format(options: dict[str, Any]) -> str | None:
 
 
 def _outcomes(
-    found: Sequence[Path | Skipped], settings: Settings, options: dict[str, Any]
+    roots: Sequence[Path],
+    found: Sequence[Path | Skipped],
+    settings: Settings,
+    options: dict[str, Any],
 ) -> Iterator[FileOutcome]:
     write, backup = options["write"], options["backup"]
-    return run(found, settings, write=write, backup=backup, jobs=jobs_of(options))
+    around = project_of(roots)
+    return run(found, settings, write=write, backup=backup, jobs=jobs_of(options), around=around)

@@ -16,6 +16,10 @@ from mdstorm_migrate.run.ignored import IgnoreRules, rules_of
 from mdstorm_migrate.sources import find_source
 from mdstorm_migrate.sources.plain import HEAD, may_be_text
 
+#: Code, whose imports count.
+CODE = frozenset({".py", ".pyi", ".pyw", ".ipynb"})
+#: Directories of tools that hold code of the project where git tracks it.
+_PERHAPS_OURS = frozenset({"build", "dist"})
 _GENERATED = re.compile(r".*_pb2(_grpc)?\.pyi?")
 
 
@@ -65,6 +69,20 @@ def discover(
     return _discover(paths, _Walk(_globs(include) if include else None, _globs(exclude)))
 
 
+def project_of(named: Iterable[Path]) -> list[Path]:
+    """Return the files of the repositories that hold some files, which are named by themselves.
+
+    What a list of requirements needs depends on code that was not named; outside of a repository,
+    nothing says where a project begins.
+    """
+    roots: dict[Path, None] = {}
+    for path in named:
+        if path.is_file() and not (path.suffix in CODE and path.name != "setup.py"):
+            above = path.resolve().parents
+            roots |= dict.fromkeys([one for one in above if (one / ".git").exists()][:1])
+    return [one for one in discover(roots) if isinstance(one, Path)]
+
+
 def _discover(paths: Iterable[Path], walk: _Walk) -> Iterator[Path | Skipped]:
     """Do that, once the patterns are known to be valid."""
     seen: set[str] = set()
@@ -94,7 +112,7 @@ def _unreadable(path: Path, named: bool) -> Skipped | None:
         return Skipped(path, reason, is_error=True)
     if not stat.S_ISREG(mode):
         return Skipped(path, "not a regular file", is_error=named)
-    if named and find_source(path, head_of(path)) is None:
+    if named and path.stat().st_size and find_source(path, head_of(path)) is None:
         return Skipped(path, "not a kind of file that can be migrated", is_error=True)
     return None
 
@@ -106,7 +124,11 @@ class _Walk:
 
     def below(self, root: Path) -> Iterator[Path | Skipped]:
         """Yield the files below a directory."""
-        yield from self._below(root, root, rules_of(root.resolve()))
+        rules = rules_of(root.resolve())
+        yield from self._below(root, root, rules)
+        failure = rules.tracked.failure
+        if failure is not None:
+            yield Skipped(root, f"ignored files, of which git may track some: {failure}")
 
     def _below(self, directory: Path, root: Path, rules: IgnoreRules) -> Iterator[Path | Skipped]:
         try:
@@ -119,7 +141,11 @@ class _Walk:
             path = directory / entry.name
             relative = path.relative_to(root).as_posix()
             if entry.is_dir(follow_symlinks=False):
-                if is_foreign(path) or self.exclude.match_file(f"{relative}/"):
+                if self.exclude.match_file(f"{relative}/"):
+                    continue
+                if is_foreign(path) and not (
+                    entry.name in _PERHAPS_OURS and rules.tracks(here / entry.name)
+                ):
                     continue
                 if not rules.ignore(here / entry.name, True):
                     yield from self._below(path, root, rules.within(here / entry.name))

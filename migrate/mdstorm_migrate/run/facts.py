@@ -13,9 +13,6 @@ from mdstorm_migrate.run.installs import imported_packages
 from mdstorm_migrate.sources import find_source
 from mdstorm_migrate.sources.python import DATABRICKS_HEADER
 
-#: Code, whose imports count.
-CODE = frozenset({".py", ".pyi", ".pyw", ".ipynb"})
-
 _NAME = rb"[A-Za-z_][\w.]*(?:[ \t]+as[ \t]+\w+)?"
 _STATEMENT = (
     rb"(?:from[ \t]+([A-Za-z_]\w*)[\w.]*[ \t]+import\b"

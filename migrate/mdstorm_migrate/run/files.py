@@ -62,6 +62,7 @@ def run(
     write: bool = False,
     backup: str | None = None,
     jobs: int = 1,
+    around: Sequence[Path] = (),
 ) -> Iterator[FileOutcome]:
     """Return the files that have edits, findings or problems, in the order of `found`.
 
@@ -76,14 +77,18 @@ def run(
         What the name of a copy of the old file ends in.
     jobs : int
         How many processes work.
+    around : sequence of Path
+        Other files of the project, which are read and stay as they are.
     """
     paths = [one for one in found if isinstance(one, Path)]
-    for one in examine(paths, settings, jobs):
+    for one in examine(paths, settings, jobs, around):
         if one.has_something_to_say:
             yield _written(one, backup) if write and one.changed else one
 
 
-def examine(paths: Sequence[Path], settings: Settings, jobs: int = 1) -> list[FileOutcome]:
+def examine(
+    paths: Sequence[Path], settings: Settings, jobs: int = 1, around: Sequence[Path] = ()
+) -> list[FileOutcome]:
     """Return what would become of the files that mention Petastorm, seen together.
 
     Each file is examined as if it were alone; those that require or install something, once more.
@@ -91,9 +96,14 @@ def examine(paths: Sequence[Path], settings: Settings, jobs: int = 1) -> list[Fi
     outcomes = list(each(partial(examine_file, settings=settings), paths, jobs))
     found = {one.path: one for one in outcomes}
     after = [(one.path, one.outcome.after or one.outcome.before) for one in outcomes]
-    needs = needs_of(paths, after, settings, jobs)
+    named = {path.resolve(): path for path in paths} if around else {}
+    others = [path for path in around if path not in named]
+    if others:
+        after = [(path.resolve(), data) for path, data in after]
+    needs = needs_of([*named, *others] if others else paths, after, settings, jobs)
     for path, one in needs.items():
-        again = examine_file(path, settings, one)
+        path = named.get(path, path)
+        again = examine_file(path, settings, one) if path not in others else None
         if again is not None:
             found[path] = again
     return [found[path] for path in paths if path in found]

@@ -1,4 +1,7 @@
-"""Files that git ignores: the rules of ``.gitignore``, except for what git tracks."""
+"""Files that git ignores: the rules of ``.gitignore``, except for what git tracks.
+
+Outside of a repository nothing is ignored: what an archive of a repository holds was tracked in it.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ from pathlib import Path, PurePosixPath
 
 from pathspec import GitIgnoreSpec
 from pathspec.pattern import Pattern
+
+from mdstorm_migrate.base.directories import is_foreign
 
 #: Variables with which git names its repository to a hook, which may not be the one asked about.
 _OF_HOOKS = frozenset({"GIT_DIR", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_WORK_TREE"})
@@ -29,11 +34,14 @@ class IgnoreRules:
         Never ignored, whatever the rules say.
     only_tracked : bool
         Whether the directory is ignored itself, and entered for what git tracks there.
+    in_repository : bool
+        Whether there are any rules.
     """
 
     files: Sequence[IgnoreFile]
     tracked: TrackedFiles
     only_tracked: bool = False
+    in_repository: bool = True
 
     def ignore(self, path: Path, is_directory: bool) -> bool:
         """Whether an entry is ignored; `path` is absolute."""
@@ -41,10 +49,17 @@ class IgnoreRules:
 
     def within(self, directory: Path) -> IgnoreRules:
         """Return the rules for the entries of a directory; those of a repository are its own."""
-        own = read_ignore_file(directory)
         if _is_repository(directory):
-            return IgnoreRules(own, TrackedFiles(directory))
-        return IgnoreRules([*self.files, *own], self.tracked, self._is_matched(directory, True))
+            return IgnoreRules(read_ignore_file(directory), TrackedFiles(directory))
+        if not self.in_repository:
+            return self
+        files = [*self.files, *read_ignore_file(directory)]
+        is_ignored = self._is_matched(directory, True) or is_foreign(directory)
+        return IgnoreRules(files, self.tracked, is_ignored)
+
+    def tracks(self, path: Path) -> bool:
+        """Whether git tracks a file, or anything below a directory; `path` is absolute."""
+        return self.in_repository and path in self.tracked
 
     def _is_matched(self, path: Path, is_directory: bool) -> bool:
         """Whether the rules ignore a path: the innermost file that has a pattern for it decides."""
@@ -64,7 +79,7 @@ def rules_of(root: Path) -> IgnoreRules:
         above = read_ignore_file(directory) + above
         if _is_repository(directory):
             return IgnoreRules(above, TrackedFiles(root))
-    return IgnoreRules(read_ignore_file(root), TrackedFiles(root))
+    return IgnoreRules([], TrackedFiles(root), in_repository=False)
 
 
 def _is_repository(directory: Path) -> bool:
@@ -130,9 +145,16 @@ class TrackedFiles:
     """What git tracks below a directory; nothing if git or a repository is missing.
 
     Git is asked once, when the first path is looked for.
+
+    Attributes
+    ----------
+    directory : Path
+    failure : str or None
+        Why git did not answer.
     """
 
     directory: Path
+    failure: str | None = None
 
     def __contains__(self, path: Path) -> bool:
         """Whether git tracks a file, or anything below a directory; `path` is absolute."""
@@ -145,14 +167,19 @@ class TrackedFiles:
     def _paths(self) -> frozenset[str]:
         """Files, and the directories that hold them, from `directory` on."""
         # The configuration of a repository may name a command that is run to watch its files.
-        command = ["git", "-c", "core.fsmonitor=false", "ls-files", "-z"]
+        # Somebody else may own it, as in containers, which git refuses without the second setting.
+        settings = ["-c", "core.fsmonitor=false", "-c", "safe.directory=*"]
+        command = ["git", *settings, "ls-files", "-z"]
         variables = {k: v for k, v in os.environ.items() if k not in _OF_HOOKS}
         try:
             done = subprocess.run(
                 command, cwd=self.directory, env=variables, capture_output=True, check=False
             )
-        except OSError:
+        except OSError as error:
+            self.failure = f"git cannot be run: {error.strerror}"
             return frozenset()
+        if done.returncode != 0:
+            self.failure = os.fsdecode(done.stderr).strip().partition("\n")[0]
         files = os.fsdecode(done.stdout).split("\0")[:-1] if done.returncode == 0 else []
         directories = {str(above) for file in files for above in PurePosixPath(file).parents}
         return frozenset([*files, *directories])

@@ -12,7 +12,8 @@ from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.rules import all_rules
 from mdstorm_migrate.run.chains import PACKAGING
-from mdstorm_migrate.run.facts import CODE, facts_of, read_facts
+from mdstorm_migrate.run.discover import CODE
+from mdstorm_migrate.run.facts import facts_of, read_facts
 from mdstorm_migrate.run.pool import each
 from mdstorm_migrate.run.project import Project
 from mdstorm_migrate.run.settings import Settings

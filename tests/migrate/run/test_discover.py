@@ -155,7 +155,31 @@ def test_files_that_git_tracks_are_looked_at_whatever_is_ignored(
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))  # as a hook of another repository
     assert found(tmp_path) == ["data/a/kept.py", "kept.py"]
     monkeypatch.setenv("PATH", "")
-    assert found(tmp_path) == []
+    (skipped,) = discover([tmp_path])
+    assert isinstance(skipped, Skipped)
+    assert "of which git may track some: git cannot be run" in skipped.reason
+
+
+@needs_git
+def test_directories_of_builds_are_entered_for_what_git_tracks(tmp_path: Path) -> None:
+    make(tmp_path, "build/Dockerfile", "build/lib/a.py", "dist/a.py", "vendor/a.py", "a.py")
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", "--force", "build/Dockerfile", "vendor/a.py", "a.py")
+    assert found(tmp_path) == ["a.py", "build/Dockerfile"]
+
+
+def test_outside_of_a_repository_nothing_is_ignored(tmp_path: Path) -> None:
+    make(tmp_path, "a.py", "data/b.py")
+    (tmp_path / ".gitignore").write_text("*.py\ndata/\n")
+    (tmp_path / "data" / ".gitignore").write_text("*\n")
+    assert found(tmp_path) == ["a.py", "data/b.py"]
+
+
+def test_files_of_any_name_are_looked_into_unless_they_hold_data(tmp_path: Path) -> None:
+    make(
+        tmp_path, "main.tf", "Job.scala", "freeze", "x.parquet", "y.csv", "z.png", ".gitattributes"
+    )
+    assert found(tmp_path) == ["Job.scala", "freeze", "main.tf"]
 
 
 @needs_git
