@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 
 PYTHON = "3.10"
+#: The first Databricks Runtime that has it.
+RUNTIME = "13.0"
 BASE = {
     "click": "8.0.4",
     "fsspec": "2023.5.0",
@@ -46,7 +48,9 @@ COMPANIONS = {
     "tf": {"keras": "2.14.0", "tensorboard": "2.14.0", "tensorflow-cpu": "2.14.1"},
 }
 #: Names that conda has for the same.
-_ALIASES = {"pytorch": "torch", "tensorflow-gpu": "tensorflow"}
+_ALIASES = {"pytorch": "torch"}
+#: Distributions that have ended, with what mdstorm needs in their place.
+ENDED = {"tensorflow-gpu": "tensorflow"}
 
 _CLAUSE = re.compile(r"\s*(===|==|~=|!=|<=|>=|<|>|=|\^|~)?\s*v?([\w.*+!-]+)(?:=[\w*]+)?\s*\Z")
 
@@ -67,7 +71,7 @@ def lower_bounds(extras: tuple[str, ...] | list[str] | set[str]) -> dict[str, st
 
 def known_names() -> list[str]:
     """Return the names of all tables, and their aliases, longest first."""
-    tables = [BASE, *EXTRAS.values(), *COMPANIONS.values(), _ALIASES]
+    tables = [BASE, *EXTRAS.values(), *COMPANIONS.values(), _ALIASES, ENDED]
     return sorted({name for table in tables for name in table}, key=lambda one: (-len(one), one))
 
 
@@ -82,11 +86,10 @@ def conflicts(specifier: str, lowest: str, style: str = "pip") -> bool:
     style : {"pip", "poetry", "conda"}
         What a version without an operator means, and what ``=`` and ``~`` do.
     """
-    alternatives = specifier.strip(" ()").split("|")
-    return all(
+    alternatives = [part for part in specifier.strip(" ()").split("|") if part.strip()]
+    return bool(alternatives) and all(
         any(_ends_below(clause, release(lowest), style) for clause in part.split(","))
         for part in alternatives
-        if part.strip()
     )
 
 

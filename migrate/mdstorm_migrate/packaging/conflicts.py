@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.packaging.bounds import (
+    ENDED,
     PYTHON,
+    RUNTIME,
     conflicts,
     lower_bounds,
     raised,
@@ -27,7 +30,7 @@ class Conflict:
     ----------
     pin : Pin
     replacement : str
-        What may stand in place of its versions.
+        What may stand in place of its versions; empty where nobody but the user can tell.
     """
 
     pin: Pin
@@ -36,14 +39,23 @@ class Conflict:
     @property
     def needed(self) -> str:
         """What mdstorm needs, in words."""
+        if self.pin.style == "runtime":
+            return f"mdstorm needs Databricks Runtime {RUNTIME} or newer, for Python {PYTHON}"
         if self.pin.name == PYTHON_NAME:
             return f"mdstorm needs Python {PYTHON} or newer"
+        if self.pin.name in ENDED:
+            name = ENDED[self.pin.name]
+            return (
+                f"mdstorm needs {name} {lower_bounds(['tf'])[name]}, which {self.pin.name} is not"
+            )
         lowest = self.replacement.lstrip(">=").partition(",")[0]
         return f"mdstorm needs {self.pin.name} {lowest} or newer"
 
     @property
     def shown(self) -> str:
         """The pin in one word or two."""
+        if self.pin.style == "runtime":
+            return f"Databricks Runtime {self.pin.specifier}"
         gap = "" if self.pin.specifier[:1] in "=<>~!^" else " "
         return f"{self.pin.name}{gap}{self.pin.specifier}"
 
@@ -65,6 +77,8 @@ def conflicts_of(pins: Iterator[Pin] | list[Pin], extras: set[str]) -> Iterator[
             continue  # a variable, whose value is elsewhere
         if pin.name == PYTHON_NAME:
             replacement = _python(pin)
+        elif pin.name in ENDED:
+            replacement = ""
         elif pin.name in bounds and conflicts(pin.specifier, bounds[pin.name], pin.style):
             replacement = raised(pin.specifier, bounds[pin.name])
         else:
@@ -74,11 +88,37 @@ def conflicts_of(pins: Iterator[Pin] | list[Pin], extras: set[str]) -> Iterator[
 
 
 def _python(pin: Pin) -> str | None:
+    if pin.style == "runtime":
+        return "" if release(pin.specifier) < release(RUNTIME) else None
+    if pin.style == "list":
+        return _listed(pin.specifier)
     if pin.style == "version" or (pin.style == "conda" and "," not in pin.specifier):
-        if not conflicts(pin.specifier.lstrip("= "), PYTHON, "pip"):
+        plain = pin.specifier.strip("= \"'")
+        if not conflicts(plain, PYTHON, "pip"):
             return None
+        if pin.yaml:  # where 3.10 without quotes is the number 3.1
+            quote = pin.specifier[0] if pin.specifier[0] in "\"'" else '"'
+            return f"{quote}{PYTHON}{quote}"
         is_conda = pin.style == "conda" and pin.specifier.startswith("=")
         return f"={PYTHON}" if is_conda else PYTHON
     if pin.style == "poetry" and release(pin.specifier) and pin.specifier[0].isdigit():
         return raised_python(f"=={pin.specifier}")
     return raised_python(pin.specifier, pin.style)
+
+
+def _listed(versions: str) -> str | None:
+    """Return a list of versions without those that are too old; None if there is none."""
+    items = [one.strip() for one in versions.split(",") if one.strip()]
+    kept = [one for one in items if not _is_old(one)]
+    if len(kept) == len(items):
+        return None
+    if not kept:
+        kept = [re.sub(r"\d+(?:\.\d+)?", "310" if "py" in items[0] else PYTHON, items[0])]
+        kept = [f'"{one}"' if one == PYTHON else one for one in kept]
+    return ", ".join(kept) if ", " in versions else ",".join(kept)
+
+
+def _is_old(version: str) -> bool:
+    """Whether ``"3.8"`` or ``py38`` is older than what mdstorm needs."""
+    match = re.search(r"(?:py)?(\d)\.?(\d*)", version)
+    return match is not None and (int(match[1]), int(match[2] or 99)) < release(PYTHON)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.packaging.bounds import known_names, normalised
 from mdstorm_migrate.packaging.commands import install_commands
 from mdstorm_migrate.packaging.pyproject import dependency_keys, requirement_strings
-from mdstorm_migrate.packaging.requirement import VERSION, VERSIONS
+from mdstorm_migrate.packaging.requirement import VERSION, VERSIONS, is_for_old_python
 from mdstorm_migrate.packaging.toml_text import TomlKey, toml_keys, toml_strings
 
-Style: TypeAlias = Literal["pip", "poetry", "conda", "version"]
+Style: TypeAlias = Literal["pip", "poetry", "conda", "version", "list", "runtime"]
 
 PYTHON = "python"
 _PYTHON_KEY = re.compile(r"requires[-_]python|python[-_]requires|python(_full)?_version|python")
@@ -31,8 +31,13 @@ class Pin:
     start, stop : int
         The span of the versions.
     specifier : str
-    style : {"pip", "poetry", "conda", "version"}
-        How they are written; ``version`` is one version and no range, as in ``FROM python:3.8``.
+    style : {"pip", "poetry", "conda", "version", "list", "runtime"}
+        How they are written; ``version`` is one version and no range, as in ``FROM python:3.8``,
+        ``list`` several, each of which is used, ``runtime`` one of Databricks.
+    word : int or None
+        Where the word of a command begins that it is part of.
+    yaml : bool
+        Whether it is a value of YAML, quotes included.
     """
 
     name: str
@@ -40,20 +45,16 @@ class Pin:
     stop: int
     specifier: str
     style: Style = "pip"
+    word: int | None = None
+    yaml: bool = False
 
 
 _NAMES = "|".join(name.replace("-", "[-_.]") for name in known_names())
 _PIN = re.compile(
     rf"""(?<![\w./@=-]) (?P<name>{_NAMES}) (?![\w/-]|\.\w)
     (?:[ \t]*\[[^\]\n]*\])? [ \t]* (?: \( (?P<inner>{VERSIONS}) \) | (?P<spec>{VERSIONS}) )
-    (?P<rest> [^\n"']* )""",
+    """,
     re.IGNORECASE | re.VERBOSE,
-)
-#: A marker that keeps a requirement away from every Python that mdstorm runs on.
-_OLD_PYTHON = re.compile(
-    r"""^[^;]*;.*python_version[ ]*(?:<=?[ ]*["']3\.\d["'] | <[ ]*["']3\.10["']
-    | ={2,3}[ ]*["'](?:2\.\d|3\.\d)["'])""",
-    re.VERBOSE,
 )
 _CONDA = re.compile(
     rf"""(?:[\w-]+::)?(?P<name>{_NAMES}|python)
@@ -70,8 +71,20 @@ _IMAGE = re.compile(
 _ARGUMENT = re.compile(
     r"^[ \t]*(?:ARG|ENV)[ \t]+PYTHON_?VERSION[= \t]+[\"']?(?P<version>\d(?:\.\d+)+)", re.M | re.I
 )
+#: ``image: python:3.8`` of a workflow.
+_YAML_IMAGE = re.compile(
+    r"""\b(?:image|container)["']?[ \t]*:[ \t]*["']?(?:\S+/)?python:(?P<version>\d(?:\.\d+)+)"""
+)
+#: ``python-version: ["3.8", "3.10"]`` of a matrix; lists of versions of tox.
+_MATRIX = re.compile(r"""python[-_]?versions?["']?[ \t]*:[ \t]*\[(?P<version>[^\]\n]*)\]""", re.I)
+_ENVIRONMENTS = re.compile(
+    r"^env_?list[ \t]*=[ \t]*(?P<version>(?:py\d+|,|[ \t])*py\d+)[ \t]*$", re.MULTILINE
+)
+_RUNTIME = re.compile(
+    r"""\bspark_version["']?[ \t]*[:=][ \t]*["']?(?P<version>\d+\.[\dx]+)\.?x?-[\w.-]*scala"""
+)
 _SETUP_PYTHON = re.compile(
-    r"""python-version["']?[ \t]*:[ \t]*(["']?)(?P<version>\d\.\d+)\1\s*$""", re.M
+    r"""python-version["']?[ \t]*:[ \t]*(?P<version>(["']?)\d\.\d+\2)\s*$""", re.MULTILINE
 )
 _INI_PYTHON = re.compile(r"^python_requires[ \t]*=[ \t]*(?P<version>[^#\s][^#\r\n]*)", re.M)
 
@@ -85,7 +98,7 @@ def pins_of(document: Document) -> Iterator[Pin]:
                 yield from _pins(text, *line.span("body"))
         case "pyproject":
             for string in requirement_strings(text):
-                yield from _pins(text, string.start, string.stop, in_string=True)
+                yield from _pins(text, string.start, string.stop)
             for key in dependency_keys(text):
                 yield from _of_key(text, key)
             yield from (
@@ -99,8 +112,8 @@ def pins_of(document: Document) -> Iterator[Pin]:
                     yield from _of_key(text, key)
         case "setup_cfg":
             yield from _pins(text, 0, len(text))
-            for found in _INI_PYTHON.finditer(text):
-                yield _python(found, "pip")
+            yield from (_python(found, "pip") for found in _INI_PYTHON.finditer(text))
+            yield from (_python(found, "list") for found in _ENVIRONMENTS.finditer(text))
         case "conda":
             yield from _of_conda(text)
         case "docker":
@@ -109,21 +122,29 @@ def pins_of(document: Document) -> Iterator[Pin]:
                 yield from (_python(found, "version") for found in pattern.finditer(text))
         case "cluster":
             yield from _of_commands(text)
-            yield from (_python(found, "version") for found in _SETUP_PYTHON.finditer(text))
+            for found in _SETUP_PYTHON.finditer(text):
+                yield replace(_python(found, "version"), yaml=True)
+            yield from (_python(found, "version") for found in _YAML_IMAGE.finditer(text))
+            yield from (_python(found, "list") for found in _MATRIX.finditer(text))
             yield from _of_lists(text)
+            yield from (_python(found, "runtime") for found in _RUNTIME.finditer(text))
         case "shell" | "magic" | "text":
             yield from _of_commands(text)
+            yield from (_python(found, "runtime") for found in _RUNTIME.finditer(text))
         case "python":
             yield from _of_setup(document)
 
 
-def _pins(text: str, start: int, stop: int, in_string: bool = False) -> Iterator[Pin]:
+def _pins(text: str, start: int, stop: int, in_command: bool = False) -> Iterator[Pin]:
     for match in _PIN.finditer(text, start, stop):
         line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
-        if re.search(r"(^|\s)#", line) or _OLD_PYTHON.match(match["rest"]):
+        end = text.find("\n", match.end())
+        rest = text[match.end() : len(text) if end < 0 else end]
+        if re.search(r"(^|\s)#", line) or is_for_old_python(rest):
             continue
         group = "inner" if match["inner"] is not None else "spec"
-        yield Pin(normalised(match["name"]), *match.span(group), match[group])
+        word = match.start() if in_command else None
+        yield Pin(normalised(match["name"]), *match.span(group), match[group], word=word)
 
 
 def _python(match: re.Match[str], style: Style) -> Pin:
@@ -158,7 +179,7 @@ def _of_conda(text: str) -> Iterator[Pin]:
 def _of_commands(text: str) -> Iterator[Pin]:
     for tool, start, stop in install_commands(text):
         if tool == "pip":
-            yield from _pins(text, start, stop)
+            yield from _pins(text, start, stop, in_command=True)
             continue
         for word in re.finditer(r"""[^\s"']+""", text[start:stop]):
             match = _CONDA.fullmatch(word[0])
@@ -166,7 +187,9 @@ def _of_commands(text: str) -> Iterator[Pin]:
                 at = start + word.start() + match.start("spec")
                 name = match["name"].lower()
                 name = PYTHON if name == PYTHON else normalised(name)
-                yield Pin(name, at, at + len(match["spec"]), match["spec"], "conda")
+                yield Pin(
+                    name, at, at + len(match["spec"]), match["spec"], "conda", start + word.start()
+                )
 
 
 _QUOTED_OR_ITEM = re.compile(

@@ -15,7 +15,7 @@ from mdstorm_migrate.base.edits import Finding
 
 _GAP = r"(?:[ \t]|\\\r?\n)*"
 #: With variables of shells and templates: ``petastorm==${VERSION}``, ``petastorm=={{ version }}``.
-_NUMBER = r"(?:[\w.*+!-]|\$\{[^}\n]*\}|\$\w+|\{\{[^}\n]*\}\})+"
+_NUMBER = r"(?:[\w.*+!-]|\$\{[^}\n]*\}|\$\([^)\n]*\)|\$\w+|%\w+%|\{\{[^}\n]*\}\})+"
 VERSION = rf"(?:===|==|~=|!=|<=|>=|<|>){_GAP}{_NUMBER}"
 VERSIONS = rf"{VERSION}(?:{_GAP},{_GAP}{VERSION})*"
 _REQUIREMENT = re.compile(
@@ -91,6 +91,30 @@ def is_requirement(text: str) -> bool:
     """
     match = _REQUIREMENT.match(text.strip())
     return match is not None and re.match(r"\s*([;#]|$)", text.strip()[match.end() :]) is not None
+
+
+#: A marker that keeps a requirement away from every Python that mdstorm runs on.
+_OLD_PYTHON = re.compile(
+    r"""[^;\n]*;[^\n#]*python_version[ ]*(?:<=?[ ]*\\?["']3\.\d\\?["'] | <[ ]*\\?["']3\.10\\?["']
+    | ={2,3}[ ]*\\?["'](?:2\.\d|3\.\d)\\?["'])""",
+    re.VERBOSE,
+)
+
+
+def is_for_old_python(rest: str) -> bool:
+    """Whether what follows a requirement is a marker that mdstorm's Pythons do not fit."""
+    return _OLD_PYTHON.match(rest) is not None
+
+
+def quoted_word(text: str, start: int, stop: int, new: str) -> str:
+    """Return what stands in place of a word of a command: quoted if need be and not quoted yet."""
+    before, old = text[:start], text[start:stop]
+    if before[-1:] in ("'", '"') and text[stop : stop + 1] == before[-1:]:
+        return new
+    if not re.search(r"[<>*!~;@ ]", new) and not ("[" in new and "[" not in old):
+        return new
+    quote = "'" if before[before.rfind("\n") + 1 :].count('"') % 2 else '"'
+    return f"{quote}{new}{quote}"
 
 
 def is_generated(text: str) -> bool:

@@ -9,7 +9,12 @@ from typing import Literal, TypeAlias
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.conflicts import conflicts_in
-from mdstorm_migrate.packaging.requirement import Requirement, mdstorm_extras
+from mdstorm_migrate.packaging.requirement import (
+    Requirement,
+    is_for_old_python,
+    mdstorm_extras,
+    quoted_word,
+)
 
 #: How requirements are listed: one a ``line``, a quoted ``string`` of an array, a line of an
 #: ``ini`` file, a ``word`` of a command, an ``item`` of a list in YAML; ``alone`` where one value
@@ -17,7 +22,6 @@ from mdstorm_migrate.packaging.requirement import Requirement, mdstorm_extras
 Place: TypeAlias = Literal["line", "string", "ini", "word", "item", "alone"]
 
 MESSAGE = "require mdstorm; version numbers of Petastorm do not apply to it"
-_SPECIAL = re.compile(r"[\[\]<>*!~;@ ]")
 
 
 def rewrite_requirement(
@@ -35,6 +39,10 @@ def rewrite_requirement(
             "require mdstorm, after a review of what the fork changes",
         )
         return
+    if is_for_old_python(document.text[found.stop : _line_of(document, found)[1]]):
+        message = "Petastorm stays for Pythons that mdstorm does not run on"
+        yield Finding(rule, "note", found.start, found.stop, message)
+        return
     cls, message = verdict(document)
     new = requirement_of(document, found.extras)
     beside = [] if needs.is_constraint else [*needs.beside]
@@ -43,8 +51,12 @@ def rewrite_requirement(
         if not needs.moved or _names_mdstorm(document, found, place):
             return
         beside, message = [new, *beside], "require it beside Petastorm, which code still imports"
+    elif place in ("line", "item") and _names_mdstorm(document, found, place):
+        line, end = _line_of(document, found)
+        yield Edit(rule, cls, line, end, "", "mdstorm is required already")
+        return
     else:
-        text = _quoted(document.text, found, new) if place == "word" else new
+        text = quoted_word(document.text, found.start, found.stop, new) if place == "word" else new
         yield Edit(rule, cls, found.start, found.stop, text, message)
     if needs.index is not None and needs.index not in document.text:
         yield from _index(document, found, rule, place, cls)
@@ -93,23 +105,16 @@ def _names_mdstorm(document: Document, found: Requirement, place: Place) -> bool
     """Whether mdstorm is required already, beside Petastorm."""
     text = document.text
     if place in ("word", "alone"):
-        line = document.lines.start_of(found.start)
-        end = text.find("\n", found.stop)
-        text = text[line : len(text) if end < 0 else end]
+        line, end = _line_of(document, found)
+        text = text[line:end]
+    text = re.sub(r"(?m)#.*", "", text)
     return re.search(r"(?<![\w./-])mdstorm(?![\w./-])", text) is not None
 
 
-def _quoted(text: str, found: Requirement, new: str) -> str:
-    """Return a requirement as a word of a shell: quoted if need be, and not quoted already."""
-    old = text[found.start : found.stop]
-    before, after = text[: found.start], text[found.stop :]
-    if before[-1:] in ("'", '"') and after[:1] == before[-1:]:
-        return new
-    if not re.search(r"[<>*!~;@ ]", new) and not ("[" in new and "[" not in old):
-        return new
-    line = before[before.rfind("\n") + 1 :]
-    quote = "'" if line.count('"') % 2 else '"'
-    return f"{quote}{new}{quote}"
+def _line_of(document: Document, found: Requirement) -> tuple[int, int]:
+    """Return the span of the line of a requirement, its end included."""
+    end = document.text.find("\n", found.stop)
+    return document.lines.start_of(found.start), len(document.text) if end < 0 else end + 1
 
 
 def _index(
@@ -161,6 +166,11 @@ def _inserted(
         at = found.stop + (end.start() if end else 0)
         return Edit(rule, cls, at, at, "".join(f"{newline}{space}{one}" for one in items), message)
     if place == "string":
+        item = re.match(r"[ \t]*-[ \t]+", head)
+        if item is not None and not head[item.end() :].strip("\"' "):
+            quote = head[item.end()]
+            new = "".join(f"{item[0]}{quote}{one}{quote}{newline}" for one in items)
+            return Edit(rule, cls, line, line, new, message)
         opening = re.search(r"""["'][ \t]*\Z""", head)
         if opening is None:
             return None
@@ -174,8 +184,8 @@ def _inserted(
         if _is_in_array(text, at, quote):
             new = "".join(f"{quote}{one}{quote}, " for one in items)
         else:
-            alone = Requirement(at, at)
-            new = "".join(f"{_quoted(text[:at] + ' ', alone, one)} " for one in items)
+            words = [quoted_word(f"{text[:at]} ", at + 1, at + 1, one) for one in items]
+            new = "".join(f"{word} " for word in words)
         return Edit(rule, cls, at, at, new, message)
     return None
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
-from mdstorm_migrate.base.edits import Class, Edit
+from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.conflicts import conflicts_in
-from mdstorm_migrate.packaging.requirement import find_requirements, is_generated
+from mdstorm_migrate.packaging.requirement import find_requirements, is_generated, quoted_word
 from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM412"
@@ -28,7 +28,7 @@ KIND = (
 )
 
 
-def check(module: PythonModule | Document) -> Iterator[Edit]:
+def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
     """Yield the edits of pins that conflict, where mdstorm is installed together with them."""
     document = module.document if isinstance(module, PythonModule) else module
     together = document.needs.together
@@ -39,4 +39,12 @@ def check(module: PythonModule | Document) -> Iterator[Edit]:
     for conflict in conflicts_in(document):
         pin = conflict.pin
         message = f"{conflict.needed}: no installer takes it beside `{conflict.shown}`"
-        yield Edit(CODE, CLASS, pin.start, pin.stop, conflict.replacement, message)
+        if not conflict.replacement:
+            yield Finding(CODE, "manual", pin.start, pin.stop, conflict.needed, conflict.needed)
+            continue
+        start, new = pin.start, conflict.replacement
+        if pin.word is not None:  # which a shell would take for a redirection
+            start = pin.word
+            new = document.text[start : pin.start] + new
+            new = quoted_word(document.text, start, pin.stop, new)
+        yield Edit(CODE, CLASS, start, pin.stop, new, message)

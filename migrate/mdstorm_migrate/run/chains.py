@@ -16,7 +16,10 @@ from mdstorm_migrate.packaging.toml_text import toml_keys
 
 #: Kinds of documents that require or install something.
 PACKAGING: frozenset[Kind] = frozenset(
-    {"cluster", "conda", "docker", "pipfile", "pyproject", "requirements", "setup_cfg", "shell"}
+    {
+        *("cluster", "conda", "docker", "pipfile", "pyproject", "requirements", "setup_cfg"),
+        *("shell", "text"),
+    }
 )
 _OPTION = re.compile(
     r"""(?:^|[\s"'\[,-]) (?P<option>-r|-c|--requirement|--constraint)
@@ -106,7 +109,7 @@ class Chains:
     def _named(self, path: Path, document: Document) -> Iterator[Path]:
         text = document.text
         spans = [(0, len(text))]
-        if document.kind in ("docker", "shell", "cluster"):
+        if document.kind in ("docker", "shell", "cluster", "text"):
             spans = [(start, stop) for _, start, stop in install_commands(text)]
             for start, stop in spans:
                 if _ITSELF.search(text, start, stop):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
 
-from mdstorm_migrate.base.document import SourceError
+from mdstorm_migrate.base.document import Document, SourceError
+from mdstorm_migrate.base.needs import Needs
+from mdstorm_migrate.packaging.bounds import EXTRAS
 from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.run.chains import required_names
 from mdstorm_migrate.run.installs import imported_packages
+from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.sources import find_source
 from mdstorm_migrate.sources.python import DATABRICKS_HEADER
 
@@ -96,6 +100,37 @@ def facts_of(data: bytes, path: Path) -> Facts:
     keeps = (path,) if old and _still_imports(data, path) else ()
     databricks = data.startswith(DATABRICKS_HEADER) or any(one in data for one in _ON_DATABRICKS)
     return Facts(imports, extras, moved, keeps, databricks)
+
+
+def needs_alone(
+    data: bytes, path: PurePath | None, documents: Sequence[Document], settings: Settings
+) -> Needs:
+    """Return what is needed of the requirements of a file that is seen alone.
+
+    A notebook says by its own code what its install commands must bring in. Spark it needs only
+    where it starts a session itself: elsewhere, whoever runs it has one.
+    """
+    plain = Needs(settings.wanted, settings.index)
+    kinds = {document.kind for document in documents}
+    if path is None or not ("python" in kinds and kinds & {"magic", "shell"}):
+        return plain
+    facts = facts_of(data, Path(path))
+    extras = needed_extras(facts)
+    if facts.on_databricks or b"SparkSession" not in data:
+        extras.discard("spark")
+    listed = required_names(documents)
+    named = {extra for extra in extras if not set(EXTRAS[extra]) <= listed}
+    return replace(plain, extras=tuple(sorted(named)), uses=tuple(sorted(extras)))
+
+
+def needed_extras(facts: Facts) -> set[str]:
+    """Return the extras that code needs."""
+    extras = set(facts.extras - {"reader", "delta-table"})
+    if facts.extras >= {"reader", "delta-table"}:
+        extras.add("delta")
+    if "pyspark" in facts.imports:
+        extras.add("spark")
+    return extras
 
 
 def _imports(data: bytes, is_json: bool) -> Iterator[str]:

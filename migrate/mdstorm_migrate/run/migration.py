@@ -14,6 +14,7 @@ from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.rules import all_rules
 from mdstorm_migrate.run.comments import Suppressions
+from mdstorm_migrate.run.facts import needs_alone
 from mdstorm_migrate.run.installs import installs, keep_installs
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.run.todos import todos_of
@@ -104,8 +105,9 @@ def migrate_bytes(
         return Outcome(data, data)
     try:
         file = source.read(data, path)
+        needs = needs or needs_alone(data, path, file.documents, settings)
         for document in file.documents:
-            document.needs = needs or Needs(settings.wanted, settings.index)
+            document.needs = needs
         edits, findings = _edits_and_findings(file, settings)
         after = file.encode(apply_edits(file.text, edits)) if edits else data
         if installs(file, edits):

@@ -14,7 +14,7 @@ from mdstorm_migrate.packaging.bounds import EXTRAS
 from mdstorm_migrate.packaging.conflicts import conflicts_of
 from mdstorm_migrate.packaging.requirement import find_requirements, mdstorm_extras
 from mdstorm_migrate.run.chains import Chains, provided_by, required_names
-from mdstorm_migrate.run.facts import Facts
+from mdstorm_migrate.run.facts import Facts, needed_extras
 from mdstorm_migrate.run.settings import Settings
 
 #: What Petastorm required, and the modules of each.
@@ -101,6 +101,7 @@ class Project:
         for path in sorted(self.requiring):
             together = self._chains.together(path)
             one = self._of_code(path, together)
+            together = together | self._bringing(path, one.uses)
             is_installed = one.moved or not one.importers
             extras = {*one.uses, *one.extras, *one.wanted.extras, *self._own_extras(path)}
             held = self._held(path, together, extras) if is_installed else None
@@ -119,11 +120,7 @@ class Project:
         plain = Needs(settings.wanted, settings.index, is_constraint=is_constraint)
         if anchor is None:
             return plain
-        extras = set(facts.extras - {"reader", "delta-table"})
-        if facts.extras >= {"reader", "delta-table"}:
-            extras.add("delta")
-        if "pyspark" in facts.imports:
-            extras.add("spark")
+        extras = needed_extras(facts)
         listed = set().union(*(self._names[one] for one in together))
         around = listed.union(
             *(names for one, names in self._names.items() if anchor in one.parents),
@@ -152,6 +149,16 @@ class Project:
                 if facts.is_moved or facts.keeps:
                     return directory, facts
         return None, Facts()
+
+    def _bringing(self, path: Path, extras: Iterable[str]) -> set[Path]:
+        """Return the other files of the project that bring in what some extras stand for."""
+        anchor, _ = self._anchor(path)
+        libraries = {one for extra in extras for one in EXTRAS[extra]} - {"pandas"}
+        return {
+            other
+            for other, names in self._names.items()
+            if anchor in other.parents and names & libraries
+        }
 
     def _importers(self, facts: Facts) -> Iterable[Path]:
         """Return the files that go on importing Petastorm: of some code, or imported by it."""

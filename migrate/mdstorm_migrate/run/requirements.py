@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from mdstorm_migrate.sources import find_source
 
 #: Larger files of requirements are not looked into for pins, in bytes.
 _LARGEST = 1 << 20
+#: What an edit writes that requires mdstorm, or sees that it is required already.
+_MDSTORM = re.compile(r"""["']?mdstorm(?!\.).*|""", re.DOTALL)
 #: Rules whose edits require mdstorm.
 _REQUIRING = ("PM40",)
 
@@ -97,8 +100,6 @@ def _requires(documents: Sequence[Document]) -> bool:
         for rule in all_rules():
             if rule.code.startswith(_REQUIRING) and document.kind in rule.kinds:
                 for found in rule.check(checked):
-                    if isinstance(found, Edit) and found.replacement.startswith(
-                        ("mdstorm", '"mds')
-                    ):
+                    if isinstance(found, Edit) and _MDSTORM.fullmatch(found.replacement):
                         return True
     return False

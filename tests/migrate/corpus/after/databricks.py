@@ -4,7 +4,7 @@
 
 # COMMAND ----------
 
-# MAGIC %pip install mdstorm pillow
+# MAGIC %pip install "mdstorm[torch]" pillow
 
 # COMMAND ----------
 

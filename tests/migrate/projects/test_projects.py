@@ -1,0 +1,78 @@
+"""Whole projects: what they require afterwards, and that an installer takes it.
+
+A project is ``cases/NAME.txt``; ``cases/NAME.after.txt`` has what ``-w --unsafe`` changes.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from tests.migrate.checks import invoke
+from tests.migrate.projects.index import make_index
+from tests.migrate.projects.project import CASES, names, pack, resolve, unpack
+
+from mdstorm_migrate.cli.migrate import migrate as command
+
+UV = shutil.which("uv", path=f"{Path(sys.executable).parent}") or shutil.which("uv")
+#: What the gate resolves, too: each takes a third of a second.
+REPRESENTATIVE = {"chain", "pep621", "pinned_list", "stays"}
+RESOLVED = [name for name in names() if not (CASES / f"{name}.txt").read_text().startswith("$\n")]
+
+
+@pytest.fixture(scope="session")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheels")
+    make_index(folder)
+    return folder
+
+
+@pytest.fixture
+def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)  # paths of messages are relative
+    return tmp_path
+
+
+def write(*options: str) -> None:
+    done = invoke(command, "-w", "--no-diff", "-j", "1", *options, ".")
+    assert done.exit_code == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_project_becomes_what_it_should(name: str, inside: Path) -> None:
+    before = (CASES / f"{name}.txt").read_text()
+    unpack(before, inside)
+    write("--unsafe")
+    after = pack(inside, before)
+    assert after == (CASES / f"{name}.after.txt").read_text()
+    write("--unsafe")
+    assert pack(inside, before) == after
+
+
+@pytest.mark.skipif(UV is None, reason="uv is not installed")
+@pytest.mark.newest
+@pytest.mark.parametrize("options", [(), ("--unsafe",)], ids=["safe", "unsafe"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in REPRESENTATIVE else [pytest.mark.long])
+        for name in RESOLVED
+    ],
+)
+def test_an_installer_takes_the_outcome(
+    name: str, options: tuple[str, ...], inside: Path, wheels: Path
+) -> None:
+    what = unpack((CASES / f"{name}.txt").read_text(), inside)
+    write(*options)
+    assert UV is not None
+    resolved = resolve(UV, inside, what, wheels)
+    assert "mdstorm" in resolved or "petastorm" in resolved
+    if options:
+        assert "mdstorm" in resolved or name == "stays_wholly"
+
+
+def test_every_project_has_its_outcome() -> None:
+    outcomes = {path.name.removesuffix(".after.txt") for path in CASES.glob("*.after.txt")}
+    assert outcomes == set(names())

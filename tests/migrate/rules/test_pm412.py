@@ -1,0 +1,96 @@
+"""Pins beside mdstorm."""
+
+import pytest
+from tests.migrate.checks import check_finding, check_noop, check_rewrite
+
+from mdstorm_migrate.api import migrate
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after"),
+    [
+        (
+            "requirements.txt",
+            "numpy==1.20.3\npetastorm==0.12.1\npyarrow<11  # parquet\n",
+            "numpy>=1.23.5,<2\nmdstorm\npyarrow>=14.0.1  # parquet\n",
+        ),
+        (
+            "pyproject.toml",
+            '[project]\nrequires-python = ">=3.7"\ndependencies = [\n'
+            '    "click==7.1.2",\n    "petastorm==0.9",\n]\n',
+            '[project]\nrequires-python = ">=3.10"\ndependencies = [\n'
+            '    "click>=8.0.4",\n    "mdstorm",\n]\n',
+        ),
+        (
+            "setup.py",
+            'setup(python_requires=">=3.7", install_requires=["petastorm", "numpy<1.22"])\n',
+            'setup(python_requires=">=3.10", install_requires=["mdstorm", "numpy>=1.23.5,<2"])\n',
+        ),
+        (
+            "environment.yml",
+            "dependencies:\n  - python=3.8\n  - numpy=1.20\n  - pip:\n    - petastorm\n",
+            "dependencies:\n  - python=3.10\n  - numpy>=1.23.5,<2\n  - pip:\n    - mdstorm\n",
+        ),
+        (
+            "Dockerfile",
+            "FROM python:3.8-slim\nRUN pip install petastorm==0.12 pyarrow==8.0.0\n",
+            'FROM python:3.10-slim\nRUN pip install mdstorm "pyarrow>=14.0.1"\n',
+        ),
+        (
+            ".github/workflows/ci.yml",
+            "        python-version: 3.8\n      - run: pip install petastorm\n",
+            '        python-version: "3.10"\n      - run: pip install mdstorm\n',
+        ),
+        (
+            "tox.ini",
+            "[tox]\nenvlist = py38, py311\n[testenv]\ndeps =\n    petastorm\n",
+            "[tox]\nenvlist = py311\n[testenv]\ndeps =\n    mdstorm\n",
+        ),
+        (
+            "requirements.txt",
+            "petastorm[torch]\ntorchvision==0.14.1\n",
+            "mdstorm[torch]\ntorchvision>=0.15.2,<1\n",
+        ),
+    ],
+)
+def test_a_pin_that_conflicts_gives_way_together_with_petastorm(
+    path: str, before: str, after: str
+) -> None:
+    check_rewrite(before, after, path, unsafe=True)
+    check_noop(before, path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "petastorm\nnumpy>=1.19\npandas==1.1.5\ntorch==1.7.1\n",
+        'petastorm\nnumpy==1.19.5; python_version < "3.8"\n',
+        "petastorm\n# numpy==1.20\nnumpy-financial==1.0\nnumpy==${NUMPY}\n",
+    ],
+)
+def test_others_stay(text: str) -> None:
+    assert migrate(text, path="requirements.txt").output == text.replace("petastorm", "mdstorm")
+
+
+def test_pins_without_petastorm_are_none_of_ours() -> None:
+    check_noop("# no petastorm here\nnumpy==1.20\n".replace("petastorm", "p"), "requirements.txt")
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "fragment"),
+    [
+        (
+            "job.yml",
+            "spark_version: 10.4.x-scala2.12\nlibraries:\n- pypi: {package: petastorm==0.9}\n",
+            "10.4",
+        ),
+        ("requirements.txt", "petastorm[tf]\ntensorflow-gpu==2.4.1\n", "==2.4.1"),
+    ],
+)
+def test_what_only_the_user_can_tell_is_a_finding(path: str, text: str, fragment: str) -> None:
+    check_finding(text, "PM412", fragment, path)
+    check_noop(text, path)
+
+
+def test_markers_of_old_pythons_keep_petastorm() -> None:
+    check_noop('petastorm==0.9; python_version < "3.8"\n', "requirements.txt")

@@ -1,0 +1,43 @@
+"""Files of other kinds."""
+
+import pytest
+from tests.migrate.checks import check_finding, check_noop, check_rewrite
+
+from mdstorm_migrate.api import migrate
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after"),
+    [
+        ("main.tf", 'package = "petastorm==0.9"\n', 'package = "mdstorm"\n'),
+        ("Jenkinsfile", "sh 'pip install petastorm==0.9'\n", "sh 'pip install mdstorm'\n"),
+        ("frozen", "numpy==2.0\npetastorm==0.9\n", "numpy==2.0\nmdstorm\n"),
+        ("list.txt", "# x\nsix==1\npetastorm==0.9\n", "# x\nsix==1\nmdstorm\n"),
+        ("x.image", "FROM a\nRUN pip install petastorm\n", "FROM a\nRUN pip install mdstorm\n"),
+        ("init", "#!/bin/bash\npip install petastorm\n", "#!/bin/bash\npip install mdstorm\n"),
+        ("DockerfileGPU", "RUN pip install petastorm\n", "RUN pip install mdstorm\n"),
+    ],
+)
+def test_what_is_plain_is_migrated(path: str, before: str, after: str) -> None:
+    check_rewrite(before, after, path)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "fragment"),
+    [
+        ("Job.scala", 'Seq("petastorm==0.11.5")\n', "petastorm==0.11.5"),
+        ("x.j2", '{"coordinates": "a",\n"b": "petastorm"}\n', "petastorm"),
+        ("conf.hocon", 'dependencies = ["petastorm"]\n', "petastorm"),
+    ],
+)
+def test_other_lines_that_require_it_are_listed(path: str, text: str, fragment: str) -> None:
+    check_finding(text, "PM413", fragment, path)
+    check_noop(text, path)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [("notes.txt", "We load with petastorm.\n"), ("A.scala", 'val name = "petastorm"\n')],
+)
+def test_the_word_alone_is_none(path: str, text: str) -> None:
+    assert migrate(text, path=path).findings == ()
