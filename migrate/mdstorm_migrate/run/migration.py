@@ -8,8 +8,8 @@ from pathlib import PurePath
 
 from mdstorm_migrate.base.document import DecodedFile, Document, Source, SourceError
 from mdstorm_migrate.base.edits import Edit, EditError, Finding, apply_edits
-from mdstorm_migrate.base.todo_comments import MARK
 from mdstorm_migrate.base.needs import Needs
+from mdstorm_migrate.base.todo_comments import MARK
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.rules import all_rules

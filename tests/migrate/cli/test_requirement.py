@@ -1,0 +1,145 @@
+"""How mdstorm is required: ``--requirement`` and ``--index``."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.migrate.checks import invoke
+
+from mdstorm_migrate.cli.migrate import migrate as command
+
+ROOT = Path(__file__).parents[3]
+URL = "https://example.org/simple"
+
+
+def migrated(path: Path, before: str, *options: str) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(before)
+    done = invoke(command, "-w", "--no-diff", *options, path.parent)
+    assert done.exit_code == 0, done.stderr
+    after = path.read_text()
+    invoke(command, "-w", "--no-diff", *options, path.parent)
+    assert path.read_text() == after
+    return after
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        (
+            "requirements.txt",
+            "petastorm[tf]==0.9  # x\n",
+            f"--extra-index-url {URL}\nmdstorm[tf,torch]==0.2.*  # x\n",
+        ),
+        ("constraints.txt", "petastorm<1\n", f"--extra-index-url {URL}\nmdstorm==0.2.*\n"),
+        (
+            "Dockerfile",
+            "RUN pip install -U petastorm\n",
+            f'RUN pip install -U --extra-index-url {URL} "mdstorm[torch]==0.2.*"\n',
+        ),
+        (
+            "Dockerfile",
+            'RUN ["pip", "install", "petastorm"]\n',
+            f'RUN ["pip", "install", "--extra-index-url", "{URL}", "mdstorm[torch]==0.2.*"]\n',
+        ),
+        (
+            "environment.yml",
+            "dependencies:\n- pip:\n  - petastorm\n",
+            f"dependencies:\n- pip:\n  - --extra-index-url {URL}\n  - mdstorm[torch]==0.2.*\n",
+        ),
+        (
+            "pyproject.toml",
+            '[tool.poetry.dependencies]\npetastorm = "^0.9"\n',
+            '[tool.poetry.dependencies]\nmdstorm = {version = "==0.2.*", extras = ["torch"]}\n',
+        ),
+        (
+            "pyproject.toml",
+            '[project]\ndependencies = ["petastorm"]\n',
+            '[project]\ndependencies = ["mdstorm[torch]==0.2.*"]\n',
+        ),
+        ("setup.cfg", "[options]\ninstall_requires = petastorm\n", None),
+    ],
+)
+def test_it_is_written_as_asked_for(
+    tmp_path: Path, name: str, before: str, after: str | None
+) -> None:
+    options = ("--requirement", "mdstorm[torch] ==0.2.*", "--index", URL)
+    expected = before.replace("petastorm", "mdstorm[torch]==0.2.*") if after is None else after
+    assert migrated(tmp_path / "p" / name, before, *options) == expected
+
+
+def test_a_notebook_that_keeps_petastorm_installs_both(tmp_path: Path) -> None:
+    head = "# Databricks notebook source\n# MAGIC %pip install "
+    code = "\n\n# COMMAND ----------\n\nfrom petastorm.unischema import _NamedtupleCache\n"
+    before = f"{head}petastorm==0.9{code}from petastorm import make_reader\n"
+    after = migrated(tmp_path / "n.py", before, "--requirement", "mdstorm>=0.2", "--no-todo")
+    assert after.startswith(f'{head}petastorm==0.9 "mdstorm>=0.2"\n')
+
+
+def test_the_configuration_carries_both(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(
+        f'[tool.mdstorm.migrate]\nrequirement = "mdstorm~=0.2"\nindex = "{URL}"\n'
+    )
+    path = tmp_path / "requirements.txt"
+    assert migrated(path, "petastorm\n") == f"--extra-index-url {URL}\nmdstorm~=0.2\n"
+    after = migrated(path, "petastorm\n", "--requirement", "mdstorm", "--index", "")
+    assert after == "mdstorm\n"
+
+
+@pytest.mark.parametrize("wrong", ["numpy", "mdstorm=0.2", "mdstorm[torch", "mdstorm 0.2"])
+def test_what_requires_something_else_is_refused(tmp_path: Path, wrong: str) -> None:
+    done = invoke(command, "--requirement", wrong, tmp_path)
+    assert done.exit_code == 2
+    assert "does not require mdstorm" in done.stderr
+    (tmp_path / "pyproject.toml").write_text(f'[tool.mdstorm.migrate]\nrequirement = "{wrong}"\n')
+    assert invoke(command, tmp_path).exit_code == 2
+
+
+def test_a_list_that_is_named_alone_is_judged_by_its_repository(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    (tmp_path / "a.py").write_text("from petastorm import make_reader\n")
+    path = tmp_path / "requirements.txt"
+    path.write_text("petastorm==0.9\n")
+    assert invoke(command, "--check", path).exit_code == 0
+    (tmp_path / "a.py").write_text("from mdstorm.pytorch import DataLoader\n")
+    (tmp_path / "constraints.txt").write_text("numpy==1.20\n")
+    assert invoke(command, "-w", path).exit_code == 0
+    assert path.read_text() == "petastorm==0.9\n"
+    assert invoke(command, "-w", "--unsafe", path).exit_code == 0
+    assert path.read_text() == "mdstorm[torch]\n"
+    assert (tmp_path / "constraints.txt").read_text() == "numpy==1.20\n"
+
+
+def test_rules_for_requirements_alone_take_the_code_for_moved(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("from petastorm import make_reader\n")
+    path = tmp_path / "requirements.txt"
+    assert migrated(path, "petastorm==0.9\n", "--select", "PM4") == "mdstorm\n"
+
+
+def test_the_hooks_are_for_requirements_docker_and_yaml_too() -> None:
+    text = (ROOT / ".pre-commit-hooks.yaml").read_text("utf-8")
+    pattern = re.search(r"files: &files >-\n((?: {4}.*\n)+)", text)
+    assert pattern is not None
+    files = re.compile(" ".join(line.strip() for line in pattern[1].splitlines()))
+    for name in (
+        "a.py",
+        "n.ipynb",
+        "requirements/base.txt",
+        "pyproject.toml",
+        "docker/Dockerfile.gpu",
+    ):
+        assert files.search(name), name
+    for name in (
+        "job.yml",
+        "env.yaml",
+        "Makefile",
+        "init.sh",
+        "constraints.txt",
+        "Pipfile",
+        "x.json",
+    ):
+        assert files.search(name), name
+    assert not files.search("image.png")
