@@ -35,7 +35,7 @@ class Pin:
         How they are written; ``version`` is one version and no range, as in ``FROM python:3.8``,
         ``list`` several, each of which is used, ``runtime`` one of Databricks.
     word : int or None
-        Where the word of a command begins that it is part of.
+        Where the word begins that it is part of, in a command or in YAML.
     yaml : bool
         Whether it is a value of YAML, quotes included.
     """
@@ -91,6 +91,14 @@ _INI_PYTHON = re.compile(r"^python_requires[ \t]*=[ \t]*(?P<version>[^#\s][^#\r\
 
 def pins_of(document: Document) -> Iterator[Pin]:
     """Yield the pins of a document, of the distributions that `known_names` returns alone."""
+    seen: set[int] = set()
+    for pin in _of(document):
+        if pin.start not in seen:
+            seen.add(pin.start)
+            yield pin
+
+
+def _of(document: Document) -> Iterator[Pin]:
     text = document.text
     match document.kind:
         case "requirements":
@@ -193,8 +201,8 @@ def _of_commands(text: str) -> Iterator[Pin]:
 
 
 _QUOTED_OR_ITEM = re.compile(
-    rf"""(?: ["'\[,] | -[ ] ) \s* (?P<body> (?:{_NAMES}) (?:\[[^\]\n]*\])? [ \t]* {VERSIONS} )
-    \s* (?= ["'\],;\r\n] | \Z )""",
+    rf"""(?: ["'\[,] | -[ ] | :[ ] ) \s*
+    (?P<body> (?:{_NAMES}) (?:\[[^\]\n]*\])? [ \t]* {VERSIONS} ) \s* (?= ["'\],;}}\r\n] | \Z )""",
     re.IGNORECASE | re.VERBOSE,
 )
 
@@ -202,7 +210,7 @@ _QUOTED_OR_ITEM = re.compile(
 def _of_lists(text: str) -> Iterator[Pin]:
     """Yield the pins in lists of JSON and YAML: strings and items that are one requirement."""
     for match in _QUOTED_OR_ITEM.finditer(text):
-        yield from _pins(text, *match.span("body"))
+        yield from _pins(text, *match.span("body"), in_command=True)
 
 
 def _of_setup(document: Document) -> Iterator[Pin]:

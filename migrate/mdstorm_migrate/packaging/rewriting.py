@@ -56,7 +56,13 @@ def rewrite_requirement(
         yield Edit(rule, cls, line, end, "", "mdstorm is required already")
         return
     else:
-        text = quoted_word(document.text, found.start, found.stop, new) if place == "word" else new
+        text = new
+        if place == "word":
+            text = quoted_word(document.text, found.start, found.stop, new)
+        elif place == "alone" and re.search(r"[\[\],*]", new):
+            # Brackets without quotes mean something else in YAML.
+            is_quoted = document.text[found.start - 1 : found.start] in ("'", '"')
+            text = new if is_quoted else f'"{new}"'
         yield Edit(rule, cls, found.start, found.stop, text, message)
     if needs.index is not None and needs.index not in document.text:
         yield from _index(document, found, rule, place, cls)

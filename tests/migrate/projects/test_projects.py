@@ -5,18 +5,32 @@ A project is ``cases/NAME.txt``; ``cases/NAME.after.txt`` has what ``-w --unsafe
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml  # which LibCST requires
 from tests.migrate.checks import invoke
 from tests.migrate.projects.index import make_index
 from tests.migrate.projects.project import CASES, names, pack, resolve, unpack
 
 from mdstorm_migrate.cli.migrate import migrate as command
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 UV = shutil.which("uv", path=f"{Path(sys.executable).parent}") or shutil.which("uv")
+PARSERS: dict[str, Callable[[str], object]] = {
+    ".json": json.loads,
+    ".toml": tomllib.loads,
+    ".yaml": yaml.safe_load,
+    ".yml": yaml.safe_load,
+}
 #: What the gate resolves, too: each takes a third of a second.
 REPRESENTATIVE = {"chain", "pep621", "pinned_list", "stays"}
 RESOLVED = [name for name in names() if not (CASES / f"{name}.txt").read_text().startswith("$\n")]
@@ -47,6 +61,9 @@ def test_a_project_becomes_what_it_should(name: str, inside: Path) -> None:
     write("--unsafe")
     after = pack(inside, before)
     assert after == (CASES / f"{name}.after.txt").read_text()
+    for path in inside.rglob("*"):
+        if path.suffix in PARSERS:
+            PARSERS[path.suffix](path.read_text())
     write("--unsafe")
     assert pack(inside, before) == after
 
