@@ -91,7 +91,7 @@ def facts_of(data: bytes, path: Path) -> Facts:
     extras: frozenset[str] = frozenset()
     moved = "mdstorm" in imports
     old = OLD_ROOT in imports
-    if moved or old or b"spark_dataset_converter" in data:
+    if moved or old:
         extras = frozenset(name for name, pattern in _EXTRAS.items() if pattern.search(data))
         if _READER.search(data):
             extras |= {"reader"}
