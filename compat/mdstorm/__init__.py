@@ -7,6 +7,7 @@ imports neither pyspark nor a framework.
 from __future__ import annotations
 
 import importlib
+import logging
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,10 @@ _MODULES = frozenset(
         "workers_pool",
     }
 )
+
+# What the engine logs reaches the logger of this package, as all of Petastorm reaches its own:
+# `logging.getLogger("mdstorm")` is the one to set levels and handlers of.
+logging.getLogger("mdstorm_backend").parent = logging.getLogger("mdstorm")
 
 
 def __getattr__(name: str) -> Any:

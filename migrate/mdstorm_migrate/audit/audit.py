@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from mdstorm_migrate.audit.features import features_of
 from mdstorm_migrate.base.edits import Class
 from mdstorm_migrate.run.discover import Skipped
-from mdstorm_migrate.run.files import FileOutcome, examine_file
-from mdstorm_migrate.run.pool import each
+from mdstorm_migrate.run.files import FileOutcome
 from mdstorm_migrate.run.settings import Settings
+from mdstorm_migrate.run.together import examine
 
 #: What a file needs, by the worst finding in it; the most effort first.
 Effort: TypeAlias = Literal["problem", "manual", "review", "exact", "none"]
@@ -150,16 +149,13 @@ def audit(found: Iterable[Path | Skipped], settings: Settings, jobs: int = 1) ->
         else:
             paths.append(one)
     settings = replace(settings, todo=False)  # else a comment would count as well
-    result.files.extend(each(partial(audit_file, settings=settings), paths, jobs))
+    result.files.extend(filter(None, map(_audited, examine(paths, settings, jobs))))
     return result
 
 
-def audit_file(path: Path, settings: Settings) -> FileAudit | None:
-    """Return what a file uses; None if it does not mention Petastorm, or as another word only."""
-    one = examine_file(path, settings)
-    if one is None:
-        return None
-    outcome = one.outcome
+def _audited(one: FileOutcome) -> FileAudit | None:
+    """Return what a file uses; None if it mentions Petastorm as another word only."""
+    path, outcome = one.path, one.outcome
     features = features_of(outcome.before, path)
     if not (features or one.has_something_to_say):
         return None

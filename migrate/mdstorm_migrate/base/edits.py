@@ -82,6 +82,9 @@ class Finding:
         Whether it is such a comment of an earlier run, which nothing else accounts for.
     is_marked : bool
         Whether such a comment says it. Filled in by `run.todos`.
+    holds : str, optional
+        What stays with Petastorm here, as `ArrowReaderWorker`. The objects of one library may mean
+        nothing to the other, so what moves beside it is to be reviewed.
     """
 
     rule: str
@@ -91,6 +94,7 @@ class Finding:
     message: str
     remedy: str | None = None
     blocks: bool = False
+    holds: str | None = None
     line: int = 0
     column: int = 0
     cell: int | None = None

@@ -27,8 +27,9 @@ from mdstorm_migrate.report.formats import FORMATS, check_reports, deliver, rend
 from mdstorm_migrate.report.text import Printer
 from mdstorm_migrate.rules import all_rules, find_rule
 from mdstorm_migrate.run.discover import Skipped, project_of
-from mdstorm_migrate.run.files import FileOutcome, run
+from mdstorm_migrate.run.files import FileOutcome
 from mdstorm_migrate.run.settings import Settings
+from mdstorm_migrate.run.together import run
 
 
 def _list_rules(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -206,4 +207,4 @@ def _outcomes(
 ) -> Iterator[FileOutcome]:
     write, backup = options["write"], options["backup"]
     around = project_of(roots)
-    return run(found, settings, write=write, backup=backup, jobs=jobs_of(options), around=around)
+    return run(found, settings, write=write, backup=backup, jobs=jobs_of(options), others=around)

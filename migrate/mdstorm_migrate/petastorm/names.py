@@ -181,6 +181,24 @@ RENAMED: dict[tuple[str, str], str] = {
 
 VERSION = "petastorm.__version__"
 
+#: Functions that programs call and Petastorm itself does not, where they may be patched.
+ENTRIES = frozenset(
+    {"make_batch_reader", "make_reader", "make_spark_converter", "materialize_dataset"}
+)
+
+#: What takes and gives plain values alone, so that it may stay beside what moves.
+_INDEPENDENT = (
+    VERSION,
+    "petastorm.benchmark.dummy_reader",
+    "petastorm.namedtuple_gt_255_fields",
+    "petastorm.spark.spark_dataset_converter._get_horovod_rank_and_size",
+    "petastorm.spark.spark_dataset_converter._wait_file_available",
+    "petastorm.test_util.shuffling_analysis",
+    "petastorm.tf_utils._numpy_to_tf_dtypes",
+    "petastorm.unischema._NamedtupleCache",
+    "petastorm.unischema._fullmatch",
+)
+
 #: Attributes that Python gives every module.
 _OF_ANY_MODULE = frozenset({"__dict__", "__doc__", "__file__", "__name__", "__path__", "__spec__"})
 
@@ -213,6 +231,11 @@ def is_petastorm(path: str | None) -> bool:
 def is_module(path: str) -> bool:
     """Whether mdstorm has the counterpart of a module of Petastorm."""
     return path in PUBLIC
+
+
+def is_independent(path: str) -> bool:
+    """Whether what mdstorm lacks exchanges no objects with what moves."""
+    return any(path == one or path.startswith(f"{one}.") for one in _INDEPENDENT)
 
 
 def counterpart(module: str, name: str) -> Counterpart | None:

@@ -42,8 +42,51 @@ ACCEPTED: dict[str, frozenset[str]] = {
         {"batch_size", "num_epochs", "reader", "rows_capacity", "seed", "shuffle", "transform_fn"}
     ),
     "make_batch_reader": _READER | {"dataset_url_or_urls"},
+    "make_petastorm_dataset": frozenset({"reader"}),
     "make_reader": _READER | {"dataset_url", "pyarrow_serialize"},
+    "make_spark_converter": frozenset(
+        {"compression_codec", "df", "dtype", "parquet_row_group_size_bytes"}
+    ),
+    "make_tf_dataset": _READER
+    | {"batch_size", "num_epochs", "prefetch", "shuffling_queue_capacity", "workers_count"},
+    "make_torch_dataloader": _READER
+    | {"batch_size", "data_loader_fn", "num_epochs", "shuffling_queue_capacity", "workers_count"},
+    "materialize_dataset": frozenset(
+        {
+            "dataset_url",
+            "filesystem_factory",
+            "row_group_size_mb",
+            "schema",
+            "spark",
+            "use_summary_metadata",
+        }
+    ),
+    "tf_tensors": frozenset({"min_after_dequeue", "reader", "shuffling_queue_capacity"}),
 }
+
+#: Keywords that mdstorm adds: code that is migrated already has them.
+ADDED: frozenset[str] = frozenset(
+    [
+        "batch_map",
+        "cache_key",
+        "decimals",
+        "device",
+        "features",
+        "fill_nulls",
+        "keep",
+        "labels",
+        "null_masks",
+        "order",
+        "parent_cache_dir_url",
+        "sample_weights",
+        "staging",
+        "staging_dir_url",
+        "storage_format",
+        "storage_options",
+        "timestamp",
+        "version",
+    ]
+)
 
 #: Keywords that older versions accepted, by function, and what does the same today.
 REMOVED_KEYWORDS: dict[str, dict[str, str]] = {

@@ -152,7 +152,7 @@ def _is_exported(module: PythonModule, name: ImportedName) -> bool:
         return True
     if any(text.is_fixed for text in name.texts):
         return True
-    if _is_in_magics(module):
+    if _is_in_magics(module) or module.around.hands_on_root:
         return True
     if name.scope.parent is not None:
         return name.scope.is_class  # it is an attribute

@@ -13,6 +13,7 @@ from functools import cached_property
 
 from mdstorm_migrate.base.document import Document, SourceError
 from mdstorm_migrate.base.edits import Class
+from mdstorm_migrate.base.surroundings import ALONE, Surroundings
 from mdstorm_migrate.petastorm.names import CONVERTER, CONVERTER_METHODS, counterpart, is_petastorm
 from mdstorm_migrate.python.analysis import analyse
 from mdstorm_migrate.python.scopes import Analysis, Binding, Scope
@@ -68,12 +69,15 @@ class PythonModule:
         depend on what another is allowed to.
     is_asked_for : callable
         Whether the user has named the code of a rule, in full.
+    around : Surroundings
+        What the other files of the run mean for this one.
     """
 
     document: Document
     tree: ast.Module
     applies: Callable[[str, Class], bool] = field(default=lambda code, cls: cls == "exact")
     is_asked_for: Callable[[str], bool] = field(default=lambda code: False)
+    around: Surroundings = ALONE
 
     @property
     def text(self) -> str:

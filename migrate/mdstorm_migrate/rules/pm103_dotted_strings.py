@@ -7,7 +7,15 @@ import re
 from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.edits import Class, Edit, Finding
-from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_module, missing, renamed
+from mdstorm_migrate.petastorm.names import (
+    ENTRIES,
+    NEW_ROOT,
+    OLD_ROOT,
+    is_module,
+    missing,
+    renamed,
+)
+from mdstorm_migrate.python.call_strings import call_with_first, called, logger_class
 from mdstorm_migrate.python.fallbacks import is_fallback
 from mdstorm_migrate.python.literals import inner_span, string_value
 from mdstorm_migrate.python.module import PythonModule
@@ -41,7 +49,14 @@ _TAKES_PATH = frozenset(
 )
 #: The key under which Hydra and the like find what they call.
 _TARGET = "_target_"
-_TAKES_LOGGER = frozenset({"getLogger", "get_logger"})
+_PATCHES = frozenset({"delattr", "multiple", "patch", "setattr"})
+#: What people ship the library in.
+_ARCHIVE = re.compile(r"(?<![\w/.-])[\w./:-]*\bpetastorm[\w.-]*\.(?:egg|tar\.gz|whl|zip)(?![\w-])")
+#: What resolves names that stand elsewhere, as in a table of classes.
+_RESOLVES = re.compile(
+    r"\b(?:import_module|__import__|import_string|locate|resolve_name|instantiate|get_class"
+    r"|get_method|load_class|load_object)\("
+)
 _OF_SYS_MODULES = frozenset({"get", "pop", "setdefault"})
 #: Methods whose first argument is a mapping, and the second a key of it: those of ``monkeypatch``.
 _ITEM_SETTERS = frozenset({"delitem", "setitem"})
@@ -59,14 +74,19 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
     """Yield an edit for each such string; a finding where mdstorm has nothing of that name."""
     for string in module.scopes.strings:
         value = str(string.value)
+        if (found := _ARCHIVE.search(value)) and not _is_docstring(module, string):
+            message = f"`{found[0]}` belongs to Petastorm"
+            remedy = f"{message}: ship mdstorm and mdstorm_backend instead"
+            yield Finding(CODE, "manual", *module.span(string), message, remedy)
         if place := _in_mark(module, string):
             message = "filter the warnings of mdstorm"
-            yield Edit(CODE, CLASS, place, place + len(OLD_ROOT), NEW_ROOT, message)
+            yield Edit(CODE, "review", place, place + len(OLD_ROOT), NEW_ROOT, message)
         elif _is_module_pattern(module, string):
-            yield from _rewrite(module, string, value, None)
+            yield from _rewrite(module, string, value, None, "review")
         elif _PATH.fullmatch(value):
-            if _is_logger(module, string):
-                yield from _rewrite(module, string, value, None if is_module(value) else value)
+            if (logger := logger_class(module, string)) is not None:
+                lacking = None if is_module(value) else value
+                yield from _rewrite(module, string, value, lacking, logger)
             elif _is_path(module, string):
                 if is_fallback(module, string):
                     continue
@@ -76,13 +96,15 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
                 if _compares_version(module, string):
                     yield _of_version(module, string)
                     continue
+                lacking = missing(value) or _lacking(module, string, value)
                 yield from _rewrite(
-                    module, string, value, missing(value) or _lacking(module, string, value)
+                    module, string, value, lacking, _class_of(module, string, value)
                 )
             elif what := _looked_up(module, string):
                 message = f'{what} is given "{value}"'
                 remedy = f"{message}: give it the name that is meant after the migration"
-                yield Finding(CODE, "manual", *module.span(string), message, remedy)
+                holds = None if what.removesuffix("()") in _TAKES_DISTRIBUTION else value
+                yield Finding(CODE, "manual", *module.span(string), message, remedy, holds=holds)
             elif value != OLD_ROOT and missing(value) is None and not is_annotation(module, string):
                 yield _left(module, string, value)
 
@@ -95,16 +117,17 @@ def _left(module: PythonModule, string: ast.Constant, value: str) -> Finding:
     """
     what = f'the string "{value}" names a part of Petastorm; it was left, since nothing says what '
     is_type = is_forward_reference(module, string) or is_evaluated(module, string)
-    if is_module(value) or is_type:
+    holds = value if _RESOLVES.search(module.text) and not is_type else None
+    if (is_module(value) and holds is None) or is_type:
         return Finding(CODE, "note", *module.span(string), f"{what}reads it")
     remedy = f'"{value}" names a part of Petastorm: name mdstorm in it if it is looked up'
-    return Finding(CODE, "manual", *module.span(string), f"{what}reads it", remedy)
+    return Finding(CODE, "manual", *module.span(string), f"{what}reads it", remedy, holds=holds)
 
 
 def _compares_version(module: PythonModule, string: ast.Constant) -> bool:
     """Whether ``pytest.importorskip`` asks for a version of Petastorm, too."""
-    call = _call_with_first(module, string)
-    if call is None or _called(call) != "importorskip":
+    call = call_with_first(module, string)
+    if call is None or called(call) != "importorskip":
         return False
     return len(call.args) > 1 or any(one.arg == "minversion" for one in call.keywords)
 
@@ -118,20 +141,20 @@ def _of_version(module: PythonModule, string: ast.Constant) -> Finding:
 def _of_neighbour(module: PythonModule, string: ast.Constant, neighbour: str) -> Finding:
     """Leave a name that may mean a file of the project's; imports of it are spoken of by PM115."""
     what = f"this may mean `{neighbour}` beside the file, not the library"
-    if _called(_call_with_first(module, string)) not in _TAKES_PATH:
+    if called(call_with_first(module, string)) not in _TAKES_PATH:
         return Finding(CODE, "note", *module.span(string), what)
     remedy = f"{what}: if it means the library, name mdstorm"
     return Finding(CODE, "manual", *module.span(string), what, remedy)
 
 
 def _rewrite(
-    module: PythonModule, string: ast.Constant, value: str, lacking: str | None
+    module: PythonModule, string: ast.Constant, value: str, lacking: str | None, cls: Class
 ) -> Iterator[Edit | Finding]:
     inner = inner_span(module, string)
     if lacking is None and inner is not None:
         start = inner[0]
         message = f'"{value}" becomes "{renamed(value)}"'
-        yield Edit(CODE, CLASS, start, start + len(OLD_ROOT), NEW_ROOT, message)
+        yield Edit(CODE, cls, start, start + len(OLD_ROOT), NEW_ROOT, message)
         return
     if lacking == value:
         what = f'"{value}" names a part of Petastorm that mdstorm does not have'
@@ -139,13 +162,15 @@ def _rewrite(
         what = f'"{value}" is imported by name, and of it `{lacking}`, which is not in mdstorm'
     else:
         what = f'"{value}" names a part of Petastorm, and could not be changed in place'
-    yield Finding(CODE, "manual", *module.span(string), what, f"{what}: change it by hand")
+    yield Finding(
+        CODE, "manual", *module.span(string), what, f"{what}: change it by hand", holds=value
+    )
 
 
 def _lacking(module: PythonModule, string: ast.Constant, value: str) -> str | None:
     """Return what mdstorm does not have of all that is used of a module imported by its name."""
-    call = _call_with_first(module, string)
-    if call is None or _called(call) != "import_module":
+    call = call_with_first(module, string)
+    if call is None or called(call) != "import_module":
         return None
     nodes: list[ast.expr] = [call]
     match module.scopes.parents.get(call):
@@ -156,43 +181,44 @@ def _lacking(module: PythonModule, string: ast.Constant, value: str) -> str | No
     return next(filter(None, (missing(module.chain(one, value)[1]) for one in nodes)), None)
 
 
-def _call_with_first(module: PythonModule, string: ast.Constant) -> ast.Call | None:
-    """Return the call whose first argument `string` is."""
-    parent = module.scopes.parents.get(string)
-    if isinstance(parent, ast.keyword) and parent.arg in ("target", "name"):
-        string, parent = parent, module.scopes.parents.get(parent)  # type: ignore[assignment]
-        return parent if isinstance(parent, ast.Call) else None
-    is_first = isinstance(parent, ast.Call) and bool(parent.args) and parent.args[0] is string
-    return parent if is_first and isinstance(parent, ast.Call) else None
+def _class_of(module: PythonModule, string: ast.Constant, value: str) -> Class:
+    """Return the class of an edit of a path.
+
+    All files must name the same library. A patch reaches a caller of Petastorm's alone if Petastorm
+    looks the name up itself.
+    """
+    if module.around.stays is not None:
+        return "review"
+    is_patch = called(call_with_first(module, string)) in _PATCHES
+    is_module_or_entry = is_module(value) or value.rpartition(".")[2] in ENTRIES
+    return "review" if is_patch and not is_module_or_entry else CLASS
 
 
-def _called(call: ast.Call | None) -> str:
-    """Return the last part of the name of what is called."""
-    return "" if call is None else ast.unparse(call.func).rpartition(".")[2]
-
-
-def _is_logger(module: PythonModule, string: ast.Constant) -> bool:
-    return _called(_call_with_first(module, string)) in _TAKES_LOGGER
+def _is_docstring(module: PythonModule, string: ast.Constant) -> bool:
+    return isinstance(module.scopes.parents.get(string), ast.Expr)
 
 
 def _is_path(module: PythonModule, string: ast.Constant) -> bool:
-    call = _call_with_first(module, string)
-    if _called(call) in _TAKES_PATH:
+    call = call_with_first(module, string)
+    if called(call) in _TAKES_PATH:
         return True
     if _is_target(module, string):
         return True
-    if call is not None and _called(call) in _OF_SYS_MODULES:
+    if call is not None and called(call) in _OF_SYS_MODULES:
         return isinstance(call.func, ast.Attribute) and _is_sys_modules(call.func.value)
     parent = module.scopes.parents.get(string)
-    if isinstance(parent, ast.Call) and _called(parent) in _ITEM_SETTERS:
+    if isinstance(parent, ast.Call) and called(parent) in _ITEM_SETTERS:
         return parent.args[1:2] == [string] and _is_sys_modules(parent.args[0])
     if isinstance(parent, ast.Subscript):
         return parent.slice is string and _is_sys_modules(parent.value)
     if isinstance(parent, ast.Compare):
         return parent.left is string and any(map(_is_sys_modules, parent.comparators))
+    if isinstance(parent, ast.List) and string in parent.elts[1:]:
+        # as in [sys.executable, "-m", "petastorm.benchmark.cli"]
+        return string_value(parent.elts[parent.elts.index(string) - 1]) == "-m"
     if isinstance(parent, ast.Dict) and string in parent.keys:
         around = module.scopes.parents.get(parent)
-        if isinstance(around, ast.Call) and _called(around) == "dict" and around.args:
+        if isinstance(around, ast.Call) and called(around) == "dict" and around.args:
             first = around.args[0]  # patch.dict("sys.modules", {…})
             return string_value(first) == "sys.modules" or _is_sys_modules(first)
     return False
@@ -218,7 +244,7 @@ def _looked_up(module: PythonModule, string: ast.Constant) -> str | None:
         call = module.scopes.parents.get(call)
     if not isinstance(call, ast.Call):
         return None
-    name = _called(call)
+    name = called(call)
     if _LOOKS_UP.search(name) or (name in _TAKES_DISTRIBUTION and string in call.args):
         return f"{name}()"
     return None
@@ -230,7 +256,7 @@ def _is_sys_modules(node: ast.AST) -> bool:
 
 def _in_mark(module: PythonModule, string: ast.Constant) -> int | None:
     """Return where pytest's mark ``filterwarnings`` names a module of the library, if it does."""
-    call = _call_with_first(module, string)
+    call = call_with_first(module, string)
     filtered = _FILTER.fullmatch(str(string.value))
     inner = inner_span(module, string)
     if filtered is None or inner is None or call is None:
@@ -245,5 +271,5 @@ def _is_module_pattern(module: PythonModule, string: ast.Constant) -> bool:
     if not isinstance(parent, ast.keyword) or parent.arg != "module":
         return False
     call = module.scopes.parents.get(parent)
-    is_filter = isinstance(call, ast.Call) and _called(call) == "filterwarnings"
+    is_filter = isinstance(call, ast.Call) and called(call) == "filterwarnings"
     return is_filter and re.fullmatch(rf"{OLD_ROOT}(?:\\?\..*)?", str(string.value)) is not None

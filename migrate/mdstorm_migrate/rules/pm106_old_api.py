@@ -9,6 +9,7 @@ from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.petastorm.names import RENAMED
 from mdstorm_migrate.petastorm.signatures import REMOVED_KEYWORDS
 from mdstorm_migrate.python.imports import imported_names
+from mdstorm_migrate.python.keywords import keywords_of_call
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
 
@@ -29,11 +30,11 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
                 yield from _renamed(module, binding)
     for call, path in module.calls:
         function = path.rpartition(".")[2]
-        for keyword in call.keywords:
-            advice = REMOVED_KEYWORDS.get(function, {}).get(keyword.arg or "")
+        for keyword, node in keywords_of_call(module, call):
+            advice = REMOVED_KEYWORDS.get(function, {}).get(keyword)
             if advice is not None:
-                what = f"{function}() has no argument `{keyword.arg}` any more"
-                span = module.span(keyword)
+                what = f"{function}() has no argument `{keyword}` any more"
+                span = module.span(node)
                 yield Finding(CODE, "manual", *span, what, f"{what}: {advice}")
 
 
@@ -43,4 +44,4 @@ def _renamed(module: PythonModule, binding: Binding) -> Iterator[Finding]:
         new = RENAMED.get((statement.module or "", alias.name))
         if new is not None:
             what = f"`{alias.name}` is called `{new}` today"
-            yield Finding(CODE, CLASS, *module.span(alias), what)
+            yield Finding(CODE, CLASS, *module.span(alias), what, holds=alias.name)

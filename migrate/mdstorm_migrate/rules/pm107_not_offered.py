@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.petastorm.absent import section_of
@@ -12,6 +13,7 @@ from mdstorm_migrate.petastorm.names import (
     REMOVED,
     RENAMED,
     VERSION,
+    is_independent,
     is_module,
     missing,
     renamed,
@@ -48,10 +50,15 @@ def check(module: PythonModule) -> Iterable[Finding]:
             for use in name.uses:
                 yield from _of_use(module.span(use.node), use.missing)
             for text in name.texts:
-                yield from _of_use((text.start, text.stop), text.missing)
+                yield from _types(_of_use((text.start, text.stop), text.missing))
     for (_, state, advice), places in asked.items():
         spans, names = zip(*places, strict=True)
         yield _finding(min(spans), list(dict.fromkeys(names)), state, advice)
+
+
+def _types(found: Iterable[Finding]) -> Iterator[Finding]:
+    """Types in strings exchange no objects."""
+    return (replace(finding, holds=None) for finding in found)
 
 
 def _lacking(module: PythonModule, binding: Binding) -> str | None:
@@ -77,7 +84,7 @@ def _by_accident(module: PythonModule, binding: Binding) -> Iterator[Finding]:
             what = f"`from {target} import *` gives this file {which}, by accident"
             advice = "import that from where it belongs, then migrate the file again"
             span = module.span(binding.node)
-            yield Finding(CODE, CLASS, *span, what, f"{what}; {advice}")
+            yield Finding(CODE, CLASS, *span, what, f"{what}; {advice}", holds=f"{target}.*")
 
 
 def _of_use(span: tuple[int, int], lacking: str | None) -> Iterator[Finding]:
@@ -91,7 +98,8 @@ def _finding(span: tuple[int, int], lacking: list[str], state: str, advice: str)
     names = [f"`{name}`" for name in (lacking[0], *rest)]
     which = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
     what = f"{which} {'is' if len(names) == 1 else 'are'} {state}"
-    return Finding(CODE, CLASS, *span, what, f"{what}; {advice}")
+    holds = next((name for name in lacking if not is_independent(name)), None)
+    return Finding(CODE, CLASS, *span, what, f"{what}; {advice}", holds=holds)
 
 
 def _state(lacking: str) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.petastorm.names import is_petastorm
-from mdstorm_migrate.petastorm.signatures import REMOVED_KEYWORDS, keywords_of
+from mdstorm_migrate.petastorm.signatures import ADDED, REMOVED_KEYWORDS, keywords_of
+from mdstorm_migrate.python.keywords import keywords_of_call
 from mdstorm_migrate.python.module import PythonModule, dotted
 
 CODE = "PM113"
@@ -23,12 +24,13 @@ def check(module: PythonModule) -> Iterable[Finding]:
         accepted = keywords_of(path)
         if accepted is None or _may_be_another(module, call):
             continue
-        for keyword in call.keywords:
-            if keyword.arg in (None, *accepted, *REMOVED_KEYWORDS.get(function, ())):
+        known = {*accepted, *ADDED, *REMOVED_KEYWORDS.get(function, ())}
+        for name, node in keywords_of_call(module, call):
+            if name in known:
                 continue
-            what = f"neither Petastorm's nor mdstorm's {function}() has an argument `{keyword.arg}`"
+            what = f"neither Petastorm's nor mdstorm's {function}() has an argument `{name}`"
             remedy = f"{what}: remove it, or say in another way what was meant"
-            yield Finding(CODE, CLASS, *module.span(keyword), what, remedy)
+            yield Finding(CODE, CLASS, *module.span(node), what, remedy)
 
 
 def _may_be_another(module: PythonModule, call: ast.Call) -> bool:

@@ -23,4 +23,11 @@ def check(module: PythonModule) -> Iterable[Finding]:
             if neighbour is not None:
                 what = f"this may import `{neighbour}` beside the file, not the library"
                 remedy = f"{what}: rename that file, or change this import by hand"
-                yield Finding(CODE, CLASS, *module.span(binding.node), what, remedy)
+                yield Finding(
+                    CODE,
+                    CLASS,
+                    *module.span(binding.node),
+                    what,
+                    remedy,
+                    holds=binding.imported_module,
+                )

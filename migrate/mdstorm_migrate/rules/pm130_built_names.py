@@ -101,8 +101,6 @@ def _what(module: PythonModule, string: ast.Constant) -> str | None:
     before = _before(parent, string)
     if match := _COMMAND.search(value):
         return f"this command runs Petastorm (`{match[0]}`)"
-    if before == "-m" and _BEGINS.match(value):
-        return f"this command runs Petastorm (`-m {value}`)"
     is_run = isinstance(parent, ast.Call) and _called(parent) in _RUNS
     if is_run and value.startswith(f"{OLD_ROOT}.") and not _binds(module):
         return "this string is code that uses Petastorm"

@@ -1,21 +1,17 @@
-"""Migrate many files in several processes, and count what was done."""
+"""Examine files, one by one, and count what was found."""
 
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from mdstorm_migrate.base.needs import Needs
+from mdstorm_migrate.base.surroundings import ALONE, Surroundings
 from mdstorm_migrate.petastorm.names import OLD_ROOT
-from mdstorm_migrate.run.discover import Skipped
 from mdstorm_migrate.run.migration import Outcome, Problem, concerns_us, migrate_bytes
-from mdstorm_migrate.run.pool import each
-from mdstorm_migrate.run.requirements import needs_of
 from mdstorm_migrate.run.settings import Settings
-from mdstorm_migrate.run.write import WriteError, write_file
 from mdstorm_migrate.sources import find_source
 
 #: Larger files are not read, in bytes.
@@ -24,7 +20,13 @@ LARGEST = 64 << 20
 LARGEST_TEXT = 1 << 20
 #: Findings that mean that an import of Petastorm stays, by rule and class.
 _KEEPING = frozenset(
-    {("PM101", "note"), ("PM106", "review"), ("PM107", "manual"), ("PM108", "manual")}
+    {
+        ("PM101", "note"),
+        ("PM101", "review"),
+        ("PM106", "review"),
+        ("PM107", "manual"),
+        ("PM108", "manual"),
+    }
 )
 
 
@@ -38,11 +40,14 @@ class FileOutcome:
         As it was found.
     outcome : Outcome
     written : bool
+    group : sequence of str
+        Paths of the files that are written together with it, its own included.
     """
 
     path: Path
     outcome: Outcome
     written: bool = False
+    group: Sequence[str] = ()
 
     @property
     def changed(self) -> bool:
@@ -55,61 +60,9 @@ class FileOutcome:
         return bool(self.outcome.edits or self.outcome.findings or self.outcome.problems)
 
 
-def run(
-    found: Iterable[Path | Skipped],
-    settings: Settings,
-    *,
-    write: bool = False,
-    backup: str | None = None,
-    jobs: int = 1,
-    around: Sequence[Path] = (),
-) -> Iterator[FileOutcome]:
-    """Return the files that have edits, findings or problems, in the order of `found`.
-
-    Parameters
-    ----------
-    found : iterable of Path or Skipped
-        Files; those that were skipped are passed over.
-    settings : Settings
-    write : bool
-        Whether files are written.
-    backup : str, optional
-        What the name of a copy of the old file ends in.
-    jobs : int
-        How many processes work.
-    around : sequence of Path
-        Other files of the project, which are read and stay as they are.
-    """
-    paths = [one for one in found if isinstance(one, Path)]
-    for one in examine(paths, settings, jobs, around):
-        if one.has_something_to_say:
-            yield _written(one, backup) if write and one.changed else one
-
-
-def examine(
-    paths: Sequence[Path], settings: Settings, jobs: int = 1, around: Sequence[Path] = ()
-) -> list[FileOutcome]:
-    """Return what would become of the files that mention Petastorm, seen together.
-
-    Each file is examined as if it were alone; those that require or install something, once more.
-    """
-    outcomes = list(each(partial(examine_file, settings=settings), paths, jobs))
-    found = {one.path: one for one in outcomes}
-    after = [(one.path, one.outcome.after or one.outcome.before) for one in outcomes]
-    named = {path.resolve(): path for path in paths} if around else {}
-    others = [path for path in around if path not in named]
-    if others:
-        after = [(path.resolve(), data) for path, data in after]
-    needs = needs_of([*named, *others] if others else paths, after, settings, jobs)
-    for path, one in needs.items():
-        path = named.get(path, path)
-        again = examine_file(path, settings, one) if path not in others else None
-        if again is not None:
-            found[path] = again
-    return [found[path] for path in paths if path in found]
-
-
-def examine_file(path: Path, settings: Settings, needs: Needs | None = None) -> FileOutcome | None:
+def examine_file(
+    path: Path, settings: Settings, around: Surroundings = ALONE, needs: Needs | None = None
+) -> FileOutcome | None:
     """Return what would become of one file; None if it is not ours or does not mention Petastorm.
 
     A file that cannot be read or parsed is a problem of its outcome, never an error.
@@ -130,34 +83,10 @@ def examine_file(path: Path, settings: Settings, needs: Needs | None = None) -> 
     if source is None:
         return None
     try:
-        outcome = migrate_bytes(data, path, source, settings, needs)
+        outcome = migrate_bytes(data, path, source, settings, around, needs)
     except Exception as error:  # a mistake of ours costs this file, not the run
         return _failed(path, f"internal error, please report it: {error!r}")
     return FileOutcome(path, outcome)
-
-
-def migrate_file(
-    path: Path, settings: Settings, write: bool = False, backup: str | None = None
-) -> FileOutcome | None:
-    """Return what becomes of one file, which may be written; None if it has nothing to do with us.
-
-    A file that cannot be read, parsed or written is a problem of its outcome, never an error.
-    """
-    one = examine_file(path, settings)
-    if one is None or not one.has_something_to_say:
-        return None
-    return _written(one, backup) if write and one.changed else one
-
-
-def _written(one: FileOutcome, backup: str | None) -> FileOutcome:
-    """Write a file, and return it as it is now."""
-    outcome = one.outcome
-    try:
-        write_file(one.path, outcome.before, outcome.after, backup)
-    except WriteError as error:
-        problem = Problem(f"not written: {error}")
-        return FileOutcome(one.path, replace(outcome, after=outcome.before, problems=[problem]))
-    return FileOutcome(one.path, outcome, written=True)
 
 
 def _is_mentioned_in(path: Path) -> bool:

@@ -9,8 +9,10 @@ from pathlib import PurePath
 from mdstorm_migrate.base.document import DecodedFile, Document, Source, SourceError
 from mdstorm_migrate.base.edits import Edit, EditError, Finding, apply_edits
 from mdstorm_migrate.base.needs import Needs
+from mdstorm_migrate.base.surroundings import ALONE, Surroundings
 from mdstorm_migrate.base.todo_comments import MARK
 from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.python.exchange import Exchange, exchange_of
 from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.rules import all_rules
 from mdstorm_migrate.run.comments import Suppressions
@@ -18,6 +20,7 @@ from mdstorm_migrate.run.facts import needs_alone
 from mdstorm_migrate.run.installs import installs, keep_installs
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.run.todos import todos_of
+from mdstorm_migrate.run.waiting import staying, with_review
 
 _WORD = OLD_ROOT.encode()
 _MARK = MARK.encode()
@@ -61,6 +64,10 @@ class Outcome:
     problems : sequence of Problem
         Reasons why the file could not be read, parsed or changed; then nothing changes, unless it
         is about one cell.
+    exchange : Exchange or None
+        What its Python code gives to other files and takes from them.
+    stays : str or None
+        What of it stays with Petastorm.
     """
 
     before: bytes
@@ -69,6 +76,8 @@ class Outcome:
     edits: Sequence[Edit] = ()
     findings: Sequence[Finding] = ()
     problems: Sequence[Problem] = ()
+    exchange: Exchange | None = None
+    stays: str | None = None
 
     def texts(self) -> tuple[str, str]:
         """Return `before` and `after` as text; bytes that are none are surrogates in it."""
@@ -88,6 +97,7 @@ def migrate_bytes(
     path: PurePath | None,
     source: Source,
     settings: Settings,
+    around: Surroundings = ALONE,
     needs: Needs | None = None,
 ) -> Outcome:
     """Return what becomes of a file, which is not touched.
@@ -98,6 +108,8 @@ def migrate_bytes(
     path : PurePath or None
     source : Source
     settings : Settings
+    around : Surroundings
+        What the other files of the run mean for this one.
     needs : Needs, optional
         What the project needs of the requirements in it; else it is seen alone.
     """
@@ -108,7 +120,8 @@ def migrate_bytes(
         needs = needs or needs_alone(data, path, file.documents, settings)
         for document in file.documents:
             document.needs = needs
-        edits, findings = _edits_and_findings(file, settings)
+        kept = _kept(file, settings, around)
+        edits: Sequence[Edit] = kept.to_apply()
         after = file.encode(apply_edits(file.text, edits)) if edits else data
         if installs(file, edits):
             edits = keep_installs(file, edits, source.read(after, path))
@@ -122,7 +135,8 @@ def migrate_bytes(
     except RecursionError:
         return Outcome(data, data, problems=[Problem("nested too deeply")])
     problems = [_problem(error) for error in file.broken]
-    return Outcome(data, after, file.encoding, edits, findings, problems)
+    findings = [] if kept.is_ignored else sorted(kept.findings, key=_position)
+    return Outcome(data, after, file.encoding, edits, findings, problems, kept.exchange, kept.stays)
 
 
 def _problem(error: SourceError) -> Problem:
@@ -142,22 +156,18 @@ def _prove(file: DecodedFile, after: bytes, path: PurePath | None, source: Sourc
         raise EditError("the outcome would have a cell that does not parse")
 
 
-def _edits_and_findings(
-    file: DecodedFile, settings: Settings
-) -> tuple[Sequence[Edit], Sequence[Finding]]:
-    """Return the edits to apply and the findings, both in characters of the file."""
+def _kept(file: DecodedFile, settings: Settings, around: Surroundings) -> _Kept:
+    """Return what rules have found, in characters of the file."""
     kept = _Kept()
     for document in file.documents:
         is_named = OLD_ROOT in document.text.lower() or MARK in document.text
         if is_named or document.needs.together or document.kind == "unparsed":
-            _migrate_document(document, file, settings, kept)
-    if kept.is_ignored:
-        return [], []
+            _migrate_document(document, file, settings, around, kept)
+    kept.stays = "`# mdstorm: ignore-file`" if kept.is_ignored else staying(kept.findings)
     blocking = {found.rule for found in kept.findings if found.blocks}
     if blocking:
         kept.block(blocking)
-    edits = sorted([*kept.edits, *kept.todos], key=_position)
-    return edits, sorted(kept.findings, key=_position)
+    return kept
 
 
 @dataclass
@@ -168,6 +178,12 @@ class _Kept:
     findings: list[Finding] = field(default_factory=list)
     todos: list[Edit] = field(default_factory=list)
     is_ignored: bool = False
+    exchange: Exchange | None = None
+    stays: str | None = None
+
+    def to_apply(self) -> list[Edit]:
+        """Return the edits to apply, in the order of the file."""
+        return [] if self.is_ignored else sorted([*self.edits, *self.todos], key=_position)
 
     def block(self, rules: Collection[str]) -> None:
         """Leave the file as it is, but for the comments of some rules."""
@@ -189,9 +205,15 @@ class _Kept:
 
 
 def _migrate_document(
-    document: Document, file: DecodedFile, settings: Settings, kept: _Kept
+    document: Document,
+    file: DecodedFile,
+    settings: Settings,
+    around: Surroundings,
+    kept: _Kept,
 ) -> None:
-    module = _parsed(document, settings) if document.kind == "python" else None
+    module = _parsed(document, settings, around) if document.kind == "python" else None
+    if module is not None:
+        kept.exchange = exchange_of(module)
     suppressions = Suppressions.of(document, module)
     kept.is_ignored |= suppressions.whole_file
     found: list[Edit | Finding] = []
@@ -206,6 +228,7 @@ def _migrate_document(
         and settings.selects(one.rule)
         and (one.is_open_todo or not suppressions.cover(one))
     ]
+    edits = with_review(edits, findings, around)
     applied, pending = _choose(edits, suppressions, settings)
     todos = todos_of(document, module, [*findings, *pending], settings.todo)
     kept.edits += [document.in_file(edit, file.lines) for edit in applied]
@@ -213,9 +236,9 @@ def _migrate_document(
     kept.add_findings(document.in_file(finding, file.lines) for finding in todos.findings)
 
 
-def _parsed(document: Document, settings: Settings) -> PythonModule:
+def _parsed(document: Document, settings: Settings, around: Surroundings) -> PythonModule:
     tree = parse_python(document.code)
-    return PythonModule(document, tree, settings.applies, settings.names)
+    return PythonModule(document, tree, settings.applies, settings.names, around)
 
 
 def _choose(

@@ -35,11 +35,7 @@ def write_file(path: Path, before: bytes, after: bytes, backup: str | None = Non
     """
     target = Path(os.path.realpath(path))
     try:
-        status = target.stat()
-        if not status.st_mode & 0o222 or not os.access(target, os.W_OK):
-            raise WriteError("the file is read-only")
-        if target.read_bytes() != before:
-            raise WriteError("the file was changed by another program meanwhile")
+        status = check_writable(target, before)
         if backup:
             _replace(target.with_name(target.name + backup), before, status)
         _replace(target, after, status)
@@ -47,6 +43,27 @@ def write_file(path: Path, before: bytes, after: bytes, backup: str | None = Non
         raise
     except OSError as error:
         raise WriteError(error.strerror or str(error)) from error
+
+
+def check_writable(path: Path, before: bytes) -> os.stat_result:
+    """Return the status of a file that can be written and is as it was.
+
+    Raises
+    ------
+    WriteError
+        If the file is read-only, was changed meanwhile, or cannot be read.
+    """
+    try:
+        status = path.stat()
+        if not status.st_mode & 0o222 or not os.access(path, os.W_OK):
+            raise WriteError("the file is read-only")
+        if path.read_bytes() != before:
+            raise WriteError("the file was changed by another program meanwhile")
+    except WriteError:
+        raise
+    except OSError as error:
+        raise WriteError(error.strerror or str(error)) from error
+    return status
 
 
 def _replace(target: Path, data: bytes, status: os.stat_result) -> None:

@@ -22,7 +22,7 @@ from mdstorm_migrate.run.settings import Settings
 BATCH, LOADERS = "Readers of any Parquet files", "PyTorch loaders over readers"
 EXACT = "from petastorm import make_reader\nmake_reader(url)\nmake_reader(url)\n"
 REVIEW = "from petastorm.pytorch import BatchDataLoader\n"
-MANUAL = "from petastorm.reader import Ventilator\nfrom petastorm.codecs import ScalarCodec\n"
+MANUAL = "from petastorm.unischema import _fullmatch\nfrom petastorm.codecs import ScalarCodec\n"
 BROKEN = "import petastorm\nprint 'x'\n"
 NOTED = "converter.make_torch_dataloader(**options)  # petastorm\n"
 NONE = "from mdstorm import make_reader  # once petastorm\n"

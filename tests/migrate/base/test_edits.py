@@ -68,6 +68,7 @@ def test_a_comment_speaks_of_its_own_line_alone() -> None:
         "from petastorm import make_reader  # mdstorm: ignore\nfrom petastorm import NGram\n"
         "from mdstorm import reader\nx = '# mdstorm: ignore-file'\n",
         todo=False,
+        unsafe=True,
     )
 
 

@@ -23,7 +23,7 @@ BEFORE = "from petastorm import make_reader\n"
 AFTER = "from mdstorm import make_reader\n"
 BROKEN = "import petastorm\nprint 'x'\n"
 OLD = "from petastorm.pytorch import BatchDataLoader\n"
-INTERNAL = "from petastorm.reader import Ventilator\n"
+INTERNAL = "from petastorm.unischema import _fullmatch\n"
 
 
 def run(*arguments: object) -> Result:
@@ -115,7 +115,7 @@ def test_findings_are_named_with_their_places(tmp_path: Path) -> None:
     quiet, plain, verbose = (run("--no-diff", *o, tmp_path).stderr for o in (["-q"], [], ["-v"]))
     path = tmp_path / "a.py"
     assert quiet == ""
-    assert plain.startswith(f"{path}:3:30: PM107 manual: `petastorm.reader.Ventilator` is not in")
+    assert plain.startswith(f"{path}:3:33: PM107 manual: `petastorm.unischema._fullmatch` is")
     assert "      1  place that needs manual review\n      1  note (shown with -v)\n" in plain
     lines = verbose.splitlines()
     assert lines[0].startswith(f"{path}:1:6: PM101 exact: ")
@@ -197,9 +197,9 @@ def test_any_number_of_processes_does_the_same(tmp_path: Path) -> None:
 def test_an_interrupt_ends_it_between_two_files(tmp_path: Path) -> None:
     program = (
         "import sys\nfrom mdstorm_migrate.cli.migrate import migrate\n"
-        "from mdstorm_migrate.run import files\nold = files.write_file\n"
+        "from mdstorm_migrate.run import together\nold = together.write_file\n"
         "def slow(path, *rest):\n    print('begin', flush=True)\n    sys.stdin.readline()\n"
-        "    old(path, *rest)\nfiles.write_file = slow\nmigrate()\n"
+        "    old(path, *rest)\ntogether.write_file = slow\nmigrate()\n"
     )
     write(tmp_path, a=BEFORE, b=BEFORE)
     process = subprocess.Popen(

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from mdstorm_migrate.report.content import FileReport, Report
 from mdstorm_migrate.run.discover import Skipped, discover
-from mdstorm_migrate.run.files import run
 from mdstorm_migrate.run.settings import Settings
+from mdstorm_migrate.run.together import run
 
 #: One edit, one edit to review, one place that needs manual review, one note.
 MIXED = """\
 from petastorm import make_reader
-from petastorm.pytorch import BatchDataLoader
-from petastorm.reader import Ventilator
+KEY = "petastorm.spark.converter.parentCacheDirUrl"
+from petastorm.unischema import _fullmatch
 
 make_reader(url, **options)
 """

@@ -98,7 +98,9 @@ def test_an_import_moves_with_its_layout(before: str, after: str) -> None:
     ],
 )
 def test_a_statement_is_split_where_only_a_part_can_move(before: str, after: str) -> None:
-    check_rewrite(before, after, todo=False)
+    if "petastorm" in after:
+        check_noop(before)  # the halves may not fit
+    check_rewrite(before, after, todo=False, unsafe=True)
 
 
 @pytest.mark.parametrize(
@@ -266,7 +268,7 @@ def test_a_star_import_that_gives_numpy_by_accident_stays() -> None:
 
 
 def test_a_patched_module_is_named_by_its_new_name() -> None:
-    text = "import petastorm.reader\nmonkeypatch.setattr(petastorm.reader, 'Reader', None)\n"
+    text = "import petastorm.reader\nmonkeypatch.setattr(petastorm.reader, 'make_reader', None)\n"
     patched = "monkeypatch.setattr('petastorm.reader.make_reader', None)\n"
     check_rewrite(text + patched, (text + patched).replace("petastorm", "mdstorm"))
 

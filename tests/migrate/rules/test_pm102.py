@@ -65,11 +65,13 @@ def test_uses_that_cannot_move_keep_an_import_for_them() -> None:
         "import petastorm\npetastorm.make_reader(url)\npetastorm.hdfs.namenode\n",
         "import petastorm\nimport mdstorm\nmdstorm.make_reader(url)\npetastorm.hdfs.namenode\n",
         todo=False,
+        unsafe=True,
     )
     check_rewrite(
         "if x: import os, petastorm\npetastorm.make_reader(url), petastorm._private\n",
         "if x: import os, petastorm, mdstorm\nmdstorm.make_reader(url), petastorm._private\n",
         todo=False,
+        unsafe=True,
     )
 
 

@@ -14,8 +14,7 @@ from mdstorm_migrate.api import migrate
     "text",
     [
         "mock.patch('petastorm.spark.make_spark_converter')",
-        '@patch("petastorm.reader.Reader", autospec=True)\ndef test(reader): ...',
-        'mocker.patch(target="petastorm.pytorch.DataLoader")',
+        'mocker.patch(target="petastorm.spark.make_spark_converter")',
         'monkeypatch.setattr("petastorm.reader.make_reader", fake)',
         'importlib.import_module(r"petastorm.spark")',
         'importlib.import_module(name="petastorm")',
@@ -28,18 +27,55 @@ from mdstorm_migrate.api import migrate
         "monkeypatch.delitem(sys.modules, 'petastorm.reader', raising=False)",
         '"petastorm" in sys.modules',
         'mock.patch.dict("sys.modules", {"petastorm": None, "petastorm.spark": None})',
-        'logging.getLogger("petastorm.spark.spark_dataset_converter")',
-        'pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning:petastorm.*")',
         '_target_: str = "petastorm.pytorch.DataLoader"',
         'conf = {"_target_": "petastorm.make_reader", "num_epochs": 1}',
         'cfg["_target_"] = "petastorm.spark.make_spark_converter"',
         'conf = dict(_target_="petastorm.reader.Reader")',
-        'warnings.filterwarnings("ignore", module="petastorm")',
-        'warnings.filterwarnings("ignore", module=r"petastorm\\..*")',
+        'logging.getLogger("petastorm").setLevel(40)',
+        'for n in ("petastorm", "py4j"):\n    logging.getLogger(n).setLevel(40)',
+        '[getLogger(n).disable() for n in ["petastorm"]]',
+        'subprocess.run([sys.executable, "-m", "petastorm.benchmark.cli", url])',
+        'dictConfig({"version": 1, "loggers": {"petastorm": {"level": "ERROR"}}})',
     ],
 )
 def test_names_for_python_follow(text: str) -> None:
     check_rewrite(text, text.replace("petastorm", "mdstorm"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # Petastorm looks these up itself, mdstorm does not
+        '@patch("petastorm.reader.Reader", autospec=True)\ndef test(reader): ...',
+        'mocker.patch(target="petastorm.pytorch.DataLoader")',
+        # mdstorm logs and warns in other places
+        'logging.getLogger("petastorm.spark.spark_dataset_converter")',
+        'dictConfig({"loggers": {"petastorm.reader": {"level": "ERROR"}}})',
+        'caplog.at_level(10, logger="petastorm")',
+        'self.assertLogs("petastorm")',
+        'warnings.filterwarnings("ignore", module="petastorm")',
+        'warnings.filterwarnings("ignore", module=r"petastorm\\..*")',
+    ],
+)
+def test_names_that_mdstorm_reads_otherwise_are_to_review(text: str) -> None:
+    check_noop(text)
+    check_rewrite(text, text.replace("petastorm", "mdstorm"), unsafe=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "importlib.import_module(f'petastorm.{name}')",
+        "importlib.import_module('petastorm.' + name)",
+        "__import__('petastorm.%s' % name)",
+        "importlib.import_module('petastorm.{}'.format(name))",
+        "M = {'r': 'petastorm.reader'}\nimportlib.import_module(M[name])",
+        "path = 'petastorm.' + name\nimportlib.import_module(path)",
+    ],
+)
+def test_names_that_are_put_together_keep_the_file(text: str) -> None:
+    result = check_noop(f"from petastorm import make_reader\n{text}\n")
+    assert ("PM103", "manual") in {(found.rule, found.cls) for found in result.findings}
 
 
 @pytest.mark.parametrize(
@@ -66,6 +102,9 @@ def test_data_stays(text: str) -> None:
         ('import_module("petastorm." "spark")', '"petastorm." "spark"'),
         ('import_module("petastorm\\x2espark")', '"petastorm\\x2espark"'),
         ('registry.add("petastorm.reader.Reader")', '"petastorm.reader.Reader"'),
+        ('os.system("petastorm-throughput.py file:///x")', '"petastorm-throughput.py file:///x"'),
+        ('run("python -m petastorm.benchmark.cli u")', '"python -m petastorm.benchmark.cli u"'),
+        ('sc.addPyFile("/libs/petastorm.zip")', '"/libs/petastorm.zip"'),
     ],
 )
 def test_what_cannot_be_decided_is_named(text: str, fragment: str) -> None:

@@ -8,10 +8,15 @@ import pytest
 
 from mdstorm_migrate.api import migrate
 from mdstorm_migrate.run import files, migration
-from mdstorm_migrate.run.files import FileOutcome, migrate_file
+from mdstorm_migrate.run.files import FileOutcome
 from mdstorm_migrate.run.settings import Settings
+from mdstorm_migrate.run.together import run
 
 USE = "from petastorm import make_reader\n"
+
+
+def migrate_file(path: Path, settings: Settings, write: bool = False) -> FileOutcome | None:
+    return next(run([path], settings, write=write), None)
 
 
 def reason(outcome: FileOutcome | None) -> str:
@@ -55,7 +60,7 @@ def test_files_without_the_word_are_not_parsed(
     parsed = []
     parse = migration.parse_python
     monkeypatch.setattr(migration, "parse_python", lambda code: parsed.append(code) or parse(code))
-    outcomes = list(files.run(sorted(tmp_path.iterdir()), Settings()))
+    outcomes = list(run(sorted(tmp_path.iterdir()), Settings()))
     assert [one.path.name for one in outcomes] == ["m000.py", "m100.py"]
     before, after = USE, USE.replace("petastorm", "mdstorm")
     assert parsed == [before, after, before, after]

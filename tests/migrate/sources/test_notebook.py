@@ -69,7 +69,7 @@ def test_new_lines_become_lines_of_the_list(style: dict[str, Any]) -> None:
     ]
     text = json.dumps(notebook(lines, "x\n", "".join(lines)), **style)
     expected = json.dumps(notebook(after, "x\n", "".join(after)), **style)
-    check_rewrite(text, expected, "a.ipynb", todo=False)
+    check_rewrite(text, expected, "a.ipynb", todo=False, unsafe=True)
 
 
 def test_a_comment_becomes_a_line_of_its_own_in_its_cell() -> None:

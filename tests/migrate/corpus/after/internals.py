@@ -1,14 +1,10 @@
 # TODO(mdstorm): PM107: `petastorm.reader.ArrowReaderWorker` is not in mdstorm; this use stays with Petastorm until you replace it: docs/differences.md#workers-and-their-queues of mdstorm says by what
 from petastorm.reader import (  # the readers
     ArrowReaderWorker,  # only there by accident
-)
-from mdstorm.reader import (  # the readers
     Reader,
+    ThreadPool,  # as well
     make_batch_reader,
 )
-from mdstorm.workers_pool.thread_pool import (  # the readers
-    ThreadPool,  # as well
-)
-from mdstorm.workers_pool.process_pool import ProcessPool  # noqa: F401
+from petastorm.workers_pool.process_pool import ProcessPool  # noqa: F401
 # TODO(mdstorm): PM107: as above: `petastorm.workers_pool.ventilator` is not in mdstorm
 from petastorm.workers_pool.ventilator import ConcurrentVentilator  # noqa: F401

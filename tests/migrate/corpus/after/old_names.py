@@ -1,7 +1,6 @@
 """What older versions had."""
-from petastorm.pytorch import BatchDataLoader
-from mdstorm.pytorch import DataLoader
-from mdstorm import make_reader
+from petastorm.pytorch import BatchDataLoader, DataLoader
+from petastorm import make_reader
 
 # TODO(mdstorm): PM106: DataLoader() has no argument `transform` any more: give the reader transform_spec=TransformSpec(...) instead
 loader = DataLoader(make_reader(url, num_epochs=1), batch_size=3, transform=decode)

@@ -1,0 +1,74 @@
+"""Parts of Petastorm's objects that mdstorm's objects of the same name lack.
+
+They are what Petastorm 0.13.1's classes have and mdstorm's have not, by introspection of both; a
+test compares the table with mdstorm.
+"""
+
+from __future__ import annotations
+
+
+def _set(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+_POOL = _set(
+    "all_workers_done current_worker_done diagnostics get_results join make_publish_func "
+    "results_qsize start stop ventilate _context _control_sender "
+    "_create_local_socket_on_random_port _get_results_worker_id _profiling_enabled "
+    "_results_queue _results_queue_size _results_queues _results_receiver "
+    "_results_receiver_poller _serializer _stop_aware_put _stop_event _ventilated_items "
+    "_ventilator _ventilator_queue _ventilator_queues _ventilator_send _worker _workers "
+    "_zmq_copy_buffers"
+)
+_READER = _set(
+    "_apply_predicate_to_row_groups _apply_row_group_selector _create_ventilator "
+    "_filter_row_groups _normalize_shuffle_options _partition_row_groups "
+    "_results_queue_reader _workers_pool ventilator"
+)
+#: What a loader of `make_torch_dataloader` lacks of Petastorm's.
+_OF_CONVERTER = _set(
+    "_batch_acc _error _in_iter _iter_impl _shuffling_buffer _yield_batches data_loader_fn "
+    "loader parquet_file_url_list petastorm_reader_kwargs reader shuffling_queue_capacity "
+    "transform_fn"
+)
+
+#: By the last part of the name of the function that makes the object, or of the class.
+LACKING: dict[str, frozenset[str]] = {
+    "make_reader": _READER,
+    "make_batch_reader": _READER,
+    "Reader": _READER,
+    "ThreadPool": _POOL,
+    "ProcessPool": _POOL,
+    "DummyPool": _POOL,
+    "make_torch_dataloader": _OF_CONVERTER,
+    "LocalDiskCache": frozenset(
+        {"_cache", "_cleanup", "_default_settings", "_path", "_size_limit_bytes"}
+    ),
+    "NGram": frozenset({"_ngram_pass_threshold", "_validate_ngram"}),
+    "RandomShufflingBuffer": frozenset(
+        {"_extra_capacity", "_min_after_dequeue", "_shuffling_queue_capacity", "_size"}
+    ),
+    "BatchedNoopShufflingBuffer": frozenset({"_batch_start_idx", "_buffer"}),
+    "BatchedRandomShufflingBuffer": frozenset(
+        {
+            "_extra_capacity",
+            "_items",
+            "_min_after_dequeue",
+            "_random_indices",
+            "_shuffling_queue_capacity",
+            "next_sample_head",
+        }
+    ),
+    "SparkDatasetConverter": frozenset({"_check_and_set_overriden_petastorm_args"}),
+}
+
+#: What `reader.dataset`, the `ParquetDataset` of old pyarrow in Petastorm, lacks in mdstorm.
+OF_DATASET = _set(
+    "common_metadata common_metadata_path get_row_group_info metadata metadata_path "
+    "partitions read read_pandas validate_schemas"
+)
+#: What a piece of it lacks.
+OF_PIECE = _set("get_metadata open read")
+
+#: Those of readers that nothing else is called, whatever they are asked of.
+UNMISTAKABLE = frozenset({"_results_queue_reader", "_workers_pool"})

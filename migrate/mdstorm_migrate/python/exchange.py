@@ -1,0 +1,179 @@
+"""What a Python file gives to others and takes from them, by name: who imports whom."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from mdstorm_migrate.petastorm.names import OLD_ROOT, is_petastorm
+from mdstorm_migrate.python.conf_writes import CONSTANT
+from mdstorm_migrate.python.flows import meetings
+from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.scopes import Binding
+
+#: ``%run ./utils``, in a cell or in the comment of a Databricks notebook.
+_RUN = re.compile(
+    r"^[ \t]*(?:\#[ \t]*MAGIC[ \t]+)?%run[ \t]+(?:-\w+[ \t]+)*(?P<quote>[\"']?)(?P<path>[^\"'\s]+)",
+    re.MULTILINE,
+)
+
+_IMPORTED = "import "
+_BUILTINS = frozenset(dir(builtins))
+
+
+@dataclass(frozen=True)
+class Take:
+    """Names that a file takes from another one.
+
+    Attributes
+    ----------
+    module : str
+        As the import names it, or the path after ``%run``.
+    level : int
+        Dots before it; -1 for ``%run``.
+    name : str
+        The name there; ``*`` for all, the empty string for the module itself.
+    bound : str
+        What it is called here.
+    """
+
+    module: str
+    level: int
+    name: str
+    bound: str
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What a file gives and takes.
+
+    Attributes
+    ----------
+    takes : tuple of Take
+    roots : tuple of (str, frozenset of str)
+        Names of the module, and the imported names that their definitions reach; Petastorm's are
+        the name ``petastorm``.
+    needs_root : bool
+        Whether it uses a name ``petastorm`` that it does not bind.
+    names_conf : bool
+        Whether it names the key of the parent cache directory by the constant of Petastorm.
+    met : tuple of frozenset of str
+        Imported names that meet in a call. Only of files that do not mention Petastorm.
+    is_known : bool
+        Whether the file could be parsed.
+    """
+
+    takes: tuple[Take, ...] = ()
+    roots: tuple[tuple[str, frozenset[str]], ...] = ()
+    needs_root: bool = False
+    names_conf: bool = False
+    met: tuple[frozenset[str], ...] = ()
+    is_known: bool = True
+
+    def meetings(self, names: Collection[str]) -> Iterator[frozenset[str]]:
+        """Yield which of `names` meet in one call."""
+        return (found for one in self.met if len(found := one.intersection(names)) > 1)
+
+
+def exchange_of(module: PythonModule, is_ours: bool = True) -> Exchange:
+    """Return what a module gives and takes; which names meet in it, if it is not `ours`."""
+    references = module.scopes.references.get(OLD_ROOT, ())
+    takes = tuple(_takes(module))
+    names = {take.bound for take in takes}
+    if "*" in names:
+        unknown = module.scopes.references.keys() - module.scopes.module.bindings.keys()
+        names |= unknown - _BUILTINS
+    return Exchange(
+        takes,
+        tuple(_roots(module).items()),
+        any(one.scope.home(OLD_ROOT) is None for one in references),
+        CONSTANT in module.text,
+        () if is_ours else tuple(set(meetings(module.tree, names))),
+    )
+
+
+def _takes(module: PythonModule) -> Iterator[Take]:
+    for node in module.scopes.parents:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if not is_petastorm(alias.name):
+                    bound = alias.asname or alias.name.partition(".")[0]
+                    yield Take(alias.name, 0, "", bound)
+        elif isinstance(node, ast.ImportFrom) and not (
+            node.level == 0 and is_petastorm(node.module)
+        ):
+            for alias in node.names:
+                yield Take(node.module or "", node.level, alias.name, alias.asname or alias.name)
+    for match in _RUN.finditer(module.text):
+        yield Take(match["path"], -1, "*", "*")
+
+
+def _roots(module: PythonModule) -> dict[str, frozenset[str]]:
+    """Return, by name of the module, which imported names its definition reaches.
+
+    A name that nothing binds may come from a star import: it is given with a question mark.
+    """
+    bindings = module.scopes.module.bindings
+    direct = {
+        name: {found for one in found_at for found in _reached(module, one)}
+        for name, found_at in bindings.items()
+    }
+    reached = {name: frozenset(_imports(module, name, direct)) for name in direct}
+    return {name: found for name, found in reached.items() if found}
+
+
+def _imports(module: PythonModule, name: str, direct: dict[str, set[str]]) -> Iterator[str]:
+    """Yield the imported names that a name leads to."""
+    is_open = "*" in module.scopes.module.bindings or bool(_RUN.search(module.text))
+    seen, todo = {name}, [name]
+    while todo:
+        one = todo.pop()
+        if one.startswith(_IMPORTED):
+            yield one.removeprefix(_IMPORTED)
+        elif one in direct:
+            new = direct[one] - seen
+            seen |= new
+            todo += new
+        elif is_open and one not in _BUILTINS:
+            is_petastorms = module.resolve(ast.Name(one), module.scopes.module) is not None
+            yield OLD_ROOT if is_petastorms else f"?{one}"
+
+
+def _reached(module: PythonModule, binding: Binding) -> Iterator[str]:
+    """Yield the names of the module that the definition of a name mentions."""
+    node = binding.node
+    if isinstance(node, ast.alias):
+        yield _IMPORTED + (OLD_ROOT if is_petastorm(binding.target) else binding.name)
+        return
+    statement: ast.AST = node
+    if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        statement = module.statement(node)
+        if isinstance(statement, ast.For | ast.AsyncFor | ast.With | ast.AsyncWith):
+            yield from _names(_heads(statement))
+            return
+    yield from _names([statement])
+
+
+def _heads(statement: ast.AST) -> list[ast.AST]:
+    """Return what stands in the first line of a loop or a ``with``."""
+    if isinstance(statement, ast.For | ast.AsyncFor):
+        return [statement.iter]
+    assert isinstance(statement, ast.With | ast.AsyncWith)
+    return [item.context_expr for item in statement.items]
+
+
+def _names(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
+        for one in ast.walk(node):
+            if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load):
+                yield one.id
+            elif isinstance(one, ast.ImportFrom | ast.Import):
+                root = getattr(one, "module", None)
+                if is_petastorm(root) or any(is_petastorm(alias.name) for alias in one.names):
+                    yield _IMPORTED + OLD_ROOT
+                else:
+                    names = (alias.asname or alias.name.partition(".")[0] for alias in one.names)
+                    yield from (_IMPORTED + name for name in names)

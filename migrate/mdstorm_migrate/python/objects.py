@@ -1,0 +1,83 @@
+"""What Petastorm's functions have made, followed by name: ``reader``, ``self.reader``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from mdstorm_migrate.python.module import PythonModule, dotted
+
+#: Methods that return the object that they are called on.
+_ENTERING = frozenset({"__enter__", "enter_context"})
+
+
+def objects_made(module: PythonModule) -> dict[str, set[str]]:
+    """Return the names under which a file keeps objects, and what made them.
+
+    Variables are known by their name, attributes by theirs after a full stop. What made an object
+    is the last part of the path of the function or class.
+    """
+    found: dict[str, set[str]] = {}
+    for call, path in module.calls:
+        made = path.rpartition(".")[2]
+        for name in _kept_as(module, call):
+            found.setdefault(name, set()).add(made)
+    return found
+
+
+def _kept_as(module: PythonModule, call: ast.Call) -> Iterator[str]:
+    node: ast.AST = call
+    for parent in module.ancestors(call):
+        match parent:
+            case ast.withitem(optional_vars=ast.expr() as target):
+                yield from _names(target)
+                return
+            case ast.Assign(targets=targets):
+                for target in targets:
+                    yield from _names(target)
+                return
+            case ast.AnnAssign(target=target) | ast.NamedExpr(target=target):
+                yield from _names(target)
+                return
+            case ast.Attribute(attr=attr) if attr in _ENTERING:
+                pass
+            case ast.Call(func=func) if func is node or ast.unparse(func).endswith("enter_context"):
+                pass
+            case ast.IfExp() | ast.BoolOp():
+                pass
+            case _:
+                return
+        node = parent
+
+
+def _names(target: ast.expr) -> Iterator[str]:
+    if isinstance(target, ast.Name):
+        yield target.id
+    elif isinstance(target, ast.Attribute):
+        yield f".{target.attr}"
+
+
+def owner_of(node: ast.Attribute) -> str | None:
+    """Return the name, as `objects_made` has it, of what an attribute is asked of."""
+    if isinstance(node.value, ast.Name):
+        return node.value.id
+    return f".{node.value.attr}" if isinstance(node.value, ast.Attribute) else None
+
+
+def bases_of(module: PythonModule, node: ast.ClassDef) -> set[str]:
+    """Return the last parts of the names of Petastorm's classes that a class is made from.
+
+    Classes of the same file between the two are followed by name.
+    """
+    classes = {one.name: one for one in module.tree.body if isinstance(one, ast.ClassDef)}
+    found: set[str] = set()
+    todo, seen = [node], {node}
+    while todo:
+        for base in todo.pop().bases:
+            path = module.resolve(base, module.scopes.module) if dotted(base) else None
+            if path is not None:
+                found.add(path.rpartition(".")[2])
+            elif isinstance(base, ast.Name) and (own := classes.get(base.id)) and own not in seen:
+                seen.add(own)
+                todo.append(own)
+    return found

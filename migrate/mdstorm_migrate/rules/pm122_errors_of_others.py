@@ -1,0 +1,55 @@
+"""PM122: handlers for errors of libraries that Petastorm calls, and mdstorm does not."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from mdstorm_migrate.base.edits import Class, Finding
+from mdstorm_migrate.python.module import PythonModule
+
+CODE = "PM122"
+TITLE = "Errors of other libraries, which mdstorm does not raise"
+CLASS: Class = "manual"
+KIND = "python"
+
+#: Errors of Spark, pyarrow, ZeroMQ and diskcache.
+_ERRORS = frozenset(
+    [
+        "AnalysisException",
+        "ArrowIOError",
+        "ArrowInvalid",
+        "ArrowException",
+        "Py4JJavaError",
+        "ZMQError",
+    ]
+)
+
+
+def check(module: PythonModule) -> Iterable[Finding]:
+    """Yield a finding for each such error that is caught around a call of Petastorm's API."""
+    if not any(name in module.text for name in _ERRORS):
+        return
+    ours = {id(call) for call, _ in module.calls}
+    for node in module.scopes.parents:
+        if isinstance(node, ast.Try) and _calls(node, ours):
+            for error in _caught(node):
+                name = ast.unparse(error).rpartition(".")[2]
+                if name in _ERRORS:
+                    what = f"mdstorm raises errors of its own where Petastorm let `{name}` through"
+                    remedy = (
+                        f"{what}: catch mdstorm.errors.MDStormError, or the builtin error, as well"
+                    )
+                    yield Finding(CODE, CLASS, *module.span(error), what, remedy)
+
+
+def _calls(node: ast.Try, ours: set[int]) -> bool:
+    return any(id(one) in ours for statement in node.body for one in ast.walk(statement))
+
+
+def _caught(node: ast.Try) -> Iterator[ast.expr]:
+    for handler in node.handlers:
+        if isinstance(handler.type, ast.Tuple):
+            yield from handler.type.elts
+        elif handler.type is not None:
+            yield handler.type

@@ -1,0 +1,143 @@
+"""Migrate the files of a run, seen together; those that must move together are written so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from mdstorm_migrate.base.needs import Needs
+from mdstorm_migrate.base.surroundings import Surroundings
+from mdstorm_migrate.run.discover import Skipped
+from mdstorm_migrate.run.files import FileOutcome, examine_file
+from mdstorm_migrate.run.indexing import index_of
+from mdstorm_migrate.run.migration import Problem
+from mdstorm_migrate.run.pool import each
+from mdstorm_migrate.run.requirements import needs_of
+from mdstorm_migrate.run.settings import Settings
+from mdstorm_migrate.run.write import WriteError, check_writable, write_file
+
+
+def run(
+    found: Iterable[Path | Skipped],
+    settings: Settings,
+    *,
+    write: bool = False,
+    backup: str | None = None,
+    jobs: int = 1,
+    others: Sequence[Path] = (),
+) -> Iterator[FileOutcome]:
+    """Yield the files that have edits, findings or problems, in the order of `found`.
+
+    A file that cannot be read, parsed or written is a problem of its outcome, never an error.
+
+    Parameters
+    ----------
+    found : iterable of Path or Skipped
+        Files; those that were skipped are passed over.
+    settings : Settings
+    write : bool
+        Whether files are written.
+    backup : str, optional
+        What the name of a copy of the old file ends in.
+    jobs : int
+        How many processes work.
+    others : sequence of Path
+        Other files of the project, which are read and stay as they are.
+    """
+    paths = [one for one in found if isinstance(one, Path)]
+    outcomes = [one for one in examine(paths, settings, jobs, others) if one.has_something_to_say]
+    yield from _written(outcomes, backup) if write else outcomes
+
+
+def examine(
+    paths: Sequence[Path], settings: Settings, jobs: int = 1, others: Sequence[Path] = ()
+) -> list[FileOutcome]:
+    """Return what would become of the files that mention Petastorm, seen together.
+
+    Each file is examined as if it were alone; those for which others matter, and those that require
+    or install something, once more.
+    """
+    outcomes = list(each(partial(examine_file, settings=settings), paths, jobs))
+    index = index_of(outcomes, paths, jobs)
+    for number, one in enumerate(outcomes):
+        around = index.around(one.path)
+        if _matters(around, one):
+            one = examine_file(one.path, settings, around) or one
+        outcomes[number] = replace(one, group=around.group) if around.group else one
+    found = {one.path: one for one in outcomes}
+    for path, needs in _needs(paths, outcomes, settings, jobs, others).items():
+        around = index.around(path)
+        again = examine_file(path, settings, around, needs)
+        if again is not None:
+            found[path] = replace(again, group=around.group) if around.group else again
+    return [found[path] for path in paths if path in found]
+
+
+def _needs(
+    paths: Sequence[Path],
+    outcomes: Iterable[FileOutcome],
+    settings: Settings,
+    jobs: int,
+    others: Sequence[Path],
+) -> dict[Path, Needs]:
+    """Return what is needed of the files of the run that require something."""
+    after = [(one.path, one.outcome.after or one.outcome.before) for one in outcomes]
+    if not others:
+        return needs_of(paths, after, settings, jobs)
+    named = {path.resolve(): path for path in paths}
+    around = [path for path in others if path not in named]
+    after = [(path.resolve(), data) for path, data in after]
+    needs = needs_of([*named, *around], after, settings, jobs)
+    return {named[path]: one for path, one in needs.items() if path in named}
+
+
+def _matters(around: Surroundings, one: FileOutcome) -> bool:
+    """Whether a file is migrated otherwise among others than alone."""
+    rules = {edit.rule for edit in one.outcome.edits}
+    if around.waits_for is not None or around.hands_on_root:
+        return True
+    return ("PM103" in rules and around.stays is not None) or (
+        "PM105" in rules and around.conf is not None
+    )
+
+
+def _written(outcomes: Sequence[FileOutcome], backup: str | None) -> Iterator[FileOutcome]:
+    """Write files, and yield them as they are now: of a group all, or none if one cannot be."""
+    refused = dict(_refused(outcomes))
+    for one in outcomes:
+        reason = refused.get(str(one.path))
+        other = next((path for path in one.group if path in refused), None)
+        if not one.changed:
+            yield one
+        elif reason is not None:
+            yield _unwritten(one, reason)
+        elif other is not None:
+            yield _unwritten(one, f"{other}, which must move together with it, cannot be")
+        else:
+            yield _write(one, backup)
+
+
+def _refused(outcomes: Iterable[FileOutcome]) -> Iterator[tuple[str, str]]:
+    """Yield files that cannot be written, and why."""
+    for one in outcomes:
+        if one.changed:
+            try:
+                check_writable(one.path, one.outcome.before)
+            except WriteError as error:
+                yield str(one.path), str(error)
+
+
+def _write(one: FileOutcome, backup: str | None) -> FileOutcome:
+    try:
+        write_file(one.path, one.outcome.before, one.outcome.after, backup)
+    except WriteError as error:
+        return _unwritten(one, str(error))
+    return replace(one, written=True)
+
+
+def _unwritten(one: FileOutcome, reason: str) -> FileOutcome:
+    problem = Problem(f"not written: {reason}")
+    outcome = replace(one.outcome, after=one.outcome.before, problems=[problem])
+    return replace(one, outcome=outcome)

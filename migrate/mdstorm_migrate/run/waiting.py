@@ -1,0 +1,55 @@
+"""Edits that wait for review, since something beside them stays with Petastorm.
+
+Two libraries in one program know nothing of each other's classes: a `Reader` of mdstorm does not
+take a pool of Petastorm's, and `except` does not catch the other's errors. So code moves as a
+whole, or where somebody has reviewed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from mdstorm_migrate.base.edits import Edit, Finding
+from mdstorm_migrate.base.surroundings import Surroundings
+
+#: Rules whose edits are about configuration, which has two names.
+_CONF = frozenset({"PM105"})
+
+
+def with_review(
+    edits: Iterable[Edit], findings: Iterable[Finding], around: Surroundings
+) -> list[Edit]:
+    """Return the edits of a document, those that must wait for review as such.
+
+    Parameters
+    ----------
+    edits : iterable of Edit
+    findings : iterable of Finding
+        Those that nobody has suppressed: who does vouches for it.
+    around : Surroundings
+        What the other files of the run say.
+    """
+    stays = sorted({found.holds for found in findings if found.holds})
+    reason = f"`{stays[0]}` stays" if stays else around.waits_for
+    return [_reviewed(edit, reason, around) for edit in edits]
+
+
+def _reviewed(edit: Edit, reason: str | None, around: Surroundings) -> Edit:
+    if edit.cls != "exact":
+        return edit
+    if edit.rule in _CONF:
+        reason = reason or around.conf
+    elif not edit.rule.startswith("PM1"):
+        return edit
+    if reason is None:
+        return edit
+    return replace(edit, cls="review", message=f"{edit.message}; waits, since {reason}")
+
+
+def staying(findings: Iterable[Finding]) -> str | None:
+    """Return what stays with Petastorm in a file; None if all of it may move."""
+    found = (
+        f"`{one.holds}`" if one.holds else one.rule for one in findings if one.holds or one.blocks
+    )
+    return next(found, None)

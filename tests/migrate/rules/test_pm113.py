@@ -1,0 +1,68 @@
+"""Arguments that neither library has."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+from tests.migrate.checks import check_finding
+
+from mdstorm.etl.dataset_metadata import materialize_dataset
+from mdstorm.reader import make_batch_reader, make_reader
+from mdstorm.spark import SparkDatasetConverter, make_spark_converter
+from mdstorm_migrate.api import migrate
+from mdstorm_migrate.petastorm.signatures import ACCEPTED, ADDED
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ("from petastorm import make_reader\nmake_reader(u, batch_size=3)", "batch_size=3"),
+        ("import petastorm\nconverter.make_torch_dataloader(shuffle=True)", "shuffle=True"),
+        ("import petastorm\nconverter.make_tf_dataset(**{'epochs': 1})", "'epochs'"),
+        ("import petastorm\nargs = dict(epochs=1)\nc.make_tf_dataset(**args)", "epochs=1"),
+        ("from petastorm.spark import make_spark_converter as m\nm(df, url='x')", "url='x'"),
+    ],
+)
+def test_it_is_named_where_it_stands(text: str, fragment: str) -> None:
+    check_finding(text, "PM113", fragment)
+
+
+def test_old_ones_are_found_in_dictionaries_as_well() -> None:
+    text = "from petastorm import make_reader\nmake_reader(u, **{'shuffle': True})"
+    check_finding(text, "PM106", "'shuffle'")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "make_reader(u, num_epochs=1, **args)",
+        "def f(**args): make_reader(u, **args)",
+        "args = {'seed': 1}\nif x: args = {'no': 1}\nmake_reader(u, **args)",
+        "converter.make_torch_dataloader(device='cuda', transform_spec=t)",
+    ],
+)
+def test_what_is_there_or_cannot_be_known_is_not_named(text: str) -> None:
+    found = migrate(f"from petastorm import make_reader\n{text}").findings
+    assert not any(one.rule == "PM113" for one in found)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        make_reader,
+        make_batch_reader,
+        make_spark_converter,
+        materialize_dataset,
+        SparkDatasetConverter.make_torch_dataloader,
+        SparkDatasetConverter.make_tf_dataset,
+    ],
+)
+def test_the_table_knows_the_functions(function: object) -> None:
+    named = {
+        name
+        for name, one in inspect.signature(function).parameters.items()  # type: ignore[arg-type]
+        if one.kind != one.VAR_KEYWORD and name != "self"
+    }
+    known = ACCEPTED[function.__name__] | ADDED  # type: ignore[attr-defined]
+    assert named <= known

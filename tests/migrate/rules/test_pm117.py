@@ -1,0 +1,93 @@
+"""Parts of Petastorm's objects that mdstorm's lack."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.migrate.checks import check_finding, check_noop, check_rewrite
+
+from mdstorm import make_batch_reader
+from mdstorm.local_disk_cache import LocalDiskCache
+from mdstorm.reader_impl.pytorch_shuffling_buffer import (
+    BatchedNoopShufflingBuffer,
+    BatchedRandomShufflingBuffer,
+)
+from mdstorm.reader_impl.shuffling_buffer import RandomShufflingBuffer
+from mdstorm.workers_pool.thread_pool import ThreadPool
+from mdstorm_migrate.petastorm.parts import LACKING
+
+READER = "from petastorm import make_reader\n"
+LOADER = "from petastorm.pytorch import DataLoader\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ("r = make_reader(u)\nr._workers_pool", "r._workers_pool"),
+        ("with make_reader(u) as r:\n    r.ventilator", "r.ventilator"),
+        (
+            "class A:\n  def f(self):\n    self.r = make_reader(u).__enter__()\n"
+            "  def g(self): self.r.ventilator",
+            "self.r.ventilator",
+        ),
+        (
+            "r = stack.enter_context(make_reader(u))\nr._results_queue_reader.x",
+            "r._results_queue_reader",
+        ),
+        ("r = make_reader(u)\nr.dataset.common_metadata", "r.dataset.common_metadata"),
+        (
+            "r = make_reader(u)\nr.dataset.pieces[0].get_metadata()",
+            "r.dataset.pieces[0].get_metadata",
+        ),
+        ("sum(p.get_metadata().num_rows for p in r.dataset.pieces)", "p.get_metadata"),
+        ("for p in r.dataset.pieces:\n    p.read()", "p.read"),
+        ("def f(reader): reader._workers_pool", "reader._workers_pool"),
+        ("with c.make_torch_dataloader() as l: l.reader.reset()", "l.reader"),
+        ("l = c.make_torch_dataloader() if x else None\nl.data_loader_fn", "l.data_loader_fn"),
+        (
+            "from petastorm.reader import Reader\n"
+            "class R(Reader):\n    def _create_ventilator(self): 1",
+            "_create_ventilator",
+        ),
+        (
+            "from petastorm.reader import Reader\nclass R(Reader): pass\nclass S(R):\n"
+            "    def f(self): self.ventilator",
+            "self.ventilator",
+        ),
+    ],
+)
+def test_their_file_waits(text: str, fragment: str) -> None:
+    check_noop(READER + text)
+    check_finding(READER + text, "PM117", fragment)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "r = make_reader(u)\nr.dataset.pieces, r.schema, r.diagnostics\n",
+        "class L(DataLoader):\n    def _iter_impl(self): yield self._shuffling_buffer\n",
+        "l = DataLoader(make_reader(u))\nl.reader\n",
+        "class Mine:\n    ventilator = 1\n    def f(self): self.ventilator\n",
+        "r = other()\nr.ventilator\n",
+    ],
+)
+def test_what_mdstorm_has_and_what_is_not_ours_moves(text: str) -> None:
+    text = READER + LOADER + text
+    check_rewrite(text, text.replace("petastorm", "mdstorm"))
+
+
+def test_the_table_is_true(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
+    objects = {
+        "make_batch_reader": make_batch_reader(f"file://{tmp_path}", num_epochs=1),
+        "ThreadPool": ThreadPool(2),
+        "LocalDiskCache": LocalDiskCache(str(tmp_path / "cache"), 1 << 20, 10),
+        "RandomShufflingBuffer": RandomShufflingBuffer(10, 5),
+        "BatchedNoopShufflingBuffer": BatchedNoopShufflingBuffer(),
+        "BatchedRandomShufflingBuffer": BatchedRandomShufflingBuffer(10, 5),
+    }
+    for name, one in objects.items():
+        assert [part for part in LACKING[name] if hasattr(one, part)] == []

@@ -1,0 +1,32 @@
+"""Tests of types that the converter's loaders fail."""
+
+from __future__ import annotations
+
+import pytest
+from tests.migrate.checks import check_finding
+
+from mdstorm_migrate.api import migrate
+
+LOADER = "from petastorm.pytorch import DataLoader\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ("isinstance(x, DataLoader)", "DataLoader"),
+        ("isinstance(x, (list, DataLoader))", "DataLoader"),
+        (
+            "import petastorm.pytorch\nisinstance(x, petastorm.pytorch.LoaderBase)",
+            "petastorm.pytorch.LoaderBase",
+        ),
+    ],
+)
+def test_it_is_named(text: str, fragment: str) -> None:
+    check_finding(LOADER + text, "PM118", fragment)
+
+
+@pytest.mark.parametrize(
+    "text", ["isinstance(x, list)", "l = DataLoader(r)\nisinstance(l, DataLoader)"]
+)
+def test_objects_of_the_file_itself_are_what_they_were(text: str) -> None:
+    assert not migrate(LOADER + text).findings

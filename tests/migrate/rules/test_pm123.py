@@ -1,0 +1,30 @@
+"""Parts of modules that are looked up at run time."""
+
+from __future__ import annotations
+
+import pytest
+from tests.migrate.checks import check_finding, check_noop, check_rewrite
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ("import petastorm.pytorch as p\ngetattr(p, name)\n", "p"),
+        ("import petastorm\nvars(petastorm.reader)[x]\n", "petastorm.reader"),
+        ("import petastorm\nos.path.dirname(petastorm.__file__)\n", "petastorm.__file__"),
+    ],
+)
+def test_their_file_waits(text: str, fragment: str) -> None:
+    check_noop(text)
+    check_finding(text, "PM123", fragment)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import petastorm\ngetattr(petastorm, 'make_reader')\n",
+        "from petastorm.reader import Reader\ngetattr(Reader, name)\n",
+    ],
+)
+def test_names_that_are_spelt_move(text: str) -> None:
+    check_rewrite(text, text.replace("petastorm", "mdstorm"))

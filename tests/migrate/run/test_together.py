@@ -1,0 +1,197 @@
+"""Files that exchange objects of Petastorm's move together, or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mdstorm_migrate.run.settings import Settings
+from mdstorm_migrate.run.together import run
+
+#: A file that stays: mdstorm has no workers to subclass.
+WORKER = "from petastorm.reader import ArrowReaderWorker\n"
+HEAD = "# Databricks notebook source\n"
+READS = "from petastorm import make_reader\n"
+
+
+def migrated(root: Path, files: dict[str, str], *, write: bool = False) -> dict[str, str]:
+    """Return what each file becomes, without TODO comments; those that stay are left out."""
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    paths = sorted(root / name for name in files)
+    found = run(paths, Settings(todo=False), write=write)
+    return {
+        one.path.relative_to(root).as_posix(): one.outcome.after.decode()
+        for one in found
+        if one.changed
+    }
+
+
+SCHEMA = "from petastorm.unischema import Unischema\n\nSCHEMA = Unischema('S', [])\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "moving"),
+    [
+        # objects of a file that moves would reach one that stays
+        ({"schema.py": SCHEMA, "work.py": WORKER + "from schema import SCHEMA\n"}, []),
+        ({"p/schema.py": SCHEMA, "p/work.py": WORKER + "from .schema import SCHEMA\n"}, []),
+        ({"p/schema.py": SCHEMA, "p/work.py": WORKER + "from p import schema\n"}, []),
+        ({"p/schema.py": SCHEMA, "p/q/work.py": WORKER + "from ..schema import *\n"}, []),
+        ({"schema.py": SCHEMA, "work.py": WORKER + "import schema as s\n"}, []),
+        # the other way
+        (
+            {
+                "work.py": WORKER + "class Mine(ArrowReaderWorker): pass\n",
+                "train.py": READS + "from work import Mine\nmake_reader(Mine())\n",
+            },
+            [],
+        ),
+        # nothing of Petastorm's is exchanged
+        (
+            {
+                "work.py": WORKER + "import json\nVERSION = '1'\ndef log(x): json.dumps(x)\n",
+                "train.py": READS + "from work import VERSION, log\n",
+            },
+            ["train.py"],
+        ),
+        ({"work.py": WORKER, "train.py": READS}, ["train.py"]),
+        # by way of a package that does not mention Petastorm
+        (
+            {
+                "lib/__init__.py": "from .schema import SCHEMA\nfrom .names import N\n",
+                "lib/schema.py": SCHEMA,
+                "lib/names.py": READS + "N = 1\n",
+                "work.py": WORKER + "from lib import SCHEMA, N\n",
+            },
+            ["lib/names.py"],
+        ),
+        # two files that meet in a third
+        (
+            {
+                "schema.py": SCHEMA,
+                "work.py": WORKER + "def write(s): ArrowReaderWorker(s)\n",
+                "main.py": "from schema import SCHEMA\nfrom work import write\nwrite(SCHEMA)\n",
+            },
+            [],
+        ),
+        (
+            {
+                "schema.py": SCHEMA,
+                "work.py": WORKER + "def write(s): ArrowReaderWorker(s)\n",
+                "main.py": "import schema\nimport work\ns = schema.SCHEMA\nwork.write(s)\n",
+            },
+            [],
+        ),
+        (
+            {
+                "train.py": READS + "def train(url): make_reader(url)\n",
+                "work.py": WORKER + "def export(url): ArrowReaderWorker(url)\n",
+                "main.py": (
+                    "from train import train\nfrom work import export\n"
+                    "def main(args):\n    train(args.url)\n    export(args.url)\nmain(1)\n"
+                ),
+            },
+            ["train.py"],
+        ),
+        # a file that cannot be parsed stays, whatever it gives
+        (
+            {
+                "work.py": READS + "print 'x'\n",
+                "train.py": READS + "from work import anything\n",
+                "other.py": READS,
+            },
+            ["other.py"],
+        ),
+        (
+            {"job.json": '{"petastorm": ', "train.py": f"{READS}getLogger('petastorm')\n"},
+            ["train.py"],
+        ),
+        ({"schema.py": SCHEMA + "# mdstorm: ignore-file\n", "t.py": READS + "import schema\n"}, []),
+        # notebooks share all names
+        (
+            {
+                "nb/utils.py": f"{HEAD}{SCHEMA}",
+                "nb/train.py": f"{HEAD}# MAGIC %run ./utils\n{WORKER}SCHEMA\n",
+                "nb/other.py": f"{HEAD}{READS}",
+            },
+            ["nb/other.py"],
+        ),
+        # of files with one name, the neighbour is meant
+        (
+            {
+                "a/schema.py": SCHEMA,
+                "b/schema.py": SCHEMA,
+                "a/work.py": WORKER + "from schema import SCHEMA\n",
+            },
+            ["b/schema.py"],
+        ),
+    ],
+)
+def test_what_meets_something_that_stays_waits(
+    files: dict[str, str], moving: list[str], tmp_path: Path
+) -> None:
+    assert sorted(migrated(tmp_path, files)) == moving
+
+
+def test_the_reason_is_said(tmp_path: Path) -> None:
+    (tmp_path / "schema.py").write_text(SCHEMA)
+    (tmp_path / "work.py").write_text(WORKER + "from schema import SCHEMA\n")
+    first, _ = run(sorted(tmp_path.iterdir()), Settings())
+    (finding,) = first.outcome.findings
+    assert (finding.cls, finding.rule) == ("review", "PM101")
+    assert finding.message.endswith(
+        f"; waits, since `{tmp_path}/work.py` stays (`petastorm.reader.ArrowReaderWorker`), and "
+        "shares objects with it"
+    )
+    assert all(one.changed for one in run(sorted(tmp_path.iterdir()), Settings(unsafe=True)))
+
+
+def test_a_name_that_notebooks_take_by_running_another_keeps_its_name(tmp_path: Path) -> None:
+    files = {
+        "utils.py": f"{HEAD}import petastorm\npetastorm.make_reader('u')\n",
+        "train.py": f"{HEAD}# MAGIC %run ./utils\nr = petastorm.make_reader('v')\n",
+    }
+    after = migrated(tmp_path, files)
+    assert after == {"utils.py": f"{HEAD}import mdstorm as petastorm\npetastorm.make_reader('u')\n"}
+
+
+KEY = "spark.conf.set('petastorm.spark.converter.parentCacheDirUrl', 'file:///t')\n"
+
+
+@pytest.mark.parametrize(
+    ("other", "moves"),
+    [
+        (READS, True),
+        (
+            "from petastorm.spark import SparkDatasetConverter as S\nS.PARENT_CACHE_DIR_URL_CONF\n",
+            False,
+        ),
+        ("x = 'petastorm.spark.converter.parentCacheDirUrl'\n", False),
+        (WORKER, False),
+    ],
+)
+def test_the_key_changes_if_all_files_name_it_alike(
+    other: str, moves: bool, tmp_path: Path
+) -> None:
+    after = migrated(tmp_path, {"a.py": KEY, "b.py": other})
+    assert ("a.py" in after) == moves
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes")
+def test_a_group_is_written_as_a_whole(tmp_path: Path) -> None:
+    files = {"schema.py": SCHEMA, "train.py": READS + "from schema import SCHEMA\n", "x.py": READS}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "schema.py").chmod(0o444)
+    found = list(run(sorted(tmp_path.iterdir()), Settings(), write=True))
+    assert [one.written for one in found] == [False, False, True]
+    assert [str(problem) for one in found for problem in one.outcome.problems] == [
+        "not written: the file is read-only",
+        f"not written: {tmp_path}/schema.py, which must move together with it, cannot be",
+    ]
+    assert (tmp_path / "train.py").read_text() == files["train.py"]
