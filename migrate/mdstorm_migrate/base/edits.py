@@ -26,6 +26,10 @@ class EditError(ValueError):
     """Edits that cannot be applied together: the file they belong to is left alone."""
 
 
+#: The group of the edits of strings that name modules, and what is in them.
+NAMES = "names in strings"
+
+
 @dataclass(frozen=True)
 class Edit:
     """A span of a text and what stands there instead.

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
-from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.base.edits import NAMES, Class, Edit, Finding
 from mdstorm_migrate.petastorm.names import (
     ENTRIES,
     NEW_ROOT,
@@ -97,9 +97,8 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
                     yield _of_version(module, string)
                     continue
                 lacking = missing(value) or _lacking(module, string, value)
-                yield from _rewrite(
-                    module, string, value, lacking, _class_of(module, string, value)
-                )
+                cls = _class_of(module, string, value)
+                yield from _rewrite(module, string, value, lacking, cls, NAMES)
             elif what := _looked_up(module, string):
                 message = f'{what} is given "{value}"'
                 remedy = f"{message}: give it the name that is meant after the migration"
@@ -148,13 +147,18 @@ def _of_neighbour(module: PythonModule, string: ast.Constant, neighbour: str) ->
 
 
 def _rewrite(
-    module: PythonModule, string: ast.Constant, value: str, lacking: str | None, cls: Class
+    module: PythonModule,
+    string: ast.Constant,
+    value: str,
+    lacking: str | None,
+    cls: Class,
+    group: str | None = None,
 ) -> Iterator[Edit | Finding]:
     inner = inner_span(module, string)
     if lacking is None and inner is not None:
         start = inner[0]
         message = f'"{value}" becomes "{renamed(value)}"'
-        yield Edit(CODE, cls, start, start + len(OLD_ROOT), NEW_ROOT, message)
+        yield Edit(CODE, cls, start, start + len(OLD_ROOT), NEW_ROOT, message, group)
         return
     if lacking == value:
         what = f'"{value}" names a part of Petastorm that mdstorm does not have'

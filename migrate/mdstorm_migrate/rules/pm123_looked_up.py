@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from mdstorm_migrate.base.edits import Class, Finding
-from mdstorm_migrate.petastorm.names import is_module
+from mdstorm_migrate.petastorm.names import is_module, missing
 from mdstorm_migrate.python.imports import Use, imported_names
+from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.shadow import hiding
 
 CODE = "PM123"
 TITLE = "Parts of modules that are looked up at run time"
@@ -23,8 +25,8 @@ def check(module: PythonModule) -> Iterable[Finding]:
     """Yield a finding for each use of a module that does not say which part of it is meant."""
     for name in imported_names(module):
         for use in name.uses:
-            if use.missing is not None:
-                continue  # PM107 says it
+            if use.missing is not None or hiding(module, use.path.partition(".")[0]):
+                continue  # PM107 says it, or PM115
             owner, _, attribute = use.path.rpartition(".")
             if attribute in _PATHS and is_module(owner):
                 what = f"`{use.path}` is a place of files, and mdstorm has its engine elsewhere"
@@ -43,6 +45,30 @@ def check(module: PythonModule) -> Iterable[Finding]:
 
 def _is_looked_into(module: PythonModule, use: Use) -> bool:
     match module.scopes.parents.get(use.node):
-        case ast.Call(func=func, args=[first, *_]) if first is use.node:
-            return ast.unparse(func).rpartition(".")[2] in _FUNCTIONS
+        case ast.Call(func=func, args=[first, *rest]) if first is use.node:
+            if ast.unparse(func).rpartition(".")[2] not in _FUNCTIONS:
+                return False
+            names = _spelled(module, rest[0]) if rest else ()
+            return not names or any(missing(f"{use.path}.{name}") for name in names)
     return False
+
+
+def _spelled(module: PythonModule, name: ast.expr) -> Sequence[str]:
+    """Return what a name may be that the file spells, by itself or in a table; empty if unknown."""
+    value = string_value(name)
+    if value is not None:
+        return [value]
+    if not (isinstance(name, ast.Subscript) and isinstance(name.value, ast.Name)):
+        return ()
+    tables = [
+        node.value
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Assign)
+        and any(isinstance(one, ast.Name) and one.id == name.value.id for one in node.targets)
+    ]
+    if len(tables) != 1 or not isinstance(tables[0], ast.Dict | ast.List | ast.Tuple):
+        return ()
+    table = tables[0]
+    parts = table.values if isinstance(table, ast.Dict) else table.elts
+    found = [string_value(one) for one in parts]
+    return [one for one in found if one] if all(found) else ()

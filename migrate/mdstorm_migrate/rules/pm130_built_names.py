@@ -55,9 +55,8 @@ def _built(module: PythonModule) -> Iterator[Finding]:
         parts = [one.id for one in ast.walk(name) if isinstance(one, ast.Name)]
         if _begins(name) or any(part in named for part in parts):
             what = f"{_called(call)}() imports Petastorm by a name that is put together"
-            yield Finding(
-                CODE, CLASS, *module.span(name), what, f"{what}: see that it becomes mdstorm's"
-            )
+            remedy = f"{what}: see that it becomes mdstorm's"
+            yield Finding(CODE, CLASS, *module.span(name), what, remedy, holds=OLD_ROOT)
 
 
 def _named_constants(tree: ast.AST) -> set[str]:

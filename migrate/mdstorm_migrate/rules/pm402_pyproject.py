@@ -37,7 +37,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
         if string.key == "filterwarnings" and (match := WARNING_FILTER.match(string.value)):
             start = string.start + match.start("module")
             stop = string.start + match.end("module")
-            yield Edit(CODE, CLASS, start, stop, "mdstorm", "filter the warnings of mdstorm")
+            yield Edit(CODE, "review", start, stop, "mdstorm", "filter the warnings of mdstorm")
         elif _CHECKERS.match(string.table) and re.match(r"petastorm\b", string.value):
             yield Finding(
                 CODE,

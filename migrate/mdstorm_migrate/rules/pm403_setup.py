@@ -82,7 +82,7 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
         yield Finding(CODE, "note", *match.span("setting"), what)
     for match in WARNING_FILTER.finditer(text):
         start, stop = match.span("module")
-        yield Edit(CODE, "exact", start, stop, "mdstorm", "filter the warnings of mdstorm")
+        yield Edit(CODE, "review", start, stop, "mdstorm", "filter the warnings of mdstorm")
 
 
 def _requirement_lines(text: str) -> Iterator[re.Match[str]]:

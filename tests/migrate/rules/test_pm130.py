@@ -31,7 +31,6 @@ def test_imports_by_names_that_are_put_together_are_found(text: str, fragment: s
         'exec("from petastorm import make_reader")',
         'eval("petastorm.make_reader")',
         'run([sys.executable, "-c", "import petastorm; print(petastorm)"])',
-        'run(["python", "-m", "petastorm.etl.petastorm_generate_metadata"])',
         'BashOperator(bash_command="petastorm-copy-dataset.py file:///a file:///b")',
         'run("python3 -m petastorm.etl.petastorm_generate_metadata", shell=True)',
         'ENTRY = "petastorm.pytorch:DataLoader"',

@@ -79,6 +79,7 @@ def test_a_filter_of_warnings_follows() -> None:
         '[tool.pytest.ini_options]\nfilterwarnings = ["ignore::FutureWarning:petastorm.*"]\n',
         '[tool.pytest.ini_options]\nfilterwarnings = ["ignore::FutureWarning:mdstorm.*"]\n',
         PATH,
+        unsafe=True,
     )
 
 

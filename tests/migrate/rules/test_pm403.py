@@ -58,14 +58,17 @@ def test_strings_of_other_modules_are_no_requirements() -> None:
         ),
         ("commands = pip install petastorm x\n", "commands = pip install mdstorm x\n"),
         ("[testenv]\ndeps =\n    py39: petastorm\n", "[testenv]\ndeps =\n    py39: mdstorm\n"),
-        (
-            "[pytest]\nfilterwarnings =\n    ignore::FutureWarning:petastorm.*\n",
-            "[pytest]\nfilterwarnings =\n    ignore::FutureWarning:mdstorm.*\n",
-        ),
     ],
 )
 def test_ini_files_are_rewritten(before: str, after: str) -> None:
     check_rewrite(before, after, "tox.ini")
+
+
+def test_filters_of_warnings_follow_with_unsafe() -> None:
+    before = "[pytest]\nfilterwarnings =\n    ignore::FutureWarning:petastorm.*\n"
+    after = "[pytest]\nfilterwarnings =\n    ignore::FutureWarning:mdstorm.*\n"
+    check_rewrite(before, after, "tox.ini", unsafe=True)
+    check_noop(before, "tox.ini")
 
 
 def test_entry_points_and_comments_stay() -> None:

@@ -65,9 +65,10 @@ EXPECTED: dict[str, Expected] = {
         },
         keeps=True,
     ),
+    "programs/errors_handled.py": Expected({"batchsize=3": "an argument `batchsize`"}),
     "programs/private_helpers.py": Expected(
         {"import _convert_vector": "is private to Petastorm"},
-        becomes=("from mdstorm.pytorch import _sanitize_pytorch_types",),
+        stays=("from petastorm.pytorch import _sanitize_pytorch_types",),
         keeps=True,
     ),
     "programs/reader_escapes_with.py": Expected({"return loader": "closed when the function"}),
@@ -88,8 +89,7 @@ EXPECTED: dict[str, Expected] = {
     ),
     "programs/dataclass_hydra_config.py": Expected(
         {'DataConf("petastorm.pytorch.BatchedDataLoader"': "Petastorm"},
-        becomes=('_target_: str = "mdstorm.pytorch.DataLoader"',),
-        stays=('backend: str = "petastorm"',),
+        stays=('backend: str = "petastorm"', '_target_: str = "petastorm.pytorch.DataLoader"'),
         keeps=True,
     ),
     "unrunnable/spark_submit_strings.py": Expected(
@@ -124,9 +124,11 @@ EXPECTED: dict[str, Expected] = {
     # Other files of projects.
     "projects/monorepo_etl_train/requirements.txt": Expected(becomes=("\nmdstorm  # reads",)),
     "projects/monorepo_etl_train/setup.cfg": Expected(
-        becomes=("    mdstorm\n", "FutureWarning:mdstorm.*")
+        becomes=("    mdstorm\n",), stays=("FutureWarning:petastorm.*",)
     ),
-    "projects/tests_and_conftest/tox.ini": Expected(becomes=("    mdstorm\n", ":mdstorm.reader")),
+    "projects/tests_and_conftest/tox.ini": Expected(
+        becomes=("    mdstorm\n",), stays=(":petastorm.reader",)
+    ),
     "projects/tests_and_conftest/tests/conftest.py": Expected(
         {"monkeypatch.setattr(": "_FILE_AVAILABILITY_WAIT_TIMEOUT_SECS"}
     ),
@@ -158,7 +160,10 @@ EXPECTED: dict[str, Expected] = {
     ),
     "unrunnable/databricks_source.py": Expected(
         {"dbutils.library.installPyPI": _INSTALLS},
-        becomes=("%pip install mdstorm torchvision", "pip install --upgrade mdstorm &&"),
+        becomes=(
+            '%pip install "mdstorm[torch]" torchvision',
+            'pip install --upgrade "mdstorm[torch]" &&',
+        ),
         stays=("# MAGIC # Image training with petastorm", "!nvidia-smi", "/dbfs/tmp/petastorm"),
     ),
     "unrunnable/horovod_spark_estimator.py": Expected(
@@ -176,13 +181,13 @@ EXPECTED: dict[str, Expected] = {
         {"sc.install_pypi_package": _INSTALLS}, becomes=("from mdstorm import make_reader",)
     ),
     "unrunnable/jupyter_unparsable_cell.ipynb": Expected(
-        becomes=("pip install mdstorm", "from mdstorm.reader import make_reader")
+        becomes=('pip install \\"mdstorm[torch]\\"', "from mdstorm.reader import make_reader")
     ),
     "unrunnable/python2_print.py": Expected(error="print"),
     "unrunnable/latin1_source.py": Expected(stays=('name = "für petastorm"', "# Größe")),
     "unrunnable/legacy_transform_argument.py": Expected(
         {
-            "import ReaderV2, ShuffleOptions": "`ShuffleOptions`",
+            "from petastorm.reader import": "`ShuffleOptions`",
             "tf.Session() as sess": "gone from TensorFlow",
             "transform=lambda": "give the reader transform_spec",
         }
@@ -197,7 +202,7 @@ EXPECTED: dict[str, Expected] = {
     "unrunnable/percent_cells.py": Expected({"run_line_magic": _INSTALLS}),
     "unrunnable/pool_from_elsewhere.py": Expected(
         {
-            "import logger, six": "petastorm.reader.logger`",
+            "from petastorm.reader import": "petastorm.reader.logger`",
             "HdfsNamenodeResolver": "is not in mdstorm",
             "create_test_dataset": "is not in mdstorm",
         }
@@ -219,8 +224,8 @@ EXPECTED: dict[str, Expected] = {
             "if 'petastorm' not in subprocess": "whether Petastorm is installed",
             "pip3 install petastorm": _INSTALLS,
         },
-        becomes=("if 'mdstorm' in sys.modules", "DeprecationWarning:mdstorm.*"),
-        stays=("pytest.mark.petastorm",),
+        becomes=("if 'mdstorm' in sys.modules",),
+        stays=("pytest.mark.petastorm", "DeprecationWarning:petastorm.*"),
     ),
     "unrunnable/configuration_in_strings.py": Expected(
         {
@@ -229,8 +234,12 @@ EXPECTED: dict[str, Expected] = {
             "cls = hydra": "Petastorm",
             "obj = import_from_string": "is given",
         },
-        becomes=('{"_target_": "mdstorm.make_reader"', '{"_target_": "mdstorm.TransformSpec"}'),
-        stays=('"backend": "petastorm"', "reader: petastorm\n"),
+        stays=(
+            '{"_target_": "petastorm.make_reader"',
+            '{"_target_": "petastorm.TransformSpec"}',
+            '"backend": "petastorm"',
+            "reader: petastorm\n",
+        ),
     ),
     "unrunnable/loggers_in_tables.py": Expected(
         {"NOISY =": "Petastorm", "logging.config.dictConfig": "Petastorm", "assert type(os)": ""},
