@@ -129,7 +129,12 @@ class Audit:
         )
 
 
-def audit(found: Iterable[Path | Skipped], settings: Settings, jobs: int = 1) -> Audit:
+def audit(
+    found: Iterable[Path | Skipped],
+    settings: Settings,
+    jobs: int = 1,
+    others: Sequence[Path] = (),
+) -> Audit:
     """Audit files; none is changed.
 
     Parameters
@@ -140,6 +145,8 @@ def audit(found: Iterable[Path | Skipped], settings: Settings, jobs: int = 1) ->
         Which rules.
     jobs : int
         How many processes work.
+    others : sequence of Path
+        Other files of the project, which say what requirements need.
     """
     result = Audit()
     paths: list[Path] = []
@@ -149,7 +156,7 @@ def audit(found: Iterable[Path | Skipped], settings: Settings, jobs: int = 1) ->
         else:
             paths.append(one)
     settings = replace(settings, todo=False)  # else a comment would count as well
-    result.files.extend(filter(None, map(_audited, examine(paths, settings, jobs))))
+    result.files.extend(filter(None, map(_audited, examine(paths, settings, jobs, others))))
     return result
 
 

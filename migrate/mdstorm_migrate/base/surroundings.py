@@ -20,7 +20,8 @@ class Surroundings:
     conf : str or None
         Why keys of the configuration may not change without review.
     stays : str or None
-        A file of the run, or a name, that stays with Petastorm.
+        Why strings that name modules may not change without review: a file of the run that stays
+        with Petastorm, or strings of one.
     group : sequence of str
         Paths of the files that are written together with this one.
     """

@@ -25,6 +25,7 @@ from mdstorm_migrate.cli.config import find_config
 from mdstorm_migrate.report.audit import audit_to_json, audit_to_text
 from mdstorm_migrate.report.audit_html import audit_to_html
 from mdstorm_migrate.report.formats import check_reports, deliver
+from mdstorm_migrate.run.discover import project_of
 from mdstorm_migrate.run.settings import Settings
 
 _RENDERERS: dict[str, Callable[[Audit], str]] = {
@@ -71,7 +72,8 @@ def _audit(roots: Sequence[Path], options: dict[str, Any]) -> int:
     """Do it, and return the exit code."""
     config = find_config(roots)
     settings = Settings(select=config.select, ignore=config.ignore)
-    result = audit_files(found_files(roots, config, options), settings, jobs_of(options))
+    found = found_files(roots, config, options)
+    result = audit_files(found, settings, jobs_of(options), project_of(roots))
     asked = options["format_"] or (None if options["reports"] else "text")
     delivered = deliver(
         options["reports"], asked, lambda format_: _RENDERERS[format_](result), list(_RENDERERS)

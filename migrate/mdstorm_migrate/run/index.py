@@ -31,12 +31,15 @@ class Facts:
         What of it stays with Petastorm.
     splits_conf : bool
         Whether it names the configuration's key in ways that an edit does not reach.
+    names_wait : bool
+        Whether strings of it that name modules wait for review.
     """
 
     exchange: Exchange
     is_ours: bool = True
     stays: str | None = None
     splits_conf: bool = False
+    names_wait: bool = False
 
 
 @dataclass
@@ -54,6 +57,7 @@ class RunIndex:
     _roots: set[Path] = field(init=False)
     _staying: list[Path] = field(init=False)
     _splitting: list[Path] = field(init=False)
+    _naming: list[Path] = field(init=False)
 
     def __post_init__(self) -> None:
         resolver = Resolver(self.facts)
@@ -64,6 +68,7 @@ class RunIndex:
         self._origins = self._all_origins()
         self._staying = self.staying[:2]  # one, and another one for itself
         self._splitting = sorted(p for p, one in self.facts.items() if one.splits_conf)[:2]
+        self._naming = sorted(path for path, one in self.facts.items() if one.names_wait)[:2]
         self._groups = _components(self._links())
         self._roots = self._handing_on_the_root()
 
@@ -74,11 +79,15 @@ class RunIndex:
         staying = [one for one in others if self.facts[one].stays is not None]
         elsewhere = next((one for one in self._staying if one != path), None)
         conf = elsewhere or next((one for one in self._splitting if one != path), None)
+        naming = next((one for one in self._naming if one != path), None)
+        names = None if naming is None else f"strings of `{naming.as_posix()}` wait"
+        if elsewhere is not None:
+            names = _because(elsewhere, self.facts[elsewhere].stays)
         found = Surroundings(
             _because(staying[0], self.facts[staying[0]].stays) if staying else None,
             path in self._roots,
             None if conf is None else _conf(conf, self.facts[conf]),
-            None if elsewhere is None else _because(elsewhere, self.facts[elsewhere].stays),
+            names,
             tuple(map(str, sorted(group))) if len(group) > 1 else (),
         )
         return ALONE if found == ALONE else found

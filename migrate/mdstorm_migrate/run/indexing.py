@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mdstorm_migrate.base.document import SourceError
+from mdstorm_migrate.python.conf_writes import CONSTANT
 from mdstorm_migrate.python.exchange import Exchange, exchange_of
 from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.run.files import LARGEST, FileOutcome
@@ -16,6 +17,10 @@ from mdstorm_migrate.run.pool import each
 from mdstorm_migrate.sources import find_source
 
 _CODE = frozenset({".py", ".ipynb"})
+#: The rule about the configuration's key.
+_CONF = "PM105"
+_CONSTANT = CONSTANT.encode()
+_NOT_OURS = Facts(Exchange(), is_ours=False)
 _IMPORTS = re.compile(
     rb"^[ \t\"]*(?:\#[ \t]*MAGIC[ \t]+)?(?:from[ \t]+[^\n]*?import[ \t]*(?:\([^)]*\)|[^\n]*)"
     rb"|import[ \t][^\n]*|%run[ \t][^\n]*)",
@@ -38,10 +43,21 @@ def index_of(outcomes: Sequence[FileOutcome], paths: Sequence[Path], jobs: int =
         How many processes work.
     """
     facts = {one.path: _facts(one) for one in outcomes}
+    left = [path for path in paths if path.suffix in _CODE and path not in facts]
     if len(facts) > 1 and _matters(facts.values()):
-        others = [path for path in paths if path.suffix in _CODE and path not in facts]
-        facts = _handing_on(facts, others, jobs)
+        facts = _handing_on(facts, left, jobs)
+    if any(edit.rule == _CONF for one in outcomes for edit in one.outcome.edits):
+        for path in each(_splits_conf, left, jobs):
+            facts[path] = replace(facts.get(path, _NOT_OURS), splits_conf=True)
     return RunIndex(facts)
+
+
+def _splits_conf(path: Path) -> Path | None:
+    """Return a file that has moved and sets the old key, which mdstorm's constant holds."""
+    try:
+        return path if path.stat().st_size <= LARGEST and _CONSTANT in path.read_bytes() else None
+    except OSError:
+        return None
 
 
 def _matters(facts: Iterable[Facts]) -> bool:
@@ -51,11 +67,12 @@ def _matters(facts: Iterable[Facts]) -> bool:
 
 def _facts(one: FileOutcome) -> Facts:
     outcome = one.outcome
-    splits = any(found.rule == "PM105" for found in outcome.findings)
+    splits = any(found.rule == _CONF for found in outcome.findings)
     if outcome.problems and outcome.exchange is None and one.path.suffix in _CODE:
         return Facts(Exchange(is_known=False), stays=str(outcome.problems[0]), splits_conf=splits)
     exchange = outcome.exchange or Exchange()
-    return Facts(exchange, True, outcome.stays, splits or exchange.names_conf)
+    splits |= exchange.names_conf
+    return Facts(exchange, True, outcome.stays, splits, outcome.names_wait)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from mdstorm_migrate.run.facts import needs_alone
 from mdstorm_migrate.run.installs import installs, keep_installs
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.run.todos import todos_of
-from mdstorm_migrate.run.waiting import staying, with_review
+from mdstorm_migrate.run.waiting import names_wait, staying, with_review
 
 _WORD = OLD_ROOT.encode()
 _MARK = MARK.encode()
@@ -68,6 +68,8 @@ class Outcome:
         What its Python code gives to other files and takes from them.
     stays : str or None
         What of it stays with Petastorm.
+    names_wait : bool
+        Whether strings of it that name modules wait for review.
     """
 
     before: bytes
@@ -78,6 +80,7 @@ class Outcome:
     problems: Sequence[Problem] = ()
     exchange: Exchange | None = None
     stays: str | None = None
+    names_wait: bool = False
 
     def texts(self) -> tuple[str, str]:
         """Return `before` and `after` as text; bytes that are none are surrogates in it."""
@@ -136,7 +139,17 @@ def migrate_bytes(
         return Outcome(data, data, problems=[Problem("nested too deeply")])
     problems = [_problem(error) for error in file.broken]
     findings = [] if kept.is_ignored else sorted(kept.findings, key=_position)
-    return Outcome(data, after, file.encoding, edits, findings, problems, kept.exchange, kept.stays)
+    return Outcome(
+        data,
+        after,
+        file.encoding,
+        edits,
+        findings,
+        problems,
+        kept.exchange,
+        kept.stays,
+        kept.names_wait,
+    )
 
 
 def _problem(error: SourceError) -> Problem:
@@ -164,10 +177,16 @@ def _kept(file: DecodedFile, settings: Settings, around: Surroundings) -> _Kept:
         if is_named or document.needs.together or document.kind == "unparsed":
             _migrate_document(document, file, settings, around, kept)
     kept.stays = "`# mdstorm: ignore-file`" if kept.is_ignored else staying(kept.findings)
+    if kept.names_wait and any(_imports_us(found) for found in kept.findings):
+        kept.stays = kept.stays or "strings in it name modules"
     blocking = {found.rule for found in kept.findings if found.blocks}
     if blocking:
         kept.block(blocking)
     return kept
+
+
+def _imports_us(found: Finding) -> bool:
+    return found.rule == "PM101" and found.cls == "review"
 
 
 @dataclass
@@ -180,6 +199,7 @@ class _Kept:
     is_ignored: bool = False
     exchange: Exchange | None = None
     stays: str | None = None
+    names_wait: bool = False
 
     def to_apply(self) -> list[Edit]:
         """Return the edits to apply, in the order of the file."""
@@ -230,6 +250,7 @@ def _migrate_document(
     ]
     edits = with_review(edits, findings, around)
     applied, pending = _choose(edits, suppressions, settings)
+    kept.names_wait |= names_wait(edits, pending)
     todos = todos_of(document, module, [*findings, *pending], settings.todo)
     kept.edits += [document.in_file(edit, file.lines) for edit in applied]
     kept.todos += [document.in_file(edit, file.lines) for edit in todos.edits]

@@ -34,7 +34,7 @@ def with_review(
     edits = list(edits)
     reason = f"`{stays[0]}` stays" if stays else around.waits_for
     if any(edit.group == NAMES and edit.cls == "review" for edit in edits):
-        reason = reason or "strings of this file name modules, and do so"
+        reason = reason or "strings of this file that name modules do"
     return [_reviewed(edit, reason, around) for edit in edits]
 
 
@@ -48,6 +48,12 @@ def _reviewed(edit: Edit, reason: str | None, around: Surroundings) -> Edit:
     if reason is None:
         return edit
     return replace(edit, cls="review", message=f"{edit.message}; waits, since {reason}")
+
+
+def names_wait(edits: Iterable[Edit], pending: Iterable[Finding]) -> bool:
+    """Whether strings that name modules are among what waits for review."""
+    names = {(edit.rule, edit.start) for edit in edits if edit.group == NAMES}
+    return any((one.rule, one.start) in names for one in pending)
 
 
 def staying(findings: Iterable[Finding]) -> str | None:

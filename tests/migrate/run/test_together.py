@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,13 +17,15 @@ HEAD = "# Databricks notebook source\n"
 READS = "from petastorm import make_reader\n"
 
 
-def migrated(root: Path, files: dict[str, str], *, write: bool = False) -> dict[str, str]:
+def migrated(
+    root: Path, files: dict[str, str], *, write: bool = False, names: Sequence[str] = ()
+) -> dict[str, str]:
     """Return what each file becomes, without TODO comments; those that stay are left out."""
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    paths = sorted(root / name for name in files)
+    paths = sorted(root / name for name in names or files)
     found = run(paths, Settings(todo=False), write=write)
     return {
         one.path.relative_to(root).as_posix(): one.outcome.after.decode()
@@ -183,6 +186,26 @@ def test_the_key_changes_if_all_files_name_it_alike(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes")
+def test_the_key_waits_for_files_that_have_moved_but_for_their_constant(tmp_path: Path) -> None:
+    constant = "spark.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, URL)\n"
+    files = {"a.py": f"from petastorm.spark import SparkDatasetConverter\n{constant}", "b.py": KEY}
+    assert list(migrated(tmp_path, files, write=True)) == ["a.py"]
+    assert migrated(tmp_path, {}, names=("a.py", "b.py")) == {}
+
+
+def test_strings_that_name_modules_wait_for_those_of_others(tmp_path: Path) -> None:
+    patch = "@patch('petastorm.reader.Reader')\ndef test_it(reader): pass\n"
+    mocks = "sys.modules['petastorm'] = MagicMock()\n"
+    files = {"conftest.py": mocks, "test_it.py": patch, "train.py": READS}
+    assert list(migrated(tmp_path, files)) == ["train.py"]
+
+
+def test_what_meets_imports_that_wait_for_strings_waits(tmp_path: Path) -> None:
+    patch = "@patch('petastorm.reader.Reader')\ndef test_it(reader): make_reader(SCHEMA)\n"
+    files = {"schema.py": SCHEMA, "test_it.py": f"{READS}from schema import SCHEMA\n{patch}"}
+    assert migrated(tmp_path, files) == {}
+
+
 def test_a_group_is_written_as_a_whole(tmp_path: Path) -> None:
     files = {"schema.py": SCHEMA, "train.py": READS + "from schema import SCHEMA\n", "x.py": READS}
     for name, text in files.items():
