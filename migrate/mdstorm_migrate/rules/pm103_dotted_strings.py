@@ -88,17 +88,7 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
                 lacking = None if is_module(value) else value
                 yield from _rewrite(module, string, value, lacking, logger)
             elif _is_path(module, string):
-                if is_fallback(module, string):
-                    continue
-                if neighbour := hiding(module, value):
-                    yield _of_neighbour(module, string, neighbour)
-                    continue
-                if _compares_version(module, string):
-                    yield _of_version(module, string)
-                    continue
-                lacking = missing(value) or _lacking(module, string, value)
-                cls = _class_of(module, string, value)
-                yield from _rewrite(module, string, value, lacking, cls, NAMES)
+                yield from _of_path(module, string, value)
             elif what := _looked_up(module, string):
                 message = f'{what} is given "{value}"'
                 remedy = f"{message}: give it the name that is meant after the migration"
@@ -106,6 +96,20 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
                 yield Finding(CODE, "manual", *module.span(string), message, remedy, holds=holds)
             elif value != OLD_ROOT and missing(value) is None and not is_annotation(module, string):
                 yield _left(module, string, value)
+
+
+def _of_path(module: PythonModule, string: ast.Constant, value: str) -> Iterator[Edit | Finding]:
+    """Speak of a string that Python resolves."""
+    if is_fallback(module, string):
+        return
+    if neighbour := hiding(module, value):
+        yield _of_neighbour(module, string, neighbour)
+    elif _compares_version(module, string):
+        yield _of_version(module, string)
+    else:
+        lacking = missing(value) or _lacking(module, string, value)
+        cls = _class_of(module, string, value)
+        yield from _rewrite(module, string, value, lacking, cls, NAMES)
 
 
 def _left(module: PythonModule, string: ast.Constant, value: str) -> Finding:
