@@ -91,7 +91,8 @@ def test_legacy_code_runs_as_it_is_and_migrated_with_the_same_outcome(tmp_path: 
     before = run(tmp_path, "-m", "mdstorm", "run", legacy, "--epochs", "4").stdout
     copy = Path(shutil.copytree(EXAMPLES / "legacy", tmp_path / "legacy"))
     run(tmp_path, "-m", "mdstorm", "migrate", "--write", copy)
-    assert (copy / "requirements.txt").read_text().startswith("mdstorm[torch]\n")
+    required = (copy / "requirements.txt").read_text().splitlines()
+    assert required == ["mdstorm[torch,images,spark]", "pyspark==3.5.3", "scikit-learn"]
     after = run(tmp_path, copy / "train_digits.py", "--epochs", "4").stdout
     right, rows = map(int, re.findall(r"recognised (\d+) of (\d+)", before)[0])
     assert right > 0.8 * rows
