@@ -22,6 +22,8 @@ class Surroundings:
     stays : str or None
         Why strings that name modules may not change without review: a file of the run that stays
         with Petastorm, or strings of one.
+    imports : frozenset of str
+        Which of the two libraries notebooks import that run this one, as they will be.
     group : sequence of str
         Paths of the files that are written together with this one.
     """
@@ -31,6 +33,7 @@ class Surroundings:
     conf: str | None = None
     stays: str | None = None
     group: Sequence[str] = ()
+    imports: frozenset[str] = frozenset()
 
 
 #: Of a file alone.

@@ -102,8 +102,8 @@ def requirement_of(document: Document, extras: Sequence[str]) -> str:
 
 def _stays(document: Document, found: Requirement, rule: str) -> Iterator[Finding]:
     importers = document.needs.importers
-    more = f" and {len(importers) - 1} more" if len(importers) > 1 else ""
-    message = f"Petastorm stays: {importers[0]}{more} still imports it"
+    more = f" and {len(importers) - 1} more still import" if importers[1:] else " still imports"
+    message = f"Petastorm stays: {importers[0]}{more} it"
     yield Finding(rule, "note", found.start, found.stop, message)
 
 

@@ -13,6 +13,7 @@ from mdstorm_migrate.packaging.commands import install_commands
 from mdstorm_migrate.packaging.pins import Pin, pins_of
 from mdstorm_migrate.packaging.pyproject import dependency_keys, requirement_strings
 from mdstorm_migrate.packaging.toml_text import toml_keys
+from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 
 #: Kinds of documents that require or install something.
 PACKAGING: frozenset[Kind] = frozenset(
@@ -98,10 +99,16 @@ class Chains:
             yield from (here / name for name in _PROJECT_FILES if here / name in self._documents)
         if _ON_TOP.fullmatch(path.name) and here / "requirements.txt" in self._documents:
             yield here / "requirements.txt"
-        if path.name == "requirements.txt":
+        if path.name == "requirements.txt" or self._is_list(path):
             for other in self._beside(here):
                 if _CONSTRAINT.search(other.name):
                     yield other
+
+    def _is_list(self, path: Path) -> bool:
+        """Whether a file of a folder ``requirements`` lists Petastorm, or mdstorm."""
+        if path.parent.name != "requirements" or self.is_constraint(path):
+            return False
+        return not required_names(self._documents[path]).isdisjoint((OLD_ROOT, NEW_ROOT))
 
     def _beside(self, directory: Path) -> Iterator[Path]:
         return (one for one in self._documents if one.parent == directory)

@@ -92,6 +92,21 @@ class RunIndex:
         )
         return ALONE if found == ALONE else found
 
+    def runners(self, path: Path) -> set[Path]:
+        """Return the notebooks that ``%run`` a file, directly or by way of others."""
+        found: set[Path] = set()
+        todo = [path]
+        while todo:
+            one = todo.pop()
+            new = {
+                other
+                for other, targets in self._targets.items()
+                if any(take.level < 0 and one in files for take, files in targets)
+            }
+            todo += new - found
+            found |= new
+        return found - {path}
+
     @property
     def staying(self) -> list[Path]:
         """Files of which something stays with Petastorm, which must stay installed for them."""

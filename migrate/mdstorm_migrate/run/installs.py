@@ -14,27 +14,40 @@ from mdstorm_migrate.python.module import parse_python
 
 #: Rules whose edits install mdstorm.
 _RULES = frozenset({"PM406", "PM407"})
-_MESSAGE = "require mdstorm beside Petastorm, which code of this notebook still imports"
+_MESSAGE = (
+    "require mdstorm beside Petastorm, which this notebook or one that runs it still imports"
+)
+
+
+def is_install(edit: Edit) -> bool:
+    """Whether an edit changes what a command installs."""
+    return edit.rule in _RULES
 
 
 def installs(file: DecodedFile, edits: Sequence[Edit]) -> bool:
     """Whether some edits change what a notebook installs."""
     kinds = {document.kind for document in file.documents}
     is_notebook = "python" in kinds and bool(kinds & {"magic", "shell"})
-    return is_notebook and any(edit.rule in _RULES for edit in edits)
+    return is_notebook and any(map(is_install, edits))
 
 
-def keep_installs(file: DecodedFile, edits: Sequence[Edit], outcome: DecodedFile) -> list[Edit]:
+def keep_installs(
+    file: DecodedFile,
+    edits: Sequence[Edit],
+    outcome: DecodedFile,
+    around: frozenset[str] = frozenset(),
+) -> list[Edit]:
     """Return the edits with which Petastorm stays installed, if code of the outcome imports it.
 
-    What takes its place is installed beside it, if that is imported, too.
+    What takes its place is installed beside it, if that is imported, too. `around` is what the
+    notebooks import that run this one.
     """
-    imported = imported_packages(outcome)
+    imported = imported_packages(outcome) | around
     if OLD_ROOT not in imported:
         return list(edits)
     kept = []
     for edit in edits:
-        if edit.rule not in _RULES or edit.start == edit.stop:
+        if not is_install(edit) or edit.start == edit.stop:
             kept.append(edit)
         elif NEW_ROOT in imported and not _is_beside(file, edit):
             quote = _quote(file, edit)

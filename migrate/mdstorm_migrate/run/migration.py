@@ -126,8 +126,8 @@ def migrate_bytes(
         kept = _kept(file, settings, around)
         edits: Sequence[Edit] = kept.to_apply()
         after = file.encode(apply_edits(file.text, edits)) if edits else data
-        if installs(file, edits):
-            edits = keep_installs(file, edits, source.read(after, path))
+        if around.imports or installs(file, edits):
+            edits = keep_installs(file, edits, source.read(after, path), around.imports)
             after = file.encode(apply_edits(file.text, edits)) if edits else data
         if after != data:
             _prove(file, after, path, source)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.base.surroundings import Surroundings
-from mdstorm_migrate.run.discover import Skipped
+from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
+from mdstorm_migrate.run.discover import CODE, Skipped
+from mdstorm_migrate.run.facts import Facts, facts_of
 from mdstorm_migrate.run.files import FileOutcome, examine_file
+from mdstorm_migrate.run.index import RunIndex
 from mdstorm_migrate.run.indexing import index_of
+from mdstorm_migrate.run.installs import is_install
 from mdstorm_migrate.run.migration import Problem
 from mdstorm_migrate.run.pool import each
 from mdstorm_migrate.run.requirements import needs_of
@@ -67,12 +71,32 @@ def examine(
             one = examine_file(one.path, settings, around) or one
         outcomes[number] = replace(one, group=around.group) if around.group else one
     found = {one.path: one for one in outcomes}
+    for path, imports in _imports_of_runners(index, found).items():
+        again = examine_file(path, settings, replace(index.around(path), imports=imports))
+        if again is not None:
+            found[path] = replace(again, group=found[path].group)
     for path, needs in _needs(paths, outcomes, settings, jobs, others).items():
         around = index.around(path)
         again = examine_file(path, settings, around, needs)
         if again is not None:
             found[path] = replace(again, group=around.group) if around.group else again
     return [found[path] for path in paths if path in found]
+
+
+def _imports_of_runners(
+    index: RunIndex, found: Mapping[Path, FileOutcome]
+) -> dict[Path, frozenset[str]]:
+    """Return what notebooks import that run one that installs something, if one keeps Petastorm."""
+    imports: dict[Path, frozenset[str]] = {}
+    for path, one in found.items():
+        if path.suffix in CODE and any(map(is_install, one.outcome.edits)):
+            facts = Facts()
+            for runner in index.runners(path):
+                if runner in found:
+                    facts |= facts_of(found[runner].outcome.after, runner)
+            if facts.keeps:
+                imports[path] = facts.imports & {OLD_ROOT, NEW_ROOT}
+    return imports
 
 
 def _needs(

@@ -224,3 +224,11 @@ def test_a_todo_of_an_earlier_run_counts(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("# TODO(mdstorm): PM113: mind this\nf()\n")
     (file,) = audit_of(tmp_path).files
     assert (file.effort, dict(file.found)) == ("manual", {("PM113", "manual"): 1})
+
+
+def test_requirements_that_are_named_alone_are_seen_with_their_project(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "requirements.txt").write_text("petastorm\n")
+    (tmp_path / "constraints.txt").write_text("pyarrow==10.0\n")
+    seen = run(tmp_path / "requirements.txt").stdout
+    assert "requirements.txt: PM401 review\n" in seen

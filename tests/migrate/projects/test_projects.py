@@ -93,3 +93,22 @@ def test_an_installer_takes_the_outcome(
 def test_every_project_has_its_outcome() -> None:
     outcomes = {path.name.removesuffix(".after.txt") for path in CASES.glob("*.after.txt")}
     assert outcomes == set(names())
+
+
+def test_lists_of_a_folder_wait_for_the_constraints_beside_them(inside: Path) -> None:
+    (inside / "requirements").mkdir()
+    (inside / "requirements" / "base.txt").write_text("petastorm\n")
+    (inside / "requirements" / "constraints.txt").write_text("petastorm==0.12.1\npyarrow==10.0\n")
+    write()
+    assert (inside / "requirements" / "base.txt").read_text() == "petastorm\n"
+    write("--unsafe")
+    assert (inside / "requirements" / "base.txt").read_text() == "mdstorm\n"
+
+
+def test_the_files_that_keep_petastorm_are_counted(inside: Path) -> None:
+    for name in ("a.py", "b.py"):
+        (inside / name).write_text("from petastorm.reader import ArrowReaderWorker\n")
+        (inside / "requirements.txt").write_text("petastorm\n")
+        seen = invoke(command, "-v").output
+        more = "a.py still imports" if name == "a.py" else "a.py and 1 more still import"
+        assert f"Petastorm stays: {more} it" in seen

@@ -13,6 +13,8 @@ from mdstorm_migrate.run.together import run
 
 #: A file that stays: mdstorm has no workers to subclass.
 WORKER = "from petastorm.reader import ArrowReaderWorker\n"
+#: Something private that stays, and lets the rest of the file move.
+KEEPS = "from petastorm.unischema import _NamedtupleCache\n"
 HEAD = "# Databricks notebook source\n"
 READS = "from petastorm import make_reader\n"
 
@@ -183,6 +185,16 @@ def test_the_key_changes_if_all_files_name_it_alike(
 ) -> None:
     after = migrated(tmp_path, {"a.py": KEY, "b.py": other})
     assert ("a.py" in after) == moves
+
+
+@pytest.mark.parametrize("own", ["", f"\n# COMMAND ----------\n\n{READS}"])
+def test_what_a_notebook_installs_for_those_that_run_it_stays(own: str, tmp_path: Path) -> None:
+    install = f"{HEAD}# MAGIC %pip install petastorm==0.12\n{own}"
+    train = f"{HEAD}# MAGIC %run ./utils\n\n# COMMAND ----------\n\n{KEEPS}{READS}"
+    after = migrated(tmp_path, {"utils.py": install, "train.py": train}, write=True)
+    moved = READS.replace("petastorm", "mdstorm")
+    assert after["utils.py"] == install.replace("0.12", "0.12 mdstorm").replace(READS, moved)
+    assert migrated(tmp_path, {}, names=("utils.py", "train.py")) == {}
 
 
 @pytest.mark.skipif(os.name == "nt", reason="modes")
