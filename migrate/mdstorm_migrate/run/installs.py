@@ -14,9 +14,7 @@ from mdstorm_migrate.python.module import parse_python
 
 #: Rules whose edits install mdstorm.
 _RULES = frozenset({"PM406", "PM407"})
-_MESSAGE = (
-    "require mdstorm beside Petastorm, which this notebook or one that runs it still imports"
-)
+_MESSAGE = "require mdstorm beside Petastorm, which this notebook or one that runs it still imports"
 
 
 def is_install(edit: Edit) -> bool:
