@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 import torch
 from tests.compat.spark.converters import IN_ORDER
+from tests.conftest import runs_python_on_executors
 
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
@@ -40,6 +41,7 @@ def test_the_copy_holds_numbers(
     assert row.x.dtype == tf.as_dtype(decimals)
 
 
+@runs_python_on_executors
 def test_staged_parquet_gives_the_same(spark: Any, cache_dir: Any) -> None:
     df = spark.sql(HALVES).coalesce(1)
     staged, direct = (

@@ -7,12 +7,19 @@ from typing import Any
 
 import pytest
 from tests.compat.spark.converters import IN_ORDER
+from tests.conftest import runs_python_on_executors
 
 from mdstorm import make_batch_reader
 from mdstorm.spark import make_spark_converter
 
 
-@pytest.mark.parametrize("staging", [False, True], ids=["executors write", "staged"])
+@pytest.mark.parametrize(
+    "staging",
+    [
+        pytest.param(False, id="executors write", marks=runs_python_on_executors),
+        pytest.param(True, id="staged"),
+    ],
+)
 def test_a_converter_writes_reads_and_deletes(spark: Any, volume: Path, staging: bool) -> None:
     options: dict[str, Any] = {
         "parent_cache_dir_url": f"file://{volume}/cache",

@@ -196,7 +196,9 @@ def test_any_number_of_processes_does_the_same(tmp_path: Path) -> None:
 
 def test_an_interrupt_ends_it_between_two_files(tmp_path: Path) -> None:
     program = (
-        "import sys\nfrom mdstorm_migrate.cli.migrate import migrate\n"
+        "import signal, sys\nfrom mdstorm_migrate.cli.migrate import migrate\n"
+        # Jobs in the background of a shell ignore it, and so do their children.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from mdstorm_migrate.run import together\nold = together.write_file\n"
         "def slow(path, *rest):\n    print('begin', flush=True)\n    sys.stdin.readline()\n"
         "    old(path, *rest)\ntogether.write_file = slow\nmigrate()\n"
