@@ -109,6 +109,6 @@ def test_the_files_that_keep_petastorm_are_counted(inside: Path) -> None:
     for name in ("a.py", "b.py"):
         (inside / name).write_text("from petastorm.reader import ArrowReaderWorker\n")
         (inside / "requirements.txt").write_text("petastorm\n")
-        seen = invoke(command, "-v").output
+        seen = invoke(command, "-v").stderr
         more = "a.py still imports" if name == "a.py" else "a.py and 1 more still import"
         assert f"Petastorm stays: {more} it" in seen
