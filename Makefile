@@ -74,6 +74,7 @@ benchmark: java $(DEV)/.complete
 	$(call with_spark,$(DEV)) $(DEV)/bin/python benchmarks/measure_convert.py
 	$(DEV)/bin/python benchmarks/measure_migrate.py
 	$(DEV)/bin/python benchmarks/measure_delta.py
+	$(DEV)/bin/python benchmarks/page.py
 
 # One program under Petastorm and under mdstorm: the batches must be equal.
 parity: java $(DEV)/.complete

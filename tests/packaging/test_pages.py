@@ -1,6 +1,7 @@
 """The pages for people: their links lead somewhere, and what they name is there."""
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,23 @@ def test_relative_links_lead_somewhere(page: Path, target: str) -> None:
 
 def test_the_readme_stays_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 200
+
+
+def test_links_of_the_readme_become_absolute_or_text() -> None:
+    absolute_links = runpy.run_path(str(ROOT / "scripts" / "readme_links.py"))["absolute_links"]
+    text = "![a plot](docs/a.svg), [types](docs/types.md#nulls), [below](#use), [x](https://x.org)"
+    assert absolute_links(text, "https://git.example/us/it/", "1.2") == (
+        "![a plot](https://git.example/us/it/raw/v1.2/docs/a.svg), "
+        "[types](https://git.example/us/it/blob/v1.2/docs/types.md#nulls), "
+        "[below](#use), [x](https://x.org)"
+    )
+    assert absolute_links(text, None, "1.2") == ("a plot, types, [below](#use), [x](https://x.org)")
+
+
+def test_the_benchmarks_are_those_of_the_last_run() -> None:
+    script = runpy.run_path(str(ROOT / "benchmarks" / "page.py"))
+    for written, expected in (("PAGE", "page"), ("IMAGE", "image")):
+        assert script[written].read_text("utf-8") == script[expected](), "run benchmarks/page.py"
 
 
 def test_the_architecture_names_what_is_there() -> None:

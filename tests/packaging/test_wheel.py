@@ -1,5 +1,6 @@
 """The built distribution, installed where there is nothing but the base dependencies."""
 
+import re
 import subprocess
 import sys
 import venv
@@ -49,6 +50,15 @@ def test_wheel_ships_the_typed_packages_and_nothing_else(wheel: Path) -> None:
     top_level = {name.partition("/")[0] for name in names}
     assert {name for name in top_level if not name.endswith(".dist-info")} == PACKAGES
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
+
+
+def test_the_package_index_shows_no_relative_link(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        description = archive.read(name).decode().partition("\n\n")[2]
+    assert "# mdstorm" in description
+    targets = re.findall(r"\]\(([^)\s]+)\)", description)
+    assert not [target for target in targets if "://" not in target and target[0] != "#"]
 
 
 def test_base_install_imports(base_install: Path, tmp_path: Path) -> None:

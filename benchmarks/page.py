@@ -1,0 +1,185 @@
+"""Writes the figures of the last runs into `docs/benchmarks.md`, and draws them.
+
+    python benchmarks/page.py
+
+Reads `results.json` and `results_samples.json`; `docs/images/benchmarks.svg` shows the ratios. The
+drawing has no library behind it: its few lines adapt to light and dark pages, and stay small.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+DOCS = HERE.parent / "docs"
+PAGE = DOCS / "benchmarks.md"
+IMAGE = DOCS / "images" / "benchmarks.svg"
+
+# Of the image, in pixels.
+WIDTH, LABELS, VALUES, ROW, BAR = 800, 400, 70, 23, 13
+_DECADE = (WIDTH - LABELS - VALUES) / math.log10(3_000)
+
+_SIGN = "\N{MULTIPLICATION SIGN}"
+_STYLE = """\
+text { font: 13px system-ui, sans-serif; fill: #1f2328 }
+.title { font-weight: 600 }
+.scale { fill: #6e7781; font-size: 11px }
+line { stroke: #d0d7de }
+rect { fill: #0969da }
+@media (prefers-color-scheme: dark) {
+  text { fill: #e6edf3 }
+  .scale { fill: #8d96a0 }
+  line { stroke: #30363d }
+  rect { fill: #4493f8 }
+}"""
+
+_HEAD = """\
+# Benchmarks
+
+Written by `benchmarks/page.py` from the last run of `make benchmark`. It measures each library in
+a process and an environment of its own, one after the other, round by round; figures are medians
+of the rounds.
+{machine}
+Another machine gives other figures; the ratios change less.
+
+![How many times faster mdstorm is](images/benchmarks.svg)
+"""
+
+_TABLES = """\
+
+## A table, against Petastorm and MosaicML Streaming
+
+500,000 rows of 26 numeric columns, in batches of 1,024 rows; writes in a warm Spark session.
+
+{table}
+
+The lead over Petastorm's `BatchedDataLoader` is larger when other work shares the cores, and
+smaller with larger batches.
+
+## Samples, against MosaicML Streaming
+
+Both read the same files, with 0 or 2 workers, whichever is faster.
+
+{samples}
+"""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One figure of ours beside one of another library; units as in the results."""
+
+    name: str
+    ours: float
+    theirs: float
+    ratio: float
+    seconds: bool
+
+    @classmethod
+    def of(cls, outcome: dict[str, Any]) -> Comparison:
+        """Read it from the results."""
+        ours, theirs, ratio = (float(outcome[key]) for key in ("ours", "theirs", "ratio"))
+        # The ratio is above 1 where ours is better: with fewer seconds, or more rows per second.
+        return cls(outcome["name"], ours, theirs, ratio, seconds=(ours < theirs) == (ratio > 1))
+
+
+def comparisons(name: str) -> list[Comparison]:
+    """Return what the last run compared with another library."""
+    outcomes = _results(name)["targets"]
+    return [Comparison.of(outcome) for outcome in outcomes if outcome["theirs"] is not None]
+
+
+def page() -> str:
+    """Return the text of the page."""
+    machine = _results("results.json")["machine"]
+    sentence = (
+        f"The machine: {machine['cpus']} cores ({machine['machine']}, {machine['system']}), "
+        f"Python {machine['python']}, otherwise idle."
+    )
+    tables = (_table(comparisons(name)) for name in ("results.json", "results_samples.json"))
+    return _HEAD.format(machine=sentence) + _TABLES.format(table=next(tables), samples=next(tables))
+
+
+def image() -> str:
+    """Return the drawing: a bar for each comparison, on a logarithmic scale."""
+    lines: list[str] = []
+    top = 0
+    for title, name in (
+        ("A table of 26 numeric columns: times faster", "results.json"),
+        ("Samples, against MosaicML Streaming: times faster", "results_samples.json"),
+    ):
+        compared = comparisons(name)
+        lines += _chart(title, compared, top)
+        top += (len(compared) + 2) * ROW + 8
+    body = "\n".join(lines)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" role="img">\n'
+        f"<title>How many times faster mdstorm is</title>\n"
+        f"<style>\n{_STYLE}\n</style>\n{body}\n</svg>\n"
+    )
+
+
+def _results(name: str) -> dict[str, Any]:
+    results: dict[str, Any] = json.loads((HERE / name).read_text("utf-8"))
+    return results
+
+
+def _table(compared: list[Comparison]) -> str:
+    rows = [
+        f"| {one.name} | {_figure(one.ours, one.seconds)} | {_figure(one.theirs, one.seconds)} "
+        f"| {_times(one.ratio)} |"
+        for one in compared
+    ]
+    return "\n".join(["| | mdstorm | the other | times faster |", "|---|--:|--:|--:|", *rows])
+
+
+def _figure(value: float, seconds: bool) -> str:
+    if seconds:
+        return f"{value:.2f} s" if value >= 1 else f"{value * 1_000:.0f} ms"
+    for size, unit in ((1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:.3g} {unit}/s"
+    return f"{value:.3g}/s"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:,.0f} {_SIGN}" if ratio >= 10 else f"{ratio:.1f} {_SIGN}"
+
+
+def _chart(title: str, compared: list[Comparison], top: int) -> list[str]:
+    height = (len(compared) + 2) * ROW
+    lines = [f'<text class="title" x="0" y="{top + 16}">{title}</text>']
+    for decade in (1, 10, 100, 1_000):
+        x = _x(decade)
+        lines.append(
+            f'<line x1="{x}" x2="{x}" y1="{top + ROW}" y2="{top + height - ROW + 4}"/>'
+            f'<text class="scale" x="{x}" y="{top + height - 6}" text-anchor="middle">'
+            f"{decade:,}</text>"
+        )
+    for row, one in enumerate(compared, 1):
+        y = top + row * ROW
+        end = _x(max(one.ratio, 1))
+        lines.append(
+            f'<text x="{LABELS - 10}" y="{y + 16}" text-anchor="end">{_label(one.name)}</text>'
+            f'<rect x="{LABELS}" y="{y + 5}" width="{end - LABELS}" height="{BAR}" rx="2"/>'
+            f'<text x="{end + 6}" y="{y + 16}">{_times(one.ratio)}</text>'
+        )
+    return lines
+
+
+def _x(ratio: float) -> int:
+    return LABELS + round(math.log10(ratio) * _DECADE)
+
+
+def _label(name: str) -> str:
+    """Shorten what would not fit; the page has the whole of it."""
+    return name.replace(" over the epoch", "").replace(" with 100,000 rows", "")
+
+
+if __name__ == "__main__":
+    IMAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(page(), "utf-8", newline="\n")
+    IMAGE.write_text(image(), "utf-8", newline="\n")

@@ -1,0 +1,45 @@
+"""Make the README's links absolute, for package indexes, which show it without the repository.
+
+A metadata hook of Hatch. The setting is `Source` of `[project.urls]` in `pyproject.toml`, such as
+``https://github.com/owner/mdstorm``; links then lead to the files of the version that is built.
+Without it they become their text, and images their descriptions: nothing leads nowhere.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from hatchling.metadata.plugin.interface import MetadataHookInterface
+
+_LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\[\]]*)\]\((?P<target>[^)\s]+)\)")
+
+
+def absolute_links(text: str, source: str | None, version: str) -> str:
+    """Return Markdown whose relative links lead to `source`, or are none without it."""
+
+    def link(match: re.Match[str]) -> str:
+        target = match["target"]
+        if "://" in target or target.startswith("#"):
+            return match[0]
+        if source is None:
+            return match["text"]
+        kind = "raw" if match["image"] else "blob"
+        url = f"{source.rstrip('/')}/{kind}/v{version}/{target}"
+        return f"{match['image']}[{match['text']}]({url})"
+
+    return _LINK.sub(link, text)
+
+
+class ReadmeLinks(MetadataHookInterface):
+    """Gives the distribution the README with absolute links."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Set the description of the distribution."""
+        text = (Path(self.root) / "README.md").read_text("utf-8")
+        source = metadata.get("urls", {}).get("Source")
+        metadata["readme"] = {
+            "content-type": "text/markdown",
+            "text": absolute_links(text, source, metadata["version"]),
+        }
