@@ -28,6 +28,7 @@ from mdstorm_backend.spark.partition_commit import (
 )
 from mdstorm_backend.spark.partition_writer import PartitionJob, ToSamples, directory_name
 from mdstorm_backend.spark.progress_line import write_progress
+from mdstorm_backend.spark.reports import collect_reports
 from mdstorm_backend.spark.user_columns import plan_columns
 from mdstorm_backend.storage import check_no_secrets
 from mdstorm_backend.write.arrow_plan import check_columns
@@ -196,7 +197,7 @@ def _run(
             task = make_task(
                 {"job": job.to_json(), "schema": schema.to_json()}, (_MODULE, "write_batches")
             )
-            rows = chosen.mapInArrow(task, REPORT_SCHEMA).collect()
+            mapped = chosen.mapInArrow(task, REPORT_SCHEMA)
         else:
             require("pandas")
             task = make_task(
@@ -209,8 +210,8 @@ def _run(
                 },
                 (_MODULE, "write_frames"),
             )
-            rows = plain.mapInPandas(task, REPORT_SCHEMA).collect()
-    return [row["report"] for row in rows]
+            mapped = plain.mapInPandas(task, REPORT_SCHEMA)
+        return collect_reports(mapped)
 
 
 def _planned_if_possible(dataframe: DataFrame) -> Schema | None:

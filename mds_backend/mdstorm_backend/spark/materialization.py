@@ -19,6 +19,7 @@ from mdstorm_backend.format.values.spark_types import simple_name
 from mdstorm_backend.spark.arrow_batches import sized_arrow_batches
 from mdstorm_backend.spark.executor import REPORT_SCHEMA, make_task, reports_by_partition
 from mdstorm_backend.spark.progress_line import write_progress
+from mdstorm_backend.spark.reports import collect_reports
 from mdstorm_backend.storage import Location, check_no_secrets
 from mdstorm_backend.write.commit import abandon, commit, mark_directory
 
@@ -91,6 +92,8 @@ def materialize(
         If an argument has an invalid value, or the frame has no or repeated column names.
     WriteError
         If the directory cannot be written, or already holds a dataset.
+    MissingDependencyError
+        If Python on the Spark workers lacks mdstorm or what it needs.
     """
     check_compression(compression)
     hash_names = check_hashes(hashes)
@@ -126,8 +129,9 @@ def materialize(
         ):
             # mapInArrow looks columns up by name, and reads a dot in a name as a field access.
             plain = df.toDF(*(f"c{i}" for i in range(len(df.columns))))
-            rows = plain.mapInArrow(make_task(task_arguments), REPORT_SCHEMA).collect()
-        partitions = reports_by_partition([row["report"] for row in rows])
+            task = make_task(task_arguments)
+            texts = collect_reports(plain.mapInArrow(task, REPORT_SCHEMA))
+        partitions = reports_by_partition(texts)
         reports = [report for found in partitions.values() for report in found]
         index = commit(location, schema, reports, job, extra)
     except BaseException:

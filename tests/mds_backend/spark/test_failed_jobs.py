@@ -131,10 +131,22 @@ from mdstorm_backend import materialize
 spark = builder.config("spark.executorEnv.PYTHONPATH", sys.argv[2]).getOrCreate()
 try:
     materialize(spark.range(3), sys.argv[1])
-except Exception as error:
+except ImportError as error:
     print(error)
 """
 )
+
+
+@pytest.mark.long
+def test_workers_without_arrow_say_which_python_to_choose(tmp_path: Path) -> None:
+    stand_in = tmp_path / "site"
+    stand_in.mkdir()
+    message = "No module named 'pyarrow'"
+    (stand_in / "pyarrow.py").write_text(f"raise ModuleNotFoundError({message!r})\n")
+    done = run_program(NOT_INSTALLED, tmp_path / "dataset", stand_in, cwd=tmp_path)
+    assert "has no pyarrow. Set the environment variable PYSPARK_PYTHON to /" in done.stdout
+    assert len(done.stdout.splitlines()) == 1
+    assert not (tmp_path / "dataset").exists()
 
 
 @pytest.mark.long
