@@ -7,6 +7,7 @@ imports neither pyspark nor a framework.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import logging
 import sys
 from typing import TYPE_CHECKING, Any
@@ -69,6 +70,9 @@ _MODULES = frozenset(
     }
 )
 
+#: Those of them that need a library which may be missing.
+_NEEDED = {"pytorch": "torch", "tf_utils": "tensorflow"}
+
 # What the engine logs reaches the logger of this package, as all of Petastorm reaches its own:
 # `logging.getLogger("mdstorm")` is the one to set levels and handlers of.
 logging.getLogger("mdstorm_backend").parent = logging.getLogger("mdstorm")
@@ -85,4 +89,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_MODULES})
+    # `help(mdstorm)` asks for each of them.
+    missing = {name for name, library in _NEEDED.items() if not importlib.util.find_spec(library)}
+    return sorted({*globals(), *__all__, *(_MODULES - missing)})

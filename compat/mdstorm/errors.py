@@ -7,6 +7,7 @@
     ├── CompressionCodecError      also ValueError, RuntimeError
     ├── NotADataFrameError         also TypeError, AttributeError
     ├── NotOnDriverError           also RuntimeError
+    ├── NotPicklableError          also TypeError
     ├── NoMatchingFieldsError      also ValueError, RuntimeError
     ├── UnsupportedArgumentError   also NotImplementedError
     ├── PetastormImportedError     an AlreadyImportedError, hence ImportError
@@ -89,6 +90,7 @@ __all__ = [
     "NoMatchingFieldsError",
     "NotADataFrameError",
     "NotOnDriverError",
+    "NotPicklableError",
     "NullInRowError",
     "NullValueError",
     "PetastormImportedError",
@@ -124,6 +126,10 @@ class NotADataFrameError(MDStormError, TypeError, AttributeError):
 
 class NotOnDriverError(MDStormError, RuntimeError):
     """A converter was requested inside a Spark task."""
+
+
+class NotPicklableError(MDStormError, TypeError):
+    """An object that reads files would be sent to another process."""
 
 
 class NoMatchingFieldsError(MDStormError, ValueError, RuntimeError):

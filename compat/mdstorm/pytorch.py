@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import torch
+from mdstorm_backend.base import require
+
+try:
+    import torch
+except ModuleNotFoundError:
+    require("torch")  # says what to install
+    raise
 
 from mdstorm._petastorm_names import other_names
 from mdstorm._readers.argument_checks import check_integer

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
+
+from mdstorm_backend.base import require
+
+try:
+    import tensorflow as tf
+except ModuleNotFoundError:
+    require("tensorflow")  # says what to install
+    raise
 
 from mdstorm._petastorm_names import other_names
 from mdstorm._tensorflow.datasets import (

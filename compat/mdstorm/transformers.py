@@ -14,12 +14,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-import torch
-from torch.utils.data import DataLoader
+from mdstorm_backend.base import require
+
+try:
+    import torch
+    from torch.utils.data import DataLoader
+except ModuleNotFoundError:
+    require("torch")  # says what to install
+    raise
 
 from mdstorm._spark.converter import SparkDatasetConverter
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend.base import require
 from mdstorm_backend.loaders.torch import StreamingDataLoader, StreamingDataset
 
 __all__ = ["StreamingTrainerMixin"]

@@ -26,7 +26,7 @@
     ├── StorageError              also OSError
     │   └── NameNodeError         also RuntimeError
     ├── CredentialsError          also PermissionError
-    ├── MissingDependencyError    also ImportError
+    ├── MissingDependencyError    also ModuleNotFoundError
     ├── MissingNameError          also ImportError
     ├── MissingModuleError        also ModuleNotFoundError
     ├── MissingAttributeError     also AttributeError
@@ -286,8 +286,8 @@ class CredentialsError(MDStormError, PermissionError):
         self.url = url
 
 
-class MissingDependencyError(MDStormError, ImportError):
-    """An optional library is needed and is not installed.
+class MissingDependencyError(MDStormError, ModuleNotFoundError):
+    """An optional library, or Java, is needed and is not installed.
 
     Attributes
     ----------

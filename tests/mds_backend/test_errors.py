@@ -34,7 +34,7 @@ BUILTINS: dict[str, tuple[type[BaseException], ...]] = {
     "CredentialsError": (PermissionError,),
     "DatasetExistsError": (RuntimeError, FileExistsError),
     "NameNodeError": (OSError, RuntimeError),
-    "MissingDependencyError": (ImportError,),
+    "MissingDependencyError": (ModuleNotFoundError,),
     "MissingNameError": (ImportError,),
     "MissingModuleError": (ModuleNotFoundError,),
     "MissingAttributeError": (AttributeError,),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 from mdstorm._datasets.read_dataset import ReadDataset
 from mdstorm._datasets.sources import Opened
@@ -17,6 +17,7 @@ from mdstorm._readers.options import reader_options
 from mdstorm._readers.sample_order import sample_order, with_window
 from mdstorm._selection.ngram import NGram
 from mdstorm._transforms.process_transform import ProcessTransform
+from mdstorm.errors import NotPicklableError
 from mdstorm_backend.base import OwnContext, warn_user
 from mdstorm_backend.loaders import (
     Batching,
@@ -107,6 +108,16 @@ class DatasetReader(OwnContext):
         #: How often somebody has said with which epoch to begin.
         self._times_set = 0
         self._lock = threading.RLock()
+
+    def __reduce__(self) -> NoReturn:
+        name = "make_batch_reader" if self.is_batched_reader else "make_reader"
+        raise NotPicklableError(
+            "a Reader is not sent to other processes: it has threads, and a place in the data. "
+            "Make it in the worker, where it is used: pass the URL to the function that Spark, or "
+            f"the worker of a DataLoader, calls, and call {name}(url, …) there, with "
+            "cur_shard=… and shard_count=… if each is to read a share. A converter can be sent: "
+            "it pickles"
+        )
 
     @property
     def batched_output(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from mdstorm._public import public
@@ -163,7 +164,7 @@ def make_spark_converter(
 
     def convert() -> str:
         if dtype is not None:
-            _logger.warning("Converting floating-point columns to %s", dtype)
+            _tell_of_dtype(dtype)
         dir_url = f"{parent}/{directory_name(session)}"
         staged_in = staging_dir(session, parent, staging, staging_dir_url)
         if staged_in is None:
@@ -181,6 +182,12 @@ def make_spark_converter(
     if cache_key if keep is None else keep:
         keep_after_exit(dataset.url)
     return _converter(dataset.url, dataset, decimals)
+
+
+@cache
+def _tell_of_dtype(dtype: str) -> None:
+    """Log what becomes of floating-point columns, once in this process."""
+    _logger.warning("Converting floating-point columns to %s", dtype)
 
 
 def _converter_of_path(path: str, decimals: str | None, as_of: AsOf) -> SparkDatasetConverter:

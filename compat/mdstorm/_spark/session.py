@@ -8,8 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from mdstorm.errors import DatasetNotFoundError, NotADataFrameError, NotOnDriverError
-from mdstorm_backend.base import require
-from mdstorm_backend.spark import read_conf
+from mdstorm_backend.spark import read_conf, start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,12 +34,11 @@ def session_of(df: Any) -> SparkSession:
     ------
     NotADataFrameError
         If `df` is anything else.
+    MissingDependencyError
+        If a session has to be started, and pyspark or Java is not installed.
     """
     if isinstance(df, str):
-        require("pyspark")
-        from pyspark.sql import SparkSession
-
-        return SparkSession.builder.getOrCreate()
+        return start_session()
     if not hasattr(df, "sparkSession") or not hasattr(df, "mapInArrow"):
         raise NotADataFrameError(
             f"{type(df).__name__!r} object has no attribute '_jdf': make_spark_converter needs a "

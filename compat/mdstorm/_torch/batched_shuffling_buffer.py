@@ -6,7 +6,13 @@ import abc
 from collections.abc import Iterable
 from typing import Any
 
-import torch
+from mdstorm_backend.base import require
+
+try:
+    import torch
+except ModuleNotFoundError:
+    require("torch")  # says what to install
+    raise
 
 from mdstorm._public import public
 from mdstorm._torch.shuffling_buffer import check_addition, check_retrieval

@@ -19,6 +19,7 @@ from mdstorm.cli._options import (
 from mdstorm.cli._output import counted, human_bytes, progress, write_json
 from mdstorm_backend.base import require
 from mdstorm_backend.format import parse_size
+from mdstorm_backend.spark import start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -133,4 +134,4 @@ def _session() -> SparkSession:
     require("pyspark")
     from pyspark.sql import SparkSession
 
-    return SparkSession.builder.appName("mdstorm convert").getOrCreate()
+    return start_session(SparkSession.builder.appName("mdstorm convert"))

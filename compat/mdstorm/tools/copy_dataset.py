@@ -18,6 +18,7 @@ from mdstorm.tools.spark_session_cli import add_configure_spark_arguments, confi
 from mdstorm.unischema import Unischema, UnischemaField, match_unischema_fields
 from mdstorm_backend.base import require
 from mdstorm_backend.format import INDEX_NAME
+from mdstorm_backend.spark import start_session
 from mdstorm_backend.storage import Location
 
 __all__ = ["args_parser", "copy_dataset", "main"]
@@ -139,9 +140,9 @@ def _main(sys_argv: Sequence[str]) -> None:
     from pyspark.sql import SparkSession
 
     builder = configure_spark(SparkSession.builder.appName("petastorm-copy"), given)
-    spark = builder.config(
-        "spark.sql.files.maxPartitionBytes", str(_MAX_PARTITION_BYTES)
-    ).getOrCreate()
+    spark = start_session(
+        builder.config("spark.sql.files.maxPartitionBytes", str(_MAX_PARTITION_BYTES))
+    )
     try:
         copy_dataset(
             spark,

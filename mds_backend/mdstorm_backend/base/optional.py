@@ -50,7 +50,7 @@ def require(module: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name not in (module, module.partition(".")[0]):
             raise
-        package = f"'mdstorm[{extra}]'" if extra else module
+        package = f'"mdstorm[{extra}]"' if extra else module
         raise MissingDependencyError(
             f"{purpose} need the library {module!r}, which is not installed here. "
             f"Install it with: pip install {package}",

@@ -22,6 +22,8 @@ Sleep = Callable[[float], None]
 
 #: Longest pause between two attempts, in seconds.
 LONGEST_PAUSE = 30.0
+#: Trying again does not help.
+_FINAL = (DatasetNotFoundError, FileNotFoundError, NotADirectoryError, CredentialsError)
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
 _logger = logging.getLogger(__name__)
@@ -53,7 +55,7 @@ def try_again(action: Callable[[], T], *, url: str, attempts: int, sleep: Sleep 
 
     Raises
     ------
-    DatasetNotFoundError, FileNotFoundError, CredentialsError, LocalDiskError
+    DatasetNotFoundError, FileNotFoundError, NotADirectoryError, CredentialsError, LocalDiskError
         At once, since trying again does not help.
     CorruptDatasetError, StorageError
         When all attempts have failed.
@@ -61,7 +63,7 @@ def try_again(action: Callable[[], T], *, url: str, attempts: int, sleep: Sleep 
     for attempt in range(1, attempts):
         try:
             return action()
-        except (DatasetNotFoundError, FileNotFoundError, CredentialsError, LocalDiskError):
+        except (*_FINAL, LocalDiskError):
             raise
         except (CorruptDatasetError, OSError) as error:
             pause = min(2.0 ** (attempt - 1), LONGEST_PAUSE) * (1 + random.random() / 2)
@@ -76,7 +78,7 @@ def try_again(action: Callable[[], T], *, url: str, attempts: int, sleep: Sleep 
             sleep(pause)
     try:
         return action()
-    except (DatasetNotFoundError, FileNotFoundError, CredentialsError, LocalDiskError):
+    except (*_FINAL, LocalDiskError):
         raise
     except CorruptDatasetError as error:
         raise CorruptDatasetError(f"{error} ({_count(attempts)})", url=url) from error

@@ -19,6 +19,7 @@ from mdstorm_backend.errors import (
 )
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.storage import Location
+from mdstorm_backend.tables import other_format
 
 _logger = logging.getLogger(__name__)
 
@@ -80,12 +81,12 @@ def _read(location: Location, options: CacheOptions, sleep: Sleep) -> bytes:
 
     try:
         return try_again(attempt, url=url, attempts=options.retry, sleep=sleep)
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         found = "" if location.is_local_disk else f" ({error})"
         raise DatasetNotFoundError(
-            f"there is no dataset at {location.url}: it has no {INDEX_NAME}{found}. Check the URL; "
-            "convert Parquet and Delta tables first; if the dataset was deleted or its job failed, "
-            "write it again",
+            other_format(location)
+            or f"there is no dataset at {location.url}: it has no {INDEX_NAME}{found}. Check the "
+            "URL; if the dataset was deleted or its job failed, write it again",
             url=location.url,
         ) from error
 

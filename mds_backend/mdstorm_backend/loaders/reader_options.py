@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -28,13 +30,16 @@ _IMAGES_AT_A_TIME = 64
 #: Bytes of samples whose shards are opened ahead of use.
 _BYTES_AHEAD = 256 << 20
 
+_KERAS = frozenset({"keras", "tf_keras"})
+
 _logger = logging.getLogger(__name__)
 
 
 class EndlessNotice:
     """Logs one line when a reading that never ends passes its first epoch.
 
-    All who read by the same `ReaderOptions`, and copies of them, share it.
+    Not where Keras takes the batches, which is told how many steps there are. All who read by the
+    same `ReaderOptions`, and copies of them, share it.
     """
 
     def __init__(self) -> None:
@@ -45,11 +50,30 @@ class EndlessNotice:
         if self._is_given:
             return
         self._is_given = True
+        if _is_fitting():
+            return
         _logger.warning(
             "The first epoch over %s is over, and num_epochs=None goes on for ever: end the loop "
             "after some number of steps, or pass num_epochs=1 for one epoch",
             url,
         )
+
+
+class SilentNotice(EndlessNotice):
+    """Says nothing, where somebody else does."""
+
+    def give(self, url: str) -> None:
+        """Do nothing."""
+
+
+def _is_fitting() -> bool:
+    """Whether Keras takes the batches, which ends by itself."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] in _KERAS:
+            return True
+        frame = frame.f_back
+    return False
 
 
 @dataclass(frozen=True)

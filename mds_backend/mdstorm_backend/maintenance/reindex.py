@@ -33,6 +33,7 @@ from mdstorm_backend.format.shard_names import (
 from mdstorm_backend.format.stored_schema import parse_columns, schema_of
 from mdstorm_backend.maintenance.report import Problem
 from mdstorm_backend.storage import Buffer, Location
+from mdstorm_backend.tables import other_format
 from mdstorm_backend.write.commit import build_index, write_index
 from mdstorm_backend.write.shard_format import ShardReport
 
@@ -124,7 +125,9 @@ def reindex(
     names, notes = _shard_files(list(listed))
     if not names:
         raise DatasetNotFoundError(
-            f"there are no shards at {location.url}, so there is nothing to index. Check the URL",
+            other_format(location)
+            or f"there are no shards at {location.url}, so there is nothing to index. Check the "
+            "URL",
             url=location.url,
         )
     found = list(each(lambda name: _read(location, name), names, threads, on_progress))

@@ -155,7 +155,7 @@ def _unreachable(url: str, error: OSError) -> NameNodeError:
 
 def _missing(url: str, scheme: str, error: ImportError) -> MissingDependencyError:
     extra = _EXTRAS.get(scheme, "")
-    install = f": pip install 'mdstorm[{extra}]'" if extra else f" ({error})"
+    install = f': pip install "mdstorm[{extra}]"' if extra else f" ({error})"
     return MissingDependencyError(
         f"{url!r} needs a library for {scheme}: URLs, which is not installed here. Install "
         f"it{install}",

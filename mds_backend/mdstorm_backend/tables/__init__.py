@@ -15,6 +15,7 @@ from mdstorm_backend.tables.delta_log import is_absolute
 from mdstorm_backend.tables.fields import TableField
 from mdstorm_backend.tables.layouts import check_layout, part_of_a_table
 from mdstorm_backend.tables.names import check_no_table_name, is_table_name
+from mdstorm_backend.tables.other_formats import other_format
 from mdstorm_backend.tables.snapshot import LiveFile, TableSnapshot
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "is_table_name",
     "may_be_part_of_a_table",
     "open_delta",
+    "other_format",
     "part_of_a_table",
     "table_around",
 ]

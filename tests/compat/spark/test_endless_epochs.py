@@ -46,3 +46,26 @@ def test_it_does_not_come_where_epochs_are_counted(
 ) -> None:
     assert len(list(many.make_torch_dataloader(100, num_epochs=3, order=order))) == 12
     assert not caplog.records
+
+
+def test_it_does_not_come_ahead_of_use(
+    many: SparkDatasetConverter, caplog: pytest.LogCaptureFixture
+) -> None:
+    loader = many.make_tf_dataset(batch_size=100)  # TensorFlow takes more than is asked for
+    list(islice(loader, 4))
+    assert not caplog.records
+    list(islice(loader, 5))
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("eagerly", [False, True])
+def test_it_does_not_come_where_keras_counts_steps(
+    many: SparkDatasetConverter, eagerly: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    keras = pytest.importorskip("tensorflow").keras
+    model = keras.Sequential([keras.layers.Dense(1)])
+    model.compile(loss="mse", run_eagerly=eagerly)
+    dataset = many.make_tf_dataset(batch_size=100, features="n", labels="n")
+    dataset = dataset.map(lambda x, y: (x[:, None], y))
+    model.fit(dataset, epochs=2, steps_per_epoch=5, verbose=0)
+    assert not [record for record in caplog.records if record.name.startswith("mdstorm")]

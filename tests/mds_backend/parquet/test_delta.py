@@ -507,7 +507,7 @@ def test_without_the_extra_no_row_is_read(tmp_path: Path, monkeypatch: pytest.Mo
     table = str(tmp_path / "table")
     write_deltalake(table, numbers(1))
     monkeypatch.setitem(sys.modules, "deltalake", None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'mdstorm\[delta\]'"):
+    with pytest.raises(MissingDependencyError, match=r'pip install "mdstorm\[delta\]"'):
         open_parquet(table)
 
 

@@ -7,6 +7,7 @@ element that a generator yields has a price of its own. Ragged columns are yield
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -14,7 +15,7 @@ import tensorflow as tf
 
 from mdstorm_backend.base.own_context import OwnContext
 from mdstorm_backend.format.values.batch import Batch, num_rows, slice_batch
-from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.reader_options import ReaderOptions, SilentNotice
 from mdstorm_backend.loaders.reading import Batching
 from mdstorm_backend.loaders.runner import reading_of
 from mdstorm_backend.loaders.statistics import Statistics
@@ -73,7 +74,9 @@ def make_tf_dataset(
 
     @lru_cache(maxsize=1)
     def opened() -> TFRuns:
-        return TFRuns(reading_of(make_options()), Batching(batch_size))
+        options = make_options()
+        quiet = replace(options, notice=SilentNotice())
+        return TFRuns(reading_of(quiet), Batching(batch_size), options.notice)
 
     def build() -> Any:
         runs = opened()
@@ -274,16 +277,14 @@ def _counting_class(iterator_class: Any) -> Any:
                 run.finish()
                 run.loop.end(is_waiting=True)
                 raise
-            run.delivered += 1
-            run.loop.deliver(0)
+            run.take()
             return batch
 
         def get_next(self) -> Any:
             run = self._mdstorm_run
             run.loop.ask()
             batch = super().get_next()
-            run.delivered += 1
-            run.loop.deliver(0)
+            run.take()
             return batch
 
     return CountingIterator

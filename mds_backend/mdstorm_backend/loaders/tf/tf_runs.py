@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from itertools import count
 from typing import Any
 
 from mdstorm_backend.errors import StateMismatchError
+from mdstorm_backend.loaders.reader_options import EndlessNotice
 from mdstorm_backend.loaders.reading import Batching, Leg, Pass, Reading
 from mdstorm_backend.loaders.runner import Delivered, PassRunner, mark_and_rows, order_name
 from mdstorm_backend.loaders.statistics import Statistics
@@ -24,6 +26,11 @@ _BLOCKS_KEPT = 1024
 class TFRun:
     """One iteration.
 
+    Parameters
+    ----------
+    on_batch : callable, optional
+        Called with the number of batches that Python code has taken, after each.
+
     Attributes
     ----------
     delivered : int
@@ -32,9 +39,10 @@ class TFRun:
         Records what Python code asks for.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_batch: Callable[[int], None] = lambda _: None) -> None:
         self.delivered = 0
         self.loop = LoopRecorder()
+        self._on_batch = on_batch
         self._is_over = False
         self._read = 0
         #: Number of batches before a block, where the pass stood, and the block's marks and sizes.
@@ -51,6 +59,12 @@ class TFRun:
     def num_read(self) -> int:
         """Batches that were read, ahead of those that were delivered."""
         return self._read
+
+    def take(self) -> None:
+        """Note that Python code has taken a batch."""
+        self.delivered += 1
+        self.loop.deliver(0)
+        self._on_batch(self.delivered)
 
     def finish(self) -> None:
         """Note that the consumer has come to the end."""
@@ -97,9 +111,15 @@ class TFRuns:
         How it is read.
     batching : Batching
         How batches are made.
+    notice : EndlessNotice, optional
+        Given when Python code has taken a batch of the second epoch of a reading without an end.
+        That of `reading` would come ahead of use, and in Keras as well.
     """
 
-    def __init__(self, reading: Reading, batching: Batching) -> None:
+    def __init__(
+        self, reading: Reading, batching: Batching, notice: EndlessNotice | None = None
+    ) -> None:
+        self._notice = notice
         self._passes = PassRunner(reading, batching, follows_begun=True)
         self._run: TFRun | None = None
         self._announced: deque[weakref.ref[TFRun]] = deque()
@@ -142,10 +162,23 @@ class TFRuns:
 
     def announce(self) -> TFRun:
         """Return the run of an iteration whose batches are going to be counted."""
-        run = TFRun()
+        run = TFRun(self._on_batch())
         with self._lock:
             self._announced.append(weakref.ref(run))
         return run
+
+    def _on_batch(self) -> Callable[[int], None]:
+        """Return what an iteration calls with the number of batches that were taken of it."""
+        reading, size, notice = self.reading, self._passes.batching.batch_size, self._notice
+        if notice is None or reading.options.num_epochs is not None:
+            return lambda _: None
+        rows = lru_cache(maxsize=1)(lambda: reading.rows_per_epoch)
+
+        def on_batch(batches: int) -> None:
+            if batches * size > rows():
+                notice.give(reading.options.dataset.url)
+
+        return on_batch
 
     def legs(self) -> Iterator[int]:
         """Begin an iteration, and yield the number of each of its stretches."""

@@ -184,4 +184,5 @@ def clean_stale_shared_memory() -> None:
 
 def get_import_exception_message(package_name: str, extra_deps: str) -> str:
     """Return a message that says which extra of mdstorm installs a missing library."""
-    return f"{package_name} is not installed. Install it with: pip install 'mdstorm[{extra_deps}]'"
+    install = f'pip install "mdstorm[{extra_deps}]"'
+    return f"{package_name} is not installed. Install it with: {install}"

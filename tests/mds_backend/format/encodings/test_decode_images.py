@@ -263,7 +263,7 @@ def test_without_pillow_the_error_says_what_to_install(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "PIL", None)
     decode_images._image_module.cache_clear()
     try:
-        with pytest.raises(MissingDependencyError, match=r"pip install 'mdstorm\[images\]'"):
+        with pytest.raises(MissingDependencyError, match=r'pip install "mdstorm\[images\]"'):
             open_image("png", b"")
     finally:
         decode_images._image_module.cache_clear()

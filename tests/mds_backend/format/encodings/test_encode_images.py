@@ -130,6 +130,6 @@ def test_transparency_cannot_become_jpeg() -> None:
 
 def test_without_pillow_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "PIL", None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'mdstorm\[images\]'"):
+    with pytest.raises(MissingDependencyError, match=r'pip install "mdstorm\[images\]"'):
         encode("png", object())
     assert encode("png", b"a file") == b"a file"
