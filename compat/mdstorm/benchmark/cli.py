@@ -41,7 +41,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="throughput", description="Measure how fast make_reader reads a dataset."
+        prog="throughput",
+        description="Measure how fast make_reader reads a dataset.",
+        epilog="Example: python -m mdstorm.benchmark.cli file:///data/all --workers-count 4",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument
     add("dataset_path", help="URL of the dataset's directory")

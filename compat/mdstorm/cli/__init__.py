@@ -47,7 +47,18 @@ class _Commands(Group):
             formatter.write_dl(sorted(_COMMANDS.items()))
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+#: Not by `_options.examples`, which loads the engine.
+_EXAMPLES = """\b
+Examples:
+  mdstorm convert /data/parquet /data/mds
+  mdstorm inspect /data/mds
+  mdstorm migrate src
+  mdstorm convert --help"""
+
+
+@click.group(
+    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EXAMPLES
+)
 @click.version_option(mdstorm.__version__, prog_name="mdstorm")
 def main() -> None:
     """Train from Spark DataFrames: Petastorm's API over MDS shards."""

@@ -15,6 +15,7 @@ __all__ = [
     "dataset_argument",
     "decimals_option",
     "dtype_option",
+    "examples",
     "format_option",
     "storage_option",
     "version_options",
@@ -28,6 +29,11 @@ def _directory(ctx: click.Context, parameter: click.Parameter, url: str) -> str:
     if url == INDEX_NAME:
         return "."
     return url.removesuffix(f"/{INDEX_NAME}") or "/"
+
+
+def examples(*lines: str) -> str:
+    """Return what the help of a command ends with: command lines to copy."""
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
 dataset_argument = click.argument("url", callback=_directory)
@@ -70,8 +76,8 @@ def storage_option(function: _Function) -> _Function:
         multiple=True,
         metavar="KEY=VALUE",
         callback=_parse,
-        help="Option of the fsspec file system; may be repeated. Values that are valid JSON are "
-        "parsed as JSON.",
+        help="Option of the fsspec file system, by default none; may be repeated. Values that are "
+        "valid JSON are parsed as JSON.",
     )(function)
 
 
@@ -87,7 +93,7 @@ def version_options(function: _Function) -> _Function:
         "--timestamp",
         metavar="TIME",
         help="Read the version of SRC, if it is a Delta table, that was the newest one then: "
-        "2024-05-31T12:00:00+02:00, or in UTC without the offset.",
+        "2024-05-31T12:00:00+02:00, or in UTC without the offset; by default now.",
     )
     return number(time(function))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from mdstorm.cli._options import format_option
+from mdstorm.cli._options import examples, format_option
 from mdstorm.cli._output import counted, human_bytes, write_json, write_table
 from mdstorm_backend.cache import CachedDataset, cache_root, clear_cached, list_cached
 from mdstorm_backend.storage import normalize_url
@@ -19,12 +19,12 @@ _directory_option = click.option(
 )
 
 
-@click.group()
+@click.group(epilog=examples("mdstorm cache ls", "mdstorm cache clear s3://bucket/events"))
 def cache() -> None:
     """List or clear the local copies of remote shards."""
 
 
-@cache.command()
+@cache.command(epilog=examples("mdstorm cache ls --format json"))
 @_directory_option
 @format_option
 def ls(directory: str | None, format_: str) -> None:
@@ -48,7 +48,7 @@ def ls(directory: str | None, format_: str) -> None:
     click.echo(_size(found))
 
 
-@cache.command()
+@cache.command(epilog=examples("mdstorm cache clear s3://bucket/events --yes"))
 @click.argument("url", required=False)
 @_directory_option
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")

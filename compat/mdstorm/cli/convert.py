@@ -12,6 +12,7 @@ from mdstorm.cli._options import (
     columns_option,
     decimals_option,
     dtype_option,
+    examples,
     format_option,
     storage_option,
     version_options,
@@ -27,10 +28,15 @@ if TYPE_CHECKING:
 __all__ = ["convert"]
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "mdstorm convert /data/parquet /data/mds",
+        "mdstorm convert s3://bucket/table s3://bucket/mds --dtype float32 --compression zstd",
+    )
+)
 @click.argument("source", metavar="SRC")
 @click.argument("url", metavar="DST")
-@columns_option("Names of the columns to convert, separated by commas.")
+@columns_option("Names of the columns to convert, separated by commas; by default all.")
 @dtype_option("Type of floating-point numbers; by default they keep theirs.")
 @decimals_option("Type of decimals, and of the elements of arrays of them; by default decimal.")
 @click.option("--shard-size", metavar="SIZE", help="Largest size of a shard; 64mb by default.")
@@ -40,14 +46,29 @@ __all__ = ["convert"]
     help="Whether each row group becomes a shard; by default for datasets of Petastorm.",
 )
 @click.option(
-    "--compression", metavar="CODEC", help="zstd, gz, bz2, br or snappy, optionally with :LEVEL."
+    "--compression",
+    metavar="CODEC",
+    help="zstd, gz, bz2, br or snappy, optionally with :LEVEL; by default none.",
 )
-@click.option("--hash", "hashes", multiple=True, help="Hash of every file to record in the index.")
+@click.option(
+    "--hash",
+    "hashes",
+    multiple=True,
+    help="Hash of every file to record in the index; by default none.",
+)
 @click.option("--overwrite", is_flag=True, help="Replace the dataset that mdstorm wrote to DST.")
-@click.option("--resume/--no-resume", default=True, help="Resume an interrupted conversion.")
+@click.option(
+    "--resume/--no-resume",
+    default=True,
+    show_default=True,
+    help="Resume an interrupted conversion.",
+)
 @click.option("--spark", is_flag=True, help="Convert with a Spark job, in Spark's order of rows.")
 @click.option(
-    "-j", "--threads", type=click.IntRange(min=1), help="Row groups to convert at a time."
+    "-j",
+    "--threads",
+    type=click.IntRange(min=1),
+    help="Row groups to convert at a time; by default one per processor.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors.")
 @version_options

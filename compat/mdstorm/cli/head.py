@@ -6,7 +6,13 @@ from typing import Any
 
 import click
 
-from mdstorm.cli._options import columns_option, dataset_argument, format_option, storage_option
+from mdstorm.cli._options import (
+    columns_option,
+    dataset_argument,
+    examples,
+    format_option,
+    storage_option,
+)
 from mdstorm.cli._output import write_json, write_table
 from mdstorm_backend.maintenance import head as head_of_dataset
 
@@ -16,12 +22,12 @@ __all__ = ["head"]
 _LONGEST = 60
 
 
-@click.command()
+@click.command(epilog=examples("mdstorm head /data/events -n 3 --columns id,label"))
 @dataset_argument
 @click.option(
     "-n", "rows", type=click.IntRange(min=0), default=5, show_default=True, help="Rows to show."
 )
-@columns_option("Names of the columns to show, separated by commas.")
+@columns_option("Names of the columns to show, separated by commas; by default all.")
 @storage_option
 @format_option
 def head(

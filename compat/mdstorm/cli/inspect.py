@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from mdstorm.cli._options import dataset_argument, format_option, storage_option
+from mdstorm.cli._options import dataset_argument, examples, format_option, storage_option
 from mdstorm.cli._output import human_bytes, progress, write_json, write_table
 from mdstorm_backend.maintenance import ColumnSummary, Inspection
 from mdstorm_backend.maintenance import inspect as inspect_dataset
@@ -15,7 +15,12 @@ from mdstorm_backend.maintenance import inspect as inspect_dataset
 __all__ = ["inspect"]
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "mdstorm inspect /data/events",
+        "mdstorm inspect s3://bucket/events --statistics --format json",
+    )
+)
 @dataset_argument
 @click.option("--statistics", is_flag=True, help="Also read and describe all values.")
 @storage_option

@@ -12,6 +12,7 @@ from types import TracebackType
 import click
 
 from mdstorm._drop_in.install import install_as_petastorm
+from mdstorm.cli._options import examples
 from mdstorm_backend.drop_in import install_as_streaming
 
 __all__ = ["run"]
@@ -23,7 +24,10 @@ _FAILED = 1
 _INTERRUPTED = 130
 
 
-@click.command(context_settings=_CONTEXT)
+@click.command(
+    context_settings=_CONTEXT,
+    epilog=examples("mdstorm run train.py --epochs 3", "mdstorm run -m trainer.main --epochs 3"),
+)
 @click.option("-m", "is_module", is_flag=True, help="TARGET is a module, as in python -m.")
 @click.option(
     "--streaming",

@@ -12,6 +12,7 @@ from mdstorm.cli._options import (
     dataset_argument,
     decimals_option,
     dtype_option,
+    examples,
     format_option,
     storage_option,
     version_options,
@@ -23,15 +24,32 @@ from mdstorm_backend.tables import AsOf
 __all__ = ["verify"]
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "mdstorm verify /data/events",
+        "mdstorm verify --against /data/parquet /data/events",
+    )
+)
 @dataset_argument
 @click.option("--quick", is_flag=True, help="Check only that the files exist with the right sizes.")
-@click.option("--against", metavar="SRC", help="Compare the rows with those of SRC, in any order.")
-@columns_option("With --against: names of the columns to compare, separated by commas.")
-@dtype_option("With --against: what floating-point numbers of SRC were converted to.")
-@decimals_option("With --against: what decimals of SRC were converted to.")
+@click.option(
+    "--against",
+    metavar="SRC",
+    help="Compare the rows with those of SRC, in any order.",
+)
+@columns_option(
+    "With --against: names of the columns to compare, separated by commas; by default all."
+)
+@dtype_option(
+    "With --against: what floating-point numbers of SRC were converted to; by default nothing."
+)
+@decimals_option("With --against: what decimals of SRC were converted to; by default nothing.")
 @version_options
-@click.option("--threads", type=click.IntRange(min=1), help="Shards to check at a time.")
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    help="Shards to check at a time; by default one per processor, at most 8.",
+)
 @storage_option
 @format_option
 @click.pass_context

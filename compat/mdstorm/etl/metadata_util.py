@@ -25,7 +25,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         If it has no indexes; also ValueError.
     """
     parser = argparse.ArgumentParser(
-        prog="metadata_util", description="Show the schema and the row group indexes of a dataset."
+        prog="metadata_util",
+        description="Show the schema and the row group indexes of a dataset.",
+        epilog="Example: python -m mdstorm.etl.metadata_util"
+        " --dataset-url file:///data/all --schema",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("--dataset-url", required=True, help="directory of the dataset")
     parser.add_argument("--schema", action="store_true", help="show the schema only")

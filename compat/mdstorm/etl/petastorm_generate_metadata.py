@@ -91,6 +91,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="petastorm_generate_metadata",
         description="Write the schema of a dataset beside its rows, which are not changed.",
+        epilog="Example: python -m mdstorm.etl.petastorm_generate_metadata"
+        " --dataset_url file:///data/all --unischema_class package.module.MySchema",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("--dataset_url", required=True, help="URL of the dataset's directory")
     parser.add_argument("--unischema_class", help="dotted path of a Unischema object")

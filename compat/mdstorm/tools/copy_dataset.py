@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
-from mdstorm.errors import InvalidArgumentError
+from mdstorm.errors import InvalidArgumentError, MissingDependencyError
 from mdstorm.etl.dataset_metadata import get_schema_from_dataset_url, materialize_dataset
 from mdstorm.tools.spark_session_cli import add_configure_spark_arguments, configure_spark
 from mdstorm.unischema import Unischema, UnischemaField, match_unischema_fields
@@ -109,7 +109,11 @@ def _chosen(schema: Unischema, field_regex: Sequence[str] | None) -> list[Unisch
 def args_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     parser = argparse.ArgumentParser(
-        prog="copy_dataset", description="Copy a dataset with a Unischema, or some of it."
+        prog="copy_dataset",
+        description="Copy a dataset with a Unischema, or some of it.",
+        epilog="Example: python -m mdstorm.tools.copy_dataset"
+        ' file:///data/all file:///data/some --field-regex id "image.*"',
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("source_url", help="directory of the dataset")
     parser.add_argument("target_url", help="directory of the copy")
@@ -140,9 +144,12 @@ def _main(sys_argv: Sequence[str]) -> None:
     from pyspark.sql import SparkSession
 
     builder = configure_spark(SparkSession.builder.appName("petastorm-copy"), given)
-    spark = start_session(
-        builder.config("spark.sql.files.maxPartitionBytes", str(_MAX_PARTITION_BYTES))
-    )
+    try:
+        spark = start_session(
+            builder.config("spark.sql.files.maxPartitionBytes", str(_MAX_PARTITION_BYTES))
+        )
+    except MissingDependencyError as error:
+        sys.exit(f"error: {error}")
     try:
         copy_dataset(
             spark,

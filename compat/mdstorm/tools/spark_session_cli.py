@@ -13,7 +13,7 @@ __all__ = ["add_configure_spark_arguments", "configure_spark"]
 
 def add_configure_spark_arguments(argparser: argparse.ArgumentParser) -> None:
     """Add ``--master`` and ``--spark-session-config`` to a parser."""
-    argparser.add_argument("--master", help="Spark's master, such as local[4]; its own by default")
+    argparser.add_argument("--master", help="Spark's master, such as local[4]; None for its own")
     argparser.add_argument(
         "--spark-session-config",
         nargs="+",

@@ -16,6 +16,7 @@ from mdstorm_migrate.cli.common import (
     FAILED,
     NOTHING_LEFT,
     PENDING,
+    examples,
     exit_code,
     files_and_reports,
     found_files,
@@ -42,17 +43,20 @@ _GATES: dict[str, tuple[Effort, ...]] = {
 }
 
 
-@click.command(context_settings=CONTEXT)
+@click.command(
+    context_settings=CONTEXT,
+    epilog=examples("mdstorm audit src", "mdstorm audit . --report audit.html --fail-on manual"),
+)
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path, exists=True))
 @files_and_reports(
     list(_RENDERERS),
     report_help="Write to a file instead; the format follows from the extension.",
-    format_help="Format of the report.",
+    format_help="Format of the report; by default text.",
 )
 @click.option(
     "--fail-on",
     type=click.Choice(list(_GATES)),
-    help="Exit with 1 if something of that class, or a more severe one, is left.",
+    help="Exit with 1 if something of that class, or a more severe one, is left; by default never.",
 )
 @click.pass_context
 def audit(ctx: click.Context, /, paths: tuple[Path, ...], **options: Any) -> None:

@@ -18,6 +18,12 @@ NOTHING_LEFT, PENDING, FAILED = 0, 1, 3
 #: Settings of both commands.
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
+
+def examples(*lines: str) -> str:
+    """Return what the help of a command ends with: command lines to copy."""
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -26,10 +32,24 @@ def files_and_reports(
 ) -> Callable[[_Function], _Function]:
     """Return a decorator that adds the options for files, processes and reports."""
     options = [
-        click.option("--include", multiple=True, metavar="GLOB", help="Scan only matching files."),
-        click.option("--exclude", multiple=True, metavar="GLOB", help="Skip matching files."),
         click.option(
-            "-j", "--jobs", type=click.IntRange(min=1), metavar="N", help="Number of processes."
+            "--include",
+            multiple=True,
+            metavar="GLOB",
+            help="Scan only matching files; by default all that may use Petastorm.",
+        ),
+        click.option(
+            "--exclude",
+            multiple=True,
+            metavar="GLOB",
+            help="Skip matching files; by default none but what git ignores.",
+        ),
+        click.option(
+            "-j",
+            "--jobs",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Number of processes; by default one per processor, at most 8.",
         ),
         click.option(
             "--report",

@@ -16,6 +16,7 @@ from mdstorm_migrate.cli.common import (
     FAILED,
     NOTHING_LEFT,
     PENDING,
+    examples,
     exit_code,
     files_and_reports,
     found_files,
@@ -71,31 +72,62 @@ def _requirement(ctx: click.Context, parameter: click.Parameter, value: str | No
     return value
 
 
-@click.command(context_settings=CONTEXT)
+@click.command(
+    context_settings=CONTEXT,
+    epilog=examples(
+        "mdstorm migrate src",
+        "mdstorm migrate src --write --report migration.html",
+        "mdstorm migrate --explain PM101",
+    ),
+)
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @click.option("-w", "--write", is_flag=True, help="Write the files.")
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if something is left.")
-@click.option("--diff/--no-diff", default=True, help="Show the diff, or only the summary.")
-@click.option("--unsafe/--safe", default=None, help="Also apply edits that may change behaviour.")
 @click.option(
-    "--select", multiple=True, metavar="CODES", callback=_codes, help="Run only these rules."
+    "--diff/--no-diff", default=True, show_default=True, help="Show the diff, or only the summary."
 )
-@click.option("--ignore", multiple=True, metavar="CODES", callback=_codes, help="Skip these rules.")
-@click.option("--todo/--no-todo", default=None, help="Insert TODO comments for manual review.")
+@click.option(
+    "--unsafe/--safe",
+    default=None,
+    help="Also apply edits that may change behaviour; by default only safe ones.",
+)
+@click.option(
+    "--select",
+    multiple=True,
+    metavar="CODES",
+    callback=_codes,
+    help="Run only these rules; by default all.",
+)
+@click.option(
+    "--ignore",
+    multiple=True,
+    metavar="CODES",
+    callback=_codes,
+    help="Skip these rules; by default none.",
+)
+@click.option(
+    "--todo/--no-todo",
+    default=None,
+    help="Insert TODO comments for manual review; by default they are inserted.",
+)
 @click.option(
     "--requirement",
     metavar="REQ",
     callback=_requirement,
-    help="How to require mdstorm, such as 'mdstorm[torch]==0.2.*'.",
+    help="How to require mdstorm, such as 'mdstorm[torch]==0.2.*'; by default 'mdstorm' with the "
+    "extras that the code needs.",
 )
-@click.option("--index", metavar="URL", help="Where pip also finds mdstorm.")
+@click.option("--index", metavar="URL", help="Where pip also finds mdstorm; by default none.")
 @click.option(
-    "--backup", metavar="SUFFIX", help="Keep a copy of each changed file, as its name plus SUFFIX."
+    "--backup",
+    metavar="SUFFIX",
+    help="Keep a copy of each changed file, as its name plus SUFFIX; by default none.",
 )
 @files_and_reports(
     FORMATS,
     report_help="Also write a report; the format follows from the extension.",
-    format_help="Format of the report; without --report, print it instead of the diff.",
+    format_help="Format of the report, by default text; without --report, print it instead of the "
+    "diff.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print only the diff and errors.")
 @click.option("-v", "--verbose", is_flag=True, help="Also print every edit and note.")

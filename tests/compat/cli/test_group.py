@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -151,3 +152,53 @@ def test_the_index_stands_for_the_dataset(
     monkeypatch.chdir(dataset)
     for url in (dataset / "index.json", (dataset / "index.json").as_uri(), "index.json"):
         assert run("head", url).stdout == expected
+
+
+def all_commands() -> dict[str, click.Command]:
+    """Every command by what is typed before its arguments."""
+    context = click.Context(main)
+    found: dict[str, click.Command] = {"": main}
+    for name in commands():
+        command = main.get_command(context, name)
+        assert command is not None
+        found[name] = command
+        if isinstance(command, click.Group):
+            found |= {f"{name} {inner}": one for inner, one in command.commands.items()}
+    return found
+
+
+def example_lines(command: click.Command) -> list[list[str]]:
+    """The arguments of the examples in a command's help."""
+    lines = (command.epilog or "").splitlines()
+    assert lines[:2] == ["\b", "Examples:"]
+    return [shlex.split(line)[1:] for line in lines[2:]]
+
+
+@pytest.mark.parametrize("name", all_commands())
+def test_the_examples_of_every_help_can_be_typed(name: str, run: Run) -> None:
+    command = all_commands()[name]
+    examples = example_lines(command)
+    assert examples
+    for typed in examples:
+        assert typed[: len(name.split())] == name.split()
+        if {"--help", "--explain"}.intersection(typed):
+            assert run(*typed).exit_code == 0
+            continue
+        prefix = max((n for n in all_commands() if typed[: len(n.split())] == n.split()), key=len)
+        arguments = ["." if one == "src" else one for one in typed[len(prefix.split()) :]]
+        all_commands()[prefix].make_context(prefix, arguments)  # parses them, and runs nothing
+    assert "Examples:" in run(*name.split(), "--help").output
+
+
+#: Options that say in their metavar what is asked for, and without which that is not done.
+_ASK_FOR_MORE = {"against", "reports", "directory"}
+
+
+@pytest.mark.parametrize("name", all_commands())
+def test_every_option_says_its_default(name: str) -> None:
+    for option in all_commands()[name].params:
+        if not isinstance(option, click.Option) or option.name in _ASK_FOR_MORE:
+            continue
+        if (option.is_flag and not option.secondary_opts) or option.is_eager:
+            continue
+        assert option.show_default or "default" in (option.help or ""), option.opts
