@@ -67,3 +67,49 @@ def test_base_install_imports(base_install: Path, tmp_path: Path) -> None:
 
 def test_base_install_has_the_command(base_install: Path, tmp_path: Path) -> None:
     assert "Usage" in run(base_install / "mdstorm", "--help", cwd=tmp_path)
+
+
+def test_base_install_shows_help(base_install: Path, tmp_path: Path) -> None:
+    shown = run(base_install / "python", "-c", "import mdstorm; help(mdstorm)", cwd=tmp_path)
+    assert "make_batch_reader" in shown
+    assert "No module named" not in shown
+    assert "make_batch_reader" in run(
+        base_install / "python", "-m", "pydoc", "mdstorm", cwd=tmp_path
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "extra"),
+    [
+        ("mdstorm.pytorch", "torch"),
+        ("mdstorm.reader_impl.pytorch_shuffling_buffer", "torch"),
+        ("mdstorm.lightning", "torch"),
+        ("mdstorm.transformers", "torch"),
+        ("mdstorm.tf_utils", "tf"),
+    ],
+)
+def test_base_install_says_what_a_module_needs(
+    module: str, extra: str, base_install: Path, tmp_path: Path
+) -> None:
+    program = f"try: import {module}\nexcept ModuleNotFoundError as error: print(error)"
+    shown = run(base_install / "python", "-c", program, cwd=tmp_path)
+    assert f'Install it with: pip install "mdstorm[{extra}]"' in shown
+
+
+def test_base_install_says_what_converting_needs(base_install: Path, tmp_path: Path) -> None:
+    program = """
+from mdstorm.errors import MissingDependencyError
+from mdstorm.spark import SparkDatasetConverter, make_spark_converter
+converter = SparkDatasetConverter(None, ["file:///x.parquet"], 1)
+for make in (
+    lambda: make_spark_converter("file:///data"),
+    converter.make_torch_dataloader,
+    converter.make_tf_dataset,
+):
+    try:
+        make()
+    except MissingDependencyError as error:
+        print(error.extra)
+"""
+    shown = run(base_install / "python", "-c", program, cwd=tmp_path)
+    assert shown.split() == ["spark", "torch", "tf"]

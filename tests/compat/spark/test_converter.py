@@ -12,6 +12,7 @@ from tests.compat.spark.converters import IN_ORDER, with_either, with_torch
 from tests.conftest import runs_python_on_executors
 from tests.naming import value_id
 
+from mdstorm._spark.make_converter import _tell_of_dtype
 from mdstorm.errors import (
     InvalidArgumentError,
     NotADataFrameError,
@@ -92,12 +93,13 @@ def test_the_row_group_size_is_the_shard_size(
     assert dataset.index.shards[0].size_limit == limit
 
 
-def test_float_conversion_is_logged_when_a_frame_is_written(
+def test_float_conversion_is_logged_once_in_a_process(
     spark: Any, cache_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    _tell_of_dtype.cache_clear()  # other tests have been told
     with caplog.at_level(logging.WARNING, "mdstorm"):
-        for _ in range(2):
-            make_spark_converter(spark.range(3))
+        for rows in (3, 3, 4):
+            make_spark_converter(spark.range(rows))
         make_spark_converter(spark.range(3), dtype="float64")
         make_spark_converter(spark.range(3), dtype=None)
     texts = [record.getMessage() for record in caplog.records]
