@@ -40,6 +40,10 @@ worker processes of PyTorch, make an error of its message alone.
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = [
     "AlreadyImportedError",
@@ -185,15 +189,25 @@ class NullValueError(MDStormError, TypeError, ValueError):
     Attributes
     ----------
     column : str
-        The column that holds nulls.
+        The column that holds nulls, the first one if there are several.
     null_count : int
-        Number of nulls in the rows that were read.
+        Number of nulls of that column in the rows that were read.
+    columns : dict of str to int
+        All columns that are known to hold such nulls, with their numbers.
     """
 
-    def __init__(self, message: str, *, column: str = "", null_count: int = 0) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        column: str = "",
+        null_count: int = 0,
+        columns: Mapping[str, int] | None = None,
+    ) -> None:
         super().__init__(message)
-        self.column = column
-        self.null_count = null_count
+        self.columns = dict(columns or ({column: null_count} if column else {}))
+        self.column = next(iter(self.columns), "")
+        self.null_count = self.columns.get(self.column, 0)
 
 
 class TransformError(MDStormError, ValueError):

@@ -49,7 +49,7 @@ ATTRIBUTES: dict[str, dict[str, Any]] = {
     "EncodingError": {"column": "a", "encoding": "int8"},
     "EncodingTypeError": {"column": "a", "encoding": "int8"},
     "MissingColumnError": {"column": "a"},
-    "NullValueError": {"column": "a", "null_count": 3},
+    "NullValueError": {"columns": {"a": 3, "b": 1}},
     "MissingDependencyError": {"extra": "torch"},
 }
 

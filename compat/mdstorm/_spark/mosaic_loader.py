@@ -134,15 +134,18 @@ def _asks_for_nothing(value: object) -> bool:
 
 
 def _check_nulls(dataset: Dataset) -> None:
-    for column in dataset.schema:
-        if column.has_nulls and not column.is_floating:
-            raise NullValueError(
-                f"column {column.name!r} holds {column.null_count + column.element_null_count} "
-                "nulls, and MosaicML Streaming does not know of nulls: it would deliver arbitrary "
-                "values. Fill them before converting, or use another loader",
-                column=column.name,
-                null_count=column.null_count,
-            )
+    found = {
+        column.name: column.null_count + column.element_null_count
+        for column in dataset.schema
+        if column.has_nulls and not column.is_floating
+    }
+    if found:
+        held = ", ".join(f"column {name!r} holds {count} nulls" for name, count in found.items())
+        raise NullValueError(
+            f"{held}, and MosaicML Streaming does not know of nulls: it would deliver arbitrary "
+            "values. Fill them before converting, or use another loader",
+            columns=found,
+        )
 
 
 def _refused(reason: str) -> UnsupportedArgumentError:

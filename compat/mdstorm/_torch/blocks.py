@@ -13,12 +13,11 @@ import torch
 
 from mdstorm._readers.reader import DatasetReader
 from mdstorm._torch.columns import arrays_of, column_to_torch, only_tensor, rows_of_columns
-from mdstorm._torch.rows import null_in_row, row_for_torch
+from mdstorm._torch.rows import refuse_nulls_in_rows, row_for_torch
 from mdstorm_backend.format import Batch, Column, Values
 from mdstorm_backend.loaders import NOTHING, Convert, Delivered, ReaderOptions
 from mdstorm_backend.loaders.torch import (
     Collate,
-    ConvertColumn,
     TorchValues,
     check_columns,
     tensor_batches,
@@ -32,22 +31,23 @@ def tensors(reader: DatasetReader, options: ReaderOptions) -> Convert:
     if reader.batched_output:
         check_columns(options)
         return partial(tensor_batches, options, convert=_to_torch)
-    return partial(tensor_batches, options, convert=_without_nulls)
+    return lambda blocks: tensor_batches(options, _without_nulls(blocks), convert=_to_torch)
 
 
 def transformed(
     reader: DatasetReader, options: ReaderOptions, function: Callable[[Any], Any]
 ) -> Convert:
     """Return what makes tensors of blocks, by a function of the user's from arrays."""
-    convert: ConvertColumn = _to_torch if reader.batched_output else _without_nulls
     if reader.batched_output:
         check_columns(options)
 
     def to_tensor(values: Values, column: Column | None, name: str) -> TorchValues:
-        tensor = only_tensor(convert(values, column, name), name)
+        tensor = only_tensor(_to_torch(values, column, name), name)
         return torch.as_tensor(function(tensor.numpy()))
 
-    return partial(tensor_batches, options, convert=to_tensor)
+    if reader.batched_output:
+        return partial(tensor_batches, options, convert=to_tensor)
+    return lambda blocks: tensor_batches(options, _without_nulls(blocks), convert=to_tensor)
 
 
 def collated(reader: DatasetReader, collate: Collate) -> Convert:
@@ -76,12 +76,12 @@ def _to_torch(values: Values, column: Column | None, name: str) -> TorchValues:
     return to_torch(values, column, name)
 
 
-def _without_nulls(values: Values, column: Column | None, name: str) -> TorchValues:
-    """Convert a column of rows, in which no null has a value."""
-    nulls = _null_count(values)
-    if nulls:
-        raise null_in_row(name, nulls)
-    return _to_torch(values, column, name)
+def _without_nulls(blocks: Iterator[Block]) -> Iterator[Block]:
+    """Yield blocks of rows, in which no null has a value."""
+    for block in blocks:
+        counts = {name: _null_count(values) for name, values in block.batch.items()}
+        refuse_nulls_in_rows({name: count for name, count in counts.items() if count})
+        yield block
 
 
 def _null_count(values: Values) -> int:

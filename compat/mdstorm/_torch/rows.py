@@ -28,21 +28,30 @@ def row_for_torch(item: Any) -> Row:
     if isinstance(item, Mapping):
         return {offset: row_for_torch(row) for offset, row in item.items()}
     row: Row = item._asdict()
-    for name, value in row.items():
-        if value is None:
-            raise null_in_row(name, 1)
-        row[name] = array_for_torch(value)
-    return row
+    refuse_nulls_in_rows({name: 1 for name, value in row.items() if value is None})
+    return {name: array_for_torch(value) for name, value in row.items()}
 
 
-def null_in_row(name: str, count: int) -> NullValueError:
-    """Return the error for nulls in a row, where no column decides what stands for them."""
-    return NullValueError(
-        f"Pytorch does not support nullable fields. Found None in {name}. Leave such rows out with "
-        "a predicate, or give them a value in a transform_spec or with fill_nulls",
-        column=name,
-        null_count=count,
-    )
+def refuse_nulls_in_rows(counts: Mapping[str, int]) -> None:
+    """Refuse nulls in rows, where no column decides what stands for them.
+
+    Parameters
+    ----------
+    counts : mapping of str to int
+        Fields with nulls, and their numbers.
+
+    Raises
+    ------
+    NullValueError
+        If there is one.
+    """
+    if counts:
+        raise NullValueError(
+            f"Pytorch does not support nullable fields. Found None in {', '.join(counts)}. Leave "
+            "such rows out with a predicate, or give them a value in a transform_spec or with "
+            "fill_nulls",
+            columns=counts,
+        )
 
 
 def sanitize_pytorch_types(row_as_dict: dict[str, Any]) -> None:
@@ -57,9 +66,8 @@ def sanitize_pytorch_types(row_as_dict: dict[str, Any]) -> None:
     NullValueError
         If a value is None; also TypeError.
     """
+    refuse_nulls_in_rows({name: 1 for name, value in row_as_dict.items() if value is None})
     for name, value in row_as_dict.items():
-        if value is None:
-            raise null_in_row(name, 1)
         if isinstance(value, np.ndarray) and value.dtype.kind in "SUO":
             raise no_tensor(name, value.dtype)
         if isinstance(value, (np.ndarray, np.bool_)):

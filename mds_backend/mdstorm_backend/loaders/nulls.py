@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, time
 from decimal import Decimal
@@ -126,15 +126,50 @@ def null_error(name: str, count: int, framework: str, *, inside: bool = False) -
     inside : bool
         Whether some of them are inside of arrays.
     """
+    return _null_error({name: count}, framework, inside=inside)
+
+
+def refuse_nulls(found: Iterable[tuple[Column, int]], framework: str) -> None:
+    """Refuse columns whose nulls `framework` has no value for, all of them in one message.
+
+    Parameters
+    ----------
+    found : iterable of tuple of Column and int
+        Such columns, with their numbers of nulls.
+    framework : str
+        ``"PyTorch"`` or ``"TensorFlow"``.
+
+    Raises
+    ------
+    NullValueError
+        If there is one.
+    """
+    columns = {column.name: (column, count) for column, count in found}
+    if columns:
+        raise _null_error(
+            {name: count for name, (_, count) in columns.items()},
+            framework,
+            inside=any(column.element_null_count > 0 for column, _ in columns.values()),
+        )
+
+
+def _null_error(counts: Mapping[str, int], framework: str, *, inside: bool) -> NullValueError:
+    names = list(counts)
+    several = len(names) > 1
     one = "a number, for nulls inside of arrays as well," if inside else "one"
-    drop = "" if inside else f": df.na.drop(subset=[{name!r}])"
+    drop = "" if inside else f": df.na.drop(subset={names!r})"
+    fills = ", ".join(f"{name!r}: …" for name in names)
+    held = (
+        f"columns {', '.join(f'{name!r} ({count})' for name, count in counts.items())} hold nulls"
+        if several
+        else f"column {names[0]!r} holds {counts[names[0]]} nulls"
+    )
     return NullValueError(
-        f"column {name!r} holds {count} nulls, and {framework} has no value that means null there. "
-        f"Give {one} with fill_nulls={{{name!r}: …}}, ask for a mask column with "
-        f"null_masks=[{name!r}], fill them in the transform, or leave such rows out before "
-        f"converting{drop}",
-        column=name,
-        null_count=count,
+        f"{held}, and {framework} has no value that means null there. "
+        f"Give {'each ' if several else ''}{one} with fill_nulls={{{fills}}}, ask for "
+        f"{'mask columns' if several else 'a mask column'} with null_masks={names!r}, fill them in "
+        f"the transform, or leave such rows out before converting{drop}",
+        columns=counts,
     )
 
 

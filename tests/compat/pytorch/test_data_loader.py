@@ -327,6 +327,13 @@ class TestNulls:
         with pytest.raises(TypeError, match=f"not support nullable fields. Found None in {name}"):
             list(loader)
 
+    def test_all_of_rows_are_named_at_once(self, url: str) -> None:
+        loader = DataLoader(row_reader(url, schema_fields=["number", "flag"]), 3)
+        with pytest.raises(NullValueError, match="Found None in ") as caught:
+            list(loader)
+        assert list(caught.value.columns) == ["number", "flag"]
+        assert "Found None in number, flag." in str(caught.value)
+
     def test_of_rows_may_be_nan(self, url: str) -> None:
         (batch,) = DataLoader(row_reader(url, schema_fields=["real"]), 3)
         assert batch["real"].isnan().tolist() == [False, True, False]

@@ -21,6 +21,8 @@ from mdstorm_backend.errors import (
     NullValueError,
 )
 from mdstorm_backend.format.values.spark_types import SparkType
+from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.order.exact import ExactOrder
 
 NAN = float("nan")
 
@@ -260,3 +262,26 @@ def test_a_value_that_cannot_stand_in_the_column_is_refused(
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=r"fill_nulls gives .* column 'a'"):
         read(write(tmp_path, spark_type, values), fill_nulls={"a": fill})
+
+
+@pytest.mark.parametrize("framework", ["PyTorch", "TensorFlow"])
+def test_all_columns_are_named_at_once(framework: str, tmp_path: Path) -> None:
+    columns = {"t": [1, None], "b": [True, None], "x": [0.5, None], "a": [[1.0, None], None]}
+    fields = {"t": "timestamp", "b": "boolean", "x": "double", "a": array_of("double")}
+    dataset = write_dataset(tmp_path / "data", columns, fields)
+
+    def use() -> None:
+        if framework == "PyTorch":
+            next(iter(torch_loader(dataset, batch_size=1)))
+        from mdstorm_backend.loaders.tf import check_nulls_of
+
+        check_nulls_of(ReaderOptions(dataset, ExactOrder()))
+
+    with pytest.raises(NullValueError) as caught:
+        use()
+    assert caught.value.columns == {"t": 1, "b": 1, "a": 2}
+    assert (caught.value.column, caught.value.null_count) == ("t", 1)
+    text = str(caught.value)
+    assert f"columns 't' (1), 'b' (1), 'a' (2) hold nulls, and {framework}" in text
+    assert "fill_nulls={'t': …, 'b': …, 'a': …}" in text
+    assert "null_masks=['t', 'b', 'a']" in text

@@ -114,8 +114,7 @@ def stored_specs(options: ReaderOptions, names: Sequence[str] | None = None) -> 
 
 def check_nulls_of(options: ReaderOptions) -> None:
     """Refuse stored columns with nulls that have no value in TensorFlow."""
-    for column in options.null_checked:
-        check_nulls(column, options.nulls.remaining(column))
+    check_nulls((column, options.nulls.remaining(column)) for column in options.null_checked)
 
 
 def _namedtuples(type_name: str, names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], Any]:

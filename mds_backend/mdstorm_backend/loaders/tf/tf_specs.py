@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ import tensorflow as tf
 from mdstorm_backend.errors import UnsupportedTypeError
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.nested_lists import depth_of, element_type
-from mdstorm_backend.loaders.nulls import null_error
+from mdstorm_backend.loaders.nulls import refuse_nulls
 
 
 @dataclass(frozen=True)
@@ -96,13 +97,21 @@ def _no_counterpart(column: Column) -> UnsupportedTypeError:
     )
 
 
-def check_nulls(column: Column, count: int) -> None:
+def check_nulls(found: Iterable[tuple[Column, int]]) -> None:
     """Refuse nulls that would become an arbitrary value: all but those of floats.
+
+    Parameters
+    ----------
+    found : iterable of tuple of Column and int
+        Columns, with their numbers of nulls.
 
     Raises
     ------
     NullValueError
-        If `count` nulls of the column have no value.
+        If the nulls of some columns have no value; it names all of them.
     """
-    if count and (not column.is_floating or (column.is_array and column.null_count)):
-        raise null_error(column.name, count, "TensorFlow", inside=column.element_null_count > 0)
+    refuse_nulls(((column, n) for column, n in found if n and _needs_value(column)), "TensorFlow")
+
+
+def _needs_value(column: Column) -> bool:
+    return not column.is_floating or (column.is_array and column.null_count > 0)

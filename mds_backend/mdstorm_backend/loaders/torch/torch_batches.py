@@ -110,8 +110,7 @@ class DeliveredBatches(IterableDataset[Any]):
 
 def check_columns(options: ReaderOptions) -> None:
     """Refuse nulls that no tensor can hold before the first batch."""
-    for column in options.null_checked:
-        check_nulls(column, options.nulls.remaining(column))
+    check_nulls((column, options.nulls.remaining(column)) for column in options.null_checked)
 
 
 def tensor_batches(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,7 +21,7 @@ from mdstorm_backend.format.values.nested_lists import (
     null_lists_in,
     shapes_of,
 )
-from mdstorm_backend.loaders.nulls import null_error
+from mdstorm_backend.loaders.nulls import null_error, refuse_nulls
 from mdstorm_backend.loaders.timestamps import nanoseconds
 from mdstorm_backend.read.formats import scalars_to_numpy
 from mdstorm_backend.read.late import LateDecoder
@@ -37,18 +37,22 @@ _OBJECTS = ("json", "pkl")
 _PROMOTED = {np.dtype(np.uint16): np.int32, np.dtype(np.uint32): np.int64}
 
 
-def check_nulls(column: Column, count: int) -> None:
+def check_nulls(found: Iterable[tuple[Column, int]]) -> None:
     """Refuse nulls that would become an arbitrary number.
 
     Floats and integers have NaN for them, and what is delivered as a list has None.
 
+    Parameters
+    ----------
+    found : iterable of tuple of Column and int
+        Columns, with their numbers of nulls.
+
     Raises
     ------
     NullValueError
-        If `count` nulls of the column have no value.
+        If the nulls of some columns have no value; it names all of them.
     """
-    if count and _needs_value(column):
-        raise null_error(column.name, count, "PyTorch", inside=column.element_null_count > 0)
+    refuse_nulls(((column, n) for column, n in found if n and _needs_value(column)), "PyTorch")
 
 
 def _needs_value(column: Column) -> bool:

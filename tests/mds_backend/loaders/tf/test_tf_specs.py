@@ -93,8 +93,8 @@ def test_nested_columns_have_no_counterpart(spark_type: SparkType) -> None:
 def test_only_floats_may_be_null(column: Column, refused: bool) -> None:
     count = column.null_count + column.element_null_count
     if not refused:
-        check_nulls(column, count)
+        check_nulls([(column, count)])
         return
     with pytest.raises(NullValueError, match="column 'a' holds 2 nulls, and TensorFlow") as caught:
-        check_nulls(column, count)
+        check_nulls([(column, count)])
     assert (caught.value.column, caught.value.null_count) == ("a", 2)
