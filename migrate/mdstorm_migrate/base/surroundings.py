@@ -20,8 +20,13 @@ class Surroundings:
     conf : str or None
         Why keys of the configuration may not change without review.
     stays : str or None
-        Why strings that name modules may not change without review: a file of the run that stays
-        with Petastorm, or strings of one.
+        Why names of loggers may not change without review: another file of the run stays with
+        Petastorm.
+    names : str or None
+        Why strings that name modules may not change without review, in a file of which it is not
+        known what these reach.
+    is_resolved : bool
+        Whether code of the run resolves names that stand in configuration such as this file.
     imports : frozenset of str
         Which of the two libraries notebooks import that run this one, as they will be.
     group : sequence of str
@@ -34,6 +39,8 @@ class Surroundings:
     stays: str | None = None
     group: Sequence[str] = ()
     imports: frozenset[str] = frozenset()
+    names: str | None = None
+    is_resolved: bool = False
 
 
 #: Of a file alone.

@@ -9,6 +9,11 @@ from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule
 
+#: Functions that resolve names which stand elsewhere, as in a table or in a file of configuration.
+RESOLVERS = (
+    r"(?:import_module|__import__|import_string|locate|resolve_name|instantiate|get_class"
+    r"|get_method|get_object|load_class|load_object|LightningCLI|auto_cli|CLI|dictConfig)"
+)
 _TAKES_LOGGER = frozenset({"getLogger", "get_logger"})
 
 

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT, is_petastorm
+from mdstorm_migrate.python.call_strings import RESOLVERS
 from mdstorm_migrate.python.conf_writes import CONSTANT
 from mdstorm_migrate.python.flows import meetings
 from mdstorm_migrate.python.module import PythonModule
@@ -20,6 +21,8 @@ _RUN = re.compile(
     re.MULTILINE,
 )
 
+#: What resolves names that the file does not spell.
+_RESOLVES = re.compile(rf"\b{RESOLVERS}\((?!\s*[\"'])")
 _IMPORTED = "import "
 _BUILTINS = frozenset(dir(builtins))
 
@@ -63,7 +66,10 @@ class Exchange:
     met : tuple of frozenset of str
         Imported names that meet in a call. Only of files that do not mention Petastorm.
     is_known : bool
-        Whether the file could be parsed.
+        Whether its names tell what they hold: not if the file could not be parsed, or makes objects
+        by names in strings.
+    resolves : bool
+        Whether it calls what names say that stand elsewhere, as in configuration.
     """
 
     takes: tuple[Take, ...] = ()
@@ -72,6 +78,7 @@ class Exchange:
     names_conf: bool = False
     met: tuple[frozenset[str], ...] = ()
     is_known: bool = True
+    resolves: bool = False
 
     def meetings(self, names: Collection[str]) -> Iterator[frozenset[str]]:
         """Yield which of `names` meet in one call."""
@@ -92,7 +99,13 @@ def exchange_of(module: PythonModule, is_ours: bool = True) -> Exchange:
         any(one.scope.home(OLD_ROOT) is None for one in references),
         CONSTANT in module.text,
         () if is_ours else tuple(set(meetings(module.tree, names))),
+        resolves=resolves(module.text),
     )
+
+
+def resolves(text: str) -> bool:
+    """Whether code calls what names say that stand elsewhere."""
+    return _RESOLVES.search(text) is not None
 
 
 def _takes(module: PythonModule) -> Iterator[Take]:

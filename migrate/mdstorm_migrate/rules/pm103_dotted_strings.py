@@ -15,7 +15,7 @@ from mdstorm_migrate.petastorm.names import (
     missing,
     renamed,
 )
-from mdstorm_migrate.python.call_strings import call_with_first, called, logger_class
+from mdstorm_migrate.python.call_strings import RESOLVERS, call_with_first, called, logger_class
 from mdstorm_migrate.python.fallbacks import is_fallback
 from mdstorm_migrate.python.literals import inner_span, string_value
 from mdstorm_migrate.python.module import PythonModule
@@ -53,10 +53,7 @@ _PATCHES = frozenset({"delattr", "multiple", "patch", "setattr"})
 #: What people ship the library in.
 _ARCHIVE = re.compile(r"(?<![\w/.-])[\w./:-]*\bpetastorm[\w.-]*\.(?:egg|tar\.gz|whl|zip)(?![\w-])")
 #: What resolves names that stand elsewhere, as in a table of classes.
-_RESOLVES = re.compile(
-    r"\b(?:import_module|__import__|import_string|locate|resolve_name|instantiate|get_class"
-    r"|get_method|load_class|load_object)\("
-)
+_RESOLVES = re.compile(rf"\b{RESOLVERS}\(")
 _OF_SYS_MODULES = frozenset({"get", "pop", "setdefault"})
 #: Methods whose first argument is a mapping, and the second a key of it: those of ``monkeypatch``.
 _ITEM_SETTERS = frozenset({"delitem", "setitem"})
@@ -192,10 +189,11 @@ def _lacking(module: PythonModule, string: ast.Constant, value: str) -> str | No
 def _class_of(module: PythonModule, string: ast.Constant, value: str) -> Class:
     """Return the class of an edit of a path.
 
-    All files must name the same library. A patch reaches a caller of Petastorm's alone if Petastorm
+    All files that it reaches must name the same library: that is checked across the run
+    (`run.naming`). A patch reaches a caller of Petastorm's alone if Petastorm
     looks the name up itself.
     """
-    if module.around.stays is not None:
+    if module.around.names is not None:
         return "review"
     is_patch = called(call_with_first(module, string)) in _PATCHES
     is_module_or_entry = is_module(value) or value.rpartition(".")[2] in ENTRIES

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable
 
 from mdstorm_migrate.base.edits import Class, Finding
@@ -10,13 +9,12 @@ from mdstorm_migrate.petastorm.names import ENTRIES, is_module, missing
 from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.patches import replaced
 
 CODE = "PM120"
 TITLE = "A mock of what mdstorm does not look up"
 CLASS: Class = "manual"
 KIND = "python"
-
-_PATCHES = frozenset({"object", "setattr", "delattr", "spy", "stub"})
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
@@ -26,10 +24,10 @@ def check(module: PythonModule) -> Iterable[Finding]:
     """
     for name in imported_names(module):
         for use in name.uses:
-            replaced = _replaced(module.scopes.parents.get(use.node), use.node)
-            if replaced is None or use.missing is not None:  # of what is missing, PM107 speaks
+            name_of = replaced(module.scopes.parents.get(use.node), use.node)
+            if name_of is None or use.missing is not None:  # of what is missing, PM107 speaks
                 continue
-            attribute = string_value(replaced)
+            attribute = string_value(name_of)
             path = f"{use.path}.{attribute}"
             is_private = (attribute or "_").startswith("_")
             if not is_private and (not is_module(use.path) or attribute in ENTRIES):
@@ -37,12 +35,4 @@ def check(module: PythonModule) -> Iterable[Finding]:
             what = f"`{path}` is replaced by a mock, and mdstorm does not look it up there"
             remedy = f"{what}: replace what your own code calls instead"
             holds = path if is_private or missing(path) else None
-            yield Finding(CODE, CLASS, *module.span(replaced), what, remedy, holds=holds)
-
-
-def _replaced(call: ast.AST | None, target: ast.expr) -> ast.expr | None:
-    """Return what says which name of `target` a call replaces; None if it replaces nothing."""
-    match call:
-        case ast.Call(func=ast.Attribute(attr=attr), args=[first, name, *_]) if attr in _PATCHES:
-            return name if first is target else None
-    return None
+            yield Finding(CODE, CLASS, *module.span(name_of), what, remedy, holds=holds)

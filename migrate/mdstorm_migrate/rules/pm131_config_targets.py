@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
-from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.base.edits import NAMES, Class, Edit, Finding
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_module, missing, renamed
 
 CODE = "PM131"
 TITLE = "Configuration names classes and functions of mdstorm"
-CLASS: Class = "review"
+CLASS: Class = "exact"
 KIND = "cluster"
 
 #: A value that is a dotted path, with the key before it.
@@ -33,10 +33,11 @@ def check(document: Document) -> Iterator[Edit | Finding]:
         if lacking := missing(path):
             if match["key"] in _CALLED:
                 why = f"{what}; `{lacking}` is not in mdstorm"
-                yield Finding(CODE, "manual", start, stop, why, f"{why}: change it by hand")
+                remedy = f"{why}: change it by hand"
+                yield Finding(CODE, "manual", start, stop, why, remedy, holds=path)
         elif match["key"] in _CALLED:
             message = f'"{path}" becomes "{renamed(path)}"'
-            yield Edit(CODE, CLASS, start, start + len(OLD_ROOT), NEW_ROOT, message)
+            yield Edit(CODE, CLASS, start, start + len(OLD_ROOT), NEW_ROOT, message, NAMES)
         elif not is_module(path):
             remedy = f"{what}: name mdstorm in it if it is looked up"
-            yield Finding(CODE, "manual", start, stop, what, remedy)
+            yield Finding(CODE, "manual", start, stop, what, remedy, holds=path)

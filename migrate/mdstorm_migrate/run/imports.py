@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePath
 
 from mdstorm_migrate.python.exchange import Take
-
-_CODE = (".py", ".ipynb", ".pyi")
+from mdstorm_migrate.run.discover import CODE
 
 
 class Resolver:
@@ -19,7 +18,7 @@ class Resolver:
         self._by_stem: dict[str, list[tuple[tuple[str, ...], Path]]] = defaultdict(list)
         self._places: dict[Path, tuple[str, ...]] = {}
         for path in paths:
-            if path.suffix in _CODE:
+            if path.suffix in CODE:
                 parts = PurePath(os.path.abspath(path)).with_suffix("").parts
                 parts = parts[:-1] if parts[-1] == "__init__" else parts
                 self._places[path] = parts
@@ -63,7 +62,7 @@ class Resolver:
     def _run(self, origin: Path, target: str) -> list[Path]:
         """Return what ``%run`` means, relative to the notebook; an absolute path by its end."""
         written = PurePath(target)
-        suffixless = written.with_suffix("") if written.suffix in _CODE else written
+        suffixless = written.with_suffix("") if written.suffix in CODE else written
         if not written.is_absolute():
             folder = self._places.get(origin, ("",))[:-1]
             joined = os.path.normpath(os.path.join(*folder, str(suffixless))) if folder else ""

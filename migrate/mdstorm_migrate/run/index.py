@@ -12,13 +12,14 @@ from mdstorm_migrate.base.surroundings import ALONE, Surroundings
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.exchange import Exchange, Take
 from mdstorm_migrate.run.imports import Resolver
+from mdstorm_migrate.run.naming import Naming
 
 #: For each name of a file, the files in which its objects of Petastorm's come into being.
 Origins: TypeAlias = dict[str, frozenset[Path]]
 
 
 @dataclass(frozen=True)
-class Facts:
+class FileFacts:
     """What one file says of itself.
 
     Attributes
@@ -33,6 +34,8 @@ class Facts:
         Whether it names the configuration's key in ways that an edit does not reach.
     names_wait : bool
         Whether strings of it that name modules wait for review.
+    naming : Naming
+        What strings of it that name modules do.
     """
 
     exchange: Exchange
@@ -40,6 +43,26 @@ class Facts:
     stays: str | None = None
     splits_conf: bool = False
     names_wait: bool = False
+    naming: Naming = ""
+
+    @property
+    def holds(self) -> str | None:
+        """What of it does not move without review; None if all may."""
+        return self.stays or ("strings in it name modules" if self.names_wait else None)
+
+    @property
+    def uses(self) -> bool:
+        """Whether it does more than mention Petastorm."""
+        is_used = any(OLD_ROOT in roots for _, roots in self.exchange.roots)
+        return self.is_ours and (is_used or self.holds is not None or self.naming != "")
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Files that move together: their names, and one or two that do not move without review."""
+
+    names: tuple[str, ...]
+    holding: tuple[Path, ...]
 
 
 @dataclass
@@ -48,16 +71,21 @@ class RunIndex:
 
     Attributes
     ----------
-    facts : mapping of Path to Facts
+    facts : mapping of Path to FileFacts
         By path; files that neither use Petastorm nor hand on what others use are left out.
+    reaching : mapping of Path to collection of Path
+        Files whose strings name modules, and what these reach.
+    resolving : collection of Path
+        Files that resolve names which stand elsewhere.
     """
 
-    facts: Mapping[Path, Facts]
-    _groups: dict[Path, frozenset[Path]] = field(init=False)
+    facts: Mapping[Path, FileFacts]
+    reaching: Mapping[Path, Collection[Path]] = field(default_factory=dict)
+    resolving: Collection[Path] = frozenset()
+    _groups: dict[Path, _Group] = field(init=False)
     _roots: set[Path] = field(init=False)
     _staying: list[Path] = field(init=False)
     _splitting: list[Path] = field(init=False)
-    _naming: list[Path] = field(init=False)
 
     def __post_init__(self) -> None:
         resolver = Resolver(self.facts)
@@ -66,31 +94,61 @@ class RunIndex:
             for path, one in self.facts.items()
         }
         self._origins = self._all_origins()
-        self._staying = self.staying[:2]  # one, and another one for itself
+        self._groups = self._grouped()
+        # one, and another one for itself
+        self._staying = [path for path in self._held() if self._is_felt(path)][:2]
         self._splitting = sorted(p for p, one in self.facts.items() if one.splits_conf)[:2]
-        self._naming = sorted(path for path, one in self.facts.items() if one.names_wait)[:2]
-        self._groups = _components(self._links())
         self._roots = self._handing_on_the_root()
 
     def around(self, path: Path) -> Surroundings:
         """Return what the other files mean for one."""
-        group = self._groups.get(path, frozenset())
-        others = sorted(one for one in group if one != path)
-        staying = [one for one in others if self.facts[one].stays is not None]
+        group = self._groups.get(path)
+        waits_for = next((one for one in group.holding if one != path), None) if group else None
         elsewhere = next((one for one in self._staying if one != path), None)
         conf = elsewhere or next((one for one in self._splitting if one != path), None)
-        naming = next((one for one in self._naming if one != path), None)
-        names = None if naming is None else f"strings of `{naming.as_posix()}` wait"
-        if elsewhere is not None:
-            names = _because(elsewhere, self.facts[elsewhere].stays)
+        reached = self.reaching.get(path, ())
+        stays = None if elsewhere is None else _because(elsewhere, self.facts[elsewhere].holds)
         found = Surroundings(
-            _because(staying[0], self.facts[staying[0]].stays) if staying else None,
-            path in self._roots,
-            None if conf is None else _conf(conf, self.facts[conf]),
-            names,
-            tuple(map(str, sorted(group))) if len(group) > 1 else (),
+            waits_for=None
+            if waits_for is None
+            else _because(waits_for, self.facts[waits_for].holds),
+            hands_on_root=path in self._roots,
+            conf=None if conf is None else _conf(conf, self.facts[conf]),
+            stays=stays,
+            group=group.names if group else (),
+            names=self._elsewhere(path, reached),
+            is_resolved=self.facts[path].naming == "configures" and bool(reached),
         )
         return ALONE if found == ALONE else found
+
+    def _elsewhere(self, path: Path, reached: Collection[Path]) -> str | None:
+        """Return why strings wait of which it is not known what they reach."""
+        is_shown = len(reached) > 1 and not any(one in self.resolving for one in reached)
+        if self.facts[path].naming != "patches" or is_shown:
+            return None
+        found = next((one for one in self._held() if one != path), None)
+        return None if found is None else _because(found, self.facts[found].holds)
+
+    def _held(self) -> list[Path]:
+        """Return the files of which something does not move without review."""
+        return sorted(path for path, one in self.facts.items() if one.holds is not None)
+
+    def _is_felt(self, path: Path) -> bool:
+        """Whether other files may notice that a file does not move."""
+        one = self.facts[path]
+        is_run = one.stays is not None and one.naming != "configures"
+        return is_run or path in self._groups
+
+    def _grouped(self) -> dict[Path, _Group]:
+        """Return, for each file that moves together with others, all of these."""
+        found: dict[Path, _Group] = {}
+        for path, files in _components(self._links()).items():
+            if path not in found and len(files) > 1:
+                ordered = sorted(files)
+                holding = [one for one in ordered if self.facts[one].holds is not None]
+                group = _Group(tuple(map(str, ordered)), tuple(holding[:2]))
+                found |= dict.fromkeys(files, group)
+        return found
 
     def runners(self, path: Path) -> set[Path]:
         """Return the notebooks that ``%run`` a file, directly or by way of others."""
@@ -106,11 +164,6 @@ class RunIndex:
             todo += new - found
             found |= new
         return found - {path}
-
-    @property
-    def staying(self) -> list[Path]:
-        """Files of which something stays with Petastorm, which must stay installed for them."""
-        return sorted(path for path, one in self.facts.items() if one.stays is not None)
 
     def gives(self, path: Path) -> Collection[str]:
         """Return the names of a file that hold objects of Petastorm's, or lead to some."""
@@ -156,7 +209,10 @@ class RunIndex:
         return {name: frozenset(origins) for name, origins in given.items() if origins}
 
     def _links(self) -> Iterable[tuple[Path, ...]]:
-        """Yield files that exchange objects of Petastorm's."""
+        """Yield files that exchange objects of Petastorm's, or name the modules of each other."""
+        for path, reached in self.reaching.items():
+            found = ((one, self.facts[one]) for one in reached if one in self.facts)
+            yield path, *(one for one, said in found if said.uses or not said.exchange.is_known)
         for path, one in self.facts.items():
             origins = {
                 name: reached
@@ -198,20 +254,23 @@ class RunIndex:
         return found
 
 
-def _components(links: Iterable[tuple[Path, ...]]) -> dict[Path, frozenset[Path]]:
+def _components(links: Iterable[tuple[Path, ...]]) -> dict[Path, set[Path]]:
     """Return, for each file, those that are linked with it, itself included."""
     group: dict[Path, set[Path]] = {}
     for linked in links:
-        joined = set(linked).union(*(group.get(one, ()) for one in linked))
-        for one in joined:
-            group[one] = joined
-    return {path: frozenset(joined) for path, joined in group.items()}
+        joined = max((group.get(one, {one}) for one in linked), key=len)
+        for one in linked:
+            if (small := group.get(one, {one})) is not joined:
+                joined |= small
+                group |= dict.fromkeys(small, joined)
+        group |= dict.fromkeys(linked, joined)
+    return group
 
 
 def _because(path: Path, stays: str | None) -> str:
     return f"`{path.as_posix()}` stays ({stays}), and shares objects with it"
 
 
-def _conf(path: Path, one: Facts) -> str:
-    why = "names the old key" if one.stays is None else "stays with Petastorm"
+def _conf(path: Path, one: FileFacts) -> str:
+    why = "names the old key" if one.holds is None else "stays with Petastorm"
     return f"`{path.as_posix()}` {why}"

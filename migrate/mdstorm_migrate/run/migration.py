@@ -7,23 +7,27 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
 from mdstorm_migrate.base.document import DecodedFile, Document, Source, SourceError
-from mdstorm_migrate.base.edits import Edit, EditError, Finding, apply_edits
+from mdstorm_migrate.base.edits import NAMES, Edit, EditError, Finding, apply_edits
 from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.base.surroundings import ALONE, Surroundings
 from mdstorm_migrate.base.todo_comments import MARK
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.exchange import Exchange, exchange_of
 from mdstorm_migrate.python.module import PythonModule, parse_python
+from mdstorm_migrate.python.patches import patches, patches_by_name
 from mdstorm_migrate.rules import all_rules
 from mdstorm_migrate.run.comments import Suppressions
 from mdstorm_migrate.run.facts import needs_alone
 from mdstorm_migrate.run.installs import installs, keep_installs
+from mdstorm_migrate.run.naming import Naming
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.run.todos import todos_of
 from mdstorm_migrate.run.waiting import names_wait, staying, with_review
 
 _WORD = OLD_ROOT.encode()
 _MARK = MARK.encode()
+#: Rules about strings that name modules.
+_NAMING = frozenset({"PM103", "PM130", "PM131"})
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,8 @@ class Outcome:
         What of it stays with Petastorm.
     names_wait : bool
         Whether strings of it that name modules wait for review.
+    naming : Naming
+        What strings of it that name modules do.
     """
 
     before: bytes
@@ -81,6 +87,7 @@ class Outcome:
     exchange: Exchange | None = None
     stays: str | None = None
     names_wait: bool = False
+    naming: Naming = ""
 
     def texts(self) -> tuple[str, str]:
         """Return `before` and `after` as text; bytes that are none are surrogates in it."""
@@ -149,6 +156,7 @@ def migrate_bytes(
         kept.exchange,
         kept.stays,
         kept.names_wait,
+        kept.naming,
     )
 
 
@@ -177,16 +185,10 @@ def _kept(file: DecodedFile, settings: Settings, around: Surroundings) -> _Kept:
         if is_named or document.needs.together or document.kind == "unparsed":
             _migrate_document(document, file, settings, around, kept)
     kept.stays = "`# mdstorm: ignore-file`" if kept.is_ignored else staying(kept.findings)
-    if kept.names_wait and any(_imports_us(found) for found in kept.findings):
-        kept.stays = kept.stays or "strings in it name modules"
     blocking = {found.rule for found in kept.findings if found.blocks}
     if blocking:
         kept.block(blocking)
     return kept
-
-
-def _imports_us(found: Finding) -> bool:
-    return found.rule == "PM101" and found.cls == "review"
 
 
 @dataclass
@@ -200,6 +202,7 @@ class _Kept:
     exchange: Exchange | None = None
     stays: str | None = None
     names_wait: bool = False
+    naming: Naming = ""
 
     def to_apply(self) -> list[Edit]:
         """Return the edits to apply, in the order of the file."""
@@ -251,10 +254,27 @@ def _migrate_document(
     edits = with_review(edits, findings, around)
     applied, pending = _choose(edits, suppressions, settings)
     kept.names_wait |= names_wait(edits, pending)
+    kept.naming = kept.naming or _naming(module, edits, findings)
     todos = todos_of(document, module, [*findings, *pending], settings.todo)
     kept.edits += [document.in_file(edit, file.lines) for edit in applied]
     kept.todos += [document.in_file(edit, file.lines) for edit in todos.edits]
     kept.add_findings(document.in_file(finding, file.lines) for finding in todos.findings)
+
+
+def _naming(
+    module: PythonModule | None, edits: Iterable[Edit], findings: Iterable[Finding]
+) -> Naming:
+    """Return what strings of a document that name modules do."""
+    if any(found.blocks for found in findings) or (module is not None and patches(module)):
+        return "patches"
+    is_named = any(edit.group == NAMES for edit in edits) or any(
+        found.rule in _NAMING and found.holds for found in findings
+    )
+    if not is_named:
+        return ""
+    if module is None:
+        return "configures"
+    return "patches" if patches_by_name(module) else "imports"
 
 
 def _parsed(document: Document, settings: Settings, around: Surroundings) -> PythonModule:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from mdstorm_migrate.base.needs import Needs
-from mdstorm_migrate.base.surroundings import Surroundings
+from mdstorm_migrate.base.surroundings import ALONE, Surroundings
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.run.discover import CODE, Skipped
 from mdstorm_migrate.run.facts import Facts, facts_of
@@ -65,21 +65,20 @@ def examine(
     """
     outcomes = list(each(partial(examine_file, settings=settings), paths, jobs))
     index = index_of(outcomes, paths, jobs)
-    for number, one in enumerate(outcomes):
-        around = index.around(one.path)
-        if _matters(around, one):
-            one = examine_file(one.path, settings, around) or one
-        outcomes[number] = replace(one, group=around.group) if around.group else one
-    found = {one.path: one for one in outcomes}
+    around = {one.path: index.around(one.path) for one in outcomes}
+    found = {}
+    for one in outcomes:
+        said = around[one.path]
+        again = examine_file(one.path, settings, said) if _matters(said, one) else None
+        found[one.path] = replace(again or one, group=said.group)
     for path, imports in _imports_of_runners(index, found).items():
-        again = examine_file(path, settings, replace(index.around(path), imports=imports))
-        if again is not None:
-            found[path] = replace(again, group=found[path].group)
-    for path, needs in _needs(paths, outcomes, settings, jobs, others).items():
-        around = index.around(path)
-        again = examine_file(path, settings, around, needs)
-        if again is not None:
-            found[path] = replace(again, group=around.group) if around.group else again
+        said = around[path] = replace(around[path], imports=imports)
+        if again := examine_file(path, settings, said):
+            found[path] = replace(again, group=said.group)
+    for path, needs in _needs(paths, found.values(), settings, jobs, others).items():
+        said = around.get(path, ALONE)
+        if again := examine_file(path, settings, said, needs):
+            found[path] = replace(again, group=said.group)
     return [found[path] for path in paths if path in found]
 
 
@@ -120,9 +119,9 @@ def _needs(
 def _matters(around: Surroundings, one: FileOutcome) -> bool:
     """Whether a file is migrated otherwise among others than alone."""
     rules = {edit.rule for edit in one.outcome.edits}
-    if around.waits_for is not None or around.hands_on_root:
+    if around.waits_for is not None or around.hands_on_root or around.is_resolved:
         return True
-    return ("PM103" in rules and around.stays is not None) or (
+    return ("PM103" in rules and (around.stays or around.names) is not None) or (
         "PM105" in rules and around.conf is not None
     )
 

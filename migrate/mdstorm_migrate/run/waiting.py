@@ -15,6 +15,8 @@ from mdstorm_migrate.base.surroundings import Surroundings
 
 #: Rules whose edits are about configuration, which has two names.
 _CONF = frozenset({"PM105"})
+#: Rules whose edits are about names that code elsewhere resolves.
+_CONFIGURATION = frozenset({"PM131"})
 
 
 def with_review(
@@ -45,6 +47,8 @@ def _reviewed(edit: Edit, reason: str | None, around: Surroundings) -> Edit:
         reason = reason or around.conf
     elif not edit.rule.startswith("PM1"):
         return edit
+    if edit.rule in _CONFIGURATION and not around.is_resolved:
+        reason = reason or "no code of this run is known to resolve it"
     if reason is None:
         return edit
     return replace(edit, cls="review", message=f"{edit.message}; waits, since {reason}")

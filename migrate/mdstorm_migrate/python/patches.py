@@ -1,0 +1,35 @@
+"""Whether code replaces parts of Petastorm's modules."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from mdstorm_migrate.python.imports import imported_names
+from mdstorm_migrate.python.module import PythonModule
+
+_METHODS = frozenset({"object", "setattr", "delattr", "spy", "stub"})
+#: What replaces parts of modules that strings name.
+_BY_NAME = re.compile(r"\bpatch\b|\bmonkeypatch\b|\bmocker\b|\bsys\.modules\b|\bsetitem\b")
+
+
+def replaced(call: ast.AST | None, target: ast.expr) -> ast.expr | None:
+    """Return what says which name of `target` a call replaces; None if it replaces nothing."""
+    match call:
+        case ast.Call(func=ast.Attribute(attr=attr), args=[first, name, *_]) if attr in _METHODS:
+            return name if first is target else None
+    return None
+
+
+def patches(module: PythonModule) -> bool:
+    """Whether a mock replaces a part of something that is imported from Petastorm."""
+    return any(
+        replaced(module.scopes.parents.get(use.node), use.node) is not None
+        for name in imported_names(module)
+        for use in name.uses
+    )
+
+
+def patches_by_name(module: PythonModule) -> bool:
+    """Whether strings that name modules may do so to replace parts of them."""
+    return _BY_NAME.search(module.text) is not None

@@ -1,0 +1,182 @@
+"""Strings that name modules move with what they reach, or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.migrate.run.test_together import READS, WORKER, migrated
+
+from mdstorm_migrate.audit.audit import audit
+from mdstorm_migrate.run.settings import Settings
+from mdstorm_migrate.run.together import run
+
+LOADER = f"{READS}def load(url): return make_reader(url)\n"
+#: A patch that means the same after both have moved, and one that mdstorm does not look up.
+PATCH = "@patch('petastorm.make_reader')\ndef test(reader): load('u')\n"
+INTERNAL = "@patch('petastorm.reader.Reader')\ndef test(reader): load('u')\n"
+MOCK = "import sys\nsys.modules['petastorm'] = Mock()\n"
+#: Hydra's way: what the configuration names is made, and handed to code.
+YAML = "reader:\n  _target_: petastorm.make_reader\n"
+LACKING = "reader:\n  _target_: petastorm.reader.ArrowReaderWorker\n"
+RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instantiate(conf)\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "moving"),
+    [
+        # both move
+        ({"loader.py": LOADER, "test_it.py": f"import loader\n{PATCH}"}, "loader.py test_it.py"),
+        (
+            {"src/p/loader.py": LOADER, "tests/test_it.py": f"from p import loader\n{PATCH}"},
+            "src/p/loader.py tests/test_it.py",
+        ),
+        # the patch waits, and what it reaches with it
+        ({"loader.py": LOADER, "test_it.py": f"from loader import load\n{INTERNAL}"}, ""),
+        ({"loader.py": LOADER, "test_it.py": f"import loader\n{INTERNAL}"}, ""),
+        (
+            {
+                "p/loader.py": LOADER,
+                "p/app.py": "from . import loader\n",
+                "tests/test_it.py": f"from p.app import main\n{INTERNAL}",
+                "other.py": READS,
+            },
+            "other.py",
+        ),
+        # what is tested stays, so its mocks do; another test's move
+        (
+            {
+                "work.py": WORKER,
+                "loader.py": LOADER,
+                "test_work.py": f"import work\n{MOCK}",
+                "test_loader.py": f"import loader\n{PATCH}",
+            },
+            "loader.py test_loader.py",
+        ),
+        # mocks in a conftest are felt by all tests below it
+        (
+            {"tests/conftest.py": MOCK, "tests/test_it.py": "import work\n", "work.py": WORKER},
+            "",
+        ),
+        (
+            {"tests/conftest.py": MOCK, "a/test_it.py": "import a\n", "a.py": READS},
+            "a.py tests/conftest.py",
+        ),
+        # helpers that patch, and what runs beside them
+        (
+            {
+                "fakes.py": f"{MOCK}sys.modules['petastorm.reader.worker'] = 1\n",
+                "main.py": "import fakes\nimport loader\n",
+                "loader.py": LOADER,
+            },
+            "",
+        ),
+        # so are assignments to parts of modules
+        (
+            {
+                "fixes.py": "import petastorm\npetastorm.reader.Reader.next = None\n",
+                "train.py": f"import fixes\n{READS}",
+                "other.py": READS,
+            },
+            "other.py",
+        ),
+        # patches of what a plugin finds by a name that is put together
+        (
+            {
+                "app.py": "import importlib\ndef f(n): return importlib.import_module(f'a.{n}')\n",
+                "test_app.py": f"import app\n{PATCH}",
+                "work.py": WORKER,
+            },
+            "",
+        ),
+        # a name of the project's own is nothing to wait for
+        (
+            {
+                "loader.py": LOADER,
+                "work.py": WORKER,
+                "test_it.py": "import loader\n@patch('loader.make_reader')\ndef test(r): ...\n",
+            },
+            "loader.py",
+        ),
+    ],
+)
+def test_patches_move_with_what_they_reach(
+    files: dict[str, str], moving: str, tmp_path: Path
+) -> None:
+    assert sorted(migrated(tmp_path, files)) == moving.split()
+
+
+@pytest.mark.parametrize(
+    ("files", "moving"),
+    [
+        ({"c.yaml": YAML, "main.py": RESOLVES, "train.py": READS}, "c.yaml train.py"),
+        ({"c.json": '{"_target_": "petastorm.make_reader"}\n', "m.py": RESOLVES}, "c.json"),
+        # nothing is known to read it
+        ({"c.yaml": YAML, "train.py": READS}, "train.py"),
+        # it names what mdstorm lacks
+        ({"c.yaml": YAML + LACKING, "main.py": RESOLVES + READS, "other.py": READS}, "other.py"),
+        # so code that handles its objects waits
+        (
+            {
+                "conf/c.yaml": LACKING,
+                "main.py": f"{RESOLVES}from train import train\ntrain(reader(conf))\n",
+                "train.py": f"{READS}def train(reader): make_reader\n",
+                "use.py": f"from main import reader\n{READS}",
+                "other.py": READS,
+            },
+            "other.py",
+        ),
+        # code that resolves stays, so the configuration does
+        ({"c.yaml": YAML, "main.py": RESOLVES + WORKER}, ""),
+        # the nearest code reads it
+        (
+            {
+                "a/c.yaml": LACKING,
+                "a/main.py": RESOLVES + READS,
+                "b/c.yaml": YAML,
+                "b/main.py": RESOLVES + READS,
+            },
+            "b/c.yaml b/main.py",
+        ),
+        # names in Python, made by another file
+        (
+            {
+                "conf.py": "CONF = {'_target_': 'petastorm.make_reader'}\n",
+                "main.py": f"from conf import CONF\n{RESOLVES}{WORKER}",
+                "other.py": READS,
+            },
+            "other.py",
+        ),
+    ],
+)
+def test_configuration_moves_with_the_code_that_resolves_it(
+    files: dict[str, str], moving: str, tmp_path: Path
+) -> None:
+    assert sorted(migrated(tmp_path, files)) == moving.split()
+
+
+def test_a_patch_and_what_it_reaches_are_written_together(tmp_path: Path) -> None:
+    files = {"loader.py": LOADER, "test_it.py": f"import loader\n{PATCH}"}
+    migrated(tmp_path, files)
+    (tmp_path / "loader.py").chmod(0o444)
+    paths = sorted(tmp_path.iterdir())
+    found = list(run(paths, Settings(), write=True))
+    assert [one.group for one in found] == [tuple(map(str, paths))] * 2
+    assert not any(one.written for one in found)
+
+
+def test_the_reason_names_the_file_that_waits(tmp_path: Path) -> None:
+    migrated(tmp_path, {"loader.py": LOADER, "test_it.py": f"import loader\n{INTERNAL}"})
+    first, _ = run(sorted(tmp_path.iterdir()), Settings())
+    (finding,) = first.outcome.findings
+    assert finding.message.endswith(
+        f"; waits, since `{tmp_path}/test_it.py` stays (strings in it name modules), and shares "
+        "objects with it"
+    )
+
+
+def test_an_audit_counts_what_waits_for_other_files(tmp_path: Path) -> None:
+    files = {"loader.py": LOADER, "test_it.py": f"import loader\n{INTERNAL}", "other.py": READS}
+    migrated(tmp_path, files)
+    found = audit(sorted(tmp_path.iterdir()), Settings())
+    assert [file.effort for file in found.files] == ["review", "exact", "review"]
