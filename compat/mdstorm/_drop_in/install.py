@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mdstorm._drop_in import kept_conf
+from mdstorm._drop_in import kept_conf, loggers
 from mdstorm._petastorm_names import ABSENT
 from mdstorm.errors import PetastormImportedError
 from mdstorm_backend.drop_in import StandIn
@@ -39,6 +39,9 @@ def install_as_petastorm() -> None:
     ``mdstorm.``, as serverless compute does, this process keeps the value, and ``spark.conf.get``
     returns it.
 
+    The loggers ``petastorm``, ``petastorm.reader``, ``petastorm.pytorch`` and ``petastorm.spark…``
+    govern what mdstorm logs: their levels, handlers and `propagate` hold for it as well.
+
     ``petastorm.__version__`` is 0.13.1, the version whose API this is. Modules of Petastorm that
     mdstorm lacks cannot be imported; the error says where the differences are documented.
 
@@ -52,3 +55,4 @@ def install_as_petastorm() -> None:
     """
     _PETASTORM.install()
     kept_conf.install()
+    loggers.install()
