@@ -8,13 +8,17 @@ from mdstorm_migrate.base.edits import Class
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.tables import uses_of_item
 
 #: Functions that resolve names which stand elsewhere, as in a table or in a file of configuration.
 RESOLVERS = (
     r"(?:import_module|__import__|import_string|locate|resolve_name|instantiate|get_class"
     r"|get_method|get_object|load_class|load_object|LightningCLI|auto_cli|CLI|dictConfig)"
 )
-_TAKES_LOGGER = frozenset({"getLogger", "get_logger"})
+#: Functions that import what their first argument names, or look for it; the last part of the name.
+IMPORTING = frozenset({"__import__", "find_spec", "import_module", "importorskip", "locate"})
+
+_TAKES_LOGGER = frozenset({"Filter", "getLogger", "get_logger"})
 
 
 def call_with_first(module: PythonModule, string: ast.Constant) -> ast.Call | None:
@@ -32,41 +36,49 @@ def called(call: ast.Call | None) -> str:
     return "" if call is None else ast.unparse(call.func).rpartition(".")[2]
 
 
+def before_in_list(module: PythonModule, string: ast.Constant) -> str | None:
+    """Return the string before one in a list, as ``-m`` in ``[sys.executable, "-m", name]``."""
+    parent = module.scopes.parents.get(string)
+    if not isinstance(parent, ast.List | ast.Tuple) or string not in parent.elts[1:]:
+        return None
+    return string_value(parent.elts[parent.elts.index(string) - 1])
+
+
+def is_docstring(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string is a statement of its own."""
+    return isinstance(module.scopes.parents.get(string), ast.Expr)
+
+
 def logger_class(module: PythonModule, string: ast.Constant) -> Class | None:
     """Return the class of an edit, if the string is the name of a logger.
 
     All that mdstorm logs reaches the logger ``mdstorm``, but under other names below it, and with
     other messages than those of Petastorm that a test waits for.
     """
+    name = called(call_with_first(module, string))
+    if name == "Filter":
+        return "review"
+    items = uses_of_item(module, string)
+    is_item = items is not None and bool(items.functions & _TAKES_LOGGER)
+    if name in _TAKES_LOGGER or is_item or _is_of_dict(module, string):
+        is_root = string.value == OLD_ROOT and module.around.stays is None
+        return "exact" if is_root and (items is None or items.are_only(_TAKES_LOGGER)) else "review"
     parent = module.scopes.parents.get(string)
-    is_root = string.value == OLD_ROOT and module.around.stays is None
-    is_first = called(call_with_first(module, string)) in _TAKES_LOGGER
-    if is_first or _is_of_dict(module, string) or _is_of_loop(module, string):
-        return "exact" if is_root else "review"
     is_keyword = isinstance(parent, ast.keyword) and parent.arg == "logger"
-    is_asserted = called(call_with_first(module, string)) in ("assertLogs", "assertNoLogs")
-    return "review" if is_keyword or is_asserted else None
-
-
-def _is_of_loop(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether it is one of the names of a loop that asks for their loggers."""
-    names = module.scopes.parents.get(string)
-    loop = None if names is None else module.scopes.parents.get(names)
-    if not isinstance(names, ast.List | ast.Tuple | ast.Set):
-        return False
-    if isinstance(loop, ast.comprehension):
-        loop = module.scopes.parents.get(loop)
-    is_loop = isinstance(loop, ast.For | ast.ListComp | ast.GeneratorExp | ast.DictComp)
-    return is_loop and any(f"{name}(" in module.source_of(loop) for name in _TAKES_LOGGER)  # type: ignore[arg-type]
+    return "review" if is_keyword or name in ("assertLogs", "assertNoLogs") else None
 
 
 def _is_of_dict(module: PythonModule, string: ast.Constant) -> bool:
     """Whether it is a key of the loggers that `logging.config.dictConfig` is given."""
-    loggers = module.scopes.parents.get(string)
-    around = module.scopes.parents.get(loggers) if isinstance(loggers, ast.Dict) else None
-    if not isinstance(loggers, ast.Dict) or string not in loggers.keys:
-        return False
-    if not isinstance(around, ast.Dict):
-        return False
-    key = around.keys[around.values.index(loggers)]
-    return string_value(key) == "loggers"
+    match module.scopes.parents.get(string):
+        case ast.Subscript(value=ast.Subscript(slice=key), slice=inner) if inner is string:
+            return string_value(key) == "loggers"  # LOGGING["loggers"]["petastorm"] = …
+        case ast.Dict(keys=keys) as loggers if string in keys:
+            match module.scopes.parents.get(loggers):
+                case ast.Dict(keys=names, values=values):
+                    return string_value(names[values.index(loggers)]) == "loggers"
+                case ast.keyword(arg="loggers"):
+                    return True
+                case ast.Assign(targets=[ast.Subscript(slice=key)]):
+                    return string_value(key) == "loggers"
+    return False

@@ -6,11 +6,10 @@ import ast
 from collections.abc import Iterable, Sequence
 
 from mdstorm_migrate.petastorm.names import NEW_ROOT
+from mdstorm_migrate.python.call_strings import IMPORTING
 from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
-
-_IMPORTING = frozenset({"__import__", "find_spec", "import_module", "importorskip"})
 
 
 def is_fallback_import(module: PythonModule, binding: Binding) -> bool:
@@ -83,7 +82,7 @@ def _names_of_mdstorm(node: ast.AST) -> Iterable[str]:
 def _imports_by_name(node: ast.AST) -> bool:
     match node:
         case ast.Call(func=called, args=[first, *_]):
-            is_importing = ast.unparse(called).rpartition(".")[2] in _IMPORTING
+            is_importing = ast.unparse(called).rpartition(".")[2] in IMPORTING
             return is_importing and _is_mdstorm(string_value(first) or "")
     return False
 

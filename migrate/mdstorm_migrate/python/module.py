@@ -131,19 +131,24 @@ class PythonModule:
     def chain(self, node: ast.expr, path: str) -> tuple[ast.expr, str]:
         """Return `node` with all its attributes, and the path of that, if `path` is that of `node`.
 
-        A name that ``getattr`` or ``hasattr`` looks up in it is the last part of the path.
+        A name that ``getattr`` or ``hasattr`` looks up in it is a part of the path; the node is
+        what stands before the first of them.
         """
+        last: ast.AST = node
         for parent in self.ancestors(node):
             match parent:
-                case ast.Attribute():
-                    node, path = parent, f"{path}.{parent.attr}"
+                case ast.Attribute(attr=name):
+                    if last is node:
+                        node = parent
                 case ast.Call(
-                    func=ast.Name("getattr" | "hasattr"),
+                    func=ast.Name("getattr" | "hasattr" as function),
                     args=[first, ast.Constant(str(name)), *_],
-                ) if first is node and name.isidentifier():
-                    return node, f"{path}.{name}"
+                ) if first is last and name.isidentifier():
+                    if function == "hasattr":
+                        return node, f"{path}.{name}"
                 case _:
                     break
+            last, path = parent, f"{path}.{name}"
         return node, path
 
     def bindings(self, name: str, scope: Scope) -> list[Binding]:

@@ -15,11 +15,27 @@ from mdstorm_migrate.petastorm.names import (
     missing,
     renamed,
 )
-from mdstorm_migrate.python.call_strings import RESOLVERS, call_with_first, called, logger_class
+from mdstorm_migrate.python.call_strings import (
+    IMPORTING,
+    RESOLVERS,
+    call_with_first,
+    called,
+    is_docstring,
+    logger_class,
+)
 from mdstorm_migrate.python.fallbacks import is_fallback
 from mdstorm_migrate.python.literals import inner_span, string_value
 from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.resolved import (
+    PATCHES,
+    TAKES_DISTRIBUTION,
+    TAKES_PATH,
+    anchored,
+    is_path,
+    looked_up,
+)
 from mdstorm_migrate.python.shadow import hiding
+from mdstorm_migrate.python.tables import uses_of_item
 from mdstorm_migrate.python.textual import is_annotation, is_evaluated, is_forward_reference
 
 CODE = "PM103"
@@ -31,47 +47,17 @@ KIND = "python"
 _FILTER = re.compile(rf"\w+:[^:]*:[\w.]*:(?P<module>{OLD_ROOT})\b(?:\\?\..*)?")
 _PATH = re.compile(rf"{OLD_ROOT}(?:\.[^\W\d]\w*)*")
 
-#: Functions whose first argument is a dotted path; the last part of their own name.
-_TAKES_PATH = frozenset(
-    [
-        "patch",
-        "setattr",
-        "delattr",
-        "multiple",
-        "import_module",
-        "__import__",
-        "find_spec",
-        "importorskip",
-        "resolve_name",
-        "locate",
-        "run_module",
-    ]
-)
-#: The key under which Hydra and the like find what they call.
-_TARGET = "_target_"
-_PATCHES = frozenset({"delattr", "multiple", "patch", "setattr"})
 #: What people ship the library in.
 _ARCHIVE = re.compile(r"(?<![\w/.-])[\w./:-]*\bpetastorm[\w.-]*\.(?:egg|tar\.gz|whl|zip)(?![\w-])")
 #: What resolves names that stand elsewhere, as in a table of classes.
 _RESOLVES = re.compile(rf"\b{RESOLVERS}\(")
-_OF_SYS_MODULES = frozenset({"get", "pop", "setdefault"})
-#: Methods whose first argument is a mapping, and the second a key of it: those of ``monkeypatch``.
-_ITEM_SETTERS = frozenset({"delitem", "setitem"})
-#: Functions that look a distribution up; the last part of their own name.
-_TAKES_DISTRIBUTION = frozenset(
-    ["distribution", "get_distribution", "get_version", "require", "requires", "version"]
-)
-#: Names of people's own functions that try an import, such as ``_module_available``.
-_LOOKS_UP = re.compile(
-    r"import|(?:module|package|lib|library)_?(?:is_)?(?:available|exists)|lazy", re.I
-)
 
 
 def check(module: PythonModule) -> Iterable[Edit | Finding]:
     """Yield an edit for each such string; a finding where mdstorm has nothing of that name."""
     for string in module.scopes.strings:
         value = str(string.value)
-        if (found := _ARCHIVE.search(value)) and not _is_docstring(module, string):
+        if (found := _ARCHIVE.search(value)) and not is_docstring(module, string):
             message = f"`{found[0]}` belongs to Petastorm"
             remedy = f"{message}: ship mdstorm and mdstorm_backend instead"
             yield Finding(CODE, "manual", *module.span(string), message, remedy)
@@ -84,12 +70,12 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
             if (logger := logger_class(module, string)) is not None:
                 lacking = None if is_module(value) else value
                 yield from _rewrite(module, string, value, lacking, logger)
-            elif _is_path(module, string):
+            elif is_path(module, string):
                 yield from _of_path(module, string, value)
-            elif what := _looked_up(module, string):
+            elif what := looked_up(module, string):
                 message = f'{what} is given "{value}"'
                 remedy = f"{message}: give it the name that is meant after the migration"
-                holds = None if what.removesuffix("()") in _TAKES_DISTRIBUTION else value
+                holds = None if what.removesuffix("()") in TAKES_DISTRIBUTION else value
                 yield Finding(CODE, "manual", *module.span(string), message, remedy, holds=holds)
             elif value != OLD_ROOT and missing(value) is None and not is_annotation(module, string):
                 yield _left(module, string, value)
@@ -141,7 +127,7 @@ def _of_version(module: PythonModule, string: ast.Constant) -> Finding:
 def _of_neighbour(module: PythonModule, string: ast.Constant, neighbour: str) -> Finding:
     """Leave a name that may mean a file of the project's; imports of it are spoken of by PM115."""
     what = f"this may mean `{neighbour}` beside the file, not the library"
-    if called(call_with_first(module, string)) not in _TAKES_PATH:
+    if called(call_with_first(module, string)) not in TAKES_PATH:
         return Finding(CODE, "note", *module.span(string), what)
     remedy = f"{what}: if it means the library, name mdstorm"
     return Finding(CODE, "manual", *module.span(string), what, remedy)
@@ -175,15 +161,27 @@ def _rewrite(
 def _lacking(module: PythonModule, string: ast.Constant, value: str) -> str | None:
     """Return what mdstorm does not have of all that is used of a module imported by its name."""
     call = call_with_first(module, string)
-    if call is None or called(call) != "import_module":
-        return None
+    relative = anchored(module, string)
+    if relative is not None:
+        call = module.scopes.parents[relative]  # type: ignore[assignment]
+        name = string_value(relative)
+        if name is None or not name.startswith(".") or name.startswith(".."):
+            return f"{value}.*"
+        value += name
+    name_of_call = called(call)
+    if call is None or name_of_call not in ("__import__", "import_module", "importorskip"):
+        return None if relative is None else missing(value)
+    has_list = len(call.args) > 3 or any(one.arg == "fromlist" for one in call.keywords)
+    if name_of_call == "__import__" and not has_list:
+        value = OLD_ROOT  # it returns the root of what it imports
     nodes: list[ast.expr] = [call]
     match module.scopes.parents.get(call):
-        case ast.Assign(targets=[ast.Name(name)]):
+        case ast.Assign(targets=[ast.Name(name)]) | ast.NamedExpr(target=ast.Name(name)):
             home = module.scopes.scopes[call].home(name)
             references = module.scopes.references.get(name, ())
             nodes = [one.node for one in references if home and one.scope.may_see(name, home)]
-    return next(filter(None, (missing(module.chain(one, value)[1]) for one in nodes)), None)
+    found = (missing(module.chain(one, value)[1]) for one in nodes)
+    return next(filter(None, (missing(value), *found)), None)
 
 
 def _class_of(module: PythonModule, string: ast.Constant, value: str) -> Class:
@@ -193,71 +191,12 @@ def _class_of(module: PythonModule, string: ast.Constant, value: str) -> Class:
     (`run.naming`). A patch reaches a caller of Petastorm's alone if Petastorm
     looks the name up itself.
     """
-    if module.around.names is not None:
+    items = uses_of_item(module, string)
+    if module.around.names is not None or not (items is None or items.are_only(IMPORTING)):
         return "review"
-    is_patch = called(call_with_first(module, string)) in _PATCHES
+    is_patch = called(call_with_first(module, string)) in PATCHES
     is_module_or_entry = is_module(value) or value.rpartition(".")[2] in ENTRIES
     return "review" if is_patch and not is_module_or_entry else CLASS
-
-
-def _is_docstring(module: PythonModule, string: ast.Constant) -> bool:
-    return isinstance(module.scopes.parents.get(string), ast.Expr)
-
-
-def _is_path(module: PythonModule, string: ast.Constant) -> bool:
-    call = call_with_first(module, string)
-    if called(call) in _TAKES_PATH:
-        return True
-    if _is_target(module, string):
-        return True
-    if call is not None and called(call) in _OF_SYS_MODULES:
-        return isinstance(call.func, ast.Attribute) and _is_sys_modules(call.func.value)
-    parent = module.scopes.parents.get(string)
-    if isinstance(parent, ast.Call) and called(parent) in _ITEM_SETTERS:
-        return parent.args[1:2] == [string] and _is_sys_modules(parent.args[0])
-    if isinstance(parent, ast.Subscript):
-        return parent.slice is string and _is_sys_modules(parent.value)
-    if isinstance(parent, ast.Compare):
-        return parent.left is string and any(map(_is_sys_modules, parent.comparators))
-    if isinstance(parent, ast.List) and string in parent.elts[1:]:
-        # as in [sys.executable, "-m", "petastorm.benchmark.cli"]
-        return string_value(parent.elts[parent.elts.index(string) - 1]) == "-m"
-    if isinstance(parent, ast.Dict) and string in parent.keys:
-        around = module.scopes.parents.get(parent)
-        if isinstance(around, ast.Call) and called(around) == "dict" and around.args:
-            first = around.args[0]  # patch.dict("sys.modules", {…})
-            return string_value(first) == "sys.modules" or _is_sys_modules(first)
-    return False
-
-
-def _is_target(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether it is the value of ``_target_``, as a key, an argument, a variable or an item."""
-    match module.scopes.parents.get(string):
-        case ast.keyword(arg=name):
-            return name == _TARGET
-        case ast.Dict(keys=keys, values=values) if string in values:
-            return string_value(keys[values.index(string)]) == _TARGET
-        case ast.Assign(targets=[target]) | ast.AnnAssign(target=target):
-            node = target.slice if isinstance(target, ast.Subscript) else target
-            return string_value(node) == _TARGET or ast.unparse(node) == _TARGET
-    return False
-
-
-def _looked_up(module: PythonModule, string: ast.Constant) -> str | None:
-    """Return the function that looks a module or a distribution up by the string, if one does."""
-    call = module.scopes.parents.get(string)
-    if isinstance(call, ast.keyword):
-        call = module.scopes.parents.get(call)
-    if not isinstance(call, ast.Call):
-        return None
-    name = called(call)
-    if _LOOKS_UP.search(name) or (name in _TAKES_DISTRIBUTION and string in call.args):
-        return f"{name}()"
-    return None
-
-
-def _is_sys_modules(node: ast.AST) -> bool:
-    return ast.unparse(node) in ("sys.modules", "modules")
 
 
 def _in_mark(module: PythonModule, string: ast.Constant) -> int | None:

@@ -8,6 +8,12 @@ from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.python.call_strings import (
+    IMPORTING,
+    before_in_list,
+    called,
+    is_docstring,
+)
 from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule
 
@@ -16,8 +22,6 @@ TITLE = "Names, code and commands in strings are for you to change"
 CLASS: Class = "manual"
 KIND = "python"
 
-#: Functions that import, or look for, what their first argument names.
-_IMPORTS = frozenset({"__import__", "find_spec", "import_module", "importorskip", "locate"})
 #: Functions that run code.
 _RUNS = frozenset({"compile", "eval", "exec", "run_cell"})
 _BEGINS = re.compile(rf"{OLD_ROOT}(?:\.|\Z)")
@@ -47,14 +51,14 @@ def _built(module: PythonModule) -> Iterator[Finding]:
     """Yield imports whose name is no string, but made of one that begins with the library."""
     named = _named_constants(module.tree)
     for call in ast.walk(module.tree):
-        if not isinstance(call, ast.Call) or not call.args or _called(call) not in _IMPORTS:
+        if not isinstance(call, ast.Call) or not call.args or called(call) not in IMPORTING:
             continue
         name = call.args[0]
         if string_value(name) is not None:
             continue
         parts = [one.id for one in ast.walk(name) if isinstance(one, ast.Name)]
         if _begins(name) or any(part in named for part in parts):
-            what = f"{_called(call)}() imports Petastorm by a name that is put together"
+            what = f"{called(call)}() imports Petastorm by a name that is put together"
             remedy = f"{what}: see that it becomes mdstorm's"
             yield Finding(CODE, CLASS, *module.span(name), what, remedy, holds=OLD_ROOT)
 
@@ -90,20 +94,23 @@ def _begins(node: ast.AST) -> bool:
 def _what(module: PythonModule, string: ast.Constant) -> str | None:
     """Return what a string is, if a name, code or a command in it means the library."""
     parent = module.scopes.parents.get(string)
-    if isinstance(parent, ast.Expr):
+    if is_docstring(module, string):
         return None
     value = str(string.value)
     if value == OLD_ROOT:
         return _asked(module, string)
     if _ENTRY.fullmatch(value) or _TARGET.search(value):
         return "this string names a part of Petastorm"
-    before = _before(parent, string)
     if match := _COMMAND.search(value):
         return f"this command runs Petastorm (`{match[0]}`)"
-    is_run = isinstance(parent, ast.Call) and _called(parent) in _RUNS
+    is_run = isinstance(parent, ast.Call) and called(parent) in _RUNS
     if is_run and value.startswith(f"{OLD_ROOT}.") and not _binds(module):
         return "this string is code that uses Petastorm"
-    if _IMPORTED.search(value) and (before == "-c" or is_run or "\n" in value) and _parses(value):
+    if (
+        _IMPORTED.search(value)
+        and (before_in_list(module, string) == "-c" or is_run or "\n" in value)
+        and _parses(value)
+    ):
         return "this string is code that imports Petastorm"
     return None
 
@@ -133,13 +140,6 @@ def _is_missing_module(module: PythonModule, string: ast.Constant) -> bool:
     return False
 
 
-def _before(parent: ast.AST | None, string: ast.Constant) -> str | None:
-    """Return the string before one in a list of them."""
-    if not isinstance(parent, ast.List | ast.Tuple) or string not in parent.elts[1:]:
-        return None
-    return string_value(parent.elts[parent.elts.index(string) - 1])
-
-
 def _parses(text: str) -> bool:
     try:
         ast.parse(text)
@@ -156,8 +156,3 @@ def _binds(module: PythonModule) -> bool:
         if isinstance(node, ast.Import)
         for alias in node.names
     )
-
-
-def _called(call: ast.Call) -> str:
-    """Return the last part of the name of what is called."""
-    return ast.unparse(call.func).rpartition(".")[2]

@@ -16,8 +16,10 @@ from mdstorm_migrate.packaging.requirement import (
     other_origins,
 )
 from mdstorm_migrate.packaging.rewriting import rewrite_requirement
+from mdstorm_migrate.python.call_strings import is_docstring
 from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.resolved import anchored
 
 CODE = "PM403"
 TITLE = "setup.py and setup.cfg name mdstorm"
@@ -112,7 +114,7 @@ def _installs(module: PythonModule) -> Iterator[Finding]:
     for string in module.scopes.strings:
         value = str(string.value)
         parent = module.scopes.parents.get(string)
-        if isinstance(parent, ast.Expr):
+        if is_docstring(module, string) or anchored(module, string) is not None:
             continue
         pinned = is_requirement(value) and re.search(r"[\[=<>~!]", value)
         name = ast.unparse(parent.func) if isinstance(parent, ast.Call) else ""

@@ -1,0 +1,105 @@
+"""Strings that Python, or a function of the project's, resolves as dotted names."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from mdstorm_migrate.python.call_strings import (
+    IMPORTING,
+    before_in_list,
+    call_with_first,
+    called,
+)
+from mdstorm_migrate.python.literals import string_value
+from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.tables import uses_of_item
+
+#: Functions that replace what a dotted path names.
+PATCHES = frozenset({"delattr", "multiple", "patch", "setattr"})
+#: Functions whose first argument is a dotted path; the last part of their own name.
+TAKES_PATH = IMPORTING | PATCHES | {"resolve_name", "run_module"}
+#: The key under which Hydra and the like find what they call.
+_TARGET = "_target_"
+_OF_SYS_MODULES = frozenset({"get", "pop", "setdefault"})
+#: Methods whose first argument is a mapping, and the second a key of it: those of ``monkeypatch``.
+_ITEM_SETTERS = frozenset({"delitem", "setitem"})
+#: Functions that look a distribution up; the last part of their own name.
+TAKES_DISTRIBUTION = frozenset(
+    ["distribution", "get_distribution", "get_version", "require", "requires", "version"]
+)
+#: Names of people's own functions that try an import, such as ``_module_available``.
+_LOOKS_UP = re.compile(
+    r"import|(?:module|package|lib|library)_?(?:is_)?(?:available|exists)|lazy", re.I
+)
+
+
+def is_path(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether Python, or Hydra, takes a string for the path of a module or of a part of one."""
+    call = call_with_first(module, string)
+    if called(call) in TAKES_PATH or anchored(module, string) is not None:
+        return True
+    items = uses_of_item(module, string)
+    if items is not None and items.functions & IMPORTING:
+        return True
+    if _is_target(module, string):
+        return True
+    if call is not None and called(call) in _OF_SYS_MODULES:
+        return isinstance(call.func, ast.Attribute) and _is_sys_modules(call.func.value)
+    parent = module.scopes.parents.get(string)
+    if isinstance(parent, ast.Call) and called(parent) in _ITEM_SETTERS:
+        return parent.args[1:2] == [string] and _is_sys_modules(parent.args[0])
+    if isinstance(parent, ast.Subscript):
+        return parent.slice is string and _is_sys_modules(parent.value)
+    if isinstance(parent, ast.Compare):
+        return parent.left is string and any(map(_is_sys_modules, parent.comparators))
+    if before_in_list(module, string) == "-m":
+        return True
+    if isinstance(parent, ast.Dict) and string in parent.keys:
+        around = module.scopes.parents.get(parent)
+        if isinstance(around, ast.Call) and called(around) == "dict" and around.args:
+            first = around.args[0]  # patch.dict("sys.modules", {…})
+            return string_value(first) == "sys.modules" or _is_sys_modules(first)
+    return False
+
+
+def anchored(module: PythonModule, string: ast.Constant) -> ast.expr | None:
+    """Return ``.reader`` of ``import_module(".reader", "petastorm")``, whose package it is."""
+    call = module.scopes.parents.get(string)
+    if isinstance(call, ast.keyword) and call.arg == "package":
+        call = module.scopes.parents.get(call)
+    elif not (isinstance(call, ast.Call) and call.args[1:2] == [string]):
+        return None
+    if not isinstance(call, ast.Call) or called(call) not in ("find_spec", "import_module"):
+        return None
+    return call.args[0] if call.args else None
+
+
+def _is_target(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether it is the value of ``_target_``, as a key, an argument, a variable or an item."""
+    match module.scopes.parents.get(string):
+        case ast.keyword(arg=name):
+            return name == _TARGET
+        case ast.Dict(keys=keys, values=values) if string in values:
+            return string_value(keys[values.index(string)]) == _TARGET
+        case ast.Assign(targets=[target]) | ast.AnnAssign(target=target):
+            node = target.slice if isinstance(target, ast.Subscript) else target
+            return string_value(node) == _TARGET or ast.unparse(node) == _TARGET
+    return False
+
+
+def looked_up(module: PythonModule, string: ast.Constant) -> str | None:
+    """Return the function that looks a module or a distribution up by the string, if one does."""
+    call = module.scopes.parents.get(string)
+    if isinstance(call, ast.keyword):
+        call = module.scopes.parents.get(call)
+    if not isinstance(call, ast.Call):
+        return None
+    name = called(call)
+    if _LOOKS_UP.search(name) or (name in TAKES_DISTRIBUTION and string in call.args):
+        return f"{name}()"
+    return None
+
+
+def _is_sys_modules(node: ast.AST) -> bool:
+    return ast.unparse(node) in ("sys.modules", "modules")

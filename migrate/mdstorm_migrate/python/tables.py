@@ -1,0 +1,142 @@
+"""Items of tables, followed to the calls of the loops over them.
+
+``for name in NOISY: logging.getLogger(name)`` gives what is in ``NOISY`` to ``getLogger``.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from mdstorm_migrate.python.module import PythonModule
+
+#: What gives the items of a table in the same form.
+_SAME = frozenset({"frozenset", "iter", "keys", "list", "reversed", "set", "sorted", "tuple"})
+#: What shows an item to people: by which name does not matter.
+_SHOWING = frozenset(
+    ["critical", "debug", "error", "exception", "format", "info", "log", "print", "skip", "warn"]
+)
+
+
+@dataclass(frozen=True)
+class ItemUses:
+    """What becomes of an item of a table.
+
+    Attributes
+    ----------
+    functions : frozenset of str
+        The last parts of the names of the functions that get it as their first argument.
+    are_all : bool
+        Whether it is used in no other way, but for messages.
+    """
+
+    functions: frozenset[str]
+    are_all: bool
+
+    def are_only(self, functions: frozenset[str]) -> bool:
+        """Whether nothing but some functions, and messages, sees it."""
+        return self.are_all and self.functions - _SHOWING <= functions
+
+
+def uses_of_item(module: PythonModule, string: ast.Constant) -> ItemUses | None:
+    """Return what becomes of a string that is an item of a list, or a key of a dictionary.
+
+    None if it is not one over which a loop goes. A table that has a name is followed if nothing
+    else is bound to the name.
+    """
+    table = module.scopes.parents.get(string)
+    if isinstance(table, ast.Dict):
+        is_item = string in table.keys
+    else:
+        is_item = isinstance(table, ast.List | ast.Tuple | ast.Set)
+    if not is_item or table is None:
+        return None
+    functions: set[str] = set()
+    are_all = True
+    for node in _places(module, table):
+        found = _of_loop(module, node)
+        if found is None:
+            are_all = False
+        else:
+            functions |= found.functions
+            are_all = are_all and found.are_all
+    return ItemUses(frozenset(functions), are_all) if functions else None
+
+
+def _places(module: PythonModule, table: ast.AST) -> Iterator[ast.AST]:
+    """Yield the table where it is used: itself, or the name that it is given."""
+    match module.scopes.parents.get(table):
+        case (
+            ast.Assign(targets=[ast.Name() as target]) | ast.AnnAssign(target=ast.Name() as target)
+        ):
+            references = module.scopes.references.get(target.id, ())
+            seen = [one for one in references if one.scope.home(target.id) is not None]
+            homes = {one.scope.home(target.id) for one in seen}
+            if len(homes) == 1 and all(
+                len(home.bindings[target.id]) == 1 for home in homes if home
+            ):
+                yield from (one.node for one in seen)
+        case _:
+            yield table
+
+
+def _of_loop(module: PythonModule, node: ast.AST) -> ItemUses | None:
+    """Return what a loop over a table does with the items; None if no loop goes over it."""
+    takes_pairs = False
+    for parent in module.ancestors(node):
+        match parent:
+            case ast.Attribute(attr="items"):
+                takes_pairs = True
+            case ast.Attribute(attr="keys") | ast.Call(func=ast.Attribute(attr="keys" | "items")):
+                pass
+            case ast.Call(func=ast.Name(name)) if name in _SAME:
+                pass
+            case ast.Call(func=ast.Name("map"), args=[function, values]) if values is node:
+                return ItemUses(frozenset({_last(function)}), True)
+            case ast.For(target=target, iter=values, body=body) if values is node:
+                return _of_target(module, target, takes_pairs, body)
+            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+                targets = [one.target for one in parent.generators if one.iter is node]
+                return _of_target(module, targets[0], takes_pairs, [parent]) if targets else None
+            case _:
+                return None
+        node = parent
+    return None
+
+
+def _of_target(
+    module: PythonModule, target: ast.expr, takes_pairs: bool, body: Sequence[ast.AST]
+) -> ItemUses | None:
+    if takes_pairs:
+        if not (isinstance(target, ast.Tuple) and target.elts):
+            return None
+        target = target.elts[0]
+    if not isinstance(target, ast.Name):
+        return None
+    functions: set[str] = set()
+    are_all = True
+    for node in (one for statement in body for one in ast.walk(statement)):
+        if isinstance(node, ast.Name) and node.id == target.id and isinstance(node.ctx, ast.Load):
+            parent = module.scopes.parents.get(node)
+            if isinstance(parent, ast.Call) and node in parent.args[:1]:
+                functions.add(_last(parent.func))
+            else:
+                are_all = are_all and _is_shown(module, node)
+    return ItemUses(frozenset(functions), are_all)
+
+
+def _is_shown(module: PythonModule, node: ast.AST) -> bool:
+    """Whether a value goes into a message."""
+    for parent in module.ancestors(node):
+        if isinstance(parent, ast.JoinedStr | ast.Raise):
+            return True
+        if isinstance(parent, ast.Call):
+            return _last(parent.func) in _SHOWING
+        if isinstance(parent, ast.stmt):
+            return False
+    return False
+
+
+def _last(function: ast.expr) -> str:
+    return ast.unparse(function).rpartition(".")[2]
