@@ -11,6 +11,7 @@ from mdstorm_migrate.petastorm.names import OLD_ROOT, VERSION, is_petastorm, mis
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding, Scope
 from mdstorm_migrate.python.textual import TextualUse, textual_uses
+from mdstorm_migrate.python.versions import is_decided_by
 
 
 @dataclass(frozen=True)
@@ -89,25 +90,15 @@ def _uses(module: PythonModule, name: ImportedName) -> Iterator[Use]:
         if not reference.scope.may_see(name.name, name.scope):
             continue
         node, path = module.chain(reference.node, target)
-        lacking = VERSION if _is_compared_version(module, node, path) else missing(path)
+        lacking = _lacking(module, node, path)
         yield Use(node, reference.node, path, lacking)
 
 
-def _is_compared_version(module: PythonModule, node: ast.expr, path: str) -> bool:
-    """Whether it is the version of Petastorm, with which that of mdstorm has nothing to do.
+def _lacking(module: PythonModule, node: ast.expr, path: str) -> str | None:
+    """Return what mdstorm does not have of a path.
 
-    It may be compared under a name that is made from it.
+    That is the version of Petastorm, too, where something is decided by it: mdstorm's has nothing
+    to do with it.
     """
-    if path != VERSION and not path.startswith(f"{VERSION}."):
-        return False
-    if _is_compared(module, node):
-        return True
-    match module.statement(node):
-        case ast.Assign(targets=[ast.Name(name)]) | ast.AnnAssign(target=ast.Name(name)):
-            references = module.scopes.references.get(name, ())
-            return any(_is_compared(module, one.node) for one in references)
-    return False
-
-
-def _is_compared(module: PythonModule, node: ast.AST) -> bool:
-    return any(isinstance(one, ast.Compare) for one in module.ancestors(node))
+    is_version = path == VERSION or path.startswith(f"{VERSION}.")
+    return VERSION if is_version and is_decided_by(module, node) else missing(path)

@@ -28,6 +28,10 @@ _ITEM_SETTERS = frozenset({"delitem", "setitem"})
 TAKES_DISTRIBUTION = frozenset(
     ["distribution", "get_distribution", "get_version", "require", "requires", "version"]
 )
+#: What holds the name of a module, or of the logger of a message.
+_HOLDS_MODULE = re.compile(
+    r"[\w.()]+\.__(?:module|name|package)__|\b(?:rec|record|logger|log)\.name\b|(?:repr|str)\(type\([\w.]+\)\)"
+)
 #: Names of people's own functions that try an import, such as ``_module_available``.
 _LOOKS_UP = re.compile(
     r"import|(?:module|package|lib|library)_?(?:is_)?(?:available|exists)|lazy", re.I
@@ -86,6 +90,26 @@ def _is_target(module: PythonModule, string: ast.Constant) -> bool:
             node = target.slice if isinstance(target, ast.Subscript) else target
             return string_value(node) == _TARGET or ast.unparse(node) == _TARGET
     return False
+
+
+def module_test(module: PythonModule, string: ast.Constant) -> str | None:
+    """Return the name of a module or of a logger that a string is compared with, as it is spelled.
+
+    As in ``cls.__module__ == "petastorm.reader"`` and ``record.name.startswith("petastorm")``.
+    """
+    for parent in module.ancestors(string):
+        match parent:
+            case ast.Compare(left=left, comparators=comparators):
+                others = [left, *comparators]
+            case ast.Call(func=ast.Attribute(attr="startswith", value=value)):
+                others = [value]
+            case ast.Tuple() | ast.List() | ast.Set():
+                continue
+            case _:
+                return None
+        found = (_HOLDS_MODULE.search(ast.unparse(one)) for one in others)
+        return next((match[0] for match in found if match is not None), None)
+    return None
 
 
 def looked_up(module: PythonModule, string: ast.Constant) -> str | None:

@@ -33,6 +33,7 @@ from mdstorm_migrate.python.resolved import (
     anchored,
     is_path,
     looked_up,
+    module_test,
 )
 from mdstorm_migrate.python.shadow import hiding
 from mdstorm_migrate.python.tables import uses_of_item
@@ -77,7 +78,7 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
                 remedy = f"{message}: give it the name that is meant after the migration"
                 holds = None if what.removesuffix("()") in TAKES_DISTRIBUTION else value
                 yield Finding(CODE, "manual", *module.span(string), message, remedy, holds=holds)
-            elif value != OLD_ROOT and missing(value) is None and not is_annotation(module, string):
+            elif _is_left(module, string, value):
                 yield _left(module, string, value)
 
 
@@ -93,6 +94,13 @@ def _of_path(module: PythonModule, string: ast.Constant, value: str) -> Iterator
         lacking = missing(value) or _lacking(module, string, value)
         cls = _class_of(module, string, value)
         yield from _rewrite(module, string, value, lacking, cls, NAMES)
+
+
+def _is_left(module: PythonModule, string: ast.Constant, value: str) -> bool:
+    """Whether a string that nothing is known of spells a path of mdstorm's."""
+    if value == OLD_ROOT or missing(value) is not None or is_annotation(module, string):
+        return False
+    return module_test(module, string) is None  # PM124 has those
 
 
 def _left(module: PythonModule, string: ast.Constant, value: str) -> Finding:

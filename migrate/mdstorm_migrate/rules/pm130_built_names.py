@@ -31,6 +31,8 @@ _INSTALLED = re.compile(r"pip|freeze|distribution|installed|working_set")
 #: A class or a function as entry points have it, and as the configuration of Hydra has it.
 _ENTRY = re.compile(rf"{OLD_ROOT}(?:\.\w+)*:[^\W\d]\w*")
 _TARGET = re.compile(rf"^[ \t-]*_target_[ \t]*:[ \t]*[\"']?{OLD_ROOT}\.", re.MULTILINE)
+#: A logger in the configuration that `logging.config.fileConfig` reads.
+_LOGGER = re.compile(rf"^[ \t]*qualname[ \t]*[=:][ \t]*{OLD_ROOT}\b", re.MULTILINE)
 #: Scripts that come with Petastorm, and its modules run as programs.
 _COMMAND = re.compile(
     rf"(?<![\w.-]){OLD_ROOT}-[a-z-]+\.py\b|\bpython[\d.]*[ \t]+-m[ \t]+{OLD_ROOT}(?![\w-])"
@@ -101,6 +103,8 @@ def _what(module: PythonModule, string: ast.Constant) -> str | None:
         return _asked(module, string)
     if _ENTRY.fullmatch(value) or _TARGET.search(value):
         return "this string names a part of Petastorm"
+    if _LOGGER.search(value):
+        return "this string configures a logger of Petastorm"
     if match := _COMMAND.search(value):
         return f"this command runs Petastorm (`{match[0]}`)"
     is_run = isinstance(parent, ast.Call) and called(parent) in _RUNS

@@ -102,6 +102,14 @@ def test_advice_is_given_where_there_is_some() -> None:
     "text",
     [
         "import petastorm\nv = parse(petastorm.__version__)\nif v < x: ...\n",
+        "import petastorm\nassert petastorm.__version__.startswith('0.1')\n",
+        "import petastorm\nrequire_version(petastorm.__version__, '>=0.9')\n",
+        "from petastorm import __version__ as v\na, b = map(int, v.split('.'))\nif a: a < 1\n",
+        "import petastorm\nclass A:\n  v = petastorm.__version__\n  def f(self): self.v == '1'\n",
+        "import petastorm\nclass A:\n  def f(self): self.v = petastorm.__version__\nA().v > '0'\n",
+        "import petastorm\ndef v(): return petastorm.__version__\nif v() > '0.9': ...\n",
+        "import petastorm\nd = {'v': petastorm.__version__}\nif d['v'] != saved: ...\n",
+        "import petastorm\nmatch petastorm.__version__:\n    case '0.9': ...\n",
         "from petastorm import __version__ as v\nparts: list = v.split('.')\nparts[0] >= '1'\n",
     ],
 )
@@ -110,6 +118,18 @@ def test_the_version_may_be_compared_under_another_name(text: str) -> None:
     assert any(found.rule == "PM107" for found in migrate(text).findings)
 
 
-def test_a_version_that_is_only_shown_moves() -> None:
-    text = "import petastorm\nv = petastorm.__version__\nprint(v)\n"
-    check_rewrite(text, text.replace("petastorm", "mdstorm"))
+@pytest.mark.parametrize(
+    "text",
+    [
+        "v = petastorm.__version__\nprint(v)\n",
+        "VERSION = petastorm.__version__\nmlflow.log_param('petastorm', VERSION)\n",
+        "meta = {'v': petastorm.__version__, 'n': 3}\nif meta['n'] > 2: ...\n",
+        "print(f'{petastorm.__version__.split(chr(43))[0]}')\n",
+        "log({'v': petastorm.__version__})\n",
+    ],
+)
+def test_a_version_that_is_only_shown_moves(text: str) -> None:
+    text = f"import petastorm\n{text}"
+    check_rewrite(
+        text, text.replace("petastorm", "mdstorm").replace("param('mdstorm", "param('petastorm")
+    )

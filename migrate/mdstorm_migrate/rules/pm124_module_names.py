@@ -1,0 +1,32 @@
+"""PM124: names of modules that are compared with Petastorm's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from mdstorm_migrate.base.edits import Class, Finding
+from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.resolved import module_test
+
+CODE = "PM124"
+TITLE = "Names of modules that are compared"
+CLASS: Class = "manual"
+KIND = "python"
+
+_NAME = re.compile(rf"{OLD_ROOT}(?:\.\w+)*\.?")
+
+
+def check(module: PythonModule) -> Iterable[Finding]:
+    """Yield a finding for each string with which the name of a module or a logger is compared."""
+    for string in module.scopes.strings:
+        value = str(string.value)
+        asked = module_test(module, string) if _NAME.fullmatch(value) else None
+        if asked is not None:
+            what = f'`{asked}` is compared with "{value}"'
+            remedy = (
+                f"{what}: for mdstorm it begins with `mdstorm`, and with `mdstorm_backend` where "
+                "it is the engine's"
+            )
+            yield Finding(CODE, CLASS, *module.span(string), what, remedy)

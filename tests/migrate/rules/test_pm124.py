@@ -1,0 +1,34 @@
+"""Names of modules that are compared."""
+
+from __future__ import annotations
+
+import pytest
+from tests.migrate.checks import check_finding, check_noop
+
+from mdstorm_migrate.api import migrate
+
+PLAIN = 'x = "petastorm"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ('assert type(x).__module__ != "petastorm.reader"', '"petastorm.reader"'),
+        ('type(x).__module__.startswith("petastorm.")', '"petastorm."'),
+        ('type(x).__module__.split(".")[0] == "petastorm"', '"petastorm"'),
+        ('"petastorm" in str(type(x))', '"petastorm"'),
+        ('module.__name__ in ("petastorm", "torch")', '"petastorm"'),
+        ('filter(lambda record: record.name.startswith("petastorm"), records)', '"petastorm"'),
+    ],
+)
+def test_they_are_named_once(text: str, fragment: str) -> None:
+    check_noop(text)
+    check_finding(text, "PM124", fragment)
+    assert len(migrate(text).findings) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ['engine.name == "petastorm"', '__name__ == x or engine == "petastorm"', PLAIN]
+)
+def test_what_is_called_petastorm_is_data(text: str) -> None:
+    assert migrate(text).findings == ()
