@@ -32,6 +32,9 @@ _OF_CONVERTER = _set(
     "transform_fn"
 )
 
+#: What is taken from a reader, and from a `FilesystemResolver`.
+DATASET, PIECE, FILESYSTEM = "reader.dataset", "piece", "filesystem"
+
 #: By the last part of the name of the function that makes the object, or of the class.
 LACKING: dict[str, frozenset[str]] = {
     "make_reader": _READER,
@@ -60,15 +63,31 @@ LACKING: dict[str, frozenset[str]] = {
         }
     ),
     "SparkDatasetConverter": frozenset({"_check_and_set_overriden_petastorm_args"}),
+    "BatchedDataLoader": frozenset({"_batch_acc"}),
+    "InMemBatchedDataLoader": frozenset({"_in_iter"}),
+    "FilesystemResolver": frozenset({"_filesystem_factory", "_parsed_dataset_url"}),
+    # The `ParquetDataset` of old pyarrow in Petastorm, and a piece of it.
+    DATASET: _set(
+        "common_metadata_path get_row_group_info metadata metadata_path "
+        "partitions read read_pandas validate_schemas"
+    ),
+    PIECE: _set("get_metadata open read"),
+    # Those of old pyarrow, which are fsspec's in mdstorm.
+    FILESYSTEM: _set("chown df get_capacity get_space_used is_open pathsep read_parquet"),
 }
 
-#: What `reader.dataset`, the `ParquetDataset` of old pyarrow in Petastorm, lacks in mdstorm.
-OF_DATASET = _set(
-    "common_metadata common_metadata_path get_row_group_info metadata metadata_path "
-    "partitions read read_pandas validate_schemas"
-)
-#: What a piece of it lacks.
-OF_PIECE = _set("get_metadata open read")
+#: What to do instead, for some of them.
+INSTEAD: dict[tuple[str, str], str] = {
+    (DATASET, "metadata"): "get_schema_from_dataset_url() gives the schema that is in it",
+    (DATASET, "partitions"): "pieces[…].partition_keys has them",
+    (DATASET, "read"): "pyarrow.parquet.read_table(dataset.paths) reads it",
+    (DATASET, "read_pandas"): "pyarrow.parquet.read_table(dataset.paths) reads it",
+    (FILESYSTEM, "pathsep"): "the separator of paths is `/`",
+    (FILESYSTEM, "read_parquet"): "pyarrow.parquet.read_table(path, filesystem=…) reads it",
+    (PIECE, "get_metadata"): "pyarrow.parquet.read_metadata(piece.path) gives it",
+    (PIECE, "open"): "pyarrow.parquet.ParquetFile(piece.path) opens it",
+    (PIECE, "read"): "pyarrow.parquet.read_table(piece.path) reads it",
+}
 
 #: Those of readers that nothing else is called, whatever they are asked of.
 UNMISTAKABLE = frozenset({"_results_queue_reader", "_workers_pool"})

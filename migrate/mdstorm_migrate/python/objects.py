@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 
 from mdstorm_migrate.python.module import PythonModule, dotted
 
@@ -11,6 +12,7 @@ from mdstorm_migrate.python.module import PythonModule, dotted
 _ENTERING = frozenset({"__enter__", "enter_context"})
 
 
+@lru_cache(maxsize=1)
 def objects_made(module: PythonModule) -> dict[str, set[str]]:
     """Return the names under which a file keeps objects, and what made them.
 

@@ -6,16 +6,30 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.edits import Class, Finding
-from mdstorm_migrate.petastorm.parts import LACKING, OF_DATASET, OF_PIECE, UNMISTAKABLE
+from mdstorm_migrate.petastorm.parts import (
+    DATASET,
+    FILESYSTEM,
+    INSTEAD,
+    LACKING,
+    PIECE,
+    UNMISTAKABLE,
+)
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.objects import bases_of, objects_made, owner_of
+from mdstorm_migrate.python.taken import kind_of
 
 CODE = "PM117"
 TITLE = "Parts of objects that mdstorm's lack: the file waits for review"
 CLASS: Class = "manual"
 KIND = "python"
 
-_READERS = frozenset({"Reader", "make_batch_reader", "make_reader"})
+#: What is taken from objects, in words.
+_TAKEN = {
+    DATASET: f"`{DATASET}`",
+    PIECE: "a piece of `reader.dataset`",
+    FILESYSTEM: "the file system",
+}
+_PARTS = frozenset().union(*LACKING.values())
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
@@ -25,36 +39,16 @@ def check(module: PythonModule) -> Iterable[Finding]:
         if isinstance(node, ast.ClassDef):
             yield from _overridden(module, node)
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            if node.attr not in _PARTS:
+                continue
             kinds = made.get(owner_of(node) or "", set())
+            taken = None if kinds else kind_of(module, node.value)
+            kinds = {taken} if taken is not None else kinds
             lacking = [kind for kind in sorted(kinds) if node.attr in LACKING.get(kind, ())]
             if lacking and len(lacking) == len(kinds):
                 yield _finding(module, node, lacking[0], node.attr)
             elif node.attr in UNMISTAKABLE and not kinds:
                 yield _finding(module, node, "Reader", node.attr)
-            elif node.attr in OF_DATASET and _is_dataset(node.value, made):
-                yield _finding(module, node, "reader.dataset", node.attr)
-            elif node.attr in OF_PIECE and ".dataset.pieces" in _origin(module, node):
-                yield _finding(module, node, "a piece", node.attr)
-
-
-def _is_dataset(node: ast.expr, made: dict[str, set[str]]) -> bool:
-    """Whether it is the `dataset` of a reader that is known by its name."""
-    if not (isinstance(node, ast.Attribute) and node.attr == "dataset"):
-        return False
-    return any(kind in _READERS for kind in made.get(owner_of(node) or "", ()))
-
-
-def _origin(module: PythonModule, node: ast.Attribute) -> str:
-    """Return the text of what an attribute is asked of, or of the loop that its name is from."""
-    name = node.value
-    if not isinstance(name, ast.Name):
-        return module.source_of(name)
-    for parent in module.ancestors(node):
-        loops = getattr(parent, "generators", [parent] if isinstance(parent, ast.For) else [])
-        for loop in loops:
-            if isinstance(loop.target, ast.Name) and loop.target.id == name.id:
-                return module.source_of(loop.iter)
-    return ""
 
 
 def _overridden(module: PythonModule, node: ast.ClassDef) -> Iterator[Finding]:
@@ -77,8 +71,9 @@ def _finding(module: PythonModule, node: ast.AST, kind: str, attribute: str) -> 
     if isinstance(node, ast.FunctionDef):
         start = module.text.index(attribute, start)
         stop = start + len(attribute)
-    owner = f"what {kind}() returns" if kind in LACKING and kind[0].islower() else f"`{kind}`"
-    owner = kind if " " in kind else owner
+    is_made = kind in LACKING and kind[0].islower() and kind not in _TAKEN
+    owner = f"what {kind}() returns" if is_made else _TAKEN.get(kind, f"`{kind}`")
     what = f"{owner} has no `{attribute}` in mdstorm"
-    remedy = f"{what}: say it with its public methods, or leave the file with Petastorm"
+    advice = "say it with its public methods, or leave the file with Petastorm"
+    remedy = f"{what}: {INSTEAD.get((kind, attribute), advice)}"
     return Finding(CODE, CLASS, start, stop, what, remedy, holds=f"{kind}.{attribute}")

@@ -10,6 +10,7 @@ import pytest
 from tests.migrate.checks import check_finding, check_noop, check_rewrite
 
 from mdstorm import make_batch_reader
+from mdstorm.fs_utils import FilesystemResolver
 from mdstorm.local_disk_cache import LocalDiskCache
 from mdstorm.reader_impl.pytorch_shuffling_buffer import (
     BatchedNoopShufflingBuffer,
@@ -44,6 +45,33 @@ LOADER = "from petastorm.pytorch import DataLoader\n"
         ),
         ("sum(p.get_metadata().num_rows for p in r.dataset.pieces)", "p.get_metadata"),
         ("for p in r.dataset.pieces:\n    p.read()", "p.read"),
+        ("r = make_reader(u)\nps = r.dataset.pieces\nfor p in ps:\n    p.read()", "p.read"),
+        ("d = make_reader(u).dataset\nd.metadata", "d.metadata"),
+        (
+            "with make_reader(u) as r:\n    d = r.dataset\n    first, *rest = 1, 2\n"
+            "    p = sorted(d.pieces)[0]\n    p.open()",
+            "p.open",
+        ),
+        (
+            "def rows(pieces): return sum(p.get_metadata().num_rows for p in pieces)\n"
+            "rows(make_reader(u).dataset.pieces)",
+            "p.get_metadata",
+        ),
+        (
+            "class A:\n    def f(self): self.d = make_reader(u).dataset\n"
+            "    def g(self):\n        for n, p in enumerate(self.d.pieces): p.read()",
+            "p.read",
+        ),
+        (
+            "from petastorm.fs_utils import FilesystemResolver as F\nr = F(u)\n"
+            "fs = r.filesystem()\nfs.read_parquet(p)",
+            "fs.read_parquet",
+        ),
+        (
+            "from petastorm.fs_utils import get_filesystem_and_path_or_paths as g\n"
+            "fs, path = g(u)\nfs.pathsep",
+            "fs.pathsep",
+        ),
         ("def f(reader): reader._workers_pool", "reader._workers_pool"),
         ("with c.make_torch_dataloader() as l: l.reader.reset()", "l.reader"),
         ("l = c.make_torch_dataloader() if x else None\nl.data_loader_fn", "l.data_loader_fn"),
@@ -72,6 +100,10 @@ def test_their_file_waits(text: str, fragment: str) -> None:
         "l = DataLoader(make_reader(u))\nl.reader\n",
         "class Mine:\n    ventilator = 1\n    def f(self): self.ventilator\n",
         "r = other()\nr.ventilator\n",
+        "d = make_reader(u).dataset\nfor p in d.pieces: p.path\nlen(d.pieces), d.paths\n",
+        "d = make_reader(u).dataset\nif x: d = torch_dataset()\nd.metadata\n",
+        "def rows(p): p.read()\nrows(make_reader(u).dataset.pieces[0])\nrows(open(x))\n",
+        "p.read() if pieces else dataset.metadata\n",
     ],
 )
 def test_what_mdstorm_has_and_what_is_not_ours_moves(text: str) -> None:
@@ -79,10 +111,23 @@ def test_what_mdstorm_has_and_what_is_not_ours_moves(text: str) -> None:
     check_rewrite(text, text.replace("petastorm", "mdstorm"))
 
 
+def test_the_file_systems_methods_of_old_pyarrow_that_are_fsspecs_too_move() -> None:
+    text = (
+        "from petastorm.fs_utils import FilesystemResolver\n"
+        "fs = FilesystemResolver(u).filesystem()\n"
+        "fs.exists(p), fs.ls(p), fs.walk(p), fs.isfile(p), fs.delete(p, recursive=True)\n"
+    )
+    check_rewrite(text, text.replace("petastorm", "mdstorm"))
+
+
 def test_the_table_is_true(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
+    reader = make_batch_reader(f"file://{tmp_path}", num_epochs=1)
     objects = {
-        "make_batch_reader": make_batch_reader(f"file://{tmp_path}", num_epochs=1),
+        "make_batch_reader": reader,
+        "reader.dataset": reader.dataset,
+        "piece": reader.dataset.pieces[0],
+        "filesystem": FilesystemResolver(f"file://{tmp_path}").filesystem(),
         "ThreadPool": ThreadPool(2),
         "LocalDiskCache": LocalDiskCache(str(tmp_path / "cache"), 1 << 20, 10),
         "RandomShufflingBuffer": RandomShufflingBuffer(10, 5),

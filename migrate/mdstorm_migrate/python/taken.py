@@ -1,0 +1,143 @@
+"""What code takes from objects of Petastorm's: ``reader.dataset``, its pieces, a file system.
+
+`kind_of` follows it through variables, loops, parameters of functions of the file and attributes.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from functools import lru_cache
+
+from mdstorm_migrate.petastorm.parts import DATASET, FILESYSTEM, PIECE
+from mdstorm_migrate.python.libraries import scope_of
+from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.objects import objects_made
+from mdstorm_migrate.python.scopes import Binding
+
+READERS = frozenset({"Reader", "make_batch_reader", "make_reader"})
+#: Stands for a list of pieces.
+_PIECES = "pieces"
+_PAIR = "get_filesystem_and_path_or_paths"
+_SAME = frozenset({"list", "reversed", "sorted", "tuple"})
+#: How long chains of assignments may be.
+_DEPTH = 20
+
+
+def kind_of(module: PythonModule, node: ast.expr, depth: int = _DEPTH) -> str | None:
+    """Return what made an object, or from which part of one it is; None if that is not known."""
+    if depth == 0:
+        return None
+    match node:
+        case ast.Call(func=function, args=args):
+            made = _makers(module).get(node)
+            if made is not None:
+                return made
+            if isinstance(function, ast.Attribute) and function.attr == "filesystem":
+                owner = kind_of(module, function.value, depth - 1)
+                return FILESYSTEM if owner == "FilesystemResolver" else None
+            is_same = isinstance(function, ast.Name) and function.id in _SAME and len(args) > 0
+            return kind_of(module, args[0], depth - 1) if is_same else None
+        case ast.Attribute(value=value, attr="dataset"):
+            if kind_of(module, value, depth - 1) in READERS:
+                return DATASET
+        case ast.Attribute(value=value, attr="pieces"):
+            is_named = isinstance(value, ast.Attribute) and value.attr == "dataset"
+            return _PIECES if is_named or kind_of(module, value, depth - 1) == DATASET else None
+        case ast.Subscript(value=value, slice=index):
+            found = kind_of(module, value, depth - 1)
+            if found == _PAIR:
+                return FILESYSTEM if ast.unparse(index) == "0" else None
+            return PIECE if found == _PIECES and not isinstance(index, ast.Slice) else found
+        case ast.Name(id=name):
+            made_here = objects_made(module).get(name)
+            if made_here is not None:
+                return next(iter(made_here)) if len(made_here) == 1 else None
+            bindings = module.bindings(name, scope_of(module, node))
+            return _one(_of_binding(module, binding, depth - 1) for binding in bindings)
+    if isinstance(node, ast.Attribute):
+        assigned = objects_made(module).get(f".{node.attr}", set())
+        values = _assigned(module).get(node.attr, ())
+        return _one([*assigned, *(kind_of(module, one, depth - 1) for one in values)])
+    return None
+
+
+def _one(kinds: Iterable[str | None]) -> str | None:
+    """Return what all of them are; None if they differ."""
+    found = set(kinds)
+    return found.pop() if len(found) == 1 else None
+
+
+@lru_cache(maxsize=1)
+def _makers(module: PythonModule) -> dict[ast.AST, str]:
+    return {call: path.rpartition(".")[2] for call, path in module.calls}
+
+
+@lru_cache(maxsize=1)
+def _assigned(module: PythonModule) -> dict[str, list[ast.expr]]:
+    """Return what the file assigns to attributes, by their names."""
+    found: dict[str, list[ast.expr]] = {}
+    for node in module.scopes.parents:
+        match node:
+            case ast.Assign(targets=[ast.Attribute(attr=name)], value=value):
+                found.setdefault(name, []).append(value)
+    return found
+
+
+def _of_binding(module: PythonModule, binding: Binding, depth: int) -> str | None:
+    node = binding.node
+    if isinstance(node, ast.arg):
+        return _of_parameter(module, binding, depth)
+    child = node
+    for parent in module.ancestors(node):
+        match parent:
+            case ast.Tuple(elts=elements):
+                if child is not elements[0] and not _is_counted(module, parent):
+                    return None
+            case ast.Assign(value=value) | ast.NamedExpr(value=value) | ast.AnnAssign(value=value):
+                found = None if value is None else kind_of(module, value, depth)
+                return _unpacked(found, child)
+            case ast.For(target=target, iter=values) if target is child:
+                return _item(module, values, depth)
+            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+                loops = [one.iter for one in parent.generators if one.target is child]
+                return _item(module, loops[0], depth) if loops else None
+            case _:
+                return None
+        child = parent
+    return None
+
+
+def _unpacked(found: str | None, target: ast.AST) -> str | None:
+    """Return what a target gets: of a pair, its first part is the file system."""
+    if isinstance(target, ast.Tuple):
+        return FILESYSTEM if found == _PAIR else None
+    return found
+
+
+def _is_counted(module: PythonModule, pair: ast.Tuple) -> bool:
+    """Whether a pair is that of ``for number, piece in enumerate(pieces)``."""
+    loop = module.scopes.parents.get(pair)
+    return isinstance(loop, ast.For) and ast.unparse(loop.iter).startswith("enumerate(")
+
+
+def _item(module: PythonModule, values: ast.expr, depth: int) -> str | None:
+    match values:
+        case ast.Call(func=ast.Name("enumerate"), args=[inner, *_]):
+            values = inner
+    return PIECE if kind_of(module, values, depth) == _PIECES else None
+
+
+def _of_parameter(module: PythonModule, binding: Binding, depth: int) -> str | None:
+    """Return what all calls of a function of the file give for one of its parameters."""
+    function = binding.scope.node
+    if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+        return None
+    place = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
+    given = []
+    for call in module.scopes.calls:
+        if isinstance(call.func, ast.Name) and call.func.id == function.name:
+            named = {word.arg: word.value for word in call.keywords}
+            value = dict(zip(place, call.args, strict=False)) | named
+            given.append(value.get(binding.name))
+    return _one(None if one is None else kind_of(module, one, depth) for one in given)
