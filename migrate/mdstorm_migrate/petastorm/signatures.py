@@ -37,11 +37,51 @@ _LOADER = frozenset({"batch_size", "reader", "shuffling_queue_capacity"})
 #: Keywords that Petastorm 0.13.1 accepts, by function.
 ACCEPTED: dict[str, frozenset[str]] = {
     "BatchedDataLoader": _LOADER | {"transform_fn"},
+    "CompressedImageCodec": frozenset({"image_codec", "quality"}),
     "DataLoader": _LOADER | {"collate_fn"},
+    "FilesystemResolver": frozenset(
+        {
+            "connector",
+            "dataset_url",
+            "hadoop_configuration",
+            "hdfs_driver",
+            "storage_options",
+            "user",
+        }
+    ),
     "InMemBatchedDataLoader": frozenset(
         {"batch_size", "num_epochs", "reader", "rows_capacity", "seed", "shuffle", "transform_fn"}
     ),
     "make_batch_reader": _READER | {"dataset_url_or_urls"},
+    "NGram": frozenset({"delta_threshold", "fields", "timestamp_field", "timestamp_overlap"}),
+    "Reader": frozenset(
+        [
+            "cache",
+            "convert_early_to_numpy",
+            "cur_shard",
+            "dataset_path",
+            "filters",
+            "is_batched_reader",
+            "num_epochs",
+            "predicate",
+            "pyarrow_filesystem",
+            "reader_pool",
+            "rowgroup_selector",
+            "schema_fields",
+            "seed",
+            "shard_count",
+            "shard_seed",
+            "shuffle_row_drop_partitions",
+            "shuffle_row_groups",
+            "shuffle_rows",
+            "transform_spec",
+            "worker_class",
+        ]
+    ),
+    "TransformSpec": frozenset({"edit_fields", "func", "removed_fields", "selected_fields"}),
+    "get_filesystem_and_path_or_paths": frozenset(
+        {"filesystem", "hdfs_driver", "storage_options", "url_or_urls"}
+    ),
     "make_petastorm_dataset": frozenset({"reader"}),
     "make_reader": _READER | {"dataset_url", "pyarrow_serialize"},
     "make_spark_converter": frozenset(
@@ -88,21 +128,53 @@ ADDED: frozenset[str] = frozenset(
     ]
 )
 
+_OPTIONS = {"s3_config_kwargs": "give storage_options= instead"}
+_SHARDS = "give the reader cur_shard= and shard_count= instead"
+_SHUFFLES = {
+    "shuffle": "give the reader shuffle_row_groups= instead",
+    "shuffle_options": (
+        "give the reader shuffle_row_groups= and shuffle_row_drop_partitions= instead"
+    ),
+}
+_OF_READERS = {
+    **_OPTIONS,
+    **_SHUFFLES,
+    "num_training_partitions": _SHARDS,
+    "reader_engine": "leave it out: there is one engine",
+    "reader_engine_params": "leave it out: there is one engine",
+    "sequence": "give the reader schema_fields=NGram(...) instead",
+    "training_partition": _SHARDS,
+}
+_IN_MEMORY = "InMemBatchedDataLoader keeps rows in memory, and has num_epochs="
+
 #: Keywords that older versions accepted, by function, and what does the same today.
 REMOVED_KEYWORDS: dict[str, dict[str, str]] = {
+    "BatchedDataLoader": {"inmemory_cache_all": _IN_MEMORY, "num_epochs": _IN_MEMORY},
     "DataLoader": {
         "transform": "give the reader transform_spec=TransformSpec(...) instead",
     },
+    "FilesystemResolver": _OPTIONS,
+    "Reader": {
+        **_OF_READERS,
+        "dataset_url": "make_reader() takes a URL; this class takes a file system and a path",
+    },
+    "get_filesystem_and_path_or_paths": _OPTIONS,
     "make_batch_reader": {
+        **_OF_READERS,
         "dataset_url": "the argument is called dataset_url_or_urls since Petastorm 0.9.3",
     },
-    "make_reader": {
-        "shuffle": "give the reader shuffle_row_groups= instead",
-        "shuffle_options": (
-            "give the reader shuffle_row_groups= and shuffle_row_drop_partitions= instead"
-        ),
+    "make_reader": _OF_READERS,
+    "make_tf_dataset": _OPTIONS,
+    "make_torch_dataloader": _OPTIONS,
+    "materialize_dataset": {
+        "pyarrow_filesystem": "give filesystem_factory=, a function that returns it, instead",
     },
 }
+
+#: How many arguments by position mean the same in all versions of Petastorm, by function. Behind
+#: them, version 0.12 has put `seed` and `shuffle_rows`; in `make_batch_reader`, too, the length of
+#: the queue.
+FIXED_POSITIONS = {"Reader": 3, "make_batch_reader": 4, "make_reader": 6}
 
 #: Keywords that mean something for Parquet, and what they mean with mdstorm.
 PARQUET: dict[str, str] = {
@@ -113,8 +185,3 @@ PARQUET: dict[str, str] = {
     "storage_options": "arguments of the fsspec file system, for reading and writing",
     "zmq_copy_buffers": "accepted and ignored: no ZeroMQ is used",
 }
-
-
-def keywords_of(path: str) -> frozenset[str] | None:
-    """Return the keywords of a function by its dotted path; None if they are not checked."""
-    return ACCEPTED.get(path.rpartition(".")[2])

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.petastorm.names import RENAMED
-from mdstorm_migrate.petastorm.signatures import REMOVED_KEYWORDS
+from mdstorm_migrate.petastorm.signatures import FIXED_POSITIONS, REMOVED_KEYWORDS
 from mdstorm_migrate.python.imports import imported_names
-from mdstorm_migrate.python.keywords import keywords_of_call
+from mdstorm_migrate.python.keywords import given_arguments, keywords_of_call
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
 
@@ -18,24 +18,38 @@ TITLE = "Names and arguments of older versions of Petastorm"
 CLASS: Class = "review"
 KIND = "python"
 
+_NUMBERS = {3: "third", 4: "fourth", 6: "sixth"}
+
 
 def check(module: PythonModule) -> Iterable[Edit | Finding]:
     """Yield what was renamed, and arguments that are gone.
 
-    A renamed import is moved by PM101, if edits to review are applied.
+    A renamed import is moved by PM101, if edits to review are applied. With an old argument, code
+    runs under an old Petastorm alone, so that its imports wait for review.
     """
     if not module.applies(CODE, "review"):
         for name in imported_names(module):
             for binding in name.imports:
                 yield from _renamed(module, binding)
-    for call, path in module.calls:
-        function = path.rpartition(".")[2]
-        for keyword, node in keywords_of_call(module, call):
-            advice = REMOVED_KEYWORDS.get(function, {}).get(keyword)
+    for given in given_arguments(module):
+        for keyword, node in keywords_of_call(module, given.call):
+            advice = REMOVED_KEYWORDS.get(given.function, {}).get(keyword)
             if advice is not None:
-                what = f"{function}() has no argument `{keyword}` any more"
-                span = module.span(node)
-                yield Finding(CODE, "manual", *span, what, f"{what}: {advice}")
+                what = f"{given.function}() has no argument `{keyword}` any more"
+                yield _finding(module, node, what, advice, f"{given.function}({keyword}=)")
+        fixed = FIXED_POSITIONS.get(given.function)
+        if fixed is not None and len(given.positional) > fixed:
+            what = (
+                f"behind the {_NUMBERS[fixed]} argument, {given.function}() takes others since "
+                "Petastorm 0.12"
+            )
+            advice = "give these by their names"
+            yield _finding(module, given.positional[fixed], what, advice, f"{given.function}()")
+
+
+def _finding(module: PythonModule, node: ast.AST, what: str, advice: str, holds: str) -> Finding:
+    """Speak of an argument that an old version of Petastorm takes, for which the file waits."""
+    return Finding(CODE, "manual", *module.span(node), what, f"{what}: {advice}", holds=holds)
 
 
 def _renamed(module: PythonModule, binding: Binding) -> Iterator[Finding]:

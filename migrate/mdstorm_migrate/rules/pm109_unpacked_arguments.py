@@ -1,10 +1,12 @@
-"""PM109: calls with ``**arguments``, which cannot be checked."""
+"""PM109: calls with ``*arguments`` and ``**arguments``, which cannot be checked."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
 
 from mdstorm_migrate.base.edits import Class, Finding
+from mdstorm_migrate.python.keywords import given_arguments
 from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM109"
@@ -14,15 +16,12 @@ KIND = "python"
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
-    """Yield a note for each call of Petastorm's API with ``**``."""
-    for call, path in module.calls:
-        for keyword in call.keywords:
-            if keyword.arg is None:
-                arguments = module.source_of(keyword.value)
-                yield Finding(
-                    CODE,
-                    CLASS,
-                    *module.span(call.func),
-                    f"the arguments in `**{arguments}` of {path.rpartition('.')[2]}() were not "
-                    "checked",
-                )
+    """Yield a note for each call of Petastorm's API with ``*`` or ``**``."""
+    for given in given_arguments(module):
+        stars = [one for one in given.positional if isinstance(one, ast.Starred)]
+        unpacked = [f"*{module.source_of(one.value)}" for one in stars]
+        words = [one.value for one in given.call.keywords if one.arg is None]
+        unpacked += [f"**{module.source_of(one)}" for one in words]
+        for arguments in unpacked:
+            what = f"the arguments in `{arguments}` of {given.function}() were not checked"
+            yield Finding(CODE, CLASS, *module.span(given.call.func), what)

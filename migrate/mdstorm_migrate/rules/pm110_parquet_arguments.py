@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.petastorm.signatures import PARQUET
+from mdstorm_migrate.python.keywords import given_arguments
 from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM110"
@@ -16,9 +17,9 @@ KIND = "python"
 
 def check(module: PythonModule) -> Iterable[Finding]:
     """Yield a note for each such argument of a call."""
-    for call, path in module.calls:
-        for keyword in call.keywords:
+    for given in given_arguments(module):
+        for keyword in given.call.keywords:
             meaning = PARQUET.get(keyword.arg or "")
             if meaning is not None:
-                what = f"`{keyword.arg}` of {path.rpartition('.')[2]}(): {meaning}"
+                what = f"`{keyword.arg}` of {given.function}(): {meaning}"
                 yield Finding(CODE, CLASS, *module.span(keyword), what)

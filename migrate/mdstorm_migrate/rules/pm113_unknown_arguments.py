@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.petastorm.names import is_petastorm
-from mdstorm_migrate.petastorm.signatures import ADDED, REMOVED_KEYWORDS, keywords_of
-from mdstorm_migrate.python.keywords import keywords_of_call
+from mdstorm_migrate.petastorm.signatures import ACCEPTED, ADDED, REMOVED_KEYWORDS
+from mdstorm_migrate.python.call_strings import called
+from mdstorm_migrate.python.keywords import given_arguments, keywords_of_call
 from mdstorm_migrate.python.module import PythonModule, dotted
 
 CODE = "PM113"
@@ -19,9 +20,9 @@ KIND = "python"
 
 def check(module: PythonModule) -> Iterable[Finding]:
     """Yield a finding for each; PM106 reports those that older versions had."""
-    for call, path in module.calls:
-        function = path.rpartition(".")[2]
-        accepted = keywords_of(path)
+    for given in given_arguments(module):
+        call, function = given.call, given.function
+        accepted = ACCEPTED.get(function)
         if accepted is None or _may_be_another(module, call):
             continue
         known = {*accepted, *ADDED, *REMOVED_KEYWORDS.get(function, ())}
@@ -35,7 +36,8 @@ def check(module: PythonModule) -> Iterable[Finding]:
 
 def _may_be_another(module: PythonModule, call: ast.Call) -> bool:
     """Whether the function may be imported from elsewhere, too, such as torch's `DataLoader`."""
-    found = dotted(call.func)
+    function = call.args[0] if called(call) == "partial" and call.args else call.func
+    found = dotted(function)
     bindings = module.bindings(found[0].id, module.scopes.scopes[call]) if found else ()
     return any(
         isinstance(binding.node, ast.alias) and not is_petastorm(binding.target)

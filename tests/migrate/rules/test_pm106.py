@@ -33,6 +33,47 @@ def test_arguments_that_are_gone_are_named(call: str, fragment: str) -> None:
     check_finding(imports + call, "PM106", fragment)
 
 
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ("partial(make_reader, sequence=s)", "sequence=s"),
+        ("make_reader(url, s3_config_kwargs={})", "s3_config_kwargs={}"),
+        ("make_reader(url, training_partition=1)", "training_partition=1"),
+        ("args = {}\nargs['shuffle'] = True\nmake_reader(url, **args)", "'shuffle'"),
+        ("args = dict(seed=1)\nargs.update(shuffle=1)\nmake_reader(url, **args)", "shuffle=1"),
+        ("base = dict(shuffle=1)\nmake_reader(url, **{**base, 'seed': 1})", "shuffle=1"),
+        ("base = dict(shuffle=1)\nmake_reader(url, **dict(base, seed=1))", "shuffle=1"),
+        ("Reader(fs, path, sequence=None)", "sequence=None"),
+        ("BatchedDataLoader(r, inmemory_cache_all=True)", "inmemory_cache_all=True"),
+        ("materialize_dataset(spark, u, s, pyarrow_filesystem=f)", "pyarrow_filesystem=f"),
+        ("make_batch_reader(u, None, 'thread', 10, False)", "False"),
+        ("make_reader(u, None, 'thread', 10, False, 50, True, 1)", "True"),
+    ],
+)
+def test_the_imports_of_code_for_an_old_version_wait(text: str, fragment: str) -> None:
+    imports = (
+        "from petastorm.reader import *\nfrom petastorm.pytorch import BatchedDataLoader\n"
+        "from petastorm.etl.dataset_metadata import materialize_dataset\n"
+    )
+    check_noop(imports + text)
+    check_finding(imports + text, "PM106", fragment)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "make_reader(u, None, 'thread', 10, False, 50)",
+        "args = {'shuffle': 1}\nargs.pop('shuffle')\nmake_reader(u, **args)",
+        "args = {'shuffle': 1}\ndel args['shuffle']\nmake_reader(u, **args)",
+        "args = {}\nmake_reader(u, **args)\nother['shuffle'] = 1",
+        "partial(train, make_reader, shuffle=True)",
+    ],
+)
+def test_what_all_versions_have_moves(text: str) -> None:
+    text = f"from petastorm import make_reader\n{text}\n"
+    check_rewrite(text, text.replace("petastorm", "mdstorm"))
+
+
 def test_other_loaders_have_other_arguments() -> None:
     text = (
         "import petastorm_tools\nfrom torch.utils.data import DataLoader\n"

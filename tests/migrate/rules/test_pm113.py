@@ -7,9 +7,13 @@ import inspect
 import pytest
 from tests.migrate.checks import check_finding
 
+from mdstorm.codecs import CompressedImageCodec
 from mdstorm.etl.dataset_metadata import materialize_dataset
-from mdstorm.reader import make_batch_reader, make_reader
+from mdstorm.fs_utils import FilesystemResolver, get_filesystem_and_path_or_paths
+from mdstorm.ngram import NGram
+from mdstorm.reader import Reader, make_batch_reader, make_reader
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
+from mdstorm.transform import TransformSpec
 from mdstorm_migrate.api import migrate
 from mdstorm_migrate.petastorm.signatures import ACCEPTED, ADDED
 
@@ -56,6 +60,12 @@ def test_what_is_there_or_cannot_be_known_is_not_named(text: str) -> None:
         materialize_dataset,
         SparkDatasetConverter.make_torch_dataloader,
         SparkDatasetConverter.make_tf_dataset,
+        CompressedImageCodec,
+        FilesystemResolver,
+        NGram,
+        Reader,
+        TransformSpec,
+        get_filesystem_and_path_or_paths,
     ],
 )
 def test_the_table_knows_the_functions(function: object) -> None:

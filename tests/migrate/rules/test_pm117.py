@@ -38,7 +38,7 @@ LOADER = "from petastorm.pytorch import DataLoader\n"
             "r = stack.enter_context(make_reader(u))\nr._results_queue_reader.x",
             "r._results_queue_reader",
         ),
-        ("r = make_reader(u)\nr.dataset.common_metadata", "r.dataset.common_metadata"),
+        ("r = make_reader(u)\nr.dataset.metadata", "r.dataset.metadata"),
         (
             "r = make_reader(u)\nr.dataset.pieces[0].get_metadata()",
             "r.dataset.pieces[0].get_metadata",

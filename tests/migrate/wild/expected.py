@@ -190,6 +190,7 @@ EXPECTED: dict[str, Expected] = {
             "from petastorm.reader import": "`ShuffleOptions`",
             "tf.Session() as sess": "gone from TensorFlow",
             "transform=lambda": "give the reader transform_spec",
+            "reader = Reader(url": "no argument `shuffle_options` any more",
         }
     ),
     "unrunnable/monkeypatch_internals.py": Expected(
