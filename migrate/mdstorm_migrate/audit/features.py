@@ -127,7 +127,7 @@ def _uses(document: Document) -> Iterator[tuple[str, str]]:
 
 def _paths(name: ImportedName) -> Iterator[str]:
     """Yield the dotted path of each use of an imported name, or of its import if there is none."""
-    uses = [use.path for use in name.uses] + [text.path for text in name.texts]
+    uses = [use.path for use in name.all_uses] + [text.path for text in name.texts]
     yield from uses or [name.imports[0].target or OLD_ROOT]
 
 

@@ -25,7 +25,7 @@ from mdstorm_migrate.petastorm.names import (
     is_module,
 )
 from mdstorm_migrate.python.fallbacks import is_fallback_import
-from mdstorm_migrate.python.imports import ImportedName, imported_names
+from mdstorm_migrate.python.imports import ImportedName, imported_names, references_of
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.reexports import is_imported_from
 from mdstorm_migrate.python.scopes import Binding, Scope
@@ -92,16 +92,16 @@ def _can_move(module: PythonModule, name: ImportedName, binding: Binding) -> boo
     if binding.name == "*":
         return is_module(target) and not incidental_names(module, name.scope, target)
     if isinstance(binding.statement, ast.ImportFrom) and not is_module(target):
-        is_compared = target == VERSION and any(use.missing for use in name.uses)
+        is_compared = target == VERSION and any(use.lacks for use in name.uses)
         return moved(module, binding) is not None and not is_compared
-    return is_module(target) and not any(use.missing for use in name.uses)
+    return is_module(target) and not any(use.lacks for use in name.uses)
 
 
 def _action_for_root(module: PythonModule, name: ImportedName) -> Action:
     targets = [one.imported_module for one in name.imports]
     if any(shadowed(module, one) or is_fallback_import(module, one) for one in name.imports):
         return "keep"
-    lacking = [use.missing for use in name.uses] + [text.missing for text in name.texts]
+    lacking = [use.lacks for use in name.uses] + [text.missing for text in name.texts]
     some = None in lacking
     only_imports = len(name.imports) == len(name.scope.bindings[name.name])
     named = any(isinstance(one.node, ast.alias) and one.node.asname for one in name.imports)
@@ -124,7 +124,7 @@ def _can_rename(module: PythonModule, name: ImportedName) -> bool:
     """Whether the new name is free wherever the old one is used, and each use can be located."""
     if name.name in module.scopes.declared:
         return False
-    references = module.scopes.references.get(name.name, ())
+    references = references_of(module, name.name, name.scope)
     for scope in {name.scope, *(one.scope for one in references)}:
         if _is_ambiguous(name, scope) or _is_taken(NEW_ROOT, scope):
             return False

@@ -156,11 +156,12 @@ class PythonModule:
         home = scope.home(name)
         return home.bindings.get(name, []) if home is not None else []
 
-    def resolve(self, node: ast.AST, scope: Scope) -> str | None:
+    def resolve(self, node: ast.AST, scope: Scope, depth: int = 5) -> str | None:
         """Return the dotted path of Petastorm's that ``a.b.c`` stands for; None if it is not one.
 
         Where a name has several bindings, as in ``try`` and ``except``, the one that is
-        Petastorm's counts. Names from star imports are resolved too, if nothing else binds them.
+        Petastorm's counts. Names from star imports are resolved too, if nothing else binds them,
+        and those that are bound to one such path and to nothing else.
         """
         found = dotted(node)
         if found is None:
@@ -169,7 +170,22 @@ class PythonModule:
         for binding in self.bindings(name.id, scope):
             if is_petastorm(binding.target):
                 return ".".join([binding.target or "", *attributes])
+        other = self._other_name_of(name.id, scope) if depth else None
+        if other is not None:
+            path = self.resolve(*other, depth - 1)
+            return None if path is None else ".".join([path, *attributes])
         return self._from_star(name.id, attributes, scope)
+
+    def _other_name_of(self, name: str, scope: Scope) -> tuple[ast.expr, Scope] | None:
+        """Return the path that is all that a name is bound to, and where that stands."""
+        match self.bindings(name, scope):
+            case [Binding(node=ast.Name() as target, scope=home)]:
+                match self.scopes.parents.get(target):
+                    case ast.Assign(
+                        targets=[ast.Name()], value=ast.Name() | ast.Attribute() as value
+                    ):
+                        return value, home
+        return None
 
     def _from_star(self, name: str, attributes: list[str], scope: Scope) -> str | None:
         if scope.home(name) is not None:

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from mdstorm_migrate.petastorm.parts import DATASET, FILESYSTEM, PIECE
 from mdstorm_migrate.python.libraries import scope_of
-from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.module import PythonModule, dotted
 from mdstorm_migrate.python.objects import objects_made
 from mdstorm_migrate.python.scopes import Binding
 
@@ -54,12 +54,24 @@ def kind_of(module: PythonModule, node: ast.expr, depth: int = _DEPTH) -> str | 
             if made_here is not None:
                 return next(iter(made_here)) if len(made_here) == 1 else None
             bindings = module.bindings(name, scope_of(module, node))
+            if any(binding.target is not None for binding in bindings):
+                return _class_of(module, node)
             return _one(_of_binding(module, binding, depth - 1) for binding in bindings)
     if isinstance(node, ast.Attribute):
+        if (of_petastorm := _class_of(module, node)) is not None:
+            return of_petastorm
         assigned = objects_made(module).get(f".{node.attr}", set())
         values = _assigned(module).get(node.attr, ())
         return _one([*assigned, *(kind_of(module, one, depth - 1) for one in values)])
     return None
+
+
+def _class_of(module: PythonModule, node: ast.expr) -> str | None:
+    """Return the last part of the name of a class of Petastorm's."""
+    found = dotted(node)
+    path = None if found is None else module.resolve(node, scope_of(module, found[0]))
+    name = (path or "").rpartition(".")[2]
+    return name if name[:1].isupper() else None
 
 
 def _one(kinds: Iterable[str | None]) -> str | None:

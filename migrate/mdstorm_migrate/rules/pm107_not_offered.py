@@ -47,7 +47,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
             yield from _by_accident(module, binding)
         target = name.imports[0].target or ""
         if is_module(target) or target == VERSION:  # otherwise the import has said it
-            for use in name.uses:
+            for use in name.all_uses:
                 yield from _of_use(module.span(use.node), use.missing)
             for text in name.texts:
                 yield from _types(_of_use((text.start, text.stop), text.missing))

@@ -18,7 +18,7 @@ KIND = "python"
 def check(module: PythonModule) -> Iterable[Finding]:
     """Yield a finding for each assignment to an attribute of what is imported from Petastorm."""
     for name in imported_names(module):
-        for use in name.uses:
+        for use in name.all_uses:
             if _is_changed(module, use):
                 what = f"`{use.path}` is replaced at run time, so nothing in this file was changed"
                 remedy = f"{what}: decide whether mdstorm needs the patch, and where"

@@ -23,7 +23,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
     ``setattr(module, …)`` itself is a patch (PM108).
     """
     for name in imported_names(module):
-        for use in name.uses:
+        for use in name.all_uses:
             name_of = replaced(module.scopes.parents.get(use.node), use.node)
             if name_of is None or use.missing is not None:  # of what is missing, PM107 speaks
                 continue

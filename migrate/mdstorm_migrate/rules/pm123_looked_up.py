@@ -24,7 +24,7 @@ _PATHS = frozenset({"__file__", "__path__"})
 def check(module: PythonModule) -> Iterable[Finding]:
     """Yield a finding for each use of a module that does not say which part of it is meant."""
     for name in imported_names(module):
-        for use in name.uses:
+        for use in name.all_uses:
             if use.missing is not None or hiding(module, use.path.partition(".")[0]):
                 continue  # PM107 says it, or PM115
             owner, _, attribute = use.path.rpartition(".")

@@ -19,6 +19,11 @@ from mdstorm_migrate.api import migrate
         ("import petastorm.reader as r\ngetattr(r, '_private', None)", "r"),
         ("import petastorm\nhasattr(petastorm.reader, 'Ventilator')", "petastorm.reader"),
         ("from petastorm import unischema\nunischema._fullmatch('a')", "unischema._fullmatch"),
+        ("import petastorm\ndef f(p=petastorm): p.reader._x", "p.reader._x"),
+        ("import petastorm\nf = lambda *, r=petastorm.reader: r._x", "r._x"),
+        ("import petastorm\nr = petastorm.reader\nq = r\nq._x", "q._x"),
+        ("import petastorm\nif (r := petastorm.reader): r._x", "r._x"),
+        ("import petastorm as p\ngetattr(getattr(p, 'reader'), '_x')", "p"),
         ("import petastorm\nassert '0.9' < petastorm.__version__", "petastorm.__version__"),
         ("from petastorm import __version__ as v\nassert v > '0.9'", "v"),
         ("from petastorm.unischema import *\nUnischema('x', [np.int32])", "*"),
@@ -133,3 +138,19 @@ def test_a_version_that_is_only_shown_moves(text: str) -> None:
     check_rewrite(
         text, text.replace("petastorm", "mdstorm").replace("param('mdstorm", "param('petastorm")
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "r = petastorm.reader\nr.make_reader(u)\n",
+        "r = petastorm.reader\nif x:\n    r = other\nr._x\n",
+        "def f(p=petastorm): return p.reader.make_reader\n",
+        "class A:\n    @property\n    def petastorm(self): 1\n    @petastorm.setter\n"
+        "    def petastorm(self, x): 2\nx = petastorm.make_reader\n",
+    ],
+)
+def test_other_names_of_modules_move_with_what_they_use(text: str) -> None:
+    migrated = migrate(f"import petastorm\n{text}")
+    assert migrated.findings == ()
+    assert migrated.output.startswith("import mdstorm\n")

@@ -72,6 +72,10 @@ LOADER = "from petastorm.pytorch import DataLoader\n"
             "fs, path = g(u)\nfs.pathsep",
             "fs.pathsep",
         ),
+        (
+            "import petastorm.reader as q\nq.Reader._normalize_shuffle_options(1, 2)",
+            "q.Reader._normalize_shuffle_options",
+        ),
         ("def f(reader): reader._workers_pool", "reader._workers_pool"),
         ("with c.make_torch_dataloader() as l: l.reader.reset()", "l.reader"),
         ("l = c.make_torch_dataloader() if x else None\nl.data_loader_fn", "l.data_loader_fn"),

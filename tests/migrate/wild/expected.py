@@ -252,7 +252,7 @@ EXPECTED: dict[str, Expected] = {
         unsafe=True,
     ),
     "unrunnable/names_in_scopes.py": Expected(
-        becomes=("import os, mdstorm as petastorm, sys  # both",),
+        becomes=("import os, mdstorm, sys  # both",),
         stays=(
             "petastorm = args.petastorm",
             "petastorm = 3\n    x = petastorm + 1",
