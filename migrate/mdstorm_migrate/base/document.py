@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import PurePath
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 from mdstorm_migrate.base.edits import Edit, EditError, Finding, Lines
 from mdstorm_migrate.base.needs import Needs
@@ -45,6 +45,11 @@ Kind: TypeAlias = Literal[
     "text",
     "other",
 ]
+
+#: Those that people write for programs to read, with comments.
+WRITTEN: tuple[Kind, ...] = tuple(
+    kind for kind in get_args(Kind) if kind not in ("lock", "markdown", "unparsed", "text", "other")
+)
 
 
 class SourceError(ValueError):

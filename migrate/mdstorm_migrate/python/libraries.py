@@ -45,8 +45,7 @@ class LibraryUse:
 
 def belongs_to_us(module: PythonModule) -> bool:
     """Whether the file uses Petastorm or mdstorm."""
-    roots = {(one.target or "").partition(".")[0] for one in module.scopes.bindings}
-    return bool(roots & {OLD_ROOT, NEW_ROOT})
+    return bool(module.imported_roots & {OLD_ROOT, NEW_ROOT})
 
 
 @lru_cache(maxsize=1)

@@ -96,8 +96,9 @@ def _may_be(module: PythonModule, node: ast.Attribute, member: Member) -> bool:
 
 @lru_cache(maxsize=1)
 def _has_pandas(module: PythonModule) -> bool:
-    roots = {(one.target or "").partition(".")[0] for one in module.scopes.bindings}
-    return "pandas" in roots or any(f".{name}(" in module.text for name in CONVERSIONS)
+    return "pandas" in module.imported_roots or any(
+        f".{name}(" in module.text for name in CONVERSIONS
+    )
 
 
 def _is_bare_call(module: PythonModule, node: ast.Attribute) -> bool:

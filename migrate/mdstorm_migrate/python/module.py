@@ -90,6 +90,11 @@ class PythonModule:
         return analyse(self.tree)
 
     @cached_property
+    def imported_roots(self) -> frozenset[str]:
+        """The packages that the module imports from."""
+        return frozenset((one.target or "").partition(".")[0] for one in self.scopes.bindings)
+
+    @cached_property
     def _is_ascii(self) -> bool:
         return self.document.code.isascii()
 
@@ -170,22 +175,21 @@ class PythonModule:
         for binding in self.bindings(name.id, scope):
             if is_petastorm(binding.target):
                 return ".".join([binding.target or "", *attributes])
-        other = self._other_name_of(name.id, scope) if depth else None
-        if other is not None:
+        for other in self._other_names_of(name.id, scope) if depth else ():
             path = self.resolve(*other, depth - 1)
-            return None if path is None else ".".join([path, *attributes])
+            if path is not None:
+                return ".".join([path, *attributes])
         return self._from_star(name.id, attributes, scope)
 
-    def _other_name_of(self, name: str, scope: Scope) -> tuple[ast.expr, Scope] | None:
-        """Return the path that is all that a name is bound to, and where that stands."""
+    def _other_names_of(self, name: str, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
+        """Yield the path that is all that a name is bound to, or two of them, and where it is."""
         match self.bindings(name, scope):
             case [Binding(node=ast.Name() as target, scope=home)]:
                 match self.scopes.parents.get(target):
-                    case ast.Assign(
-                        targets=[ast.Name()], value=ast.Name() | ast.Attribute() as value
-                    ):
-                        return value, home
-        return None
+                    case ast.Assign(targets=[ast.Name()], value=ast.IfExp(body=one, orelse=other)):
+                        yield from ((one, home), (other, home))
+                    case ast.Assign(targets=[ast.Name()], value=value):
+                        yield value, home
 
     def _from_star(self, name: str, attributes: list[str], scope: Scope) -> str | None:
         if scope.home(name) is not None:

@@ -13,12 +13,21 @@ from mdstorm_migrate.python.call_strings import (
 )
 from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule
-from mdstorm_migrate.python.tables import uses_of_item
+from mdstorm_migrate.python.tables import (
+    SYS_MODULES,
+    changes_sys_modules,
+    is_sys_modules,
+    uses_of_item,
+)
 
 #: Functions that replace what a dotted path names.
 PATCHES = frozenset({"delattr", "multiple", "patch", "setattr"})
 #: Functions whose first argument is a dotted path; the last part of their own name.
 TAKES_PATH = IMPORTING | PATCHES | {"resolve_name", "run_module"}
+#: What resolves the items of a table.
+RESOLVING = IMPORTING | {SYS_MODULES}
+#: Lists of modules that Sphinx mocks, and that PyInstaller ships.
+_LISTS = frozenset({"autodoc_mock_imports", "hiddenimports"})
 #: The key under which Hydra and the like find what they call.
 _TARGET = "_target_"
 _OF_SYS_MODULES = frozenset({"get", "pop", "setdefault"})
@@ -44,26 +53,24 @@ def is_path(module: PythonModule, string: ast.Constant) -> bool:
     if called(call) in TAKES_PATH or anchored(module, string) is not None:
         return True
     items = uses_of_item(module, string)
-    if items is not None and items.functions & IMPORTING:
+    if items is not None and items.functions & RESOLVING:
         return True
-    if _is_target(module, string):
+    if _is_target(module, string) or _is_listed(module, string):
         return True
     if call is not None and called(call) in _OF_SYS_MODULES:
-        return isinstance(call.func, ast.Attribute) and _is_sys_modules(call.func.value)
+        return isinstance(call.func, ast.Attribute) and is_sys_modules(call.func.value)
     parent = module.scopes.parents.get(string)
     if isinstance(parent, ast.Call) and called(parent) in _ITEM_SETTERS:
-        return parent.args[1:2] == [string] and _is_sys_modules(parent.args[0])
+        return parent.args[1:2] == [string] and is_sys_modules(parent.args[0])
     if isinstance(parent, ast.Subscript):
-        return parent.slice is string and _is_sys_modules(parent.value)
+        return parent.slice is string and is_sys_modules(parent.value)
     if isinstance(parent, ast.Compare):
-        return parent.left is string and any(map(_is_sys_modules, parent.comparators))
+        return parent.left is string and any(map(is_sys_modules, parent.comparators))
     if before_in_list(module, string) == "-m":
         return True
     if isinstance(parent, ast.Dict) and string in parent.keys:
         around = module.scopes.parents.get(parent)
-        if isinstance(around, ast.Call) and called(around) == "dict" and around.args:
-            first = around.args[0]  # patch.dict("sys.modules", {…})
-            return string_value(first) == "sys.modules" or _is_sys_modules(first)
+        return isinstance(around, ast.Call) and changes_sys_modules(around)
     return False
 
 
@@ -77,6 +84,17 @@ def anchored(module: PythonModule, string: ast.Constant) -> ast.expr | None:
     if not isinstance(call, ast.Call) or called(call) not in ("find_spec", "import_module"):
         return None
     return call.args[0] if call.args else None
+
+
+def _is_listed(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether it is in a list of modules that a tool reads."""
+    names = module.scopes.parents.get(string)
+    if not isinstance(names, ast.List | ast.Tuple | ast.Set):
+        return False
+    match module.scopes.parents.get(names):
+        case ast.keyword(arg=name) | ast.Assign(targets=[ast.Name(id=name)]):
+            return name in _LISTS
+    return False
 
 
 def _is_target(module: PythonModule, string: ast.Constant) -> bool:
@@ -123,7 +141,3 @@ def looked_up(module: PythonModule, string: ast.Constant) -> str | None:
     if _LOOKS_UP.search(name) or (name in TAKES_DISTRIBUTION and string in call.args):
         return f"{name}()"
     return None
-
-
-def _is_sys_modules(node: ast.AST) -> bool:
-    return ast.unparse(node) in ("sys.modules", "modules")

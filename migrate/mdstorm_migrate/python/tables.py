@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from mdstorm_migrate.python.module import PythonModule
 
+#: Stands among functions for the dictionary of modules, whose key an item is.
+SYS_MODULES = "sys.modules"
 #: What gives the items of a table in the same form.
 _SAME = frozenset({"frozenset", "iter", "keys", "list", "reversed", "set", "sorted", "tuple"})
 #: What shows an item to people: by which name does not matter.
@@ -121,9 +123,42 @@ def _of_target(
             parent = module.scopes.parents.get(node)
             if isinstance(parent, ast.Call) and node in parent.args[:1]:
                 functions.add(_last(parent.func))
+            elif _is_of_sys_modules(module, node):
+                functions.add(SYS_MODULES)
             else:
                 are_all = are_all and _is_shown(module, node)
     return ItemUses(frozenset(functions), are_all)
+
+
+def _is_of_sys_modules(module: PythonModule, node: ast.AST) -> bool:
+    """Whether a value is a key of `sys.modules`, by itself or among others that are put there."""
+    for parent in module.ancestors(node):
+        match parent:
+            case ast.Subscript(value=value, slice=index) if index is node:
+                return is_sys_modules(value)
+            case ast.Call():
+                return changes_sys_modules(parent)
+            case ast.Tuple() | ast.GeneratorExp() | ast.ListComp() | ast.DictComp() | ast.Dict():
+                node = parent
+            case _:
+                return False
+    return False
+
+
+def changes_sys_modules(call: ast.Call) -> bool:
+    """Whether it is ``sys.modules.update({…})`` or ``patch.dict("sys.modules", {…})``."""
+    match call:
+        case ast.Call(func=ast.Attribute(attr="update", value=value)):
+            return is_sys_modules(value)
+        case ast.Call(func=ast.Attribute(attr="dict"), args=[first, *_]):
+            is_named = isinstance(first, ast.Constant) and first.value == "sys.modules"
+            return is_named or is_sys_modules(first)
+    return False
+
+
+def is_sys_modules(node: ast.AST) -> bool:
+    """Whether it is `sys.modules`."""
+    return ast.unparse(node) in ("sys.modules", "modules")
 
 
 def _is_shown(module: PythonModule, node: ast.AST) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mdstorm_migrate import rules
-from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.document import WRITTEN, Document
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.base.todo_comments import REFERRING, todo_comments
 from mdstorm_migrate.python.module import PythonModule
@@ -13,19 +13,7 @@ from mdstorm_migrate.python.module import PythonModule
 CODE = "PM000"
 TITLE = "A TODO comment is open"
 CLASS: Class = "manual"
-KIND = (
-    "python",
-    "magic",
-    "shell",
-    "requirements",
-    "pyproject",
-    "setup_cfg",
-    "conda",
-    "pipfile",
-    "docker",
-    "spark_conf",
-    "cluster",
-)
+KIND = WRITTEN
 
 
 def check(module: PythonModule | Document) -> Iterable[Finding]:

@@ -30,7 +30,7 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
         action = action_for(module, name)
         for binding in name.imports:
             if is_fallback_import(module, binding):
-                what = "this import stays: another branch imports mdstorm, and this is its fallback"
+                what = "this import stays: another branch has the one from mdstorm"
                 yield Finding(CODE, "note", *module.span(binding.node), what)
             if isinstance(binding.statement, ast.ImportFrom):
                 actions = from_imports.setdefault(binding.statement, {})

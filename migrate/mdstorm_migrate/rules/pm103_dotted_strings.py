@@ -16,7 +16,6 @@ from mdstorm_migrate.petastorm.names import (
     renamed,
 )
 from mdstorm_migrate.python.call_strings import (
-    IMPORTING,
     RESOLVERS,
     call_with_first,
     called,
@@ -28,6 +27,7 @@ from mdstorm_migrate.python.literals import inner_span, string_value
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.resolved import (
     PATCHES,
+    RESOLVING,
     TAKES_DISTRIBUTION,
     TAKES_PATH,
     anchored,
@@ -97,22 +97,25 @@ def _of_path(module: PythonModule, string: ast.Constant, value: str) -> Iterator
 
 
 def _is_left(module: PythonModule, string: ast.Constant, value: str) -> bool:
-    """Whether a string that nothing is known of spells a path of mdstorm's."""
-    if value == OLD_ROOT or missing(value) is not None or is_annotation(module, string):
+    """Whether a string spells a path of mdstorm's, and nothing says what reads it.
+
+    Types in strings, and code that is evaluated, find it by the name that the import binds.
+    """
+    if value == OLD_ROOT or missing(value) is not None:
         return False
-    return module_test(module, string) is None  # PM124 has those
+    is_code = is_annotation(module, string) or is_forward_reference(module, string)
+    is_read = is_code or is_evaluated(module, string)
+    return not is_read and module_test(module, string) is None  # PM124 has those
 
 
 def _left(module: PythonModule, string: ast.Constant, value: str) -> Finding:
     """Speak of a string of which nothing says what reads it.
 
-    Names of modules are often names of loggers; classes and functions are looked up, unless they
-    are types, for which the name of the library is kept.
+    Names of modules are often names of loggers; classes and functions are looked up.
     """
     what = f'the string "{value}" names a part of Petastorm; it was left, since nothing says what '
-    is_type = is_forward_reference(module, string) or is_evaluated(module, string)
-    holds = value if _RESOLVES.search(module.text) and not is_type else None
-    if (is_module(value) and holds is None) or is_type:
+    holds = value if _RESOLVES.search(module.text) else None
+    if is_module(value) and holds is None:
         return Finding(CODE, "note", *module.span(string), f"{what}reads it")
     remedy = f'"{value}" names a part of Petastorm: name mdstorm in it if it is looked up'
     return Finding(CODE, "manual", *module.span(string), f"{what}reads it", remedy, holds=holds)
@@ -200,7 +203,7 @@ def _class_of(module: PythonModule, string: ast.Constant, value: str) -> Class:
     looks the name up itself.
     """
     items = uses_of_item(module, string)
-    if module.around.names is not None or not (items is None or items.are_only(IMPORTING)):
+    if module.around.names is not None or not (items is None or items.are_only(RESOLVING)):
         return "review"
     is_patch = called(call_with_first(module, string)) in PATCHES
     is_module_or_entry = is_module(value) or value.rpartition(".")[2] in ENTRIES

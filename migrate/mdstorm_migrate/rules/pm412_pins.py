@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.document import WRITTEN, Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.conflicts import conflicts_in
 from mdstorm_migrate.packaging.requirement import find_requirements, is_generated, quoted_word
@@ -13,19 +13,7 @@ from mdstorm_migrate.python.module import PythonModule
 CODE = "PM412"
 TITLE = "Pins leave what mdstorm needs"
 CLASS: Class = "review"
-KIND = (
-    "cluster",
-    "conda",
-    "docker",
-    "magic",
-    "pipfile",
-    "pyproject",
-    "python",
-    "requirements",
-    "setup_cfg",
-    "shell",
-    "text",
-)
+KIND = tuple(kind for kind in (*WRITTEN, "text") if kind != "spark_conf")
 
 
 def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
