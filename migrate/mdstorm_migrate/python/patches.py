@@ -26,7 +26,7 @@ def patches(module: PythonModule) -> bool:
     return any(
         replaced(module.scopes.parents.get(use.node), use.node) is not None
         for name in imported_names(module)
-        for use in name.uses
+        for use in name.all_uses
     )
 
 
