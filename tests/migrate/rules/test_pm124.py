@@ -28,7 +28,13 @@ def test_they_are_named_once(text: str, fragment: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ['engine.name == "petastorm"', '__name__ == x or engine == "petastorm"', PLAIN]
+    "text",
+    [
+        'engine.name == "petastorm"',
+        '__name__ == x or engine == "petastorm"',
+        'type(x).__module__ in ("petastorm.reader", "mdstorm.reader")',
+        PLAIN,
+    ],
 )
 def test_what_is_called_petastorm_is_data(text: str) -> None:
     assert migrate(text).findings == ()
