@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from mdstorm_migrate.base.edits import Finding
+from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.requirement import Requirement, find_requirements
+from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 
 #: A command up to what ends it: a new line that is not continued, or one of the shell's operators.
 #: Comments among the lines of a command, which Dockerfiles may have, do not end it.
@@ -21,8 +22,24 @@ _CONDA = re.compile(rf"\b(?:conda|mamba|micromamba)\b{_GAP}(?:install|create)\b{
 #: Code of Petastorm's that a command runs: ``python -c "import petastorm"``, ``python -m
 #: petastorm.etl…``, its own scripts.
 _RUN = re.compile(
-    r"(?:\bfrom|\bimport|-m)[ \t]+(?P<module>petastorm)(?![\w-])"
+    rf"(?:(?:\bfrom|\bimport)[ \t]+(?P<code>petastorm)"
+    rf"|(?<![\w-])-m{_GAP}(?P<module>petastorm(?:\.\w+)*))(?![\w-])"
     r"|(?<![\w/.-])(?P<script>petastorm-[a-z-]+\.py)\b"
+)
+#: The modules of mdstorm that do what Petastorm's scripts do.
+_SCRIPTS = {
+    "petastorm-copy-dataset.py": "mdstorm.tools.copy_dataset",
+    "petastorm-generate-metadata.py": "mdstorm.etl.petastorm_generate_metadata",
+    "petastorm-throughput.py": "mdstorm.benchmark.cli",
+}
+#: Modules that are programs in both libraries.
+_PROGRAMS = frozenset(
+    ["petastorm.etl.metadata_util", *(f"petastorm{one[7:]}" for one in _SCRIPTS.values())]
+)
+#: What stands before the name of a command, in shells, INI files, YAML and Dockerfiles.
+_COMMAND = re.compile(
+    r"(?:^|[;&|({!@-]|\bRUN|\b(?:run|script):|\bthen|\bdo|\bcommands?[ \t]*[=:]|%sh"
+    r"|[=:][ \t]*[\"'])[ \t]*\Z"
 )
 
 #: Variables of Dockerfiles, shells and makefiles, with their values.
@@ -82,10 +99,26 @@ def report_variables(text: str, rule: str) -> Iterator[Finding]:
             )
 
 
-def report_runs(text: str, rule: str) -> Iterator[Finding]:
-    """Report commands that run code of Petastorm's, or the scripts that come with it."""
+def rewrite_runs(text: str, rule: str, *, is_prose: bool = False) -> Iterator[Edit | Finding]:
+    """Rewrite commands that run Petastorm's programs; report others that run code of Petastorm's.
+
+    A module is run by the same command under mdstorm's name. Petastorm's scripts are not installed
+    by mdstorm: their modules do the same, if ``python`` is the Python that has them. In prose,
+    import statements are left alone.
+    """
     for match in _RUN.finditer(text):
-        if not _is_commented_out(text, match.start()):
+        if _is_commented_out(text, match.start()) or (is_prose and match["code"]):
+            continue
+        module, script = match["module"], match["script"]
+        if module in _PROGRAMS:
+            start = match.start("module")
+            message = f"run `mdstorm{module[9:]}`, which takes the same arguments"
+            yield Edit(rule, "exact", start, start + len(OLD_ROOT), NEW_ROOT, message)
+        elif script in _SCRIPTS and _COMMAND.search(text[: match.start()].rpartition("\n")[2]):
+            new = f"python -m {_SCRIPTS[script]}"
+            message = f"`{script}` becomes `{new}`, if that is the Python that has mdstorm"
+            yield Edit(rule, "review", *match.span(), new, message)
+        else:
             yield Finding(
                 rule,
                 "manual",

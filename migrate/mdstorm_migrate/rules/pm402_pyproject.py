@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.commands import rewrite_runs
 from mdstorm_migrate.packaging.poetry import rewrite_dependency, rewrite_extras
 from mdstorm_migrate.packaging.pyproject import dependency_keys, requirement_strings
 from mdstorm_migrate.packaging.requirement import (
@@ -51,3 +52,4 @@ def check(document: Document) -> Iterator[Edit | Finding]:
             yield from rewrite_dependency(document, key, CODE)
     yield from rewrite_extras(text, CODE)
     yield from other_origins(text, CODE)
+    yield from rewrite_runs(text, CODE)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
-from mdstorm_migrate.packaging.commands import command_requirements
+from mdstorm_migrate.packaging.commands import command_requirements, rewrite_runs
 from mdstorm_migrate.packaging.installing import rewrite_commands
 from mdstorm_migrate.packaging.requirement import (
     find_requirements,
@@ -79,6 +79,7 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
             for found in find_requirements(text, *line.span("requirement")):
                 yield from rewrite_requirement(module, found, CODE, "ini")
     yield from rewrite_commands(module, CODE)
+    yield from rewrite_runs(text, CODE)
     for match in _SETTING.finditer(text):
         what = "a setting of a tool for the package `petastorm`"
         yield Finding(CODE, "note", *match.span("setting"), what)

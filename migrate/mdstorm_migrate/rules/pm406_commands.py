@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
-from mdstorm_migrate.packaging.commands import report_runs, report_variables
+from mdstorm_migrate.packaging.commands import report_variables, rewrite_runs
 from mdstorm_migrate.packaging.installing import rewrite_commands
 
 CODE = "PM406"
@@ -19,4 +19,4 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield the edits of the commands, and findings for other uses of Petastorm."""
     yield from rewrite_commands(document, CODE)
     yield from report_variables(document.text, CODE)
-    yield from report_runs(document.text, CODE)
+    yield from rewrite_runs(document.text, CODE)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
-from mdstorm_migrate.packaging.commands import report_runs
+from mdstorm_migrate.packaging.commands import rewrite_runs
 from mdstorm_migrate.packaging.installing import rewrite_commands
 
 CODE = "PM407"
@@ -18,4 +18,4 @@ KIND = "magic"
 def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield the edits of one magic."""
     yield from rewrite_commands(document, CODE)
-    yield from report_runs(document.text, CODE)
+    yield from rewrite_runs(document.text, CODE)

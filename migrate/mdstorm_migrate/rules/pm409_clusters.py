@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
-from mdstorm_migrate.packaging.commands import report_runs
+from mdstorm_migrate.packaging.commands import rewrite_runs
 from mdstorm_migrate.packaging.installing import rewrite_commands
 from mdstorm_migrate.packaging.requirement import find_requirements, is_requirement
 from mdstorm_migrate.packaging.rewriting import Place, rewrite_requirement
@@ -71,7 +71,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
             for found in find_requirements(text, start, stop):
                 yield from rewrite_requirement(document, found, CODE, place)
     yield from rewrite_commands(document, CODE)
-    yield from report_runs(text, CODE)
+    yield from rewrite_runs(text, CODE)
 
 
 def _is_library(text: str, package: re.Match[str]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
-from mdstorm_migrate.packaging.commands import command_requirements
+from mdstorm_migrate.packaging.commands import command_requirements, rewrite_runs
 from mdstorm_migrate.packaging.installing import rewrite_commands
 from mdstorm_migrate.packaging.requirement import (
     Requirement,
@@ -34,6 +34,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     text = document.text
     seen = {found.start for _, found in command_requirements(text)}
     yield from rewrite_commands(document, CODE)
+    yield from rewrite_runs(text, CODE, is_prose=True)
     for package in _PACKAGE.finditer(text):
         if is_requirement(package["value"]):
             for found in find_requirements(text, *package.span("value")):

@@ -62,13 +62,60 @@ def test_conda_needs_manual_review() -> None:
     ("command", "fragment"),
     [
         ('python -c "import petastorm; print(1)"', "import petastorm"),
-        ("python -m petastorm.etl.petastorm_generate_metadata", "-m petastorm"),
-        ("petastorm-copy-dataset.py a b", "petastorm-copy-dataset.py"),
+        ("python -m petastorm.generator", "-m petastorm.generator"),
+        ("python petastorm-copy-dataset.py a b", "petastorm-copy-dataset.py"),
+        ("spark-submit $(which petastorm-copy-dataset.py) a b", "petastorm-copy-dataset.py"),
     ],
 )
 def test_a_command_that_runs_petastorm_needs_manual_review(command: str, fragment: str) -> None:
     check_finding(f"RUN {command}\n", "PM406", fragment, "Dockerfile")
     check_finding(f"a:\n  script:\n    - {command}\n", "PM409", fragment, ".gitlab-ci.yml")
+    check_finding(f"[testenv]\ncommands = {command}\n", "PM403", fragment, "tox.ini")
+
+
+@pytest.mark.parametrize(
+    ("module", "script"),
+    [
+        ("tools.copy_dataset", "petastorm-copy-dataset.py"),
+        ("etl.petastorm_generate_metadata", "petastorm-generate-metadata.py"),
+        ("benchmark.cli", "petastorm-throughput.py"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("Dockerfile", "RUN cd /app && {} file:///a\n"),
+        ("Makefile", "copy:\n\t@{} file:///a\n"),
+        ("copy.sh", "set -e\n{} file:///a\n"),
+        ("tox.ini", "[testenv]\ncommands = {} file:///a\n"),
+        ("tox.ini", "[testenv]\ncommands =\n    {} file:///a\n"),
+        ("pyproject.toml", '[tool.poe.tasks]\ncopy = "{} file:///a"\n'),
+        (".gitlab-ci.yml", "a:\n  script:\n    - {} file:///a\n"),
+        ("ci.yaml", "    steps:\n      - run: {} file:///a\n"),
+        ("justfile", "copy:\n    {} file:///a\n"),
+    ],
+)
+def test_programs_of_petastorm_are_those_of_mdstorm(
+    module: str, script: str, path: str, text: str
+) -> None:
+    new = text.format(f"python -m mdstorm.{module}")
+    check_rewrite(text.format(f"python -m petastorm.{module}"), new, path)
+    check_rewrite(text.format(script), new, path, unsafe=True)
+
+
+def test_programs_in_notebooks_and_lists_of_words() -> None:
+    check_rewrite(
+        '["python3", "-m", "petastorm.tools.copy_dataset", "a"]\n'.join(["CMD ", ""]),
+        '["python3", "-m", "mdstorm.tools.copy_dataset", "a"]\n'.join(["CMD ", ""]),
+        "Dockerfile",
+    )
+    head = "# Databricks notebook source\n# MAGIC %sh "
+    check_rewrite(
+        f"{head}python -m petastorm.etl.metadata_util --schema\n",
+        f"{head}python -m mdstorm.etl.metadata_util --schema\n",
+        "notebook.py",
+    )
+    check_noop("we import petastorm here, from petastorm to mdstorm\n", "NOTES")
 
 
 def test_a_command_may_be_a_list_of_strings() -> None:
