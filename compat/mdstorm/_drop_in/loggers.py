@@ -1,6 +1,6 @@
 """Let Petastorm's loggers govern what mdstorm logs, where mdstorm stands in for Petastorm.
 
-Programs silence Petastorm with ``logging.getLogger("petastorm").setLevel(…)``, or add handlers there.
+Programs silence Petastorm with ``logging.getLogger("petastorm").setLevel(…)``, or add handlers.
 """
 
 from __future__ import annotations
