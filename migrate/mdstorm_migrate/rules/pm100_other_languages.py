@@ -13,6 +13,11 @@ TITLE = "Not Python: skipped"
 CLASS: Class = "note"
 KIND = ("other", "unparsed")
 
+#: What uses it in a cell of Python, not in a comment or a string.
+_CODE = re.compile(
+    r"^[ \t]*(?:from|import)[ \t]+petastorm\b|^[^#\"'\n]*\bpetastorm\.\w", re.MULTILINE
+)
+
 
 def check(document: Document) -> Iterable[Finding]:
     """Yield a note where a cell in another language, or in none, may use Petastorm."""
@@ -20,6 +25,12 @@ def check(document: Document) -> Iterable[Finding]:
         what = "this cell is not Python: it was skipped, and its use of Petastorm was not checked"
         yield Finding(CODE, CLASS, 0, 0, what)
         return
+    if document.text.lstrip().startswith("%python"):
+        for match in _CODE.finditer(document.text):
+            what = "this `%python` cell uses Petastorm, and shares its names with the other cells"
+            remedy = f"{what}: take the magic off, then migrate the notebook again"
+            yield Finding(CODE, "manual", *match.span(), what, remedy, blocks=True)
+            return
     match = re.search("petastorm", document.text, re.IGNORECASE)
     if match is not None:
         what = "this cell was skipped; it mentions Petastorm"

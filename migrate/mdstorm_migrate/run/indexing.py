@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mdstorm_migrate.base.document import SourceError
+from mdstorm_migrate.petastorm.names import CONF_KEY
 from mdstorm_migrate.python.call_strings import RESOLVERS
 from mdstorm_migrate.python.conf_writes import CONSTANT
 from mdstorm_migrate.python.exchange import Exchange, Take, exchange_of, resolves
@@ -22,6 +23,8 @@ from mdstorm_migrate.sources import find_source
 #: The rule about the configuration's key.
 _CONF = "PM105"
 _CONSTANT = CONSTANT.encode()
+#: Rules about files that set the configuration.
+_SETTING_CONF = frozenset({"PM408", "PM409"})
 _NOT_OURS = FileFacts(Exchange(), is_ours=False)
 _IMPORTS = re.compile(
     rb"^[ \t\"]*(?:\#[ \t]*MAGIC[ \t]+)?(?:from[ \t]+[^\n]*?import[ \t]*(?:\([^)]*\)|[^\n]*)"
@@ -117,6 +120,8 @@ def _facts(one: FileOutcome) -> FileFacts:
         )
     exchange = outcome.exchange or Exchange()
     splits |= exchange.names_conf
+    is_set = any(found.rule in _SETTING_CONF for found in outcome.findings)
+    splits |= is_set and CONF_KEY.encode() in outcome.after
     waits = outcome.names_wait and outcome.naming != "configures"  # which the index decides
     return FileFacts(exchange, True, outcome.stays, splits, waits, outcome.naming)
 

@@ -187,6 +187,20 @@ def test_the_key_changes_if_all_files_name_it_alike(
     assert ("a.py" in after) == moves
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("spark.conf", "petastorm.spark.converter.parentCacheDirUrl file:///t\n"),
+        ("job.json", '{"petastorm.spark.converter.parentCacheDirUrl": "file:///t"}\n'),
+        ("job.yaml", "petastorm.spark.converter.parentCacheDirUrl: file:///t\n"),
+    ],
+)
+def test_the_key_waits_for_files_of_configuration_that_set_it(
+    name: str, text: str, tmp_path: Path
+) -> None:
+    assert migrated(tmp_path, {"a.py": KEY, name: text}) == {}
+
+
 @pytest.mark.parametrize("own", ["", f"\n# COMMAND ----------\n\n{READS}"])
 def test_what_a_notebook_installs_for_those_that_run_it_stays(own: str, tmp_path: Path) -> None:
     install = f"{HEAD}# MAGIC %pip install petastorm==0.12\n{own}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.migrate.checks import check_rewrite
+from tests.migrate.checks import check_noop, check_rewrite
 
 from mdstorm_migrate.api import migrate
 
@@ -63,7 +63,12 @@ def test_a_shell_cell_of_one_line_is_read() -> None:
     check_rewrite(text, text.replace("petastorm==0.12.1", "mdstorm"), "a.py")
 
 
-def test_a_python_cell_in_comments_is_named() -> None:
-    text = f"{HEADER}# MAGIC %python\n# MAGIC from petastorm import make_reader\n"
-    (found,) = migrate(text, path="a.py").findings
-    assert (found.rule, found.line) == ("PM100", 3)
+def test_a_python_cell_in_comments_keeps_the_notebook() -> None:
+    first = f"{HEADER}import petastorm{COMMAND}"
+    text = f"{first}# MAGIC %python\n# MAGIC petastorm.make_reader(url)\n"
+    result = check_noop(text, "a.py")
+    found = [(one.rule, one.cls, one.line) for one in result.findings]
+    assert found == [("PM100", "manual", 6)]
+    text = f"{first}# MAGIC %python\n# MAGIC # about petastorm.spark\n"
+    assert [one.cls for one in migrate(text, path="a.py").findings] == ["note"]
+    assert migrate(text, path="a.py").changed
