@@ -1,14 +1,18 @@
 """Compare what the tool does to each file with what is expected of it, and count.
 
-``python -m tests.migrate.wild.judge`` prints the table.
+``python -m tests.migrate.wild.judge`` prints the table. With the names of folders,
+``wild`` or ``wild2``, only these are judged.
 """
 
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+
+from tests.migrate.wild2.expected import EXPECTED as EXPECTED_OF_WILD2
 
 from mdstorm_migrate.run.migration import Outcome, migrate_bytes
 from mdstorm_migrate.run.settings import Settings
@@ -17,24 +21,33 @@ from mdstorm_migrate.sources import find_source
 from .expected import EXPECTED, Expected
 
 WILD = Path(__file__).parent
+#: The sets of programs, by the start of their files' names.
+ROOTS = {"": WILD, "wild2/": WILD.parent / "wild2"}
 FOLDERS = ("programs", "projects", "unrunnable")
 FILES = sorted(
-    str(path.relative_to(WILD))
+    prefix + str(path.relative_to(root))
+    for prefix, root in ROOTS.items()
     for folder in FOLDERS
-    for path in (WILD / folder).rglob("*.*")
+    for path in (root / folder).rglob("*")
     if path.is_file() and "__pycache__" not in path.parts
 )
+_EXPECTED = EXPECTED | {f"wild2/{name}": one for name, one in EXPECTED_OF_WILD2.items()}
 _MARK = "TODO(mdstorm)"
 
 
 def expected_of(name: str) -> Expected:
     """Return what is expected of a file; of most, that it needs no work."""
-    return EXPECTED.get(name, Expected())
+    return _EXPECTED.get(name, Expected())
+
+
+def path_of(name: str) -> Path:
+    """Return where a file of the sets is."""
+    return ROOTS["wild2/"] / name[6:] if name.startswith("wild2/") else WILD / name
 
 
 def migrated(name: str, data: bytes | None = None) -> Outcome:
     """Migrate a file of the corpus, or other bytes in its place."""
-    path = WILD / name
+    path = path_of(name)
     data = path.read_bytes() if data is None else data
     source = find_source(path, data[:256])
     if source is None:  # no kind of file that is scanned
@@ -115,9 +128,9 @@ def _todos(text: str) -> Iterator[tuple[str, str]]:
         number += 1
 
 
-def table() -> str:
+def table(files: list[str] = FILES) -> str:
     """Return the shares of the files, in percent."""
-    judged = {name: faults(name) for name in FILES}
+    judged = {name: faults(name) for name in files}
     count = {
         "edited wrongly": sum(bool(wrong) for wrong, _ in judged.values()),
         "missed, or said wrongly": sum(
@@ -132,14 +145,18 @@ def table() -> str:
             for name, (wrong, missed) in judged.items()
         ),
     }
-    assert sum(count.values()) == len(FILES)
-    lines = [f"| of {len(FILES)} files | files | share |", "|---|--:|--:|"]
-    lines += [f"| {what} | {n} | {n / len(FILES):.0%} |" for what, n in count.items()]
+    assert sum(count.values()) == len(files)
+    lines = [f"| of {len(files)} files | files | share |", "|---|--:|--:|"]
+    lines += [f"| {what} | {n} | {n / len(files):.0%} |" for what, n in count.items()]
     return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    print(table())
-    for one in FILES:
+    folders = sys.argv[1:]
+    chosen = [
+        one for one in FILES if not folders or path_of(one).parts[len(WILD.parts) - 1] in folders
+    ]
+    print(table(chosen))
+    for one in chosen:
         for fault in (*faults(one)[0], *faults(one)[1]):
             print(f"{one}: {fault}")

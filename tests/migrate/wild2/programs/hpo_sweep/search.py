@@ -1,0 +1,6 @@
+from itertools import product
+
+
+def grid(**axes):
+    for values in product(*axes.values()):
+        yield dict(zip(axes, values))

@@ -1,0 +1,1 @@
+object Job { val conf = "petastorm.spark.converter.parentCacheDirUrl" /* petastorm */ }
