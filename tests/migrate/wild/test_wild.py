@@ -22,9 +22,13 @@ from mdstorm_migrate.cli.migrate import migrate as command
 
 from . import record
 from .expected import EXPECTED
-from .judge import FILES, WILD, expected_of, faults, migrated
+from .judge import FILES, ROOTS, WILD, expected_of, faults, migrated
 
-OUTCOMES: dict[str, Any] = json.loads((WILD / "outcomes.json").read_text("utf-8"))
+OUTCOMES: dict[str, Any] = {
+    prefix + name: outcome
+    for prefix, root in ROOTS.items()
+    for name, outcome in json.loads((root / "outcomes.json").read_text("utf-8")).items()
+}
 PROJECTS = sorted(path.name for path in (WILD / "projects").iterdir())
 #: Run at each commit; the others take long.
 REPRESENTATIVE = [
@@ -102,12 +106,26 @@ def test_a_long_file_is_migrated_whole() -> None:
     assert len(result.edits) == 2
 
 
+#: What of these is left with TODOs fails without Petastorm in words of its own.
+_WAITING_FOR_TODOS = {
+    "wild2/multiproc_readers",
+    "wild2/plugin_registry",
+    "wild2/selectors_and_indexes",
+}
+
+
+def files_of(name: str) -> list[str]:
+    """Return the files of a program, or of a project."""
+    prefix, _, program = name.rpartition("/")
+    folder = f"{prefix}/" if prefix else ""
+    starts = (f"{folder}programs/{program}/", f"{folder}projects/{program}/")
+    return [one for one in FILES if one.startswith(starts)] or [f"{folder}programs/{program}.py"]
+
+
 def expected_outcome(name: str) -> dict[str, Any] | None:
     """Return what a migrated program should compute; None if it still needs work."""
-    is_project = (WILD / "projects" / name).is_dir()
-    paths = [one for one in FILES if one.startswith(f"projects/{name}/")] if is_project else []
-    paths = paths or [f"programs/{name}.py"]
-    if any(expected_of(path).known for path in paths):
+    paths = files_of(name)
+    if any(expected_of(path).known for path in paths) or name in _WAITING_FOR_TODOS:
         return None
     recorded = dict(OUTCOMES[name])
     expected = expected_of(paths[0])
@@ -146,13 +164,14 @@ def computed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("wild")
     write_migrated(folder)
     results: dict[str, Any] = {}
-    for part in ("programs", "projects"):
-        outcomes = folder / f"{part}.json"
-        command = [sys.executable, WILD / "record.py", folder / part, outcomes]
+    for prefix, part in (("", "programs"), ("", "projects"), ("wild2/", "programs")):
+        outcomes = folder / "outcomes.json"
+        command = [sys.executable, WILD / "record.py", folder / prefix / part, outcomes]
         environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
         done = subprocess.run(command, capture_output=True, text=True, env=environment)
         assert done.returncode == 0, done.stderr[-4000:]
-        results |= json.loads(outcomes.read_text("utf-8"))
+        found = json.loads(outcomes.read_text("utf-8"))
+        results |= {prefix + name: outcome for name, outcome in found.items()}
     return results
 
 
@@ -163,10 +182,10 @@ def test_all_migrated_programs_compute_what_petastorm_computed(
 ) -> None:
     expected = expected_outcome(name)
     if expected is None:
-        pytest.xfail("the tool is known to leave work here without a word")
+        pytest.xfail("work is left here, with TODOs or, as is known, without a word")
     if "raised" in expected:
         assert expected["raised"] in computed[name]["raised"]
-    elif expected_of(f"programs/{name}.py").keeps:
+    elif any(expected_of(path).keeps for path in files_of(name)):
         assert "No module named 'petastorm'" in computed[name]["raised"]
     else:
         assert computed[name] == expected

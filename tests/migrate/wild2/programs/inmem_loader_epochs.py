@@ -18,6 +18,7 @@ def main(spark, directory):
     second = sum(b['f'].sum().item() for b in ld)     # second pass resets the reader
     res['passes'] = [first, second, isinstance(ld, LoaderBase)]
     it = iter(ld); next(it)
+    res['parallel'] = 'allowed'
     try:
         next(iter(ld))
     except RuntimeError as e:
