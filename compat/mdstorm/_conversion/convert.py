@@ -49,7 +49,7 @@ def convert(
     spark: SparkSession | None = None,
     storage_options: dict[str, Any] | None = None,
     workers: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | bool | None = None,
     resume: bool = True,
     keep_row_groups: bool | None = None,
     version: int | None = None,
@@ -95,8 +95,9 @@ def convert(
         alone, without credentials: Spark reads with its own configuration.
     workers : int, optional
         Threads, without Spark; by default one per CPU core, at most 8.
-    progress : callable, optional
-        Called with the number of rows converted and the total, without Spark.
+    progress : callable or bool, optional
+        Called with the number of rows converted and the total, without Spark. By default a terminal
+        or a notebook shows how far it is; False for silence.
     resume : bool
         Resume from what an earlier run has finished, and keep what is finished if this one is
         interrupted. False starts over.

@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from mdstorm._conversion.compared_datasets import open_compared
-from mdstorm.cli._output import counted, progress, write_json, write_table
+from mdstorm.cli._output import write_json, write_table
 from mdstorm_backend.convert import Comparison, RowDifference, compare
+from mdstorm_backend.display import counted
 from mdstorm_backend.tables import AsOf
 
 __all__ = ["verify_against"]
@@ -32,16 +33,14 @@ def verify_against(
 ) -> bool:
     """Compare the datasets at two URLs, show the result, and return whether they are the same."""
     first, second = open_compared(source, url, storage_options=storage_options, as_of=as_of)
-    with progress("Comparing rows") as on_progress:
-        found = compare(
-            first,
-            second,
-            columns=columns,
-            dtype=dtype,
-            decimals=decimals,
-            threads=threads,
-            on_progress=on_progress,
-        )
+    found = compare(
+        first,
+        second,
+        columns=columns,
+        dtype=dtype,
+        decimals=decimals,
+        threads=threads,
+    )
     if format_ == "json":
         write_json(found.to_json())
     else:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from mdstorm.cli._options import examples, format_option
-from mdstorm.cli._output import counted, human_bytes, write_json, write_table
+from mdstorm.cli._output import write_json, write_table
 from mdstorm_backend.cache import CachedDataset, cache_root, clear_cached, list_cached
+from mdstorm_backend.display import counted, human_bytes
 from mdstorm_backend.storage import normalize_url
 
 __all__ = ["cache"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,8 +16,9 @@ from mdstorm.cli._options import (
     storage_option,
     version_options,
 )
-from mdstorm.cli._output import counted, human_bytes, progress, write_json
+from mdstorm.cli._output import write_json
 from mdstorm_backend.base import require
+from mdstorm_backend.display import counted, human_bytes
 from mdstorm_backend.format import parse_size
 from mdstorm_backend.spark import start_session
 
@@ -101,27 +101,25 @@ def convert(
     from mdstorm._conversion.convert import convert as convert_dataset
 
     size = None if shard_size is None else parse_size(shard_size)
-    shown: AbstractContextManager[Any] = nullcontext() if quiet or spark else progress("Converting")
-    with shown as on_progress:
-        dataset = convert_dataset(
-            source,
-            url,
-            columns=columns,
-            dtype=dtype,
-            decimals=decimals,
-            shard_size=size,
-            compression=compression,
-            hashes=sorted(hashes),
-            overwrite=overwrite,
-            spark=_session() if spark else None,
-            storage_options=storage_options,
-            workers=threads,
-            progress=on_progress,
-            resume=resume,
-            keep_row_groups=keep_row_groups,
-            version=version,
-            timestamp=timestamp,
-        )
+    dataset = convert_dataset(
+        source,
+        url,
+        columns=columns,
+        dtype=dtype,
+        decimals=decimals,
+        shard_size=size,
+        compression=compression,
+        hashes=sorted(hashes),
+        overwrite=overwrite,
+        spark=_session() if spark else None,
+        storage_options=storage_options,
+        workers=threads,
+        progress=False if quiet else None,
+        resume=resume,
+        keep_row_groups=keep_row_groups,
+        version=version,
+        timestamp=timestamp,
+    )
     if quiet:
         return
     shards = len(dataset.index.shards)

@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from mdstorm.cli._options import dataset_argument, examples, format_option, storage_option
-from mdstorm.cli._output import human_bytes, progress, write_json, write_table
+from mdstorm.cli._output import write_json, write_table
+from mdstorm_backend.display import human_bytes
 from mdstorm_backend.maintenance import ColumnSummary, Inspection
 from mdstorm_backend.maintenance import inspect as inspect_dataset
 
@@ -30,10 +31,7 @@ def inspect(url: str, statistics: bool, storage_options: dict[str, Any], format_
 
     Only its index is read, unless --statistics is given.
     """
-    with progress("Reading shards") as on_progress:
-        found = inspect_dataset(
-            url, storage_options=storage_options, statistics=statistics, on_progress=on_progress
-        )
+    found = inspect_dataset(url, storage_options=storage_options, statistics=statistics)
     if format_ == "json":
         write_json(found.to_json())
         return

@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from mdstorm.cli._options import dataset_argument, examples, format_option, storage_option
-from mdstorm.cli._output import counted, progress, write_json
+from mdstorm.cli._output import write_json
+from mdstorm_backend.display import counted
 from mdstorm_backend.maintenance import reindex as reindex_dataset
 
 __all__ = ["reindex"]
@@ -32,14 +33,12 @@ def reindex(
     Reads every shard, writes index.json and removes nothing. Refuses two attempts at one partition:
     only you can know which one is valid.
     """
-    with progress("Reading shards") as on_progress:
-        report = reindex_dataset(
-            url,
-            force=force,
-            threads=threads,
-            storage_options=storage_options,
-            on_progress=on_progress,
-        )
+    report = reindex_dataset(
+        url,
+        force=force,
+        threads=threads,
+        storage_options=storage_options,
+    )
     for note in report.notes:
         click.echo(f"warning: {note.file} {note.problem}", err=True)
     if format_ == "json":

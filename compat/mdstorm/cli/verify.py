@@ -17,7 +17,8 @@ from mdstorm.cli._options import (
     storage_option,
     version_options,
 )
-from mdstorm.cli._output import counted, human_bytes, progress, write_json, write_table
+from mdstorm.cli._output import write_json, write_table
+from mdstorm_backend.display import counted, human_bytes
 from mdstorm_backend.maintenance import verify as verify_dataset
 from mdstorm_backend.tables import AsOf
 
@@ -99,14 +100,12 @@ def verify(
         )
     if version is not None or timestamp is not None:
         raise click.UsageError("--version and --timestamp need --against: name the Delta table")
-    with progress("Checking shards") as on_progress:
-        report = verify_dataset(
-            url,
-            quick=quick,
-            threads=threads,
-            storage_options=storage_options,
-            on_progress=on_progress,
-        )
+    report = verify_dataset(
+        url,
+        quick=quick,
+        threads=threads,
+        storage_options=storage_options,
+    )
     if format_ == "json":
         write_json(report.to_json())
     else:

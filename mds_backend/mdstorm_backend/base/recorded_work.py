@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from enum import IntEnum
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from mdstorm_backend.base.recorder import Recorder
@@ -63,6 +63,19 @@ class Task:
         self.busy = 0.0
 
 
+class Watcher(Protocol):
+    """Is told what happens in a pass that somebody may be waiting for; it never raises."""
+
+    def downloaded(self, size: int) -> None:
+        """Note a file of `size` bytes, in the thread that has downloaded it."""
+
+    def started(self) -> None:
+        """Note that the first batch is there."""
+
+    def ended(self) -> None:
+        """Note that the pass is over."""
+
+
 class _Here(threading.local):
     task: Task | None = None
 
@@ -80,6 +93,19 @@ def count(name: str, number: float = 1) -> None:
 def current_recorder() -> Recorder | None:
     """Return the recorder for which this thread works."""
     return None if here.task is None else here.task.recorder
+
+
+def count_download(size: int) -> None:
+    """Count a file of `size` bytes that this thread has brought here."""
+    task = here.task
+    if task is None:
+        return
+    counts = task.recorder._counts_of_thread()
+    counts["downloads"] += 1
+    counts["downloaded_bytes"] += size
+    watcher = task.recorder.watcher
+    if watcher is not None:
+        watcher.downloaded(size)
 
 
 class work:  # noqa: N801  # reads as a statement

@@ -24,6 +24,7 @@ from mdstorm_backend.base.recorded_work import (
     Cause,
     Shares,
     Task,
+    Watcher,
     here,
     work,
 )
@@ -69,6 +70,8 @@ class Recorder:
         self.since = clock() if since is None else since
         self.batches = self.rows = 0
         self.startup = self.trained = 0.0
+        #: Shows what is downloaded, if somebody looks.
+        self.watcher: Watcher | None = None
         #: When the first batch was there.
         self._started = 0.0
         self._results = self._results_ready = 0
@@ -102,6 +105,8 @@ class Recorder:
         if not self.batches:  # what was recorded so far was for the start
             self.startup, self._started = now - self.since, now
             self._startup_shares, self._shares = self._shares, [0.0] * CAUSES
+            if self.watcher is not None:
+                self.watcher.started()
         self.since = now
         self.batches += batches
         self.rows += rows
@@ -121,6 +126,8 @@ class Recorder:
                 self.startup = now - self.since
             self.since = now
         self.is_over = True
+        if self.watcher is not None:
+            self.watcher.ended()
 
     def wait(self, seconds: float, shares: Shares) -> None:
         """Divide a wait among the causes in proportion to what the awaited result took."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mdstorm_backend.base.recorded_work import Cause, count, work
+from mdstorm_backend.base.recorded_work import Cause, count_download, work
 from mdstorm_backend.cache.attempts import LONGEST_PAUSE, Sleep
 from mdstorm_backend.cache.directory import CacheDirectory
 from mdstorm_backend.cache.download import check_hash, download, mapped
@@ -119,8 +119,7 @@ class ShardSource:
                 timeout=self.options.timeout,
                 sleep=self.sleep,
             )
-        count("downloads")
-        count("downloaded_bytes", file.bytes)
+        count_download(file.bytes)
         return path
 
     def _decompress_present_zip(

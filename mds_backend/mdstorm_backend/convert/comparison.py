@@ -9,11 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from mdstorm_backend.base.shard_threads import OnProgress, each
+from mdstorm_backend.base.shard_threads import each
 from mdstorm_backend.convert.compared_rows import ComparedRows, MDSRows, ParquetRows
 from mdstorm_backend.convert.differing_rows import RowDifference, find_examples
 from mdstorm_backend.convert.mds_plan import chosen_fields
 from mdstorm_backend.convert.row_sums import HashedRows, RowSums
+from mdstorm_backend.display import Progress, progress
 from mdstorm_backend.format.type_plan import check_float_dtype
 from mdstorm_backend.format.values.decimals import check_decimals
 from mdstorm_backend.parquet import ParquetDataset
@@ -87,7 +88,7 @@ def compare(
     dtype: str | None = None,
     decimals: str | None = None,
     threads: int | None = None,
-    on_progress: OnProgress | None = None,
+    on_progress: Progress = None,
 ) -> Comparison:
     """Check whether two datasets hold the same rows, in any order and equally often.
 
@@ -107,8 +108,9 @@ def compare(
         What a conversion made of the decimals of `source`, in the same manner.
     threads : int, optional
         Shards and row groups to read at a time; by default one per CPU core, at most 8.
-    on_progress : callable, optional
-        Called with the number of shards and row groups read, of both, and the total.
+    on_progress : callable or bool, optional
+        Called with the number of shards and row groups read, of both, and the total; by default a
+        terminal or a notebook shows it. False for silence.
 
     Raises
     ------
@@ -134,8 +136,9 @@ def compare(
             for rows, total in zip((first, second), sums, strict=True)
             for part in range(rows.num_parts)
         ]
-        for _ in each(_call, tasks, threads, on_progress):
-            pass
+        with progress("Comparing rows", "shards", on_progress) as shown:
+            for _ in each(_call, tasks, threads, shown):
+                pass
     changed = sums[0].differing_columns(sums[1])
     examples: tuple[RowDifference, ...] = ()
     buckets = sums[0].differing_buckets(sums[1])

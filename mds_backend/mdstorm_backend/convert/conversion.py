@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
+from mdstorm_backend.base.shard_threads import OnProgress
 from mdstorm_backend.convert.conversion_tasks import ConversionTask
 from mdstorm_backend.convert.finished_tasks import (
     ConversionId,
@@ -34,7 +35,6 @@ from mdstorm_backend.write.commit import abandon, commit, mark_directory
 from mdstorm_backend.write.shard_format import ShardReport
 
 #: Called with the number of rows converted and the total.
-OnProgress: TypeAlias = Callable[[int, int], None]
 
 #: Errors that may not recur when the conversion is run again; our other errors are in the data.
 _PASSING = (WriteError, StorageError, CredentialsError)

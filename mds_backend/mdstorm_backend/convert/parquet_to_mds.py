@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from mdstorm_backend.base.integers import is_integer
 from mdstorm_backend.base.shard_threads import num_threads
-from mdstorm_backend.convert.conversion import Conversion, OnProgress
+from mdstorm_backend.convert.conversion import Conversion
 from mdstorm_backend.convert.conversion_tasks import (
     cut_tasks,
     tasks_by_file,
@@ -21,6 +21,8 @@ from mdstorm_backend.convert.mds_plan import chosen_fields, plan_parquet, row_by
 from mdstorm_backend.convert.row_batches import RowBatches
 from mdstorm_backend.convert.task_writer import Recode, TaskWriter
 from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.display import Progress
+from mdstorm_backend.display import progress as show_progress
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.hashes import check_hashes
 from mdstorm_backend.format.schema import FORMAT_VERSION, Schema
@@ -55,7 +57,7 @@ def convert_parquet(
     extra: Mapping[str, Any] | None = None,
     cut_at: CutAt | None = None,
     workers: int | None = None,
-    progress: OnProgress | None = None,
+    progress: Progress = None,
     resume: bool = True,
 ) -> Dataset:
     """Write the rows of Parquet files as an MDS dataset, in their order.
@@ -103,8 +105,9 @@ def convert_parquet(
         Whose rows no shard mixes. By default shards are filled across files.
     workers : int, optional
         Number of threads; by default one per CPU core, at most 8.
-    progress : callable, optional
-        Called with the number of rows converted and the total, from one thread at a time.
+    progress : callable or bool, optional
+        Called with the number of rows converted and the total, from one thread at a time; by
+        default a terminal or a notebook shows it. False for silence.
     resume : bool
         Keep finished parts if the conversion is interrupted, and resume from those of an earlier
         run. False starts over, and removes everything if it fails.
@@ -163,7 +166,8 @@ def convert_parquet(
         tasks,
         dict(extra or {}),
     )
-    return conversion.run(num_threads(workers), progress, resume=resume)
+    with show_progress("Converting", "rows", progress) as shown:
+        return conversion.run(num_threads(workers), shown, resume=resume)
 
 
 def _planned(

@@ -21,6 +21,7 @@ from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.type_plan import plan_types
 from mdstorm_backend.format.values.spark_types import arrow_type
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.spark.job_progress import write_progress
 from mdstorm_backend.spark.refusals import reason_among
 from mdstorm_backend.spark.session import is_local, session_conf, spark_url
 from mdstorm_backend.storage import Location
@@ -103,7 +104,8 @@ def materialize_staged(
     try:
         with session_conf(df.sparkSession, _EXACT_TIMES):
             writer = plain.write.option("parquet.block.size", str(_ROW_GROUP_BYTES))
-            _write(writer, staging)
+            with write_progress(df.sparkSession, None, "Staging Parquet"):
+                _write(writer, staging)
         return convert_parquet(
             _open(staging),
             url,

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from mdstorm_backend.base.recorder import Recorder
+from mdstorm_backend.loaders.download_line import DownloadLine
 from mdstorm_backend.loaders.statistics import Statistics
 
 
@@ -43,10 +44,20 @@ class PassRecorders:
         self._asked = self._clock()
 
     def begin(
-        self, order: str = "exact", workers: int = 0, *, recorder: Recorder | None = None
+        self,
+        order: str = "exact",
+        workers: int = 0,
+        *,
+        recorder: Recorder | None = None,
+        shards: int | None = None,
     ) -> Recorder:
-        """Return the recorder of a pass that begins, which may be a given one."""
+        """Return the recorder of a pass that begins, which may be a given one.
+
+        `shards` is the number that the pass may download at most, if that is known.
+        """
         begun = recorder or Recorder(self._clock, self._asked)
+        if self.last is None:  # later passes find in the cache what the first one downloads
+            begun.watcher = DownloadLine(shards)
         over, running = self._passes
         going_on = [begun]
         for other in running:

@@ -49,6 +49,11 @@ def order_name(order: object) -> str:
     return "elastic" if isinstance(order, ElasticShare) else "exact"
 
 
+def most_shards(options: ReaderOptions) -> int | None:
+    """Return how many shards a pass may read; None where other ranks read some of them."""
+    return None if options.order.is_share else len(options.dataset.shard_sizes)
+
+
 def mark_and_rows(block: Block) -> tuple[Any, int]:
     """Return the mark and the number of rows of all batches of a block together."""
     # In the elastic order marks count samples.
@@ -144,8 +149,9 @@ class PassRunner:
 
     def new_recorder(self) -> Recorder:
         """Return what records a pass that begins."""
+        options = self.reading.options
         return self.recorders.begin(
-            order_name(self.reading.options.order), self.batching.num_workers
+            order_name(options.order), self.batching.num_workers, shards=most_shards(options)
         )
 
     def stretch(

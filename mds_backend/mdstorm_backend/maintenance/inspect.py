@@ -12,6 +12,7 @@ import numpy as np
 
 from mdstorm_backend.base.shard_threads import OnProgress
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.display import Progress, progress
 from mdstorm_backend.format.values.spark_types import simple_name
 from mdstorm_backend.maintenance.statistics import ColumnStatistics, StatisticsOf
 
@@ -127,7 +128,7 @@ def inspect(
     *,
     storage_options: dict[str, Any] | None = None,
     statistics: bool = False,
-    on_progress: OnProgress | None = None,
+    on_progress: Progress = None,
 ) -> Inspection:
     """Describe the dataset at `url`.
 
@@ -141,8 +142,9 @@ def inspect(
         Options of the fsspec file system.
     statistics : bool
         Also read and describe all values. Memory: a shard and about 32 MiB.
-    on_progress : callable, optional
-        Called with the number of shards read and the total.
+    on_progress : callable or bool, optional
+        Called with the number of shards read and the total; by default a terminal or a
+        notebook shows it. False for silence.
 
     Raises
     ------
@@ -153,7 +155,10 @@ def inspect(
     """
     dataset = open_dataset(url, storage_options=storage_options)
     shards = dataset.index.shards
-    found = _gather(dataset, on_progress) if statistics else {}
+    found: dict[str, ColumnStatistics] = {}
+    if statistics:
+        with progress("Reading shards", "shards", on_progress) as shown:
+            found = _gather(dataset, shown)
     return Inspection(
         url=dataset.url,
         rows=len(dataset),

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mdstorm_backend.base.shard_threads import OnProgress, each
+from mdstorm_backend.base.shard_threads import each
+from mdstorm_backend.display import Progress, progress
 from mdstorm_backend.errors import (
     CorruptDatasetError,
     DatasetNotFoundError,
@@ -80,7 +81,7 @@ def reindex(
     force: bool = False,
     storage_options: dict[str, Any] | None = None,
     threads: int | None = None,
-    on_progress: OnProgress | None = None,
+    on_progress: Progress = None,
 ) -> ReindexReport:
     """Rebuild the ``index.json`` of the directory at `url`.
 
@@ -99,8 +100,9 @@ def reindex(
         Options of the fsspec file system.
     threads : int, optional
         Shards read at a time; by default one per CPU core, at most 8.
-    on_progress : callable, optional
-        Called with the number of shards read and the total.
+    on_progress : callable or bool, optional
+        Called with the number of shards read and the total; by default a terminal or a
+        notebook shows it. False for silence.
 
     Raises
     ------
@@ -130,7 +132,8 @@ def reindex(
             "URL",
             url=location.url,
         )
-    found = list(each(lambda name: _read(location, name), names, threads, on_progress))
+    with progress("Reading shards", "shards", on_progress) as shown:
+        found = list(each(lambda name: _read(location, name), names, threads, shown))
     notes += [Problem(n.path, f.note) for n, f in zip(names, found, strict=True) if f.note]
     index = _index_of(location, names, found)
     write_index(location, index)

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from mdstorm_backend.base.shard_threads import OnProgress, each, num_threads
+from mdstorm_backend.base.shard_threads import each, num_threads
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.display import Progress, progress
 from mdstorm_backend.errors import CorruptDatasetError, MDStormError
 from mdstorm_backend.format.index import INDEX_NAME, ShardInfo
 from mdstorm_backend.format.schema import Schema
@@ -26,7 +27,7 @@ def verify(
     quick: bool = False,
     storage_options: dict[str, Any] | None = None,
     threads: int | None = None,
-    on_progress: OnProgress | None = None,
+    on_progress: Progress = None,
 ) -> VerifyReport:
     """Check the dataset at `url` and report everything that is wrong with it.
 
@@ -45,8 +46,9 @@ def verify(
         Options of the fsspec file system.
     threads : int, optional
         Shards checked at a time; by default one per CPU core, at most 8.
-    on_progress : callable, optional
-        Called with the number of shards checked and the total.
+    on_progress : callable or bool, optional
+        Called with the number of shards checked and the total; by default a terminal or a
+        notebook shows it. False for silence.
 
     Raises
     ------
@@ -64,23 +66,24 @@ def verify(
         return VerifyReport(location.url, quick, 0, 0, 0, (Problem(INDEX_NAME, problem),))
     location, shards = dataset.location, dataset.index.shards
     problems, notes = _check_files(location, shards, num_threads(threads))
-    if quick:
-        if on_progress is not None:
-            on_progress(len(shards), len(shards))
-    else:
-        failed = {problem.file for problem in problems}
-        tally = _Tally()
-        for check in each(
-            lambda shard: check_shard(location, shard, schema),
-            [shard for shard in shards if _stored_name(shard) not in failed],
-            threads,
-            on_progress,
-        ):
-            tally.add(check)
-        problems += tally.problems
-        notes += tally.notes
-        if not problems:
-            problems += _check_counts(dataset, tally)
+    with progress("Checking shards", "shards", on_progress) as shown:
+        if quick:
+            if shown is not None:
+                shown(len(shards), len(shards))
+        else:
+            failed = {problem.file for problem in problems}
+            tally = _Tally()
+            for check in each(
+                lambda shard: check_shard(location, shard, schema),
+                [shard for shard in shards if _stored_name(shard) not in failed],
+                threads,
+                shown,
+            ):
+                tally.add(check)
+            problems += tally.problems
+            notes += tally.notes
+            if not problems:
+                problems += _check_counts(dataset, tally)
     return VerifyReport(
         url=location.url,
         quick=quick,

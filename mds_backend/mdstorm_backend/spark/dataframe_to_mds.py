@@ -21,13 +21,13 @@ from mdstorm_backend.format.size_limit import parse_size_limit
 from mdstorm_backend.format.type_plan import plan_types
 from mdstorm_backend.spark.arrow_batches import sized_arrow_batches
 from mdstorm_backend.spark.executor import REPORT_SCHEMA, make_task
+from mdstorm_backend.spark.job_progress import write_progress
 from mdstorm_backend.spark.partition_commit import (
     abandon_partitions,
     make_directories,
     publish_partitions,
 )
 from mdstorm_backend.spark.partition_writer import PartitionJob, ToSamples, directory_name
-from mdstorm_backend.spark.progress_line import write_progress
 from mdstorm_backend.spark.reports import collect_reports
 from mdstorm_backend.spark.user_columns import plan_columns
 from mdstorm_backend.storage import check_no_secrets
@@ -70,7 +70,8 @@ def dataframe_to_mds(
     merge_index : bool
         Also write an index over all partitions.
     mds_kwargs : dict
-        Arguments of `MDSWriter`: ``out`` is required; ``compression`` is ``"zstd"`` by default;
+        Arguments of `MDSWriter`: ``out`` is required; ``compression`` is ``"zstd"`` by default, and
+        ``progress_bar`` True, which shows something where somebody looks;
         ``columns`` gives the columns to store and their encodings, by default all of them.
         ``max_workers`` is the number of threads per task, one by default. The executors write to
         ``out``; of a pair ``(local, remote)`` to the second and, with ``keep_local``, also to the
@@ -190,7 +191,7 @@ def _run(
         sized = schema or _planned_if_possible(dataframe)
         if sized is not None:
             stack.enter_context(sized_arrow_batches(session, sized))
-        if options.get("progress_bar"):
+        if options.get("progress_bar", True):
             stack.enter_context(write_progress(session, job.locations[-1]))
         if schema is not None:
             chosen = plain.select(*(f"c{names.index(name)}" for name in schema.names))

@@ -7,13 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from mdstorm_backend.display.file_progress import FileProgress
 from mdstorm_backend.errors import ArgumentTypeError, WriteError
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write.commit import build_index
 from mdstorm_backend.write.file_sink import FileSink
 from mdstorm_backend.write.mixed_shards import MixedShards
-from mdstorm_backend.write.progress import FileProgress
 from mdstorm_backend.write.shard_format import FullShard, ShardFormat
 from mdstorm_backend.write.shard_store import ShardStore
 

@@ -13,7 +13,13 @@ from typing import Any
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.reader_options import EndlessNotice
 from mdstorm_backend.loaders.reading import Batching, Leg, Pass, Reading
-from mdstorm_backend.loaders.runner import Delivered, PassRunner, mark_and_rows, order_name
+from mdstorm_backend.loaders.runner import (
+    Delivered,
+    PassRunner,
+    mark_and_rows,
+    most_shards,
+    order_name,
+)
 from mdstorm_backend.loaders.statistics import Statistics
 from mdstorm_backend.loaders.tf.pipeline_recorder import LoopRecorder, PipelineRecorder
 from mdstorm_backend.loaders.tf.tf_cardinality import INFINITE
@@ -188,7 +194,10 @@ class TFRuns:
             current = self._passes.begin()
         self._check_claim(current)
         recorder = PipelineRecorder(run.loop)
-        self._passes.recorders.begin(order_name(self.reading.options.order), recorder=recorder)
+        options = self.reading.options
+        self._passes.recorders.begin(
+            order_name(options.order), recorder=recorder, shards=most_shards(options)
+        )
         try:
             for leg in current.legs():
                 number = next(self._numbers)

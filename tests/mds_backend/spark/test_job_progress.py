@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from mdstorm_backend.spark.progress_line import write_progress
 
 from mdstorm_backend.spark import progress_line
-from mdstorm_backend.spark.progress_line import write_progress
 from mdstorm_backend.storage import Location
 
 

@@ -1,0 +1,21 @@
+"""What people are shown: sizes, descriptions of objects, and progress."""
+
+from __future__ import annotations
+
+from mdstorm_backend.display.described import Described, Description
+from mdstorm_backend.display.live_line import LiveLine, open_line
+from mdstorm_backend.display.progress import Drawn, Progress, progress
+from mdstorm_backend.display.quantities import counted, human_bytes, shown_place
+
+__all__ = [
+    "Described",
+    "Description",
+    "Drawn",
+    "LiveLine",
+    "Progress",
+    "counted",
+    "human_bytes",
+    "open_line",
+    "progress",
+    "shown_place",
+]

@@ -1,0 +1,91 @@
+"""Objects that describe themselves: one line for logs, a table for notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+#: Rows of a table in a notebook; what is left out is counted.
+_MOST_ROWS = 200
+_CELL = ' style="text-align:left"'
+
+
+@dataclass(frozen=True)
+class Description:
+    """What an object tells of itself.
+
+    Attributes
+    ----------
+    line : sequence of str
+        What stands in the brackets of the one line, in order.
+    facts : sequence of (str, str)
+        Names and values of the table in a notebook, in order.
+    headings : sequence of str
+        Those of a second table.
+    rows : sequence of sequence of str
+        Its rows.
+    """
+
+    line: Sequence[str]
+    facts: Sequence[tuple[str, str]] = ()
+    headings: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = field(default=())
+
+
+class Described:
+    """Shows itself as its description says, and never raises.
+
+    A subclass overrides `_mdstorm_description`.
+    """
+
+    def _mdstorm_description(self, *, full: bool) -> Description:
+        """Return what is shown.
+
+        Parameters
+        ----------
+        full : bool
+            Whether a notebook asks, which shows the tables as well. An index on a local disk may be
+            read for it; nothing is ever downloaded, and no data are read.
+        """
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        found = _description(self, full=False)
+        return f"{type(self).__name__}({', '.join(found.line)})"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: plain tables, in the colours of its theme."""
+        found = _description(self, full=True)
+        title = f"<p><b>{escape(type(self).__name__)}</b></p>"
+        facts = "".join(_row([name, value], head=1) for name, value in found.facts)
+        parts = [title, _table(facts or _row(list(found.line)))]
+        if found.headings:
+            rows = "".join(_row(row) for row in found.rows[:_MOST_ROWS])
+            head = f"<thead>{_row(found.headings, head=len(found.headings))}</thead>"
+            parts.append(_table(rows, head))
+            if len(found.rows) > _MOST_ROWS:
+                parts.append(f"<p>… and {len(found.rows) - _MOST_ROWS:,} more</p>")
+        return "".join(parts)
+
+
+def _description(value: Described, *, full: bool) -> Description:
+    """Return what an object tells, whatever state it is in: closed, deleted or half made."""
+    for asked in (full, False):
+        try:
+            return value._mdstorm_description(full=asked)
+        except Exception:  # debuggers and logs ask in the middle of failures
+            continue
+    return Description(["cannot be described now"])
+
+
+def _table(rows: str, head: str = "") -> str:
+    return f"<table>{head}<tbody>{rows}</tbody></table>"
+
+
+def _row(cells: Sequence[str], head: int = 0) -> str:
+    tags = ["th"] * head + ["td"] * (len(cells) - head)
+    inner = "".join(
+        f"<{tag}{_CELL}>{escape(str(cell))}</{tag}>" for tag, cell in zip(tags, cells, strict=True)
+    )
+    return f"<tr>{inner}</tr>"
