@@ -9,6 +9,7 @@ import pyarrow as pa
 from mdstorm.errors import MissingAttributeError
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.datasets import Dataset
+from mdstorm_backend.display import Described, Description
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import SampleSource
 from mdstorm_backend.storage import open_filesystem
@@ -49,7 +50,7 @@ class Piece(NamedTuple):
     partition_keys: list[tuple[str, Any]]
 
 
-class ReadDataset:
+class ReadDataset(Described):
     """The dataset of a reader: all attributes of its source, and those that Petastorm's has.
 
     Parameters
@@ -69,8 +70,10 @@ class ReadDataset:
     def __len__(self) -> int:
         return len(self.source)
 
-    def __repr__(self) -> str:
-        return f"ReadDataset({self.source!r})"
+    def _mdstorm_description(self, *, full: bool) -> Description:
+        if isinstance(self.source, Described):
+            return self.source._mdstorm_description(full=full)
+        return Description([repr(self.source)])
 
     def __getattr__(self, name: str) -> Any:
         if name in _INSTEAD:

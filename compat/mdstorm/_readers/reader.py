@@ -15,10 +15,12 @@ from mdstorm._readers.fields import delivered_schema
 from mdstorm._readers.items import deliver_items, items_of
 from mdstorm._readers.options import reader_options
 from mdstorm._readers.sample_order import sample_order, with_window
+from mdstorm._schema.unischema import FIELDS, shown_fields
 from mdstorm._selection.ngram import NGram
 from mdstorm._transforms.process_transform import ProcessTransform
 from mdstorm.errors import NotPicklableError
 from mdstorm_backend.base import OwnContext, warn_user
+from mdstorm_backend.display import Described, Description
 from mdstorm_backend.loaders import (
     Batching,
     Convert,
@@ -27,6 +29,8 @@ from mdstorm_backend.loaders import (
     PassRunner,
     ReaderOptions,
     Statistics,
+    describe_data,
+    in_order,
     reading_of,
 )
 
@@ -34,7 +38,7 @@ from mdstorm_backend.loaders import (
 _NO_COUNTS = {"items_consumed": 0, "items_produced": 0, "items_inprocess": 0}
 
 
-class DatasetReader(OwnContext):
+class DatasetReader(Described, OwnContext):
     """Iterates over a dataset, by `make_reader` in rows and by `make_batch_reader` in batches.
 
     A batch is one shard's share of this rank's rows: a row group of Parquet files, or an MDS shard.
@@ -118,6 +122,17 @@ class DatasetReader(OwnContext):
             "cur_shard=… and shard_count=… if each is to read a share. A converter can be sent: "
             "it pickles"
         )
+
+    def _mdstorm_description(self, *, full: bool) -> Description:
+        options = self._cursor.options
+        found = in_order(
+            describe_data(self.dataset, full=False),
+            options.order,
+            len(self.dataset),
+            [("delivers", "batches" if self.is_batched_reader else "rows")],
+        )
+        facts = [*found.facts, ("state", "stopped" if self.stopped else "open")]
+        return replace(found, facts=facts, headings=FIELDS, rows=shown_fields(self.schema))
 
     @property
     def batched_output(self) -> bool:

@@ -18,6 +18,12 @@ from mdstorm._schema.row_types import row_type
 from mdstorm._schema.spark_fields import encoded, spark_type
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, RowArgumentError
 from mdstorm_backend.base import require, warn_user
+from mdstorm_backend.display import Described, Description
+
+#: Headings of the table that a notebook shows.
+FIELDS = ("field", "type", "shape", "codec", "may be null")
+#: Fields in the one line of a schema.
+_IN_LINE = 8
 
 
 @public("mdstorm.unischema")
@@ -58,7 +64,7 @@ class UnischemaField(NamedTuple):
 
 
 @public("mdstorm.unischema")
-class Unischema:
+class Unischema(Described):
     """An ordered set of fields.
 
     Every field is also an attribute, unless its name is taken: ``schema.id``.
@@ -88,6 +94,13 @@ class Unischema:
                 )
             else:
                 setattr(self, field.name, field)
+
+    def _mdstorm_description(self, *, full: bool) -> Description:
+        line = [repr(self._name), *list(self._fields)[:_IN_LINE]]
+        if len(self._fields) > _IN_LINE:
+            line.append(f"… {len(self._fields)} fields")
+        facts = [("name", self._name), ("fields", f"{len(self._fields):,}")]
+        return Description(line, facts, FIELDS, shown_fields(self) if full else ())
 
     if TYPE_CHECKING:
 
@@ -279,6 +292,20 @@ def dict_to_spark_row(unischema: Unischema, row_dict: dict[str, Any]) -> Any:
         )
     values = [encoded(field, row[name]) for name, field in unischema.fields.items()]
     return Row(*unischema.fields)(*values)
+
+
+def shown_fields(schema: Unischema) -> list[tuple[str, ...]]:
+    """Return a row for each field, under the headings `FIELDS`."""
+    return [
+        (
+            field.name,
+            _type_name(field.numpy_dtype),
+            ", ".join("any" if size is None else f"{size}" for size in field.shape) or "scalar",
+            "" if field.codec is None else type(field.codec).__name__,
+            "yes" if field.nullable else "no",
+        )
+        for field in schema.fields.values()
+    ]
 
 
 def _type_name(numpy_dtype: Any) -> str:

@@ -13,9 +13,11 @@ from mdstorm._spark.cache_dir import PETASTORM_CONF
 from mdstorm._spark.context_managers import TorchDatasetContextManager
 from mdstorm._spark.conversions import forget
 from mdstorm._spark.deletion import delete_dir
+from mdstorm._spark.description import describe_converter
 from mdstorm._spark.model_inputs import ColumnNames, ModelInputs
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import require
+from mdstorm_backend.display import Described, Description
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -28,7 +30,7 @@ _logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
 
 
 @public("mdstorm.spark.spark_dataset_converter")
-class SparkDatasetConverter:
+class SparkDatasetConverter(Described):
     """A converted DataFrame, from which loaders and TensorFlow datasets are made.
 
     It pickles as its attributes, and works in any process that can read the files. It may be
@@ -51,6 +53,8 @@ class SparkDatasetConverter:
     _is_given = False
     #: What was said of decimals, unless a method is told otherwise.
     _decimals: str | None = None
+    #: The data as they were opened when the converter was made, for `repr`; never pickled.
+    _known: Any = None
     #: The version of a Delta table.
     _version: int | None = None
 
@@ -58,6 +62,12 @@ class SparkDatasetConverter:
         self.cache_dir_url = cache_dir_url
         self.file_urls = file_urls
         self.dataset_size = dataset_size
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_known"}
+
+    def _mdstorm_description(self, *, full: bool) -> Description:
+        return describe_converter(self, full=full)
 
     def __len__(self) -> int:
         return self.dataset_size

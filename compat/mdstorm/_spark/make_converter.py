@@ -209,6 +209,7 @@ def _converter(
     converter = SparkDatasetConverter(url, dataset.file_urls, len(dataset))
     if decimals is not None:
         converter._decimals = decimals
+    converter._known = dataset
     return converter
 
 

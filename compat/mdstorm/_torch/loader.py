@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from typing import Any
 
 from mdstorm._readers.argument_checks import check_integer
@@ -13,7 +14,8 @@ from mdstorm._readers.passes import ReaderPasses, can_pass_over, can_restart, is
 from mdstorm._readers.reader import DatasetReader
 from mdstorm.errors import StateMismatchError, UnsupportedArgumentError
 from mdstorm_backend.base import OwnContext, PassThreads
-from mdstorm_backend.loaders import Convert, Statistics
+from mdstorm_backend.display import Described, Description
+from mdstorm_backend.loaders import Convert, Statistics, describe_data
 
 _logger = logging.getLogger(__name__)
 
@@ -67,7 +69,7 @@ class LoaderBase:
         raise NotImplementedError(f"{type(self).__name__} has to define _iter_impl")
 
 
-class ReaderLoader(OwnContext, LoaderBase):
+class ReaderLoader(Described, OwnContext, LoaderBase):
     """A loader over a reader: in whole blocks where it is one of ours.
 
     Parameters
@@ -91,6 +93,14 @@ class ReaderLoader(OwnContext, LoaderBase):
         self.shuffling_queue_capacity = shuffling_queue_capacity
         self._passes: ReaderPasses | None = None
         self._threads = PassThreads()
+
+    def _mdstorm_description(self, *, full: bool) -> Description:
+        found, batch = describe_data(self.reader, full=full), f"{self.batch_size}"
+        return replace(
+            found,
+            line=[*found.line, f"batch_size={batch}"],
+            facts=[*found.facts, ("batch_size", batch)],
+        )
 
     def __iter__(self) -> Iterator[Any]:
         return self._threads.follow(self._batches())

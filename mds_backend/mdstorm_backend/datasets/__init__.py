@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.datasets.descriptions import describe_place
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
 
-__all__ = ["Dataset", "SampleDataset", "open_dataset"]
+__all__ = ["Dataset", "SampleDataset", "describe_place", "open_dataset"]

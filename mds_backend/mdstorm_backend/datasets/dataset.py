@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.datasets.dataset_shards import DatasetShards, PrepareShard
+from mdstorm_backend.datasets.descriptions import describe_dataset
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
+from mdstorm_backend.display import Description, human_bytes
 from mdstorm_backend.format.index import INDEX_NAME, Index
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.stored_schema import schema_of
@@ -117,8 +119,17 @@ class Dataset(SampleDataset):
         )
         return _dataset, (self.location, self.index, *options)
 
-    def __repr__(self) -> str:
-        return f"Dataset({self.url!r}, {len(self)} samples, {len(self.index.shards)} shards)"
+    def _mdstorm_description(self, *, full: bool) -> Description:
+        stored = sum((shard.zip_data or shard.raw_data).bytes for shard in self.index.shards)
+        further = [] if stored == self.nbytes else [("stored", human_bytes(stored))]
+        return describe_dataset(self, self._known_schema if full else None, further=further)
+
+    @property
+    def _known_schema(self) -> Schema:
+        """The columns as far as the index tells: a shard is not opened for a mere description."""
+        if self.index.extra.get("columns") or "schema" in self.__dict__:
+            return self.schema
+        return Schema.from_shards(self.index.shards)
 
     @property
     def url(self) -> str:

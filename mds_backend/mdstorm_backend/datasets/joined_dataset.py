@@ -14,6 +14,8 @@ import numpy.typing as npt
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.datasets.descriptions import describe_dataset
+from mdstorm_backend.display import Described, Description
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.format.array_forms import joined_form
 from mdstorm_backend.format.encodings import general_encoding
@@ -21,7 +23,7 @@ from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.read.shard import Shard
 
 
-class JoinedDataset:
+class JoinedDataset(Described):
     """Datasets in sequence, with samples and shards numbered consecutively.
 
     Samples keep the columns of their own dataset. Whole batches have the common columns.
@@ -40,6 +42,9 @@ class JoinedDataset:
         self.parts = tuple(part.with_columns(common) for part in parts)
         self._first_shards = [0, *accumulate(len(part.shard_sizes) for part in parts)]
         self._first_samples = [0, *accumulate(len(part) for part in parts)]
+
+    def _mdstorm_description(self, *, full: bool) -> Description:
+        return describe_dataset(self, self.schema if full else None)
 
     def __len__(self) -> int:
         return self._first_samples[-1]

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.base.optional import require
 from mdstorm_backend.datasets.sample_access import pick
+from mdstorm_backend.display import Described
 from mdstorm_backend.errors import ArgumentTypeError
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.order.exact import ExactOrder
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 _LARGE_BATCH = 1 << 30
 
 
-class SampleDataset(ABC):
+class SampleDataset(Described, ABC):
     """Samples in shards, all with the same columns.
 
     Attributes

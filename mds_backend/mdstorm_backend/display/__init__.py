@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from mdstorm_backend.display.described import Described, Description
+from mdstorm_backend.display.drawn import Drawn
 from mdstorm_backend.display.live_line import LiveLine, open_line
-from mdstorm_backend.display.progress import Drawn, Progress, progress
+from mdstorm_backend.display.progress import Progress, progress
 from mdstorm_backend.display.quantities import counted, human_bytes, shown_place
 
 __all__ = [

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mdstorm_backend.display.drawn import Drawn
 from mdstorm_backend.display.live_line import open_line
-from mdstorm_backend.display.progress import Drawn
 from mdstorm_backend.display.quantities import counted, human_bytes
 
 

@@ -99,12 +99,16 @@ class _TerminalLine:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+        class Lenient(Console):
+            def on_broken_pipe(self) -> None:
+                raise BrokenPipeError  # rich would end the program
+
         self._bar = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             TextColumn("{task.fields[text]}", markup=False),
             TimeElapsedColumn(),
-            console=Console(stderr=True),
+            console=Lenient(stderr=True),
             transient=True,
             auto_refresh=False,
             redirect_stdout=False,  # it would go to standard error

@@ -7,8 +7,8 @@ import re
 from mdstorm_backend.storage.secrets import redact
 
 _UNITS = ("kB", "MB", "GB", "TB", "PB")
-#: Everything before the last ``@`` of a host may belong to a password.
-_PASSWORD = re.compile(r"(://[^/:@]*:)[^/\s]*(?=@)")
+#: Everything before the last ``@`` may belong to a password.
+_PASSWORD = re.compile(r"(://[^/:@]*:)[^\s,]*(?=@)")
 #: The values of a query: which of them are secret, each storage decides.
 _QUERY_VALUE = re.compile(r"([?&][^=&#\s/]+=)[^&#\s,]+")
 _HIDDEN = r"\1***"

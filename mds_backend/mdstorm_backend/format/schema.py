@@ -13,6 +13,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from mdstorm_backend.base.cached_property import cached_property
+from mdstorm_backend.display import Described, Description
 from mdstorm_backend.format.encodings import (
     Encoding,
     general_encoding,
@@ -24,10 +25,12 @@ from mdstorm_backend.format.encodings.dtypes import array_encoding
 from mdstorm_backend.format.encodings.registry import foreign_encodings_of
 from mdstorm_backend.format.index import ShardInfo
 from mdstorm_backend.format.values.nested_lists import element_type
-from mdstorm_backend.format.values.spark_types import SparkType, arrow_type
+from mdstorm_backend.format.values.spark_types import SparkType, arrow_type, simple_name
 
 #: Version of the object under the key ``"mdstorm"``.
 FORMAT_VERSION = 1
+#: Columns in the one line of a schema.
+_IN_LINE = 8
 #: Stated where there is something to state: only by nested arrays.
 _OPTIONAL = {"shape", "uneven"}
 
@@ -167,6 +170,21 @@ class Column:
         return bool(self.null_count or self.element_null_count)
 
     @property
+    def shown_type(self) -> str:
+        """The Spark type, or what is stored where there is none, for people."""
+        return self.encoding if self.spark_type is None else simple_name(self.spark_type)
+
+    @property
+    def shown_nulls(self) -> str:
+        """How many nulls there are, for people."""
+        if not self.origin.counts_nulls:
+            return "not counted"
+        found = [f"{self.null_count:,}"] if self.null_count else []
+        if self.element_null_count:
+            found.append(f"{self.element_null_count:,} in arrays")
+        return ", ".join(found) or "none"
+
+    @property
     def may_have_nulls(self) -> bool:
         """Whether there are nulls, or nobody knows."""
         return self.has_nulls or not self.origin.counts_nulls
@@ -201,8 +219,8 @@ class Column:
         return bool(self.parsed_encoding.shape)
 
 
-@dataclass(frozen=True)
-class Schema:
+@dataclass(frozen=True, repr=False)
+class Schema(Described):
     """The columns of a dataset, in the order of the DataFrame."""
 
     columns: tuple[Column, ...]
@@ -222,6 +240,20 @@ class Schema:
     def get(self, name: str) -> Column | None:
         """Return a column by name, or None."""
         return self._by_name.get(name)
+
+    #: Of the table of `shown_columns`.
+    headings = ("column", "type", "nulls")
+
+    @property
+    def shown_columns(self) -> list[tuple[str, str, str]]:
+        """Name, type and nulls of each column, for people."""
+        return [(column.name, column.shown_type, column.shown_nulls) for column in self.columns]
+
+    def _mdstorm_description(self, *, full: bool) -> Description:
+        line = [f"{name} {type_}" for name, type_, _ in self.shown_columns[:_IN_LINE]]
+        if len(self) > _IN_LINE:
+            line.append(f"… {len(self)} columns")
+        return Description(line, [("columns", f"{len(self):,}")], self.headings, self.shown_columns)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
+from mdstorm_backend.loaders.descriptions import describe_data, in_order
 from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.item_cursor import ItemCursor
 from mdstorm_backend.loaders.nulls import MASK_SUFFIX, NullPolicy, null_error
@@ -35,6 +36,8 @@ __all__ = [
     "ReaderOptions",
     "Statistics",
     "beyond_nanoseconds",
+    "describe_data",
+    "in_order",
     "mark_and_rows",
     "null_error",
     "reading_of",

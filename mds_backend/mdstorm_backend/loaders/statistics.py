@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from mdstorm_backend.loaders.statistics_table import as_html, as_text
+from mdstorm_backend.loaders.statistics_table import as_html, as_text, delivered
 from mdstorm_backend.loaders.verdict import Verdict, verdict_on
 
 #: Who takes the batches where TensorFlow takes them, and no loop of Python code.
@@ -159,6 +159,10 @@ class Statistics:
             if name not in _NOT_SUMMED
         }
         return replace(self, **sums)
+
+    def __repr__(self) -> str:
+        line = [*delivered(self), f"{100 * self.waited_share:.0f} % waiting"]
+        return f"Statistics({', '.join(line)})"
 
     def __str__(self) -> str:
         return as_text(self)

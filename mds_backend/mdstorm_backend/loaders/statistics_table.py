@@ -7,6 +7,7 @@ from io import StringIO
 from typing import TYPE_CHECKING
 
 from mdstorm_backend.base.recorded_work import BUSY
+from mdstorm_backend.display import counted, human_bytes
 
 if TYPE_CHECKING:
     from mdstorm_backend.loaders.statistics import Statistics
@@ -50,13 +51,8 @@ def as_html(found: Statistics) -> str:
 def lines(found: Statistics) -> list[tuple[str, str]]:
     """Return the names and values of the table, without waits that did not occur."""
     whole = found.waited_seconds + found.training_seconds
-    delivered = (
-        _number(found.passes, "pass", "passes"),
-        _number(found.batches, "batch", "batches"),
-        _number(found.rows, "row", "rows"),
-    )
     table = [
-        ("delivered", ", ".join(delivered)),
+        ("delivered", ", ".join(delivered(found))),
         ("first batches", _seconds(found.startup_seconds)),
         (found.consumer, _seconds(found.training_seconds, whole)),
         ("waiting", _seconds(found.waited_seconds, whole)),
@@ -72,28 +68,29 @@ def lines(found: Statistics) -> list[tuple[str, str]]:
     if busy:
         table.append(("threads were busy", busy))
     if found.downloads:
-        rate = f"{found.download_rate / 1e6:,.1f} MB/s"
+        rate = f"{human_bytes(found.download_rate)}/s"
         table.append(("downloads", f"{_files(found)}, {rate}"))
-    table.append(("shards opened", f"{found.shards:,}, {_bytes(found.shard_bytes)}"))
+    table.append(("shards opened", f"{found.shards:,}, {human_bytes(found.shard_bytes)}"))
     if found.cache_hits or found.evictions:
-        hits = _number(found.cache_hits, "hit", "hits")
-        table.append(("cache", f"{hits}, {_number(found.evictions, 'eviction', 'evictions')}"))
+        hits = counted(found.cache_hits, "hit")
+        table.append(("cache", f"{hits}, {counted(found.evictions, 'eviction', 'evictions')}"))
     table.append(("ready ahead", f"{found.queue_depth:.1f} results"))
     return table
 
 
+def delivered(found: Statistics) -> list[str]:
+    """Return how much was delivered."""
+    return [
+        counted(found.passes, "pass", "passes"),
+        counted(found.batches, "batch", "batches"),
+        counted(found.rows, "row"),
+    ]
+
+
 def _files(found: Statistics) -> str:
-    return f"{_number(found.downloads, 'file', 'files')}, {_bytes(found.downloaded_bytes)}"
-
-
-def _number(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
+    return f"{counted(found.downloads, 'file', 'files')}, {human_bytes(found.downloaded_bytes)}"
 
 
 def _seconds(seconds: float, whole: float = 0.0) -> str:
     share = f" ({100 * seconds / whole:.0f} %)" if whole else ""
     return f"{seconds:,.2f} s{share}"
-
-
-def _bytes(number: float) -> str:
-    return f"{number / 1e6:,.1f} MB"

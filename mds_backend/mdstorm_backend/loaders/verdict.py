@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mdstorm_backend.display import human_bytes
+
 if TYPE_CHECKING:
     from mdstorm_backend.loaders.statistics import Statistics
 
@@ -130,7 +132,7 @@ def _opening(found: Statistics, cause: str) -> str:
 
 def _of_downloads(found: Statistics) -> str:
     """Say whether the link is the limit, or what is asked of it."""
-    link = f"the link gives {found.download_rate / 1e6:.0f} MB/s"
+    link = f"the link gives {human_bytes(found.download_rate)}/s"
     if found.downloading_share >= _SATURATED:
         return (
             f"{link} and is never idle; compress the shards, or keep them on this machine (local)"

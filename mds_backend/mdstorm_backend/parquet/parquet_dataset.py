@@ -13,7 +13,9 @@ import pyarrow.parquet as pq
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.base.recorded_work import count
 from mdstorm_backend.cache.options import CacheOptions
+from mdstorm_backend.datasets.descriptions import describe_dataset
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
+from mdstorm_backend.display import Description
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.parquet.column_plan import plan_columns
 from mdstorm_backend.parquet.footers import parsed
@@ -103,12 +105,14 @@ class ParquetDataset(SampleDataset):
     def __reduce__(self) -> tuple[Any, ...]:
         return ParquetDataset, (self._contents, self.cache)
 
-    def __repr__(self) -> str:
-        version = "" if self.table_version is None else f"version {self.table_version} of a table, "
-        return (
-            f"ParquetDataset({self.url!r}, {version}{len(self)} samples, "
-            f"{len(self.row_groups)} row groups)"
-        )
+    def _mdstorm_description(self, *, full: bool) -> Description:
+        version = self.table_version
+        further = [] if version is None else [("version", f"{version:,} of a Delta table")]
+        schema = self.schema if full else None
+        found = describe_dataset(self, schema, shards="row group", further=further)
+        if version is None:
+            return found
+        return replace(found, line=[*found.line, f"version {version} of a table"])
 
     @property
     def url(self) -> str:

@@ -15,7 +15,7 @@ from click.testing import Result
 
 import mdstorm
 from mdstorm.cli import main
-from mdstorm.cli._output import counted, human_bytes
+from mdstorm_backend.display import counted, human_bytes
 
 Run = Callable[..., Result]
 
@@ -130,10 +130,11 @@ def test_storage_options_reach_the_file_system(run: Run, monkeypatch: pytest.Mon
     ("size", "expected"),
     [
         (0, "0 B"),
-        (1023, "1023 B"),
-        (1024, "1.0 KiB"),
-        (1 << 30, "1.0 GiB"),
-        (1 << 52, "4,096.0 TiB"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (1_234_000_000, "1.2 GB"),
+        (999_950, "1.0 MB"),
+        (4e18, "4,000.0 PB"),
     ],
 )
 def test_bytes_are_written_for_people(size: int, expected: str) -> None:

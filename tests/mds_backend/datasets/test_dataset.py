@@ -19,6 +19,7 @@ from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset,
 import mdstorm_backend
 from mdstorm_backend.cache import CacheOptions
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.display import human_bytes
 from mdstorm_backend.errors import (
     ArgumentTypeError,
     CorruptDatasetError,
@@ -111,7 +112,9 @@ def test_sizes_and_files_are_known_without_reading(numbers: Dataset) -> None:
     assert sum(numbers.shard_sizes) == len(numbers) == 1000
     assert numbers.nbytes == sum(file.stat().st_size for file in files)
     assert files == sorted(files)
-    assert repr(numbers) == f"Dataset({numbers.url!r}, 1000 samples, {len(files)} shards)"
+    assert repr(numbers) == (
+        f"Dataset({numbers.url!r}, 1,000 rows, {len(files)} shards, {human_bytes(numbers.nbytes)})"
+    )
 
 
 def test_the_fingerprint_tells_datasets_apart(tmp_path: Path) -> None:

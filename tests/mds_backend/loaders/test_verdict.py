@@ -36,7 +36,7 @@ def test_downloads_over_an_idle_link_want_more_of_them_at_a_time() -> None:
     assert verdict.cause == "downloads"
     assert str(verdict) == (
         "training waits 62 % of the time, 62 % for downloads: raise predownload; the link gives "
-        "80 MB/s and is idle 50 % of the time"
+        "80.0 MB/s and is idle 50 % of the time"
     )
 
 

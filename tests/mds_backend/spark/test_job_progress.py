@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from mdstorm_backend.spark.progress_line import write_progress
 
-from mdstorm_backend.spark import progress_line
+from mdstorm_backend.spark import job_progress
+from mdstorm_backend.spark.job_progress import write_progress
 from mdstorm_backend.storage import Location
 
 
@@ -33,7 +33,7 @@ class Terminal(io.StringIO):
 
 
 def watchers() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if "_watch" in thread.name]
+    return [thread for thread in threading.enumerate() if thread.name == "mdstorm-progress"]
 
 
 def session(**conf: str) -> Any:
@@ -50,14 +50,14 @@ def location(tmp_path: Path) -> Location:
 
 @pytest.fixture(autouse=True)
 def _quick_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress_line, "_INTERVAL_SECONDS", 0.01)
+    monkeypatch.setattr(job_progress, "_INTERVAL_SECONDS", 0.01)
     monkeypatch.setenv("TERM", "xterm")
 
 
 def test_shards_and_bytes_are_shown_on_a_terminal(
     location: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    terminal = Terminal(awaited="writing MDS shards: 2, 3 MB")
+    terminal = Terminal(awaited="2 shards, 3.0 MB")
     monkeypatch.setattr(sys, "stderr", terminal)
     with write_progress(session(), location):
         assert watchers()

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from mdstorm_backend.base.cached_property import cached_property
 from mdstorm_backend.datasets.dataset import Dataset
+from mdstorm_backend.datasets.descriptions import describe_place
 from mdstorm_backend.datasets.joined_dataset import JoinedDataset
 from mdstorm_backend.datasets.open_streams import derive, open_stream, refuse_unsafe_types, shape_of
 from mdstorm_backend.datasets.stream import Stream
+from mdstorm_backend.display import Description
 from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
+from mdstorm_backend.loaders.descriptions import describe_data, in_order
 from mdstorm_backend.loaders.elastic_reading import ElasticReading
 from mdstorm_backend.loaders.elastic_share import ElasticShare
 from mdstorm_backend.loaders.reader_options import ReaderOptions
@@ -51,6 +54,19 @@ class OpenedDataset:
     def __init__(self, settings: DatasetSettings) -> None:
         self.settings = settings
         self.order = settings.new_order()
+
+    def description(self, *, full: bool) -> Description:
+        """Return what the dataset tells of itself; nothing is opened for it but a local index."""
+        opened, order = self.__dict__.get("dataset"), self.order
+        if opened is not None:
+            return in_order(describe_data(opened, full=full), order, len(opened))
+        return in_order(self._unopened(full=full), order)
+
+    def _unopened(self, *, full: bool) -> Description:
+        """Describe what nobody has opened yet."""
+        places = [s.remote or s._mdstorm.own("local") for s in self.settings.streams]
+        place = ", ".join(map(str, places))
+        return describe_place(place, self.settings.storage_options, full=full)
 
     @property
     def streams(self) -> list[Stream]:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils.data import DataLoader
 
 from mdstorm_backend.base.own_context import OwnContext
+from mdstorm_backend.display import Described, Description
+from mdstorm_backend.loaders.descriptions import describe_data
 from mdstorm_backend.loaders.statistics import Statistics
+from mdstorm_backend.loaders.statistics_table import delivered
 from mdstorm_backend.loaders.torch.block_batches import BlockBatches
 from mdstorm_backend.loaders.torch.counted_batches import (
     counted_batches,
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class StreamingDataLoader(OwnContext, DataLoader[Any]):
+class StreamingDataLoader(Described, OwnContext, DataLoader[Any]):
     """A ``DataLoader`` that takes whole batches from a `StreamingDataset`.
 
     A batch is a dict from column to tensor, or to a list where PyTorch has no type: strings,
@@ -118,6 +122,15 @@ class StreamingDataLoader(OwnContext, DataLoader[Any]):
         # PyTorch refuses the integers of NumPy.
         rows = None if batch_size is None else int(batch_size)
         super().__init__(dataset, batch_size=rows, **options)
+
+    def _mdstorm_description(self, *, full: bool) -> Description:
+        found = describe_data(self.dataset, full=full)
+        sizes = [("batch_size", f"{self.batch_size}"), ("num_workers", f"{self.num_workers}")]
+        return replace(
+            found,
+            line=[*found.line, *(f"{name}={value}" for name, value in sizes)],
+            facts=[*found.facts, *sizes, ("so far", ", ".join(delivered(self.statistics())))],
+        )
 
     @property
     def num_samples_yielded(self) -> int:

@@ -10,6 +10,7 @@ from torch.utils.data import IterableDataset
 
 from mdstorm_backend.base.user_warnings import warn_user
 from mdstorm_backend.datasets.stream import Stream
+from mdstorm_backend.display import Described, Description
 from mdstorm_backend.elastic import ElasticOrder
 from mdstorm_backend.loaders.dataset_arguments import find_streams
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from mdstorm_backend.loaders.torch.dataset_batches import DatasetBatches
 
 
-class StreamingDataset(DatasetSamples, IterableDataset[Any]):
+class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
     """Samples of MDS datasets, for `StreamingDataLoader` or for a plain ``DataLoader``.
 
     The arguments up to `stream_config` are those of MosaicML Streaming, and so are the samples of
@@ -187,6 +188,9 @@ class StreamingDataset(DatasetSamples, IterableDataset[Any]):
         self._mdstorm = DatasetStates(settings)
         if order is None:
             _ = self._mdstorm.reading  # copies in worker processes are to count the same epochs
+
+    def _mdstorm_description(self, *, full: bool) -> Description:
+        return self._mdstorm.description(full=full)
 
     def __copy__(self) -> Self:
         """Return a dataset that can be told other settings, and shares the count of epochs."""

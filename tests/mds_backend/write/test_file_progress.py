@@ -4,7 +4,8 @@ import io
 import sys
 
 import pytest
-from mdstorm_backend.write.progress import FileProgress
+
+from mdstorm_backend.display.file_progress import FileProgress
 
 
 class Terminal(io.StringIO):
@@ -15,6 +16,7 @@ class Terminal(io.StringIO):
 def shown(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, *, wanted: bool) -> str:
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("mdstorm_backend.display.drawn._INTERVAL", 0.0)
     progress = FileProgress(shown=wanted)
     progress.add(3_000_000)
     progress.add(4_000_000)
@@ -24,7 +26,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, *, wanted: bool)
 
 
 def test_a_terminal_shows_files_and_bytes_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "writing MDS shards: 2, 7 MB" in shown(monkeypatch, Terminal(), wanted=True)
+    assert "2 files, 7.0 MB" in shown(monkeypatch, Terminal(), wanted=True)
 
 
 def test_elsewhere_and_without_a_request_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,161 @@
+"""Objects show themselves: in one line, in a notebook, and in whatever state they are."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset, open_dataset
+from mdstorm_backend.datasets.joined_dataset import JoinedDataset
+from mdstorm_backend.display import Described, Description
+from mdstorm_backend.elastic import ElasticOrder
+from mdstorm_backend.loaders import ElasticShare
+from mdstorm_backend.order import ExactOrder, World
+from mdstorm_backend.storage import Location
+
+
+class Told(Described):
+    def __init__(self, tell: Callable[[bool], Description]) -> None:
+        self.tell = tell
+
+    def _mdstorm_description(self, *, full: bool) -> Description:
+        return self.tell(full)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "it"
+    columns = {"id": "int64", "<b>": "str"}
+    with MDSWriter(columns=columns, out=str(path), size_limit=300, compression="zstd") as writer:
+        for number in range(40):
+            writer.write({"id": number, "<b>": "x"})
+    return path
+
+
+def text(html: str) -> str:
+    return " ".join(re.sub(r"<[^>]+>", " ", html).split())
+
+
+def test_html_is_escaped_and_has_no_colours() -> None:
+    row = ["<script>", "a & b"]
+    html = Told(lambda _: Description(["x"], [("<i>", '"q"')], row, [row]))._repr_html_()
+    assert "<script>" not in html
+    assert "<i>" not in html
+    assert "&lt;script&gt;" in html
+    assert "color" not in html
+
+
+def test_a_long_table_says_what_it_leaves_out() -> None:
+    rows = [[f"{number}"] for number in range(1203)]
+    html = Told(lambda _: Description(["x"], [], ["n"], rows))._repr_html_()
+    assert html.count("<td") == 1 + 200
+    assert "… and 1,003 more" in html
+
+
+def test_what_fails_is_shown_nevertheless() -> None:
+    def fails(full: bool) -> Description:
+        raise OSError("closed")
+
+    def half(full: bool) -> Description:
+        return Description(["line"]) if not full else fails(full)
+
+    assert repr(Told(fails)) == "Told(cannot be described now)"
+    assert "cannot be described now" in Told(fails)._repr_html_()
+    assert text(Told(half)._repr_html_()) == "Told line"
+
+
+def test_a_dataset_shows_rows_shards_bytes_and_columns(folder: Path) -> None:
+    dataset = open_dataset(str(folder))
+    assert re.fullmatch(
+        r"Dataset\('file:///\S+', 40 rows, \d+ shards, [\d.]+ kB\)", repr(dataset)
+    ), repr(dataset)
+    shown = text(dataset._repr_html_())
+    assert "stored" in shown
+    assert "id int64 none" in shown
+    assert "&lt;b&gt; str none" in shown
+    assert repr(dataset.schema) == "Schema(<b> str, id int64)"
+    assert "80 rows" in repr(JoinedDataset([dataset, dataset]))
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        (ExactOrder(), "exact order, sequential"),
+        (ExactOrder(seed=5, shuffle_rows=True), "exact order, rows shuffled, seed 5"),
+        (
+            ExactOrder(shuffle_shards=True, window=9, rank=2, world_size=3),
+            "exact order, shards and rows shuffled, seed 9176, rank 2 of 3: 14 rows",
+        ),
+        (
+            ElasticShare(ElasticOrder(2, shuffle=True, shuffle_seed=3), World(1, 2)),
+            "elastic order, shuffled by py1e, seed 3, rank 1 of 2",
+        ),
+        (ElasticShare(ElasticOrder(2)), "elastic order, sequential"),
+    ],
+)
+def test_order_and_share_are_shown(order: Any, expected: str, folder: Path) -> None:
+    dataset = StreamingDataset(local=str(folder), order=order)
+    assert dataset.num_samples == 40  # opens it
+    assert repr(dataset).endswith(f" kB, {expected})")
+    assert expected.partition(", rank")[0] in text(dataset._repr_html_())
+
+
+def test_the_share_follows_the_launcher(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = StreamingDataset(local=str(folder))
+    assert "rank" not in repr(dataset)
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    assert repr(dataset).endswith("rank 1 of 4)")
+    monkeypatch.setenv("RANK", "x")
+    assert "not known" in repr(dataset)
+
+
+def test_a_loader_shows_its_data_and_what_it_has_delivered(folder: Path) -> None:
+    loader = StreamingDataLoader(StreamingDataset(local=str(folder)), batch_size=8)
+    assert repr(loader).endswith("elastic order, sequential, batch_size=8, num_workers=0)")
+    assert len(list(loader)) == 5
+    assert "so far 1 pass, 5 batches, 40 rows" in text(loader._repr_html_())
+    assert re.fullmatch(
+        r"Statistics\(1 pass, 5 batches, 40 rows, \d+ % waiting\)", repr(loader.statistics())
+    )
+
+
+def test_nothing_is_opened_to_be_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    remote = StreamingDataset(remote="s3://me:word@nowhere/x", order=ExactOrder())
+    local = StreamingDataset(local=str(folder), order=ExactOrder())
+
+    def refused(self: Location, name: str) -> bytes:
+        raise AssertionError(f"{name} was read")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Location, "read", refused)
+        assert repr(remote) == "StreamingDataset('s3://me:***@nowhere/x', exact order, sequential)"
+        assert "state not opened" in text(remote._repr_html_())
+        assert "rows" not in repr(local)
+    assert "rows 40" in text(local._repr_html_())
+    assert "word" not in remote._repr_html_()
+
+
+def test_what_is_gone_or_half_made_is_shown(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "it")
+    dataset = StreamingDataset(local=str(tmp_path / "it"), order=ExactOrder())
+    shutil.rmtree(tmp_path / "it")
+    assert "nothing is there" in dataset._repr_html_()
+    (tmp_path / "it").mkdir()
+    (tmp_path / "it" / "index.json").write_text("{")
+    assert "not opened" in dataset._repr_html_()
+    assert repr(StreamingDataset.__new__(StreamingDataset)).endswith("(cannot be described now)")
+    assert repr(StreamingDataLoader.__new__(StreamingDataLoader)).endswith("described now)")
+
+
+def test_a_lost_schema_is_not_looked_for_in_shards(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = open_dataset(str(folder))
+    monkeypatch.setattr(type(dataset._shards), "_parsed", lambda *_: pytest.fail("opened a shard"))
+    assert "int64" in dataset._repr_html_()

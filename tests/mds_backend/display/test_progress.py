@@ -1,0 +1,230 @@
+"""Progress: in terminals and notebooks, once, and nowhere else."""
+
+from __future__ import annotations
+
+import io
+import logging
+import multiprocessing
+import os
+import pty
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import IPython
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import RichOutput, capture_output
+
+from mdstorm_backend import MDSWriter
+from mdstorm_backend.display import open_line, progress
+from mdstorm_backend.maintenance import verify
+
+_ROOT = Path(__file__).parents[3]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def new_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Put a terminal in the place of standard error, within a test: pytest does so before it."""
+    found = Terminal()
+    monkeypatch.setattr(sys, "stderr", found)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("mdstorm_backend.display.drawn._INTERVAL", 0.0)
+    return found
+
+
+@pytest.fixture
+def notebook(monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
+    monkeypatch.setattr("mdstorm_backend.display.drawn._INTERVAL", 0.0)
+    shell = InteractiveShell.instance(history_load_length=0)
+    shell.kernel = object()  # what ipykernel adds
+    yield shell
+    InteractiveShell.clear_instance()
+
+
+def work(given: Any = None) -> None:
+    with progress("Counting", "things", given) as on_progress:
+        for done in (1, 2, 3):
+            if on_progress is not None:
+                on_progress(done, 3)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "it"
+    with MDSWriter(columns={"id": "int64"}, out=str(path), size_limit=300) as writer:
+        for number in range(100):
+            writer.write({"id": number})
+    return path
+
+
+def test_a_terminal_shows_a_bar_and_keeps_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = new_terminal(monkeypatch)
+    threads = threading.active_count()
+    with progress("Counting", "things") as on_progress:
+        assert on_progress is not None
+        on_progress(1, 3)
+        assert "1 of 3 things" in terminal.getvalue()
+        assert threading.active_count() == threads
+    assert terminal.getvalue().endswith("\x1b[2K")
+
+
+def test_there_is_one_bar_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    new_terminal(monkeypatch)
+    with progress("Outer", "things"):
+        assert open_line() is None
+    line = open_line()
+    assert line is not None
+    line.close()
+
+
+def test_the_caller_of_a_function_is_told_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = new_terminal(monkeypatch)
+    told: list[tuple[int, int]] = []
+    work(lambda done, total: told.append((done, total)))
+    assert told == [(1, 3), (2, 3), (3, 3)]
+    assert terminal.getvalue() == ""
+
+
+@pytest.mark.parametrize("value", ["off", "0", "False", "no"])
+def test_a_variable_silences_it(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = new_terminal(monkeypatch)
+    monkeypatch.setenv("MDSTORM_PROGRESS", value)
+    work()
+    assert terminal.getvalue() == ""
+
+
+def test_false_silences_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = new_terminal(monkeypatch)
+    work(given=False)
+    assert terminal.getvalue() == ""
+
+
+def test_only_the_first_rank_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = new_terminal(monkeypatch)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for rank in ("1", "nonsense"):
+        monkeypatch.setenv("RANK", rank)
+        work()
+        assert terminal.getvalue() == ""
+    monkeypatch.setenv("RANK", "0")
+    work()
+    assert "3 of 3 things" in terminal.getvalue()
+
+
+def _line_of_child(queue: Any) -> None:
+    sys.stderr = Terminal()
+    queue.put(open_line() is None)
+
+
+def test_worker_processes_show_nothing() -> None:
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    child = context.Process(target=_line_of_child, args=(queue,))
+    child.start()
+    assert queue.get(timeout=60)
+    child.join()
+
+
+@pytest.mark.parametrize("stream", [io.StringIO(), None])
+def test_logs_get_nothing(
+    stream: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sys, "stderr", stream)
+    with caplog.at_level(logging.DEBUG):
+        work()
+    assert stream is None or stream.getvalue() == ""
+    assert not caplog.records
+
+
+def test_a_terminal_that_breaks_does_not_stop_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = new_terminal(monkeypatch)
+
+    def broken(text: str) -> int:
+        raise BrokenPipeError
+
+    with progress("Counting", "things") as on_progress:
+        assert on_progress is not None
+        monkeypatch.setattr(terminal, "write", broken)
+        on_progress(1, 3)
+        on_progress(2, 3)
+    again = new_terminal(monkeypatch)
+    work()
+    assert "3 of 3 things" in again.getvalue()
+
+
+def test_a_notebook_shows_one_output_in_place(notebook: InteractiveShell, folder: Path) -> None:
+    with capture_output() as captured:
+        verify(str(folder))
+    outputs: list[RichOutput] = captured.outputs
+    assert len({output.transient["display_id"] for output in outputs}) == 1
+    assert [output.update for output in outputs] == [False] + [True] * (len(outputs) - 1)
+    bars = [output for output in outputs if "<progress" in output.data["text/html"]]
+    assert 'value="1" max="' in bars[0].data["text/html"]
+    assert outputs[-1].data["text/plain"].startswith("Checking shards: done: ")
+    assert "<progress" not in outputs[-1].data["text/html"]
+    assert captured.stdout == captured.stderr == ""
+
+
+def test_a_notebook_says_where_work_stopped(notebook: InteractiveShell) -> None:
+    def fail() -> None:
+        with progress("Counting", "things") as on_progress:
+            assert on_progress is not None
+            on_progress(2, 3)
+            raise ValueError("why")
+
+    with capture_output() as captured, pytest.raises(ValueError, match="why"):
+        fail()
+    assert "stopped after 2 of 3 things" in captured.outputs[-1].data["text/plain"]
+
+
+def test_ipython_without_a_notebook_is_no_notebook(notebook: InteractiveShell) -> None:
+    del notebook.kernel
+    assert IPython.get_ipython() is notebook
+    with capture_output() as captured:
+        work()
+    assert captured.outputs == []
+
+
+def _in_pty(arguments: list[str], **variables: str) -> tuple[str, str]:
+    """Run the command with standard error on a pseudo-terminal; return what each stream got."""
+    leader, follower = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", **variables}
+    program = [sys.executable, "-c", "import mdstorm.cli; mdstorm.cli.main()", *arguments]
+    with subprocess.Popen(
+        program, cwd=_ROOT, stdout=subprocess.PIPE, stderr=follower, env=environment
+    ) as child:
+        os.close(follower)
+        found = b""
+        while True:
+            try:
+                data = os.read(leader, 65536)
+            except OSError:  # the other end is closed
+                break
+            if not data:
+                break
+            found += data
+        assert child.stdout is not None
+        out = child.stdout.read().decode()
+    os.close(leader)
+    assert child.returncode == 0, found
+    return out, found.decode()
+
+
+def test_the_command_shows_a_bar_on_a_terminal_and_its_result_on_standard_output(
+    folder: Path,
+) -> None:
+    out, err = _in_pty(["verify", str(folder)])
+    assert "Checking shards" in err
+    assert "Checking" not in out
+    assert "everything can be read" in out
+    assert err.rstrip().endswith("\x1b[2K")
+    quiet_out, quiet_err = _in_pty(["verify", str(folder)], MDSTORM_PROGRESS="off")
+    assert (quiet_out, quiet_err) == (out, "")
