@@ -105,7 +105,7 @@ class _TerminalLine:
 
         self._bar = Progress(
             TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=12),
             TextColumn("{task.fields[text]}", markup=False),
             TimeElapsedColumn(),
             console=Lenient(stderr=True),

@@ -1,15 +1,23 @@
 """The progress line: on terminals, and nowhere else."""
 
 import io
+import os
 import sys
 import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyspark
 import pytest
+from tests.conftest import IS_CONNECT, IS_REFUSING, runs_python_on_executors
 
-from mdstorm_backend.spark import job_progress
+from mdstorm_backend.convert import materialize_staged
+from mdstorm_backend.datasets import open_dataset
+from mdstorm_backend.spark import job_progress, materialize
 from mdstorm_backend.spark.job_progress import write_progress
 from mdstorm_backend.storage import Location
 
@@ -92,3 +100,59 @@ def test_nothing_is_shown_beside_a_bar_of_spark(
     with write_progress(session(bar="true"), location):
         assert not watchers()
     assert terminal.getvalue() == ""
+
+
+def test_a_directory_that_cannot_be_listed_is_left_alone(
+    location: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(self: Location) -> Any:
+        raise PermissionError("not here")
+
+    terminal = Terminal(awaited="Spark is at work")
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(Location, "list_sizes", refused)
+    with write_progress(session(), location):
+        assert terminal.drawn.wait(timeout=60)
+
+
+def _wait_for(fifo: str, batches: Iterator[Any]) -> Iterator[Any]:
+    with open(fifo) as opened:  # until somebody writes
+        opened.read()
+    yield from batches
+
+
+@runs_python_on_executors
+@pytest.mark.parametrize("staged", [False, True])
+def test_tasks_of_the_job_are_shown(
+    spark: Any, staged: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fifo = str(tmp_path / "fifo")
+    os.mkfifo(fifo)
+    frame = spark.range(10).coalesce(1).mapInArrow(partial(_wait_for, fifo), "id long")
+    terminal = Terminal(awaited="0 of 1 tasks")
+    monkeypatch.setattr(sys, "stderr", terminal)
+    url = str(tmp_path / "out")
+
+    def write() -> None:
+        if staged:
+            materialize_staged(frame, url, (tmp_path / "staging").as_uri())
+        else:
+            materialize(frame, url)
+
+    with ThreadPoolExecutor(1) as pool:
+        written = pool.submit(write)
+        try:
+            if has_tasks():
+                assert terminal.drawn.wait(timeout=120)
+        finally:
+            Path(fifo).write_text("go")
+        written.result()
+    assert ("Staging Parquet" if staged else "Writing MDS shards") in terminal.getvalue()
+    assert terminal.getvalue().endswith("\x1b[2K")
+    assert not watchers()
+    assert len(open_dataset(url)) == 10
+
+
+def has_tasks() -> bool:
+    """Whether sessions of this kind tell of tasks: Connect does from PySpark 4 on."""
+    return not IS_REFUSING and (not IS_CONNECT or int(pyspark.__version__.split(".")[0]) >= 4)

@@ -1,0 +1,110 @@
+"""What the first pass of a loader shows of its downloads."""
+
+from __future__ import annotations
+
+import io
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+from tests.mds_backend.small_datasets import write_numbers
+
+from mdstorm_backend import StreamingDataLoader, StreamingDataset
+from mdstorm_backend.order import ExactOrder
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def _quickly_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mdstorm_backend.display.drawn._INTERVAL", 0.0)
+    monkeypatch.setenv("TERM", "xterm")
+
+
+@pytest.fixture
+def notebook() -> Iterator[InteractiveShell]:
+    shell = InteractiveShell.instance(history_load_length=0)
+    shell.kernel = object()  # what ipykernel adds
+    yield shell
+    InteractiveShell.clear_instance()
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return write_numbers(tmp_path / "data", 40, tasks=4).url
+
+
+def loader(url: str, tmp_path: Path, **options: Any) -> StreamingDataLoader:
+    order = ExactOrder(world_size=options.pop("world_size", 1))
+    dataset = StreamingDataset(remote=url, local=str(tmp_path / "cache"), order=order)
+    return StreamingDataLoader(dataset, batch_size=4, **options)
+
+
+def test_a_terminal_shows_downloads_until_the_first_batch(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    batches = iter(loader(url, tmp_path))
+    next(batches)
+    shown = terminal.getvalue()
+    assert "Downloading shards" in shown
+    assert "1 file of at most 4" in shown
+    assert shown.endswith("\x1b[2K")
+    assert len(list(batches)) == 9
+    assert terminal.getvalue() == shown
+    assert not [thread for thread in threading.enumerate() if "progress" in thread.name]
+
+
+def test_what_is_in_the_cache_shows_nothing(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list(loader(url, tmp_path))
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    list(loader(url, tmp_path))
+    assert terminal.getvalue() == ""
+
+
+def test_a_notebook_shows_the_downloads_of_the_whole_pass(
+    notebook: InteractiveShell, url: str, tmp_path: Path
+) -> None:
+    loaded = loader(url, tmp_path)
+    with capture_output() as captured:
+        list(loaded)
+        list(loaded)
+    texts = [output.data["text/plain"] for output in captured.outputs]
+    assert len({output.transient["display_id"] for output in captured.outputs}) == 1
+    assert texts[-1].startswith("Downloading shards: 4 files of at most 4, ")
+    assert "<progress" not in captured.outputs[-1].data["text/html"]
+
+
+def test_the_share_of_a_rank_has_no_known_number_of_files(
+    notebook: InteractiveShell, url: str, tmp_path: Path
+) -> None:
+    with capture_output() as captured:
+        list(loader(url, tmp_path, world_size=2))
+    assert captured.outputs[-1].data["text/plain"].startswith("Downloading shards: 2 files, ")
+
+
+def test_worker_processes_show_nothing(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    assert len(list(loader(url, tmp_path, num_workers=1))) == 10
+    assert terminal.getvalue() == ""
+
+
+def test_a_pass_that_is_left_ends_its_line(
+    notebook: InteractiveShell, url: str, tmp_path: Path
+) -> None:
+    with capture_output() as captured, loader(url, tmp_path) as loaded:
+        next(iter(loaded))
+    assert "<progress" not in captured.outputs[-1].data["text/html"]
