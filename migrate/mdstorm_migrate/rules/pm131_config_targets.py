@@ -27,7 +27,7 @@ _CALLED = frozenset({"_target_", "class_path", "()"})
 def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield an edit for each value that is imported, and a finding for the others.
 
-    An edit is exact together with the code that reads the file; without, `run.waiting` lets it wait.
+    Edits are exact together with the code that reads the file; without, `run.waiting` holds them.
     """
     for match in _VALUE.finditer(document.text):
         start, stop = match.span("path")
