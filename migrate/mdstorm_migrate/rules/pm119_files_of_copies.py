@@ -24,7 +24,9 @@ _OPENING = re.compile(
 
 def check(module: PythonModule) -> Iterable[Finding]:
     """Yield a finding for each call that may open them and is not one of Petastorm's."""
-    if not any(name in module.text for name in _ATTRIBUTES) or not imported_names(module):
+    if not any(name in module.text for name in _ATTRIBUTES):
+        return
+    if not (imported_names(module) or module.around.takes_converters):
         return
     ours = {id(call) for call, _ in module.calls}
     functions = _functions(module)

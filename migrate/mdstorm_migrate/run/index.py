@@ -117,6 +117,7 @@ class RunIndex:
             stays=stays,
             group=group.names if group else (),
             names=self._elsewhere(path, reached),
+            takes_converters=self.facts[path].naming == "reads copies",
             is_resolved=self.facts[path].naming == "configures" and bool(reached),
         )
         return ALONE if found == ALONE else found

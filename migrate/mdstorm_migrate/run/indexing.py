@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from mdstorm_migrate.base.document import SourceError
 from mdstorm_migrate.petastorm.names import CONF_KEY
-from mdstorm_migrate.python.call_strings import RESOLVERS
 from mdstorm_migrate.python.conf_writes import CONSTANT
-from mdstorm_migrate.python.exchange import Exchange, Take, exchange_of, resolves
+from mdstorm_migrate.python.exchange import Exchange, exchange_of
 from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.run.discover import CODE
 from mdstorm_migrate.run.files import LARGEST, FileOutcome
+from mdstorm_migrate.run.import_lines import ImportLines, graph_of, read_imports
 from mdstorm_migrate.run.index import FileFacts, RunIndex
-from mdstorm_migrate.run.naming import Configured, ImportGraph, Naming, takes_of
+from mdstorm_migrate.run.naming import Configured, ImportGraph, Naming
 from mdstorm_migrate.run.pool import each
 from mdstorm_migrate.sources import find_source
 
@@ -26,13 +25,6 @@ _CONSTANT = CONSTANT.encode()
 #: Rules about files that set the configuration.
 _SETTING_CONF = frozenset({"PM408", "PM409"})
 _NOT_OURS = FileFacts(Exchange(), is_ours=False)
-_IMPORTS = re.compile(
-    rb"^[ \t\"]*(?:\#[ \t]*MAGIC[ \t]+)?(?:from[ \t]+[^\n]*?import[ \t]*(?:\([^)]*\)|[^\n]*)"
-    rb"|import[ \t][^\n]*|%run[ \t][^\n]*)",
-    re.MULTILINE,
-)
-_WORD = re.compile(rb"\w+|\*")
-_RESOLVERS = re.compile(RESOLVERS.encode() + rb"\(")
 
 
 def index_of(outcomes: Sequence[FileOutcome], paths: Sequence[Path], jobs: int = 1) -> RunIndex:
@@ -53,11 +45,11 @@ def index_of(outcomes: Sequence[FileOutcome], paths: Sequence[Path], jobs: int =
     reaching: dict[Path, set[Path]] = {}
     resolving: set[Path] = set()
     naming = {path: one.naming for path, one in facts.items() if one.naming}
-    read = list(each(_imports_of, left, jobs)) if naming or _matters(facts) else []
+    read = list(each(read_imports, left, jobs)) if naming or _matters(facts) else []
     if naming:
         resolving = {one.path for one in read if one.resolves}
         resolving |= {path for path, one in facts.items() if one.exchange.resolves}
-        reaching = _reaching(naming, _graph(facts, read), Configured(resolving))
+        reaching = _reaching(naming, graph_of(read, outcomes), Configured(resolving))
         unknown = _by_name(naming, reaching)
         taken = {one.path: tuple(one.takes()) for one in read if one.path in unknown}
         for path in unknown:
@@ -71,19 +63,13 @@ def index_of(outcomes: Sequence[FileOutcome], paths: Sequence[Path], jobs: int =
     return RunIndex(facts, reaching, resolving)
 
 
-def _graph(facts: Mapping[Path, FileFacts], read: Iterable[_Imports]) -> ImportGraph:
-    takes: dict[Path, Collection[Take]] = {one.path: tuple(one.takes()) for one in read}
-    takes |= {path: one.exchange.takes for path, one in facts.items() if path.suffix in CODE}
-    return ImportGraph(takes)
-
-
 def _reaching(
     naming: Mapping[Path, Naming], graph: ImportGraph, configured: Configured
 ) -> dict[Path, set[Path]]:
     """Return what the strings of files reach that name modules."""
     found = {}
     for path, kind in naming.items():
-        if kind == "patches":
+        if kind in ("patches", "reads copies"):
             found[path] = graph.reached_by_patch(path)
         elif kind == "imports":
             found[path] = graph.imported([path])
@@ -126,31 +112,8 @@ def _facts(one: FileOutcome) -> FileFacts:
     return FileFacts(exchange, True, outcome.stays, splits, waits, outcome.naming)
 
 
-@dataclass(frozen=True)
-class _Imports:
-    """The import statements of a file: the words of their modules, and of the names."""
-
-    path: Path
-    statements: tuple[tuple[frozenset[bytes], frozenset[bytes]], ...]
-    texts: tuple[bytes, ...]
-    resolves: bool
-
-    def takes(self) -> Iterator[Take]:
-        """Yield what they take."""
-        return takes_of(self.texts)
-
-    def take(self, given: Mapping[bytes, frozenset[bytes]]) -> bool:
-        """Whether a statement takes one of the names that a file gives, or all of the file."""
-        for modules, names in self.statements:
-            if any(module in given for module in names):
-                return True  # `from package import module`, `import module`, `%run module`
-            if any(names & given[module] for module in modules if module in given):
-                return True
-        return False
-
-
 def _handing_on(
-    facts: Mapping[Path, FileFacts], left: Sequence[_Imports], jobs: int
+    facts: Mapping[Path, FileFacts], left: Sequence[ImportLines], jobs: int
 ) -> dict[Path, FileFacts]:
     """Return the facts of the files that import from those, or from each other."""
     found = dict(facts)
@@ -173,22 +136,6 @@ def _given(index: RunIndex) -> dict[bytes, frozenset[bytes]]:
             name = (path.parent.name if path.stem == "__init__" else path.stem).encode()
             found[name] = found.get(name, frozenset()) | names | {b"*"}
     return found
-
-
-def _imports_of(path: Path) -> _Imports | None:
-    try:
-        data = b"" if path.stat().st_size > LARGEST else path.read_bytes()
-    except OSError:
-        return None
-    found = []
-    texts = tuple(match.group() for match in _IMPORTS.finditer(data))
-    for text in texts:
-        before, _, after = text.partition(b"import")
-        is_from = b"from" in before
-        words = frozenset(_WORD.findall(after if is_from else text))
-        found.append((frozenset(_WORD.findall(before)) if is_from else words, words))
-    does = _RESOLVERS.search(data) is not None and resolves(data.decode(errors="replace"))
-    return _Imports(path, tuple(found), texts, does) if found else None
 
 
 def _exchange_of(path: Path) -> tuple[Path, Exchange] | None:

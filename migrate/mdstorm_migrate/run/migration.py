@@ -123,7 +123,7 @@ def migrate_bytes(
     needs : Needs, optional
         What the project needs of the requirements in it; else it is seen alone.
     """
-    if not (concerns_us(data) or needs is not None):
+    if not (concerns_us(data) or needs is not None or around.takes_converters):
         return Outcome(data, data)
     try:
         file = source.read(data, path)
@@ -182,7 +182,8 @@ def _kept(file: DecodedFile, settings: Settings, around: Surroundings) -> _Kept:
     kept = _Kept()
     for document in file.documents:
         is_named = OLD_ROOT in document.text.lower() or MARK in document.text
-        if is_named or document.needs.together or document.kind == "unparsed":
+        is_needed = document.needs.together or around.takes_converters
+        if is_named or is_needed or document.kind == "unparsed":
             _migrate_document(document, file, settings, around, kept)
     kept.stays = "`# mdstorm: ignore-file`" if kept.is_ignored else staying(kept.findings)
     blocking = {found.rule for found in kept.findings if found.blocks}
@@ -267,6 +268,8 @@ def _naming(
     """Return what strings of a document that name modules do."""
     if any(found.blocks for found in findings) or (module is not None and patches(module)):
         return "patches"
+    if module is not None and module.around.takes_converters:
+        return "reads copies"
     is_named = any(edit.group == NAMES for edit in edits) or any(
         found.rule in _NAMING and found.holds for found in findings
     )

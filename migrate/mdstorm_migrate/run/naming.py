@@ -16,8 +16,9 @@ from typing import Literal, TypeAlias
 from mdstorm_migrate.python.exchange import Take
 from mdstorm_migrate.run.imports import Resolver
 
-#: What strings that name modules do: nothing, import, replace parts of modules, configure.
-Naming: TypeAlias = Literal["", "imports", "patches", "configures"]
+#: What strings that name modules do: nothing, import, replace parts of modules, configure. Or that
+#: a file reads the copies of converters, whose makers it is linked with like a mock with callers.
+Naming: TypeAlias = Literal["", "imports", "patches", "configures", "reads copies"]
 
 _TEST = re.compile(r"test_.*|.*_test|conftest")
 _FROM = re.compile(rb"from[ \t]+(\.*)[ \t]*([\w.]*)[ \t]+import[ \t]*\(?(.*)", re.DOTALL)
