@@ -1,4 +1,4 @@
-"""Calls of Petastorm's functions, those of `functools.partial` included, and their keywords."""
+"""Calls of Petastorm's functions, by way of `functools.partial` too, and their keywords."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from mdstorm_migrate.python.call_strings import called
 from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule
 
+#: What calls its first argument with all the others.
+CALLING = frozenset({"delayed", "partial", "partialmethod", "submit", "to_thread"})
+
 
 @dataclass(frozen=True)
 class GivenArguments:
@@ -19,7 +22,7 @@ class GivenArguments:
     Attributes
     ----------
     call : ast.Call
-        Of the function, or of ``partial``.
+        Of the function, or of what calls it, such as ``partial``.
     path : str
         The dotted path of the function.
     positional : sequence of ast.expr
@@ -44,7 +47,7 @@ def given_arguments(module: PythonModule) -> Sequence[GivenArguments]:
     for call in module.scopes.calls:
         if call in direct:
             found.append(GivenArguments(call, direct[call], call.args))
-        elif called(call) == "partial" and call.args:
+        elif called(call) in CALLING and call.args:
             path = module.resolve(call.args[0], module.scopes.scopes[call])
             if path is not None:
                 found.append(GivenArguments(call, path, call.args[1:]))

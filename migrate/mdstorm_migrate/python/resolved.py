@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 
-from mdstorm_migrate.petastorm.names import NEW_ROOT
 from mdstorm_migrate.python.call_strings import (
     IMPORTING,
     before_in_list,
@@ -126,8 +125,6 @@ def module_test(module: PythonModule, string: ast.Constant) -> str | None:
                 continue
             case _:
                 return None
-        if any(NEW_ROOT in ast.unparse(one) for one in others):
-            return None  # it knows both
         found = (_HOLDS_MODULE.search(ast.unparse(one)) for one in others)
         return next((match[0] for match in found if match is not None), None)
     return None

@@ -33,9 +33,8 @@ def kind_of(module: PythonModule, node: ast.expr, depth: int = _DEPTH) -> str | 
             made = _makers(module).get(node)
             if made is not None:
                 return made
-            if isinstance(function, ast.Attribute) and function.attr == "filesystem":
-                owner = kind_of(module, function.value, depth - 1)
-                return FILESYSTEM if owner == "FilesystemResolver" else None
+            if isinstance(function, ast.Attribute):
+                return _of_method(module, function, args, depth - 1)
             is_same = isinstance(function, ast.Name) and function.id in _SAME and len(args) > 0
             return kind_of(module, args[0], depth - 1) if is_same else None
         case ast.Attribute(value=value, attr="dataset"):
@@ -63,6 +62,21 @@ def kind_of(module: PythonModule, node: ast.expr, depth: int = _DEPTH) -> str | 
         assigned = objects_made(module).get(f".{node.attr}", set())
         values = _assigned(module).get(node.attr, ())
         return _one([*assigned, *(kind_of(module, one, depth - 1) for one in values)])
+    return None
+
+
+def _of_method(
+    module: PythonModule, method: ast.Attribute, args: list[ast.expr], depth: int
+) -> str | None:
+    """Return what a method of an object returns."""
+    match method.attr:
+        case "filesystem":
+            owner = kind_of(module, method.value, depth)
+            return FILESYSTEM if owner == "FilesystemResolver" else None
+        case "__enter__":
+            return kind_of(module, method.value, depth)
+        case "enter_context" if args:
+            return kind_of(module, args[0], depth)
     return None
 
 
@@ -109,6 +123,8 @@ def _of_binding(module: PythonModule, binding: Binding, depth: int) -> str | Non
             case ast.Assign(value=value) | ast.NamedExpr(value=value) | ast.AnnAssign(value=value):
                 found = None if value is None else kind_of(module, value, depth)
                 return _unpacked(found, child)
+            case ast.withitem(context_expr=opened):
+                return kind_of(module, opened, depth)
             case ast.For(target=target, iter=values) if target is child:
                 return _item(module, values, depth)
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():

@@ -9,7 +9,7 @@ from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.petastorm.names import is_petastorm
 from mdstorm_migrate.petastorm.signatures import ACCEPTED, ADDED, REMOVED_KEYWORDS
 from mdstorm_migrate.python.call_strings import called
-from mdstorm_migrate.python.keywords import given_arguments, keywords_of_call
+from mdstorm_migrate.python.keywords import CALLING, given_arguments, keywords_of_call
 from mdstorm_migrate.python.module import PythonModule, dotted
 
 CODE = "PM113"
@@ -36,7 +36,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
 
 def _may_be_another(module: PythonModule, call: ast.Call) -> bool:
     """Whether the function may be imported from elsewhere, too, such as torch's `DataLoader`."""
-    function = call.args[0] if called(call) == "partial" and call.args else call.func
+    function = call.args[0] if called(call) in CALLING and call.args else call.func
     found = dotted(function)
     bindings = module.bindings(found[0].id, module.scopes.scopes[call]) if found else ()
     return any(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable
 
 from mdstorm_migrate.base.edits import Class, Finding
-from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.resolved import module_test
 
@@ -23,10 +24,16 @@ def check(module: PythonModule) -> Iterable[Finding]:
     for string in module.scopes.strings:
         value = str(string.value)
         asked = module_test(module, string) if _NAME.fullmatch(value) else None
-        if asked is not None:
+        if asked is not None and not _knows_both(module, string):
             what = f'`{asked}` is compared with "{value}"'
             remedy = (
                 f"{what}: for mdstorm it begins with `mdstorm`, and with `mdstorm_backend` where "
                 "it is the engine's"
             )
             yield Finding(CODE, CLASS, *module.span(string), what, remedy)
+
+
+def _knows_both(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether the comparison names mdstorm as well."""
+    around = (one for one in module.ancestors(string) if isinstance(one, ast.Compare | ast.BoolOp))
+    return any(NEW_ROOT in ast.unparse(one) for one in around)

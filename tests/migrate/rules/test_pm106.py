@@ -37,6 +37,7 @@ def test_arguments_that_are_gone_are_named(call: str, fragment: str) -> None:
     ("text", "fragment"),
     [
         ("partial(make_reader, sequence=s)", "sequence=s"),
+        ("await asyncio.to_thread(make_reader, u, shuffle=1)", "shuffle=1"),
         ("make_reader(url, s3_config_kwargs={})", "s3_config_kwargs={}"),
         ("make_reader(url, training_partition=1)", "training_partition=1"),
         ("args = {}\nargs['shuffle'] = True\nmake_reader(url, **args)", "'shuffle'"),

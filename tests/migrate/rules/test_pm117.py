@@ -78,6 +78,8 @@ LOADER = "from petastorm.pytorch import DataLoader\n"
         ),
         ("def f(reader): reader._workers_pool", "reader._workers_pool"),
         ("with c.make_torch_dataloader() as l: l.reader.reset()", "l.reader"),
+        ("m = c.make_torch_dataloader()\nwith m as l: l.reader", "l.reader"),
+        ("m = c.make_torch_dataloader()\nl = s.enter_context(m)\nl.reader", "l.reader"),
         ("l = c.make_torch_dataloader() if x else None\nl.data_loader_fn", "l.data_loader_fn"),
         (
             "from petastorm.reader import Reader\n"

@@ -33,6 +33,7 @@ def test_they_are_named_once(text: str, fragment: str) -> None:
         'engine.name == "petastorm"',
         '__name__ == x or engine == "petastorm"',
         'type(x).__module__ in ("petastorm.reader", "mdstorm.reader")',
+        'm = type(x).__module__\nx.__module__ == "petastorm" or x.__module__ == "mdstorm"',
         PLAIN,
     ],
 )
