@@ -64,10 +64,11 @@ def keywords_of_call(module: PythonModule, call: ast.Call) -> Iterator[tuple[str
         if keyword.arg is not None:
             yield keyword.arg, keyword
         else:
-            yield from _keys(module, call, keyword.value)
+            yield from keys_of(module, call, keyword.value)
 
 
-def _keys(module: PythonModule, call: ast.Call, value: ast.expr) -> Iterator[tuple[str, ast.AST]]:
+def keys_of(module: PythonModule, call: ast.Call, value: ast.expr) -> Iterator[tuple[str, ast.AST]]:
+    """Yield the keys of a dictionary that a call unpacks, as far as the file says them."""
     if isinstance(value, ast.Name):
         yield from _keys_of_name(module, call, value.id)
         return
@@ -75,18 +76,18 @@ def _keys(module: PythonModule, call: ast.Call, value: ast.expr) -> Iterator[tup
         case ast.Dict(keys=keys, values=values):
             for key, inner in zip(keys, values, strict=True):
                 if key is None:
-                    yield from _keys(module, call, inner)
+                    yield from keys_of(module, call, inner)
                 elif (name := string_value(key)) is not None:
                     yield name, key
         case ast.Call(func=ast.Name("dict"), args=args, keywords=keywords):
             for one in args[:1]:
-                yield from _keys(module, call, one)
+                yield from keys_of(module, call, one)
             for word in keywords:
                 if word.arg is not None:
                     yield word.arg, word
         case ast.BinOp(op=ast.BitOr(), left=left, right=right):
-            yield from _keys(module, call, left)
-            yield from _keys(module, call, right)
+            yield from keys_of(module, call, left)
+            yield from keys_of(module, call, right)
 
 
 def _keys_of_name(module: PythonModule, call: ast.Call, name: str) -> Iterator[tuple[str, ast.AST]]:
@@ -102,7 +103,7 @@ def _keys_of_name(module: PythonModule, call: ast.Call, name: str) -> Iterator[t
         one.node for one in module.scopes.references.get(name, ()) if one.scope.home(name) is home
     ]
     removed = {key for use in uses for key in _removed(module, use)}
-    found = [*_keys(module, call, statement.value)]
+    found = [*keys_of(module, call, statement.value)]
     found += [one for use in uses for one in _added(module, call, use)]
     yield from ((key, node) for key, node in found if key not in removed)
 
@@ -120,7 +121,7 @@ def _added(module: PythonModule, call: ast.Call, use: ast.Name) -> Iterator[tupl
                 yield from ((word.arg, word) for word in changing.keywords if word.arg is not None)
                 for one in changing.args[:1]:
                     if isinstance(one, ast.Dict):
-                        yield from _keys(module, call, one)
+                        yield from keys_of(module, call, one)
             elif changing.args and (name := string_value(changing.args[0])) is not None:
                 yield name, changing.args[0]
 

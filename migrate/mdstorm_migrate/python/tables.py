@@ -9,6 +9,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule
 
 #: Stands among functions for the dictionary of modules, whose key an item is.
@@ -17,7 +18,20 @@ SYS_MODULES = "sys.modules"
 _SAME = frozenset({"frozenset", "iter", "keys", "list", "reversed", "set", "sorted", "tuple"})
 #: What shows an item to people: by which name does not matter.
 _SHOWING = frozenset(
-    ["critical", "debug", "error", "exception", "format", "info", "log", "print", "skip", "warn"]
+    [
+        "critical",
+        "debug",
+        "error",
+        "exception",
+        "exit",
+        "format",
+        "info",
+        "log",
+        "print",
+        "skip",
+        "warn",
+        "warning",
+    ]
 )
 
 
@@ -166,6 +180,8 @@ def _is_shown(module: PythonModule, node: ast.AST) -> bool:
     for parent in module.ancestors(node):
         if isinstance(parent, ast.JoinedStr | ast.Raise):
             return True
+        if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Mod):
+            return string_value(parent.left) is not None
         if isinstance(parent, ast.Call):
             return _last(parent.func) in _SHOWING
         if isinstance(parent, ast.stmt):

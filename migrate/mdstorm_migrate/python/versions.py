@@ -87,7 +87,7 @@ def _further(module: PythonModule, node: ast.AST) -> Iterator[ast.AST]:
                 yield from _read(module, annotated, key)
                 return
             case ast.Return():
-                yield from _calls_of(module, parent)
+                yield from () if key is not None else _calls_of(module, parent)
                 return
             case ast.stmt():
                 return

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable
 
 from mdstorm_migrate.base.edits import Class, Finding
-from mdstorm_migrate.python.keywords import given_arguments
+from mdstorm_migrate.python.keywords import given_arguments, keys_of
 from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM109"
@@ -16,11 +16,15 @@ KIND = "python"
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
-    """Yield a note for each call of Petastorm's API with ``*`` or ``**``."""
+    """Yield a note for each call of Petastorm's API with ``*`` or ``**``.
+
+    Keys of dictionaries that the file spells are checked by PM106 and PM113.
+    """
     for given in given_arguments(module):
         stars = [one for one in given.positional if isinstance(one, ast.Starred)]
         unpacked = [f"*{module.source_of(one.value)}" for one in stars]
         words = [one.value for one in given.call.keywords if one.arg is None]
+        words = [one for one in words if not any(keys_of(module, given.call, one))]
         unpacked += [f"**{module.source_of(one)}" for one in words]
         for arguments in unpacked:
             what = f"the arguments in `{arguments}` of {given.function}() were not checked"
