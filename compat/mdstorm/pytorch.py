@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 from mdstorm_backend.base import require
 
@@ -25,6 +25,7 @@ from mdstorm._torch.rows import decimal_friendly_collate, sanitize_pytorch_types
 from mdstorm.errors import ArgumentTypeError
 from mdstorm_backend.base import OwnContext
 from mdstorm_backend.loaders import Convert
+from mdstorm_backend.loaders.torch import BatchT, TorchBatch
 
 __all__ = [
     "BatchedDataLoader",
@@ -40,7 +41,7 @@ __getattr__ = other_names(__name__)
 _sanitize_pytorch_types = sanitize_pytorch_types
 
 
-class DataLoader(RowLoader):
+class DataLoader(RowLoader, Generic[BatchT]):
     """Batches of a reader's rows as dicts of tensors.
 
     Over an unused reader from `make_batch_reader` or `make_reader`, batches are sliced from whole
@@ -84,6 +85,38 @@ class DataLoader(RowLoader):
     The signature is that of ``petastorm.pytorch.DataLoader``. Leaving the ``with`` statement stops
     the reader.
     """
+
+    if TYPE_CHECKING:
+
+        def __iter__(self) -> Iterator[BatchT]: ...
+
+    @overload
+    def __init__(
+        self: DataLoader[TorchBatch],
+        reader: Any,
+        batch_size: int | None = 1,
+        *,
+        shuffling_queue_capacity: int | None = 0,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        reader: Any,
+        batch_size: int | None,
+        collate_fn: Callable[[list[Any]], BatchT],
+        shuffling_queue_capacity: int | None = 0,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        reader: Any,
+        batch_size: int | None = 1,
+        *,
+        collate_fn: Callable[[list[Any]], BatchT],
+        shuffling_queue_capacity: int | None = 0,
+    ) -> None: ...
 
     def __init__(
         self,
@@ -141,6 +174,10 @@ class BatchedDataLoader(ColumnLoader):
     ) -> None:
         super().__init__(reader, batch_size, shuffling_queue_capacity)
         self.transform_fn = transform_fn or torch.as_tensor
+
+    if TYPE_CHECKING:
+
+        def __iter__(self) -> Iterator[dict[str, torch.Tensor]]: ...
 
     def _of_blocks(self, passes: ReaderPasses) -> Convert:
         return transformed(self.reader, passes.options, self.transform_fn)

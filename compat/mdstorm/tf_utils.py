@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,6 +15,8 @@ except ModuleNotFoundError:
     raise
 
 from mdstorm._petastorm_names import other_names
+from mdstorm._rows.dataset_type import TFDataset
+from mdstorm._rows.row_type import Row
 from mdstorm._tensorflow.datasets import (
     dataset_of_ngrams,
     dataset_of_rows,
@@ -41,7 +43,7 @@ __getattr__ = other_names(__name__)
 RANDOM_SHUFFLING_QUEUE_SIZE = "random_shuffling_queue_size"
 
 
-def make_petastorm_dataset(reader: Any) -> Any:
+def make_petastorm_dataset(reader: Any) -> TFDataset[Row]:
     """Return the items of a reader as a TensorFlow dataset.
 
     Over an unused reader from `make_batch_reader` or `make_reader`, each iteration is a complete
@@ -79,7 +81,8 @@ def make_petastorm_dataset(reader: Any) -> Any:
     Errors during an iteration are raised as ``tf.errors`` with our message: None in a row, arrays
     of different lengths in a batch, a stopped reader.
     """
-    return dataset_of_ngrams(reader) if reader.ngram else dataset_of_rows(reader)
+    made = dataset_of_ngrams(reader) if reader.ngram else dataset_of_rows(reader)
+    return cast("TFDataset[Row]", made)
 
 
 def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue: int = 0) -> Any:

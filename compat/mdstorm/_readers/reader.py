@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from mdstorm._datasets.read_dataset import ReadDataset
 from mdstorm._datasets.sources import Opened
@@ -15,6 +15,7 @@ from mdstorm._readers.fields import delivered_schema
 from mdstorm._readers.items import deliver_items, items_of
 from mdstorm._readers.options import reader_options
 from mdstorm._readers.sample_order import sample_order, with_window
+from mdstorm._rows.row_type import Row
 from mdstorm._schema.unischema import FIELDS, shown_fields
 from mdstorm._selection.ngram import NGram
 from mdstorm._transforms.process_transform import ProcessTransform
@@ -142,7 +143,7 @@ class DatasetReader(Described, OwnContext):
     def __iter__(self) -> DatasetReader:
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> Row:
         with self._lock:
             self._check_running()
             if self._untouched:
@@ -151,12 +152,12 @@ class DatasetReader(Described, OwnContext):
             try:
                 if self._is_empty:  # as was said when the reader was made
                     raise StopIteration
-                return self._cursor.take()
+                return cast(Row, self._cursor.take())
             except StopIteration:
                 self.last_row_consumed = True
                 raise
 
-    def next(self) -> Any:
+    def next(self) -> Row:
         """Return the next row or batch."""
         return next(self)
 

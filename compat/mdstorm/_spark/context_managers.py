@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 from mdstorm._datasets.sources import opened
 from mdstorm._public import public
@@ -15,6 +15,8 @@ from mdstorm._spark.files import open_converted
 from mdstorm._spark.mosaic_loader import is_mosaic_loader, make_mosaic_loader
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import OwnContext, require
+
+_Loader = TypeVar("_Loader")
 
 
 @public("mdstorm.spark.spark_dataset_converter")
@@ -67,7 +69,7 @@ class TFDatasetContextManager(OwnContext):
 
 
 @public("mdstorm.spark.spark_dataset_converter")
-class TorchDatasetContextManager(OwnContext):
+class TorchDatasetContextManager(OwnContext, Generic[_Loader]):
     """Opens a reader on entry and hands it to ``data_loader_fn``.
 
     Parameters
@@ -100,7 +102,7 @@ class TorchDatasetContextManager(OwnContext):
         batch_size: int,
         petastorm_reader_kwargs: dict[str, Any],
         shuffling_queue_capacity: int,
-        data_loader_fn: Callable[..., Any] | None,
+        data_loader_fn: Callable[..., _Loader] | None,
     ) -> None:
         self.parquet_file_url_list = _checked(parquet_file_url_list)
         self.batch_size = batch_size
@@ -111,7 +113,7 @@ class TorchDatasetContextManager(OwnContext):
         self.reader: Reader | None = None
         self.loader: Any = None
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> _Loader:  # type: ignore[override]
         files, arguments = self.parquet_file_url_list, self._arguments
         function, dataset = self.data_loader_fn, open_converted(None, files, arguments)
         if function is None:
@@ -120,12 +122,12 @@ class TorchDatasetContextManager(OwnContext):
 
             rows = len(dataset)
             self.loader = make_loader(None, files, arguments, self.batch_size, rows)
-            return self.loader
+            return cast(_Loader, self.loader)
         if is_mosaic_loader(function):
             require("torch")
             given = self.petastorm_reader_kwargs.keys()
             self.loader = make_mosaic_loader(function, dataset, arguments, given, self.batch_size)
-            return self.loader
+            return cast(_Loader, self.loader)
         self.reader = reader_over(
             opened(dataset, decode=False, decimals=arguments.decimals),
             replace(arguments, shuffling_queue_capacity=0),
@@ -136,7 +138,7 @@ class TorchDatasetContextManager(OwnContext):
             batch_size=self.batch_size,
             shuffling_queue_capacity=self.shuffling_queue_capacity,
         )
-        return self.loader
+        return cast(_Loader, self.loader)
 
     def _leave(self) -> None:
         if self.reader is not None:

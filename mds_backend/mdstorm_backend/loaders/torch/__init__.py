@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mdstorm_backend.loaders.torch.batch_types import BatchT, TorchBatch
 from mdstorm_backend.loaders.torch.dataset_states import DatasetStates
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
@@ -14,11 +15,13 @@ from mdstorm_backend.loaders.torch.torch_batches import (
 from mdstorm_backend.loaders.torch.torch_tensors import TorchValues, to_torch
 
 __all__ = [
+    "BatchT",
     "Collate",
     "ConvertColumn",
     "DatasetStates",
     "StreamingDataLoader",
     "StreamingDataset",
+    "TorchBatch",
     "TorchValues",
     "check_columns",
     "tensor_batches",

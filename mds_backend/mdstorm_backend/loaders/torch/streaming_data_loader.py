@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 from torch.utils.data import DataLoader
@@ -15,6 +15,7 @@ from mdstorm_backend.display import Described, Description
 from mdstorm_backend.loaders.descriptions import describe_data
 from mdstorm_backend.loaders.statistics import Statistics
 from mdstorm_backend.loaders.statistics_table import delivered
+from mdstorm_backend.loaders.torch.batch_types import BatchT, TorchBatch
 from mdstorm_backend.loaders.torch.block_batches import BlockBatches
 from mdstorm_backend.loaders.torch.counted_batches import (
     counted_batches,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class StreamingDataLoader(Described, OwnContext, DataLoader[Any]):
+class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
     """A ``DataLoader`` that takes whole batches from a `StreamingDataset`.
 
     A batch is a dict from column to tensor, or to a list where PyTorch has no type: strings,
@@ -93,6 +94,42 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[Any]):
         If `batch_size` is not a positive integer, or samples or batches are to come in another
         order than the dataset's, or both `batch_map` and ``collate_fn`` are given.
     """
+
+    @overload
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        *arguments: Any,
+        batch_map: Callable[[TorchBatch], BatchT],
+        collate_fn: None = None,
+        device: torch.device | str | int | None = None,
+        **options: Any,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        *arguments: Any,
+        batch_map: None = None,
+        collate_fn: Callable[[list[Any]], BatchT],
+        device: torch.device | str | int | None = None,
+        **options: Any,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: StreamingDataLoader[TorchBatch],
+        dataset: Any,
+        batch_size: int | None = 1,
+        *arguments: Any,
+        batch_map: None = None,
+        collate_fn: None = None,
+        device: torch.device | str | int | None = None,
+        **options: Any,
+    ) -> None: ...
 
     def __init__(
         self,
@@ -166,7 +203,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[Any]):
             raise TypeError("this pass goes on in another world, with fewer batches than the next")
         return BlockBatches(self).passes.place.num_batches()
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Generator[BatchT, None, None]:  # type: ignore[override]
         kept = self._mdstorm
         if self.num_workers and kept.batch_map is not None:
             check_can_be_sent(kept.batch_map, kept.options)

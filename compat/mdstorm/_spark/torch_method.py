@@ -1,0 +1,257 @@
+"""The method of a converter that makes PyTorch loaders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+
+from mdstorm._readers.arguments import DEFAULT_WORKERS, ReaderArguments
+from mdstorm._readers.keywords import ReaderKeywords, refuses_unknown_keywords
+from mdstorm._spark.context_managers import TorchDatasetContextManager
+from mdstorm._spark.model_inputs import ColumnNames, ModelInputs
+from mdstorm.errors import InvalidArgumentError
+from mdstorm_backend.base import require
+
+if TYPE_CHECKING:
+    import torch
+    from typing_extensions import Unpack
+
+    from mdstorm_backend.loaders.torch import StreamingDataLoader, TorchBatch
+
+_DEFAULT_BATCH_SIZE = 32
+
+_Loader = TypeVar("_Loader")
+_Mapped = TypeVar("_Mapped")
+
+
+class TorchMethod:
+    """Makes PyTorch loaders over the files of a converter."""
+
+    #: Those of `SparkDatasetConverter`.
+    cache_dir_url: str | None
+    file_urls: list[str]
+    dataset_size: int
+    _decimals: str | None
+    _version: int | None
+
+    @overload
+    def make_torch_dataloader(
+        self,
+        batch_size: int | None = 32,
+        num_epochs: int | None = None,
+        workers_count: int | None = None,
+        shuffling_queue_capacity: int | None = 0,
+        data_loader_fn: None = None,
+        *,
+        features: None = None,
+        labels: None = None,
+        sample_weights: None = None,
+        batch_map: None = None,
+        device: Any = None,
+        **petastorm_reader_kwargs: Unpack[ReaderKeywords],
+    ) -> StreamingDataLoader[TorchBatch]: ...
+
+    @overload  # a name is a sequence of names, too
+    def make_torch_dataloader(  # type: ignore[overload-overlap]
+        self,
+        batch_size: int | None = 32,
+        num_epochs: int | None = None,
+        workers_count: int | None = None,
+        shuffling_queue_capacity: int | None = 0,
+        data_loader_fn: None = None,
+        *,
+        features: str,
+        labels: None = None,
+        sample_weights: None = None,
+        batch_map: None = None,
+        device: Any = None,
+        **petastorm_reader_kwargs: Unpack[ReaderKeywords],
+    ) -> StreamingDataLoader[torch.Tensor]: ...
+
+    @overload
+    def make_torch_dataloader(
+        self,
+        batch_size: int | None = 32,
+        num_epochs: int | None = None,
+        workers_count: int | None = None,
+        shuffling_queue_capacity: int | None = 0,
+        data_loader_fn: None = None,
+        *,
+        features: Sequence[str],
+        labels: None = None,
+        sample_weights: None = None,
+        batch_map: None = None,
+        device: Any = None,
+        **petastorm_reader_kwargs: Unpack[ReaderKeywords],
+    ) -> StreamingDataLoader[TorchBatch]: ...
+
+    @overload
+    def make_torch_dataloader(
+        self,
+        batch_size: int | None = 32,
+        num_epochs: int | None = None,
+        workers_count: int | None = None,
+        shuffling_queue_capacity: int | None = 0,
+        data_loader_fn: None = None,
+        *,
+        features: ColumnNames | None = None,
+        labels: ColumnNames,
+        sample_weights: None = None,
+        batch_map: None = None,
+        device: Any = None,
+        **petastorm_reader_kwargs: Unpack[ReaderKeywords],
+    ) -> StreamingDataLoader[tuple[Any, Any]]: ...
+
+    @overload
+    def make_torch_dataloader(
+        self,
+        batch_size: int | None = 32,
+        num_epochs: int | None = None,
+        workers_count: int | None = None,
+        shuffling_queue_capacity: int | None = 0,
+        data_loader_fn: None = None,
+        *,
+        features: ColumnNames | None = None,
+        labels: ColumnNames,
+        sample_weights: ColumnNames,
+        batch_map: None = None,
+        device: Any = None,
+        **petastorm_reader_kwargs: Unpack[ReaderKeywords],
+    ) -> StreamingDataLoader[tuple[Any, Any, Any]]: ...
+
+    @overload
+    def make_torch_dataloader(
+        self,
+        batch_size: int | None = 32,
+        num_epochs: int | None = None,
+        workers_count: int | None = None,
+        shuffling_queue_capacity: int | None = 0,
+        data_loader_fn: None = None,
+        *,
+        features: None = None,
+        labels: None = None,
+        sample_weights: None = None,
+        batch_map: Callable[[TorchBatch], _Mapped],
+        device: Any = None,
+        **petastorm_reader_kwargs: Unpack[ReaderKeywords],
+    ) -> StreamingDataLoader[_Mapped]: ...
+
+    @overload
+    def make_torch_dataloader(
+        self,
+        batch_size: int | None = 32,
+        num_epochs: int | None = None,
+        workers_count: int | None = None,
+        shuffling_queue_capacity: int | None = 0,
+        *,
+        data_loader_fn: Callable[..., _Loader],
+        **petastorm_reader_kwargs: Unpack[ReaderKeywords],
+    ) -> TorchDatasetContextManager[_Loader]: ...
+
+    @overload
+    def make_torch_dataloader(
+        self,
+        batch_size: int | None,
+        num_epochs: int | None,
+        workers_count: int | None,
+        shuffling_queue_capacity: int | None,
+        data_loader_fn: Callable[..., _Loader],
+        **petastorm_reader_kwargs: Unpack[ReaderKeywords],
+    ) -> TorchDatasetContextManager[_Loader]: ...
+
+    @refuses_unknown_keywords
+    def make_torch_dataloader(
+        self,
+        batch_size: int | None = _DEFAULT_BATCH_SIZE,
+        num_epochs: int | None = None,
+        workers_count: int | None = None,
+        shuffling_queue_capacity: int | None = 0,
+        data_loader_fn: Callable[..., Any] | None = None,
+        *,
+        features: ColumnNames | None = None,
+        labels: ColumnNames | None = None,
+        sample_weights: ColumnNames | None = None,
+        batch_map: Callable[[Any], Any] | None = None,
+        device: Any = None,
+        **petastorm_reader_kwargs: Unpack[ReaderKeywords],
+    ) -> StreamingDataLoader[Any] | TorchDatasetContextManager[Any]:
+        """Make a PyTorch loader of batches.
+
+        Parameters
+        ----------
+        batch_size : int, optional
+            Rows of a batch. Batches span epochs; the last one may be shorter. None, 0 or less: all
+            rows of all epochs in one batch.
+        num_epochs, workers_count, shuffling_queue_capacity
+            As in `make_tf_dataset`.
+        data_loader_fn : callable, optional
+            Makes the loader from the keywords ``reader``, ``batch_size`` and
+            ``shuffling_queue_capacity``.
+        features, labels, sample_weights
+            As in `make_tf_dataset`: batches are then ``x``, ``(x, y)`` or ``(x, y,
+            sample_weight)``.
+        batch_map : callable, optional
+            Makes whatever the model takes of a batch, a dict from column to tensor or list.
+        device : torch.device or str, optional
+            Where the tensors of a batch are to be; they are copied there ahead of use. For both see
+            `mdstorm_backend.StreamingDataLoader`.
+        **petastorm_reader_kwargs
+            As in `make_tf_dataset`.
+
+        Returns
+        -------
+        StreamingDataLoader or TorchDatasetContextManager
+            A ``torch.utils.data.DataLoader`` that yields dicts from column to tensor, or what
+            `features` and the others name, to be used as it is or in a ``with`` statement; with
+            `data_loader_fn` the context manager that calls it.
+
+        Raises
+        ------
+        ArgumentTypeError
+            If a keyword is unknown.
+        InvalidArgumentError
+            If `features`, `labels` or `sample_weights` name a column that is not there, which the
+            first use tells, or arguments do not go together.
+        """
+        inputs = ModelInputs(features, labels, sample_weights)
+        if self._decimals is not None:
+            petastorm_reader_kwargs.setdefault("decimals", self._decimals)
+        arguments = ReaderArguments(
+            num_epochs=num_epochs,
+            workers_count=workers_count,
+            shuffling_queue_capacity=shuffling_queue_capacity,
+            version=self._version,
+            **petastorm_reader_kwargs,
+        )
+        if data_loader_fn is not None:
+            if inputs or batch_map is not None or device is not None:
+                raise InvalidArgumentError(
+                    "data_loader_fn makes the batches itself, so features, labels, sample_weights, "
+                    "batch_map and device do not go with it: leave one or the other out"
+                )
+            reader_kwargs = {
+                **petastorm_reader_kwargs,
+                "num_epochs": num_epochs,
+                "workers_count": workers_count or DEFAULT_WORKERS,
+                **({} if self._version is None else {"version": self._version}),
+            }
+            return TorchDatasetContextManager(
+                self.file_urls,
+                cast(int, batch_size),
+                reader_kwargs,
+                shuffling_queue_capacity or 0,
+                data_loader_fn,
+            )
+        require("torch")
+        from mdstorm._spark.torch_loader import make_loader
+
+        return make_loader(
+            self.cache_dir_url,
+            self.file_urls,
+            arguments,
+            batch_size,
+            self.dataset_size,
+            inputs=inputs,
+            batch_map=batch_map,
+            device=device,
+        )
