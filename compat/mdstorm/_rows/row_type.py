@@ -12,11 +12,6 @@ if TYPE_CHECKING:
         Its real class is made from the schema. An n-gram is a dict from offset to row.
         """
 
-        @property
-        def _fields(self) -> tuple[str, ...]: ...
-
-        def _asdict(self) -> dict[str, Any]: ...
-
         def __getattr__(self, field: str) -> Any: ...
 
 else:

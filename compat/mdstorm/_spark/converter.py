@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from mdstorm._public import public
 from mdstorm._spark.cache_dir import PETASTORM_CONF

@@ -1,0 +1,96 @@
+"""What type checkers say of programs that use the public names."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.newest
+
+PROGRAMS = Path(__file__).with_name("typed_programs")
+
+#: What may be `Any` nowhere: what loops over loaders, datasets and readers yield.
+_LOOPS = """
+from mdstorm import make_batch_reader, make_reader
+from mdstorm.pytorch import BatchedDataLoader, DataLoader, InMemBatchedDataLoader
+from mdstorm.spark import SparkDatasetConverter
+from mdstorm.tf_utils import make_petastorm_dataset
+from mdstorm_backend import StreamingDataLoader, StreamingDataset
+
+def loops(converter: SparkDatasetConverter) -> None:
+    reader = make_reader("file:///data")
+    reveal_type(next(iter(converter.make_torch_dataloader())))
+    reveal_type(next(iter(converter.make_tf_dataset())))
+    reveal_type(next(iter(reader)))
+    reveal_type(next(iter(make_batch_reader("file:///data"))))
+    reveal_type(next(iter(DataLoader(reader))))
+    reveal_type(next(iter(BatchedDataLoader(reader))))
+    reveal_type(next(iter(InMemBatchedDataLoader(reader))))
+    reveal_type(next(iter(make_petastorm_dataset(reader))))
+    reveal_type(next(iter(StreamingDataLoader(StreamingDataset(local="data")))))
+"""
+
+_MISTAKES = """
+from mdstorm.spark import SparkDatasetConverter
+
+def train(converter: SparkDatasetConverter) -> None:
+    converter.make_torch_dataloader(batch_size="4")  # mistake
+    converter.make_tf_dataset(num_epoch=1)  # mistake
+    for x in converter.make_torch_dataloader(features="x"):
+        x.mena()  # mistake
+"""
+
+
+def check(tool: str, *arguments: str | Path, cwd: Path) -> list[str]:
+    """Return what a type checker writes about programs, a line each."""
+    done = subprocess.run(
+        [sys.executable, "-m", tool, *map(str, arguments)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def of_mypy(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Run mypy once, as users do: outside of this project and without its settings."""
+    directory = tmp_path_factory.mktemp("mypy")
+    (directory / "loops.py").write_text(_LOOPS)
+    (directory / "mistakes.py").write_text(_MISTAKES)
+    programs = [*sorted(PROGRAMS.glob("*.py")), directory]
+    return check("mypy", "--strict", "--config-file=", *programs, cwd=directory)
+
+
+def errors(lines: list[str], program: Path | str) -> list[int]:
+    """Return the numbers of the lines with errors in a program."""
+    found = [re.search(rf"{re.escape(str(program))}:(\d+): error", line) for line in lines]
+    return [int(match[1]) for match in found if match]
+
+
+@pytest.mark.parametrize("program", sorted(PROGRAMS.glob("*.py")), ids=lambda path: path.stem)
+def test_programs_pass_strictly(program: Path, of_mypy: list[str]) -> None:
+    assert errors(of_mypy, program.name) == [], of_mypy
+
+
+def test_no_loop_yields_any(of_mypy: list[str]) -> None:
+    types = [line.partition('type is "')[2].removesuffix('"') for line in of_mypy]
+    revealed = [each for each in types if each]
+    assert len(revealed) == _LOOPS.count("reveal_type")
+    assert "Any" not in revealed
+
+
+def test_mistakes_are_found(of_mypy: list[str]) -> None:
+    lines = _MISTAKES.splitlines()
+    expected = [number for number, line in enumerate(lines, 1) if line.endswith("# mistake")]
+    assert errors(of_mypy, "mistakes.py") == expected
+
+
+def test_programs_pass_pyright() -> None:
+    pytest.importorskip("pyright")
+    options = ("--pythonpath", sys.executable, PROGRAMS)
+    assert "0 errors" in check("pyright", *options, cwd=PROGRAMS)[-1]
