@@ -31,7 +31,7 @@ def check(document: Document) -> Iterable[Finding]:
             remedy = f"{what}: take the magic off, then migrate the notebook again"
             yield Finding(CODE, "manual", *match.span(), what, remedy, blocks=True)
             return
-    match = re.search("petastorm", document.text, re.IGNORECASE)
-    if match is not None:
+    mention = re.search("petastorm", document.text, re.IGNORECASE)
+    if mention is not None:
         what = "this cell was skipped; it mentions Petastorm"
-        yield Finding(CODE, CLASS, *match.span(), what)
+        yield Finding(CODE, CLASS, *mention.span(), what)
