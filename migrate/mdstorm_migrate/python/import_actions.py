@@ -18,6 +18,7 @@ from mdstorm_migrate.petastorm.incidental import incidental_of
 from mdstorm_migrate.petastorm.names import (
     NEW_ROOT,
     OLD_ROOT,
+    PUBLIC,
     RENAMED,
     VERSION,
     Counterpart,
@@ -60,6 +61,8 @@ def moved(module: PythonModule, binding: Binding) -> Counterpart | None:
 def incidental_names(module: PythonModule, scope: Scope, target: str) -> list[str]:
     """Return names that only the star import of `target` can give, and incidentally; sorted.
 
+    What another star import gives as its own is not among them.
+
     Parameters
     ----------
     module : PythonModule
@@ -68,9 +71,11 @@ def incidental_names(module: PythonModule, scope: Scope, target: str) -> list[st
     target : str
         The module of Petastorm.
     """
+    stars = {one.target or "" for one in module.scopes.module.bindings.get("*", ())} - {target}
+    given = frozenset().union(*(PUBLIC.get(one, ()) for one in stars))
     return sorted(
         name
-        for name in incidental_of(target)
+        for name in incidental_of(target) - given
         if any(
             reference.scope.home(name) is None
             for reference in module.scopes.references.get(name, ())

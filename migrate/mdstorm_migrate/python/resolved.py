@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 
 from mdstorm_migrate.python.call_strings import (
     IMPORTING,
@@ -39,7 +40,7 @@ TAKES_DISTRIBUTION = frozenset(
 )
 #: What holds the name of a module, or of the logger of a message.
 _HOLDS_MODULE = re.compile(
-    r"[\w.()]+\.__(?:module|name|package)__|\b(?:rec|record|logger|log)\.name\b|(?:repr|str)\(type\([\w.]+\)\)"
+    r"[\w.()]+\.__(?:module|name|package)__|\b(?:rec|record|logger|log)\.name\b|^module(?:_name)?\b|(?:repr|str)\(type\([\w.]+\)\)"
 )
 #: Names of people's own functions that try an import, such as ``_module_available``.
 _LOOKS_UP = re.compile(
@@ -113,21 +114,41 @@ def _is_target(module: PythonModule, string: ast.Constant) -> bool:
 def module_test(module: PythonModule, string: ast.Constant) -> str | None:
     """Return the name of a module or of a logger that a string is compared with, as it is spelled.
 
-    As in ``cls.__module__ == "petastorm.reader"`` and ``record.name.startswith("petastorm")``.
+    As in ``cls.__module__ == "petastorm.reader"`` and ``record.name.startswith("petastorm")``. A
+    table of such strings is followed by its name.
     """
+    child: ast.AST = string
     for parent in module.ancestors(string):
         match parent:
-            case ast.Compare(left=left, comparators=comparators):
-                others = [left, *comparators]
-            case ast.Call(func=ast.Attribute(attr="startswith", value=value)):
-                others = [value]
             case ast.Tuple() | ast.List() | ast.Set():
-                continue
+                child = parent
+            case ast.Assign(targets=[ast.Name(id=name)]) if child is not string:
+                tests = (_test_of(module, node) for node in _named(module, name))
+                return next(filter(None, tests), None)
             case _:
-                return None
-        found = (_HOLDS_MODULE.search(ast.unparse(one)) for one in others)
-        return next((match[0] for match in found if match is not None), None)
+                return _test_of(module, child)
     return None
+
+
+def _named(module: PythonModule, name: str) -> Iterator[ast.AST]:
+    """Yield where a name is read, also as an attribute of a class."""
+    yield from (one.node for one in module.scopes.references.get(name, ()))
+    for node in module.scopes.parents:
+        if isinstance(node, ast.Attribute) and node.attr == name:
+            yield node
+
+
+def _test_of(module: PythonModule, node: ast.AST) -> str | None:
+    """Return the name of a module that an expression is compared with."""
+    match module.scopes.parents.get(node):
+        case ast.Compare(left=left, comparators=comparators):
+            others = [left, *comparators]
+        case ast.Call(func=ast.Attribute(attr="startswith", value=value)) as call:
+            others = [value] if node in call.args else []
+        case _:
+            return None
+    found = (_HOLDS_MODULE.search(ast.unparse(one)) for one in others)
+    return next((match[0] for match in found if match is not None), None)
 
 
 def looked_up(module: PythonModule, string: ast.Constant) -> str | None:

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.edits import Class, Finding
-from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.petastorm.configuration import CALLED, VALUE
+from mdstorm_migrate.petastorm.names import OLD_ROOT, is_module
 from mdstorm_migrate.python.call_strings import (
     IMPORTING,
     before_in_list,
@@ -28,9 +29,8 @@ _BEGINS = re.compile(rf"{OLD_ROOT}(?:\.|\Z)")
 _IMPORTED = re.compile(rf"^[ \t]*(?:from|import)[ \t]+{OLD_ROOT}\b(?!-)", re.MULTILINE)
 #: What lists the distributions that are installed.
 _INSTALLED = re.compile(r"pip|freeze|distribution|installed|working_set")
-#: A class or a function as entry points have it, and as the configuration of Hydra has it.
+#: A class or a function as entry points have it.
 _ENTRY = re.compile(rf"{OLD_ROOT}(?:\.\w+)*:[^\W\d]\w*")
-_TARGET = re.compile(rf"^[ \t-]*_target_[ \t]*:[ \t]*[\"']?{OLD_ROOT}\.", re.MULTILINE)
 #: A logger in the configuration that `logging.config.fileConfig` reads.
 _LOGGER = re.compile(rf"^[ \t]*qualname[ \t]*[=:][ \t]*{OLD_ROOT}\b", re.MULTILINE)
 #: Scripts that come with Petastorm, and its modules run as programs.
@@ -101,7 +101,7 @@ def _what(module: PythonModule, string: ast.Constant) -> str | None:
     value = str(string.value)
     if value == OLD_ROOT:
         return _asked(module, string)
-    if _ENTRY.fullmatch(value) or _TARGET.search(value):
+    if _ENTRY.fullmatch(value) or any(map(_is_looked_up, VALUE.finditer(value))):
         return "this string names a part of Petastorm"
     if _LOGGER.search(value):
         return "this string configures a logger of Petastorm"
@@ -117,6 +117,11 @@ def _what(module: PythonModule, string: ast.Constant) -> str | None:
     ):
         return "this string is code that imports Petastorm"
     return None
+
+
+def _is_looked_up(value: re.Match[str]) -> bool:
+    """Whether a value of a document in a string is a class or a function."""
+    return value["key"] in CALLED or not is_module(value["path"])
 
 
 def _asked(module: PythonModule, string: ast.Constant) -> str | None:

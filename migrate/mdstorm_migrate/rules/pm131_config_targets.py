@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import NAMES, Class, Edit, Finding
+from mdstorm_migrate.petastorm.configuration import CALLED, VALUE
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_module, missing, renamed
 
 CODE = "PM131"
@@ -14,31 +14,22 @@ TITLE = "Configuration names classes and functions of mdstorm"
 CLASS: Class = "review"
 KIND = "cluster"
 
-#: A value that is a dotted path, with the key before it.
-_VALUE = re.compile(
-    rf"""(?P<key>[\w()-]+)["']?[ \t]*:[ \t]*(?P<quote>["']?)
-    (?P<path>{OLD_ROOT}(?:\.[^\W\d]\w*)+)(?P=quote)(?=[ \t]*(?:[,}}\r\n]|\#|\Z))""",
-    re.VERBOSE,
-)
-#: Keys whose values are imported and called: by Hydra, Lightning's command line and ``logging``.
-_CALLED = frozenset({"_target_", "class_path", "()"})
-
 
 def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield an edit for each value that is imported, and a finding for the others.
 
     Edits are exact together with the code that reads the file; without, `run.waiting` holds them.
     """
-    for match in _VALUE.finditer(document.text):
+    for match in VALUE.finditer(document.text):
         start, stop = match.span("path")
         path = match["path"]
         what = f'"{path}" names a part of Petastorm'
         if lacking := missing(path):
-            if match["key"] in _CALLED:
+            if match["key"] in CALLED:
                 why = f"{what}; `{lacking}` is not in mdstorm"
                 remedy = f"{why}: change it by hand"
                 yield Finding(CODE, "manual", start, stop, why, remedy, holds=path)
-        elif match["key"] in _CALLED:
+        elif match["key"] in CALLED:
             message = f'"{path}" becomes "{renamed(path)}"'
             yield Edit(CODE, "exact", start, start + len(OLD_ROOT), NEW_ROOT, message, NAMES)
         elif not is_module(path):

@@ -1,0 +1,16 @@
+"""How configuration in JSON and YAML names classes and functions of Petastorm."""
+
+from __future__ import annotations
+
+import re
+
+from mdstorm_migrate.petastorm.names import OLD_ROOT
+
+#: A value that is a dotted path, with the key before it.
+VALUE = re.compile(
+    rf"""(?P<key>[\w()-]+)["']?[ \t]*:[ \t]*(?P<quote>["']?)
+    (?P<path>{OLD_ROOT}(?:\.[^\W\d]\w*)+)(?P=quote)(?=[ \t]*(?:[,}}\r\n]|\#|\Z))""",
+    re.VERBOSE,
+)
+#: Keys whose values are imported and called: by Hydra, Lightning's command line and ``logging``.
+CALLED = frozenset({"_target_", "class_path", "()"})
