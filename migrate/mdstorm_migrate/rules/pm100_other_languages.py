@@ -26,10 +26,11 @@ def check(document: Document) -> Iterable[Finding]:
         yield Finding(CODE, CLASS, 0, 0, what)
         return
     if document.text.lstrip().startswith("%python"):
-        for match in _CODE.finditer(document.text):
+        used = _CODE.search(document.text)
+        if used is not None:
             what = "this `%python` cell uses Petastorm, and shares its names with the other cells"
             remedy = f"{what}: take the magic off, then migrate the notebook again"
-            yield Finding(CODE, "manual", *match.span(), what, remedy, blocks=True)
+            yield Finding(CODE, "manual", *used.span(), what, remedy, blocks=True)
             return
     mention = re.search("petastorm", document.text, re.IGNORECASE)
     if mention is not None:
