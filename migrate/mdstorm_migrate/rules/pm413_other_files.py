@@ -23,6 +23,10 @@ KIND = "text"
 
 #: The library of a cluster or a job, as Terraform has it.
 _PACKAGE = re.compile(r"""\bpackage[ \t]*=[ \t]*(["'])(?P<value>[^"'\n]*)\1""")
+#: A cell of Python in a notebook of Databricks in SQL, Scala or R.
+_CELL = re.compile(
+    r"^(?:--|//|#) MAGIC[ \t]+(?P<code>(?:from|import)[ \t]+petastorm\b[^\r\n]*)", re.MULTILINE
+)
 #: What stands on a line that installs or requires something.
 _NEAR = re.compile(
     r"==|\bpip\d?\b|coordinates|pypi|install|require|depend|librar|package", re.IGNORECASE
@@ -35,6 +39,9 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     seen = {found.start for _, found in command_requirements(text)}
     yield from rewrite_commands(document, CODE)
     yield from rewrite_runs(text, CODE, is_prose=True)
+    for cell in _CELL.finditer(text):
+        what = "this `%python` cell of a notebook in another language imports Petastorm"
+        yield Finding(CODE, CLASS, *cell.span("code"), what, f"{what}: import mdstorm there")
     for package in _PACKAGE.finditer(text):
         if is_requirement(package["value"]):
             for found in find_requirements(text, *package.span("value")):

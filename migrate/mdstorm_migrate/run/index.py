@@ -107,11 +107,9 @@ class RunIndex:
         elsewhere = next((one for one in self._staying if one != path), None)
         conf = elsewhere or next((one for one in self._splitting if one != path), None)
         reached = self.reaching.get(path, ())
-        stays = None if elsewhere is None else _because(elsewhere, self.facts[elsewhere].holds)
+        stays = None if elsewhere is None else _because(elsewhere, self.facts[elsewhere])
         found = Surroundings(
-            waits_for=None
-            if waits_for is None
-            else _because(waits_for, self.facts[waits_for].holds),
+            waits_for=None if waits_for is None else _because(waits_for, self.facts[waits_for]),
             hands_on_root=path in self._roots,
             conf=None if conf is None else _conf(conf, self.facts[conf]),
             stays=stays,
@@ -128,7 +126,7 @@ class RunIndex:
         if self.facts[path].naming != "patches" or is_shown:
             return None
         found = next((one for one in self._held() if one != path), None)
-        return None if found is None else _because(found, self.facts[found].holds)
+        return None if found is None else _because(found, self.facts[found])
 
     def _held(self) -> list[Path]:
         """Return the files of which something does not move without review."""
@@ -268,8 +266,10 @@ def _components(links: Iterable[tuple[Path, ...]]) -> dict[Path, set[Path]]:
     return group
 
 
-def _because(path: Path, stays: str | None) -> str:
-    return f"`{path.as_posix()}` stays ({stays}), and shares objects with it"
+def _because(path: Path, one: FileFacts) -> str:
+    if one.stays is None:
+        return f"strings of `{path.as_posix()}` that name modules wait, and mean what this one uses"
+    return f"`{path.as_posix()}` stays ({one.stays}), and shares objects with it"
 
 
 def _conf(path: Path, one: FileFacts) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from mdstorm_migrate.base.document import Document, SourceError
@@ -14,7 +14,7 @@ from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.rules import all_rules
 from mdstorm_migrate.run.chains import PACKAGING
 from mdstorm_migrate.run.discover import CODE
-from mdstorm_migrate.run.facts import facts_of, read_facts
+from mdstorm_migrate.run.facts import Facts, facts_of, read_facts
 from mdstorm_migrate.run.pool import each
 from mdstorm_migrate.run.project import Project
 from mdstorm_migrate.run.settings import Settings
@@ -29,7 +29,11 @@ _REQUIRING = ("PM40",)
 
 
 def needs_of(
-    paths: Sequence[Path], outcomes: Iterable[tuple[Path, bytes]], settings: Settings, jobs: int = 1
+    paths: Sequence[Path],
+    outcomes: Iterable[tuple[Path, bytes]],
+    settings: Settings,
+    jobs: int = 1,
+    naming: Collection[Path] = (),
 ) -> dict[Path, Needs]:
     """Return what is needed of the files that require something; empty if none names Petastorm.
 
@@ -42,6 +46,8 @@ def needs_of(
     settings : Settings
     jobs : int
         How many processes work.
+    naming : collection of Path
+        Those whose strings go on naming modules of Petastorm, such as files of configuration.
     """
     after = dict(outcomes)
     documents = {path: found for path in paths if (found := _documents(path))}
@@ -57,6 +63,8 @@ def needs_of(
     }
     others = [path for path in paths if path.suffix in CODE and path not in after]
     code.update(each(read_facts, others, jobs))
+    for path in naming:
+        code[path] = code.get(path, Facts()) | Facts(keeps=(path,))
     return Project(documents, requiring, code, settings).needs()
 
 

@@ -108,14 +108,23 @@ def _needs(
     others: Sequence[Path],
 ) -> dict[Path, Needs]:
     """Return what is needed of the files of the run that require something."""
+    outcomes = list(outcomes)
     after = [(one.path, one.outcome.after or one.outcome.before) for one in outcomes]
+    naming = {one.path for one in outcomes if _names_petastorm(one)}
     if not others:
-        return needs_of(paths, after, settings, jobs)
+        return needs_of(paths, after, settings, jobs, naming)
     named = {path.resolve(): path for path in paths}
     around = [path for path in others if path not in named]
     after = [(path.resolve(), data) for path, data in after]
-    needs = needs_of([*named, *around], after, settings, jobs)
+    naming = {path.resolve() for path in naming}
+    needs = needs_of([*named, *around], after, settings, jobs, naming)
     return {named[path]: one for path, one in needs.items() if path in named}
+
+
+def _names_petastorm(one: FileOutcome) -> bool:
+    """Whether strings of a file go on naming modules of Petastorm, which must stay installed."""
+    is_read = one.outcome.naming in ("configures", "imports", "patches")
+    return is_read and (one.outcome.names_wait or one.outcome.stays is not None)
 
 
 def _matters(around: Surroundings, one: FileOutcome) -> bool:

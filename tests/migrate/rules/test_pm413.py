@@ -41,3 +41,10 @@ def test_other_lines_that_require_it_are_listed(path: str, text: str, fragment: 
 )
 def test_the_word_alone_is_none(path: str, text: str) -> None:
     assert migrate(text, path=path).findings == ()
+
+
+@pytest.mark.parametrize(("name", "comment"), [("a.sql", "--"), ("a.scala", "//"), ("a.r", "#")])
+def test_python_cells_of_notebooks_in_other_languages_are_reported(name: str, comment: str) -> None:
+    text = f"{comment} MAGIC %python\n{comment} MAGIC from petastorm import make_reader\n"
+    check_noop(text, name)
+    check_finding(text, "PM413", "from petastorm import make_reader", name)

@@ -170,9 +170,21 @@ def test_the_reason_names_the_file_that_waits(tmp_path: Path) -> None:
     first, _ = run(sorted(tmp_path.iterdir()), Settings())
     (finding,) = first.outcome.findings
     assert finding.message.endswith(
-        f"; waits, since `{tmp_path}/test_it.py` stays (strings in it name modules), and shares "
-        "objects with it"
+        f"; waits, since strings of `{tmp_path}/test_it.py` that name modules wait, and mean what "
+        "this one uses"
     )
+
+
+@pytest.mark.parametrize(
+    ("conf", "requirement"),
+    [(YAML, "mdstorm\n"), (LACKING, "mdstorm\npetastorm==0.12.1\n")],
+)
+def test_petastorm_stays_required_for_what_configuration_names(
+    conf: str, requirement: str, tmp_path: Path
+) -> None:
+    files = {"c.yaml": conf, "main.py": RESOLVES, "train.py": READS}
+    after = migrated(tmp_path, {**files, "requirements.txt": "petastorm==0.12.1\n"})
+    assert after["requirements.txt"] == requirement
 
 
 def test_an_audit_counts_what_waits_for_other_files(tmp_path: Path) -> None:
