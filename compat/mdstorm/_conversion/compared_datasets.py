@@ -13,7 +13,14 @@ from mdstorm._datasets.petastorm_source import decoded, stored_unischema
 from mdstorm._schema.unischema import Unischema
 from mdstorm_backend.convert import ComparedRows, MDSRows, ParquetRows
 from mdstorm_backend.datasets import Dataset, open_dataset
-from mdstorm_backend.format import INDEX_NAME, Values, as_arrow, plain_type, plain_values
+from mdstorm_backend.format import (
+    INDEX_NAME,
+    Values,
+    as_arrow,
+    numpy_dtype,
+    plain_type,
+    plain_values,
+)
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.storage import Location
 from mdstorm_backend.tables import AsOf, check_as_of
@@ -92,7 +99,7 @@ def _as_arrays(values: Values) -> pa.StructArray:
     if isinstance(values, np.ndarray):
         cells: Iterable[Any] = values
     else:
-        dtype = np.dtype(values.type.value_type.to_pandas_dtype())
+        dtype = numpy_dtype(values.type.value_type)
         cells = (None if cell is None else np.array(cell, dtype) for cell in values.to_pylist())
     return pa.array([None if cell is None else _described(cell) for cell in cells], _ARRAY)
 

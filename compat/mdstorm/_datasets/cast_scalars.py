@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mdstorm_backend.format import Values, as_arrow, is_number
+from mdstorm_backend.format import Values, as_arrow, is_number, numpy_dtype
 
 
 def cast_scalars(values: Values, type_: pa.DataType) -> Values:
@@ -36,7 +36,7 @@ def cast_scalars(values: Values, type_: pa.DataType) -> Values:
     if not isinstance(values, np.ndarray):
         return _cast_arrow(values, type_)
     if values.dtype.kind in "biuf" and is_number(type_):
-        return _cast_numbers(values, np.dtype(type_.to_pandas_dtype()))
+        return _cast_numbers(values, numpy_dtype(type_))
     return _cast_arrow(as_arrow(values), type_)
 
 
@@ -47,7 +47,7 @@ def _cast_arrow(values: pa.Array, type_: pa.DataType) -> pa.Array:
     cuts_off = types.is_floating(values.type) and types.is_integer(type_)
     if cuts_off:
         found = np.asarray(values.drop_null()) if values.null_count else np.asarray(values)
-        _cast_numbers(found, np.dtype(type_.to_pandas_dtype()))
+        _cast_numbers(found, numpy_dtype(type_))
     to_float = types.is_integer(values.type) and types.is_floating(type_)
     return values.cast(type_, safe=not (cuts_off or to_float))
 

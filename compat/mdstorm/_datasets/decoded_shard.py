@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from mdstorm._datasets.field_decoders import DecodedField
 from mdstorm.errors import DecodeFieldError, MDStormError
-from mdstorm_backend.format import Batch, Column, Values, as_arrow, take_values
+from mdstorm_backend.format import Batch, Column, Values, as_arrow, numpy_dtype, take_values
 from mdstorm_backend.read import Rows, Shard, scalars_to_numpy
 
 
@@ -126,6 +126,6 @@ def _cells(values: Values) -> list[Any]:
         return list(values)
     cells: list[Any] = values.to_pylist()
     if pa.types.is_list(values.type):
-        dtype = values.type.value_type.to_pandas_dtype()
+        dtype = numpy_dtype(values.type.value_type)
         cells = [None if cell is None else np.array(cell, dtype) for cell in cells]
     return cells

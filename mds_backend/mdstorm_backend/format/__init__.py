@@ -38,6 +38,7 @@ from mdstorm_backend.format.values.nested_lists import (
     shapes_of,
     with_nan_elements,
 )
+from mdstorm_backend.format.values.numpy_dtypes import numpy_dtype
 from mdstorm_backend.format.values.plain_arrow import plain_type, plain_values
 from mdstorm_backend.format.values.spark_types import SparkType
 
@@ -69,6 +70,7 @@ __all__ = [
     "list_type",
     "lists_of_arrays",
     "num_rows",
+    "numpy_dtype",
     "parse_size",
     "plain_type",
     "plain_values",

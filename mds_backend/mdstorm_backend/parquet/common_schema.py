@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from mdstorm_backend.errors import CorruptDatasetError
+from mdstorm_backend.format.values.numpy_dtypes import numpy_dtype
 from mdstorm_backend.format.values.plain_arrow import plain_type
 
 
@@ -86,4 +87,4 @@ def _holds(wide: pa.DataType, narrow: pa.DataType) -> bool:
         return False
     if types.is_floating(wide) and types.is_integer(narrow) and narrow.bit_width == 64:
         return False  # NumPy takes float64 to hold any of them
-    return bool(np.can_cast(narrow.to_pandas_dtype(), wide.to_pandas_dtype(), "safe"))
+    return bool(np.can_cast(numpy_dtype(narrow), numpy_dtype(wide), "safe"))

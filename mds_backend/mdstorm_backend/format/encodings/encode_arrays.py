@@ -35,6 +35,7 @@ from mdstorm_backend.format.values.nested_lists import (
     shapes_of,
     with_elements,
 )
+from mdstorm_backend.format.values.numpy_dtypes import numpy_dtype
 
 #: The byte has six bits for the number of dimensions.
 _MAX_DIMENSIONS = 63
@@ -146,7 +147,7 @@ def encode_arrays(
         If a row has not the shape, or not as many elements, as the encoding asks for.
     """
     flat, shape, states_dtype = elements_of(lists), encoding.shape, encoding.dtype is None
-    dtype = encoding.dtype or np.dtype(flat.type.to_pandas_dtype()).newbyteorder("<")
+    dtype = encoding.dtype or numpy_dtype(flat.type).newbyteorder("<")
     shapes = shapes_of(lists)
     if shapes.uneven is not None and not as_json:
         raise ValueError(UNEVEN)

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from mdstorm_backend.format.values.arrow_types import arrow_type_of
 from mdstorm_backend.format.values.decimals import decimals_to_floats
+from mdstorm_backend.format.values.numpy_dtypes import numpy_dtype
 
 
 def encode_number(dtype: np.dtype[np.generic], value: Any) -> bytes:
@@ -161,5 +162,5 @@ def _own_dtype(type_: pa.DataType) -> np.dtype[np.generic]:
         return np.dtype(np.uint8)
     if pa.types.is_temporal(type_):
         return np.dtype(np.int32 if pa.types.is_date32(type_) else np.int64)
-    dtype: np.dtype[np.generic] = np.dtype(type_.to_pandas_dtype())
+    dtype: np.dtype[np.generic] = numpy_dtype(type_)
     return dtype

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from mdstorm_backend.format.values.arrow_types import is_number
+from mdstorm_backend.format.values.numpy_dtypes import numpy_dtype
 
 #: Of an Arrow type.
 _Check: TypeAlias = Callable[[pa.DataType], bool]
@@ -150,6 +151,6 @@ class EncodingTraits:
         if types.is_temporal(type_):
             return "int64"
         if is_number(type_):
-            name = str(np.dtype(type_.to_pandas_dtype()).name)
+            name = str(numpy_dtype(type_).name)
             return _PROMOTED.get(name, name)
         return None

@@ -13,6 +13,7 @@ from mdstorm_backend.format.encodings.encode_numbers import encode_number, fit_n
 from mdstorm_backend.format.encodings.encoded_column import EncodedColumn
 from mdstorm_backend.format.encodings.encoding import Encoding, validity
 from mdstorm_backend.format.values.arrow_types import arrow_type_of, is_number
+from mdstorm_backend.format.values.numpy_dtypes import numpy_dtype
 from mdstorm_backend.format.values.plain_arrow import plain_values
 
 
@@ -100,7 +101,7 @@ def stored_dtype(type_: pa.DataType) -> str | None:
     if pa.types.is_boolean(type_):
         return "uint8"
     if pa.types.is_floating(type_):
-        return str(np.dtype(type_.to_pandas_dtype()).name)
+        return str(numpy_dtype(type_).name)
     if pa.types.is_integer(type_):
         return str(type_)
     if pa.types.is_date(type_):

@@ -19,6 +19,7 @@ import pyarrow as pa
 from mdstorm_backend.errors import InvalidArgumentError, TransformError
 from mdstorm_backend.format.values.arrow_types import is_number
 from mdstorm_backend.format.values.nested_lists import depth_of, element_type, lists_of_array
+from mdstorm_backend.format.values.numpy_dtypes import numpy_dtype
 
 Values: TypeAlias = npt.NDArray[np.generic] | pa.Array
 Batch = dict[str, Values]
@@ -184,7 +185,7 @@ def common_type(one: pa.DataType, other: pa.DataType) -> pa.DataType:
         digits = max(one.precision - one.scale, other.precision - other.scale)
         return _decimal(digits, scale)
     if is_number(one) and is_number(other):
-        return pa.from_numpy_dtype(np.promote_types(one.to_pandas_dtype(), other.to_pandas_dtype()))
+        return pa.from_numpy_dtype(np.promote_types(numpy_dtype(one), numpy_dtype(other)))
     if types.is_timestamp(one) and types.is_timestamp(other):
         return pa.timestamp("ns" if "ns" in (one.unit, other.unit) else "us")
     raise TypeError(f"{one} and {other}")

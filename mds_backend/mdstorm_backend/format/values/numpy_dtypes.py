@@ -1,0 +1,23 @@
+"""The NumPy dtypes of Arrow's numbers, without pandas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+_NUMBERS = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64"),
+)
+_DTYPES = {pa.from_numpy_dtype(np.dtype(name)): np.dtype(name) for name in _NUMBERS}
+
+
+def numpy_dtype(type_: pa.DataType) -> np.dtype[Any]:
+    """Return the dtype that holds values of an Arrow type.
+
+    Before pyarrow 26 its own ``to_pandas_dtype`` imports pandas for every type.
+    """
+    found = _DTYPES.get(type_)
+    return np.dtype(type_.to_pandas_dtype()) if found is None else found
