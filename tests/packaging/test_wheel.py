@@ -1,6 +1,7 @@
 """The built distribution, installed where there is nothing but the base dependencies."""
 
 import re
+import shutil
 import subprocess
 import sys
 import venv
@@ -63,6 +64,20 @@ def test_the_package_index_shows_no_relative_link(wheel: Path) -> None:
 
 def test_base_install_imports(base_install: Path, tmp_path: Path) -> None:
     run(base_install / "python", "-c", f"import {', '.join(sorted(PACKAGES))}", cwd=tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", ["3.10", "3.12", "3.13"])
+def test_wheel_works_on_other_versions_of_python(version: str, wheel: Path, tmp_path: Path) -> None:
+    python = shutil.which(f"python{version}")
+    if python is None or subprocess.run([python, "-V"], check=False).returncode:
+        pytest.skip(f"needs python{version}")
+    run(python, "-m", "venv", tmp_path / "venv", cwd=tmp_path)
+    installed = tmp_path / "venv" / "bin"
+    run(installed / "python", "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)
+    imports = f"import {', '.join(sorted(PACKAGES))}"
+    run(installed / "python", "-W", "error", "-c", imports, cwd=tmp_path)
+    assert "Examples:" in run(installed / "mdstorm", "convert", "--help", cwd=tmp_path)
 
 
 def test_base_install_has_the_command(base_install: Path, tmp_path: Path) -> None:

@@ -1,0 +1,95 @@
+"""Write ``docs/licences.md``: under which licences what mdstorm requires is published.
+
+Read from the metadata of the packages that are installed, the way pip shows them. Run it in the
+environment of ``make test``, which has all extras.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import PackageNotFoundError, metadata, requires
+from pathlib import Path
+from typing import TypeAlias
+
+Rows: TypeAlias = dict[str, dict[str, str]]
+
+ROOT = Path(__file__).parents[1]
+TARGET = ROOT / "docs" / "licences.md"
+
+_BASE = "always"
+#: Not for users, or the sum of others.
+_LEFT_OUT = frozenset({"all", "dev"})
+#: What is installed here in their place: tensorflow without its GPU code.
+_INSTEAD = {"tensorflow": "tensorflow-cpu"}
+#: Required on Python 3.10 alone, where this page is not made.
+_ELSEWHERE = {"tomli": "MIT"}
+_EXTRA = re.compile(r"extra == ['\"]([\w-]+)['\"]")
+#: Texts of classifiers and free fields → identifiers of SPDX.
+_SPDX = {
+    "3-clause bsd license": "BSD-3-Clause",
+    "apache 2.0": "Apache-2.0",
+    "apache license 2.0": "Apache-2.0",
+    "apache license, version 2.0": "Apache-2.0",
+    "apache software license": "Apache-2.0",
+    "apache-2.0 license": "Apache-2.0",
+    "bsd license": "BSD",
+    "bsd 3-clause license": "BSD-3-Clause",
+    "http://www.apache.org/licenses/license-2.0": "Apache-2.0",
+    "mit license": "MIT",
+    "mozilla public license 2.0 (mpl 2.0)": "MPL-2.0",
+}
+
+
+def required() -> Rows:
+    """Return what mdstorm requires: by extra, the licence of each distribution."""
+    found: Rows = {}
+    for requirement in requires("mdstorm") or ():
+        name = re.match(r"[\w.-]+", requirement)
+        assert name is not None
+        extra = _EXTRA.search(requirement)
+        where = extra[1] if extra else _BASE
+        if where not in _LEFT_OUT:
+            found.setdefault(where, {})[name[0]] = licence_of(name[0])
+    return found
+
+
+def licence_of(name: str) -> str:
+    """Return the licence that a distribution declares.
+
+    That is its SPDX expression, else its classifiers, else the first line of its licence field.
+    """
+    try:
+        declared = metadata(_INSTEAD.get(name, name))
+    except PackageNotFoundError:
+        return _ELSEWHERE[name]
+    if declared["License-Expression"]:
+        return str(declared["License-Expression"])
+    classified = [
+        value.rpartition(" :: ")[2]
+        for value in declared.get_all("Classifier") or ()
+        if value.startswith("License :: ") and value.count(" :: ") > 1
+    ]
+    texts = classified or [str(declared["License"] or "not declared").strip().splitlines()[0]]
+    return ", ".join(sorted({_SPDX.get(text.lower(), text) for text in texts}))
+
+
+def page(rows: Rows) -> str:
+    """Return the page."""
+    lines = [
+        "# Licences",
+        "",
+        "mdstorm is published under the Apache License 2.0, see [LICENSE](../LICENSE). What it",
+        "requires comes in packages of its own, under the licences that these declare; what they",
+        "require in turn is not listed. `python scripts/list_licences.py` writes this page.",
+        "",
+        "| extra | package | licence |",
+        "|---|---|---|",
+    ]
+    for extra in sorted(rows, key=lambda name: (name != _BASE, name)):
+        shown = extra if extra == _BASE else f"`{extra}`"
+        lines += [f"| {shown} | {name} | {rows[extra][name]} |" for name in sorted(rows[extra])]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    TARGET.write_text(page(required()), encoding="utf-8")
