@@ -139,11 +139,11 @@ def make_spark_converter(
     """
     check_driver()
     as_of = AsOf(version, timestamp)
-    session = session_of(df)
-    parent = parent_cache_dir(session, parent_cache_dir_url)
     check_decimals(decimals)
     if isinstance(df, str) and not (is_table_name(df) and not os.path.exists(df)):
         return _converter_of_path(df, decimals, as_of)
+    session = session_of(df)
+    parent = parent_cache_dir(session, parent_cache_dir_url)
     if as_of:
         raise InvalidArgumentError(
             f"{as_of} chooses a version of the Delta table at a path, and df is none: choose it by "

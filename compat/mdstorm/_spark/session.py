@@ -28,7 +28,7 @@ def check_driver() -> None:
 
 
 def session_of(df: Any) -> SparkSession:
-    """Return the session of a DataFrame, classic or Connect; for a path that of the process.
+    """Return the session of a DataFrame, classic or Connect; for a name that of the process.
 
     Raises
     ------

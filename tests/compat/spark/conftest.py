@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.compat.spark.converters import converter_of
 from tests.conftest import IS_REFUSING
 
-from mdstorm.spark import SparkDatasetConverter, make_spark_converter
+from mdstorm.spark import SparkDatasetConverter
 from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
 
 
@@ -22,17 +21,6 @@ def cache_dir(tmp_path: Path, set_conf: Any, monkeypatch: pytest.MonkeyPatch) ->
     else:
         set_conf(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, f"file://{directory}")
     return directory
-
-
-@pytest.fixture
-def converter_of_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """Make converters in a session that has the conf, and runs nothing."""
-    from mdstorm._spark import make_converter
-
-    conf = {SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF: f"file://{tmp_path}/cache"}
-    session = SimpleNamespace(conf=conf)
-    monkeypatch.setattr(make_converter, "session_of", lambda df: session)
-    return make_spark_converter
 
 
 @pytest.fixture

@@ -31,8 +31,8 @@ def table(tmp_path: Path) -> Path:
 
 
 @with_either
-def test_a_converter_reads_live_rows(converter_of_path: Any, table: Path, read: Read) -> None:
-    converter = converter_of_path(f"file://{table}")
+def test_a_converter_reads_live_rows(table: Path, read: Read) -> None:
+    converter = make_spark_converter(f"file://{table}")
     assert (len(converter), converter.file_urls) == (3, [f"file://{table}"])
     for one in (converter, pickle.loads(pickle.dumps(converter))):  # noqa: S301
         (batch,) = read(one, schema_fields=["id", "k"], **IN_ORDER)
@@ -44,19 +44,17 @@ def test_a_converter_reads_live_rows(converter_of_path: Any, table: Path, read: 
 
 
 @with_either
-def test_a_converter_keeps_to_its_version(converter_of_path: Any, table: Path, read: Read) -> None:
-    newest, first = converter_of_path(str(table)), converter_of_path(str(table), version=0)
+def test_a_converter_keeps_to_its_version(table: Path, read: Read) -> None:
+    newest, first = make_spark_converter(str(table)), make_spark_converter(str(table), version=0)
     kill(table, {"k%3Da/f.parquet": [0, 1, 2, 3]})
     options = {"schema_fields": ["id"], **IN_ORDER}
     assert read(newest, **options) == [{"id": ALIVE}]
     assert read(first, **options) == [{"id": list(range(5))}]
-    assert len(converter_of_path(str(table), timestamp="2100-01-01")) == 1
+    assert len(make_spark_converter(str(table), timestamp="2100-01-01")) == 1
 
 
-def test_a_loader_of_the_users_own_reads_the_same_version(
-    converter_of_path: Any, table: Path
-) -> None:
-    converter = converter_of_path(str(table))
+def test_a_loader_of_the_users_own_reads_the_same_version(table: Path) -> None:
+    converter = make_spark_converter(str(table))
     kill(table, {"k%3Da/f.parquet": [0, 1, 2, 3]})
 
     def rows(reader: Any, batch_size: int, shuffling_queue_capacity: int) -> list[int]:
@@ -73,8 +71,8 @@ def test_a_converter_by_hand_over_files_of_a_table_is_refused(table: Path) -> No
         with_torch(converter, **IN_ORDER)
 
 
-def test_the_version_belongs_to_the_converter(converter_of_path: Any, table: Path) -> None:
-    converter = converter_of_path(str(table))
+def test_the_version_belongs_to_the_converter(table: Path) -> None:
+    converter = make_spark_converter(str(table))
     for make in (converter.make_torch_dataloader, converter.make_tf_dataset):
         with pytest.raises(ArgumentTypeError, match="converter knows the version of its table"):
             make(version=0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import pickle
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +15,7 @@ from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm._spark.make_converter import databricks_path, open_given
 from mdstorm._spark.session import session_of
-from mdstorm.errors import DatasetNotFoundError, InvalidArgumentError, UnsupportedURLError
+from mdstorm.errors import DatasetNotFoundError, UnsupportedURLError
 from mdstorm.spark import make_spark_converter
 from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
 
@@ -39,11 +38,9 @@ def names(directory: Path) -> list[str]:
 
 @with_either
 @pytest.mark.parametrize("form", ["file://{}", "file:{}", "{}", "{}/", "{}/*.parquet"])
-def test_parquet_is_read_where_it_is(
-    converter_of_path: Any, data: Path, read: Read, form: str
-) -> None:
+def test_parquet_is_read_where_it_is(data: Path, read: Read, form: str) -> None:
     path = form.format(data)
-    converter = converter_of_path(path)
+    converter = make_spark_converter(path)
     assert (converter.cache_dir_url, len(converter)) == (path, 6)
     assert converter.file_urls == [f"file://{data}/{n}.parquet" for n in range(2)]
     (batch,) = read(converter, schema_fields=["id", "x"], **IN_ORDER)
@@ -52,9 +49,9 @@ def test_parquet_is_read_where_it_is(
 
 
 @with_either
-def test_mds_is_read_where_it_is(converter_of_path: Any, tmp_path: Path, read: Read) -> None:
+def test_mds_is_read_where_it_is(tmp_path: Path, read: Read) -> None:
     dataset = write_numbers(tmp_path / "mds", 500)
-    converter = converter_of_path(str(tmp_path / "mds"))
+    converter = make_spark_converter(str(tmp_path / "mds"))
     assert (converter.file_urls, len(converter)) == (dataset.file_urls, 500)
     found = [n for batch in read(converter, **IN_ORDER) for n in batch["number"]]
     assert found == list(range(500))
@@ -62,7 +59,6 @@ def test_mds_is_read_where_it_is(converter_of_path: Any, tmp_path: Path, read: R
 
 @pytest.mark.parametrize("kind", ["parquet", "mds"])
 def test_data_of_the_user_are_never_deleted(
-    converter_of_path: Any,
     data: Path,
     tmp_path: Path,
     kind: str,
@@ -76,7 +72,7 @@ def test_data_of_the_user_are_never_deleted(
     before = names(directory)
     deleted: list[str] = []
     register_delete_dir_handler(deleted.append)
-    converter = converter_of_path(f"file://{directory}")
+    converter = make_spark_converter(f"file://{directory}")
     for one in (converter, pickle.loads(pickle.dumps(converter))):  # noqa: S301
         with caplog.at_level(logging.WARNING, "mdstorm"):
             one.delete()
@@ -84,37 +80,33 @@ def test_data_of_the_user_are_never_deleted(
     assert (names(directory), deleted) == (before, [])
 
 
-def test_other_arguments_are_ignored(converter_of_path: Any, data: Path) -> None:
-    converter = converter_of_path(str(data), "many", "no codec", "no dtype")
+def test_other_arguments_are_ignored(data: Path) -> None:
+    converter = make_spark_converter(str(data), "many", "no codec", "no dtype")
     (batch,) = with_torch(converter, schema_fields=["x"], **IN_ORDER)
     assert batch["x"][1] == 0.25
 
 
-def test_the_columns_of_partitions_are_missing_as_in_petastorm(
-    converter_of_path: Any, tmp_path: Path
-) -> None:
+def test_the_columns_of_partitions_are_missing_as_in_petastorm(tmp_path: Path) -> None:
     for day in (1, 2):
         write(tmp_path / "data" / f"day={day}", TABLE)
-    converter = converter_of_path(f"file://{tmp_path}/data")
+    converter = make_spark_converter(f"file://{tmp_path}/data")
     assert len(converter) == 12
     (batch,) = with_torch(converter, **{**IN_ORDER, "batch_size": 50})
     assert list(batch) == ["id", "x", "s"]
 
 
-def test_nothing_there_is_an_error(converter_of_path: Any, tmp_path: Path) -> None:
+def test_nothing_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DatasetNotFoundError):
-        converter_of_path(f"file://{tmp_path}/nothing")
+        make_spark_converter(f"file://{tmp_path}/nothing")
 
 
-def test_the_conf_is_needed_all_the_same(
-    monkeypatch: pytest.MonkeyPatch, converter_of_path: Any, data: Path
+def test_neither_a_session_nor_a_conf_is_needed(
+    monkeypatch: pytest.MonkeyPatch, data: Path
 ) -> None:
     from mdstorm._spark import make_converter
 
-    session = SimpleNamespace(conf={})
-    monkeypatch.setattr(make_converter, "session_of", lambda df: session)
-    with pytest.raises(InvalidArgumentError, match="Please set the spark config"):
-        converter_of_path(str(data))
+    monkeypatch.delattr(make_converter, "session_of")
+    assert len(make_spark_converter(str(data))) == 6
 
 
 def test_the_session_is_that_of_the_process(spark: Any, cache_dir: Path, data: Path) -> None:
