@@ -76,9 +76,11 @@ benchmark: java $(DEV)/.complete
 	$(DEV)/bin/python benchmarks/measure_delta.py
 	$(DEV)/bin/python benchmarks/page.py
 
-# One program under Petastorm and under mdstorm: the batches must be equal.
-parity: java $(DEV)/.complete
+# One program under Petastorm and under mdstorm: the batches must be equal. Then the notebooks that were
+# written for Petastorm: they must print the same.
+parity: java $(DEV)/.complete $(TRAINERS)/.complete
 	$(DEV)/bin/python benchmarks/parity/compare.py
+	$(TRAINERS)/bin/python benchmarks/parity/notebooks.py
 
 lint: $(DEV)/.complete
 	$(DEV)/bin/ruff check .

@@ -1,0 +1,68 @@
+"""Runs the notebooks of `examples/databricks/before` on Petastorm and on mdstorm.
+
+They were written for Petastorm; on mdstorm they run unedited, by `mdstorm run`. What they print
+must be the same. Start it with an interpreter that has mdstorm and hyperopt, that of `make test-trainers`;
+Petastorm's environment comes from `../make_environments.sh`.
+
+Exit code 0: the same; 1: the differences are listed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+BEFORE = ROOT / "examples" / "databricks" / "before"
+DIRECTORY = "file:///tmp/examples-cache"
+COMMANDS = {
+    "petastorm": [ROOT / "benchmarks" / ".environments" / "petastorm" / "bin" / "python"],
+    "mdstorm": [Path(sys.executable), "-m", "mdstorm", "run"],
+}
+
+
+def printed(library: str, notebook: Path, folder: Path) -> list[str]:
+    """Return the lines that a notebook prints, run as the Python program that its source is."""
+    program = folder / notebook.name
+    text = notebook.read_text("utf-8")
+    assert text.count(DIRECTORY) == 1, f"{notebook} names {DIRECTORY} {text.count(DIRECTORY)} times"
+    program.write_text(text.replace(DIRECTORY, (folder / library).as_uri()), "utf-8")
+    python, *arguments = COMMANDS[library]
+    settings = {
+        "OMP_NUM_THREADS": "1",  # otherwise torchrun prints that it sets it
+        "PYSPARK_DRIVER_PYTHON": str(python),
+        "PYSPARK_PYTHON": str(python),
+        "PYSPARK_SUBMIT_ARGS": "--master local[2] --conf spark.ui.enabled=false pyspark-shell",
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    done = subprocess.run(
+        [python, *arguments, program],
+        env={**os.environ, **settings},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"{done.stderr[-4000:]}\n{notebook} failed on {library}; see above.")
+    return done.stdout.splitlines()
+
+
+def main() -> int:
+    """Run each on both, print what differs."""
+    subprocess.run([ROOT / "benchmarks" / "make_environments.sh"], check=True)
+    differences: list[str] = []
+    for notebook in sorted(BEFORE.glob("*.py")):
+        with tempfile.TemporaryDirectory() as folder:
+            expected, found = (printed(library, notebook, Path(folder)) for library in COMMANDS)
+        print(f"--- {notebook.name}\n" + "\n".join(found))
+        differences += difflib.unified_diff(expected, found, *COMMANDS, lineterm="", n=0)
+    print("\n".join(differences) or "the notebooks print the same")
+    return 1 if differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,248 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # TensorFlow and Keras: from a Spark DataFrame to distributed training
+# MAGIC
+# MAGIC Spark prepares a table of handwritten digits. A converter writes it once to a cache
+# MAGIC directory, and Keras trains from there: on one node, in the trials of a search, and in
+# MAGIC several processes under `MultiWorkerMirroredStrategy`.
+
+# COMMAND ----------
+
+# MAGIC %pip install mdstorm hyperopt scikit-learn
+
+# COMMAND ----------
+
+# What this notebook needs. If something is missing, this cell says what, and what to do.
+import importlib.util
+import os
+import shutil
+import tempfile
+
+MODULES = {
+    "pyspark": "pyspark",
+    "tensorflow": "tensorflow",
+    "hyperopt": "hyperopt",
+    "sklearn": "scikit-learn",
+}
+
+problems = [
+    f"the module {module} is missing: run %pip install {package}, and restart Python"
+    for module, package in MODULES.items()
+    if importlib.util.find_spec(module) is None
+]
+java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
+on_databricks = "DATABRICKS_RUNTIME_VERSION" in os.environ
+if "pyspark" in MODULES and not on_databricks and shutil.which(java) is None:
+    problems.append("Spark needs Java: install version 17 or newer, or set JAVA_HOME to it")
+if shutil.disk_usage(tempfile.gettempdir()).free < 1 << 30:
+    problems.append(f"less than 1 GiB is free in {tempfile.gettempdir()}: free some, or set TMPDIR")
+if os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") < 4 << 30:
+    problems.append("this machine has less than 4 GiB of memory: take a larger one")
+if problems:
+    raise RuntimeError("\n".join(problems))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The cache directory
+# MAGIC
+# MAGIC It is the only line to change. The driver and the workers must both reach it: on a cluster a
+# MAGIC volume, `file:///Volumes/<catalog>/<schema>/<volume>/cache`, or DBFS,
+# MAGIC `file:///dbfs/tmp/<you>/cache`.
+
+# COMMAND ----------
+
+CACHE = "file:///tmp/examples-cache"
+
+# COMMAND ----------
+
+from mdstorm.spark import SparkDatasetConverter, make_spark_converter
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.getOrCreate()  # on Databricks the session that is there
+spark.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, CACHE)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The rows
+# MAGIC
+# MAGIC 1,797 pictures of 8 by 8 pixels, as arrays of numbers. A tenth is held out.
+
+# COMMAND ----------
+
+from sklearn.datasets import load_digits
+
+digits = load_digits()
+rows = [
+    (number, (pixels / 16).tolist(), int(label))
+    for number, (pixels, label) in enumerate(zip(digits.data, digits.target))
+]
+df = spark.createDataFrame(rows, "number LONG, pixels ARRAY<FLOAT>, label LONG")
+df = df.repartition(4, "number")
+
+converter_train = make_spark_converter(df.where("number % 10 > 0"))
+converter_val = make_spark_converter(df.where("number % 10 = 0"))
+print(f"{len(converter_train)} rows to train on, {len(converter_val)} held out")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## One node
+# MAGIC
+# MAGIC `make_tf_dataset` gives a `tf.data.Dataset` of named tuples, a field for each column. It
+# MAGIC goes round and round by default, so Keras is told how many steps an epoch has.
+
+# COMMAND ----------
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import keras
+import tensorflow as tf
+
+BATCH_SIZE = 64
+
+
+def pixels_and_label(row):
+    return tf.reshape(row.pixels, (-1, 64)), row.label
+
+
+def new_model():
+    keras.utils.set_random_seed(1)
+    return keras.Sequential(
+        [
+            keras.Input((64,)),
+            keras.layers.Dense(64, activation="relu"),
+            keras.layers.Dense(10),
+        ]
+    )
+
+
+def train_and_evaluate(learning_rate, epochs=5):
+    model = new_model()
+    model.compile(
+        keras.optimizers.Adam(learning_rate),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+    )
+    with converter_train.make_tf_dataset(batch_size=BATCH_SIZE) as dataset:
+        model.fit(
+            dataset.map(pixels_and_label),
+            steps_per_epoch=len(converter_train) // BATCH_SIZE,
+            epochs=epochs,
+            shuffle=False,
+            verbose=0,
+        )
+    with converter_val.make_tf_dataset(batch_size=BATCH_SIZE) as dataset:
+        steps = len(converter_val) // BATCH_SIZE
+        return model.evaluate(dataset.map(pixels_and_label), steps=steps, verbose=0)[1]
+
+
+accuracy = train_and_evaluate(learning_rate=0.005)
+print("recognises nine of ten digits that it has not seen:", accuracy > 0.9)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Search
+# MAGIC
+# MAGIC The trials of Hyperopt run one after another on the driver. With `trials=SparkTrials()` they
+# MAGIC run as Spark tasks, as in the notebook about PyTorch.
+
+# COMMAND ----------
+
+import numpy as np
+from hyperopt import Trials, fmin, hp, tpe
+
+trials = Trials()
+best = fmin(
+    lambda learning_rate: -train_and_evaluate(learning_rate, epochs=2),
+    hp.loguniform("learning_rate", np.log(1e-4), np.log(1e-1)),
+    algo=tpe.suggest,
+    max_evals=3,
+    trials=trials,
+    rstate=np.random.default_rng(1),
+    show_progressbar=False,
+)
+print(f"{len(trials.trials)} trials; the best recognises most:", min(trials.losses()) < -0.5)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Distributed
+# MAGIC
+# MAGIC A barrier stage of Spark starts the workers together, and they tell each other their
+# MAGIC addresses. Each reads its share of the rows, by `cur_shard` and `shard_count`, in batches of
+# MAGIC its own, and so `distribute_datasets_from_function` must not split the dataset again.
+# MAGIC
+# MAGIC `fit` of Keras 3 does not run under this strategy. A loop does, and says what happens in a
+# MAGIC step.
+
+# COMMAND ----------
+
+import json
+import socket
+
+from pyspark import BarrierTaskContext
+
+
+def train_on_worker(converter, learning_rate, steps):
+    task = BarrierTaskContext.get()
+    with socket.create_server(("", 0)) as free:
+        host = task.getTaskInfos()[task.partitionId()].address.partition(":")[0]
+        addresses = task.allGather(f"{host}:{free.getsockname()[1]}")
+    worker = {"type": "worker", "index": task.partitionId()}
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": addresses}, "task": worker})
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # not on GPUs
+
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    with strategy.scope():
+        model = new_model()
+        weights = [variable.value for variable in model.trainable_variables]
+
+    @tf.function
+    def train_step(pixels, labels):
+        def replica_step(pixels, labels):
+            with tf.GradientTape() as tape:
+                losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, model(pixels))
+                loss = tf.reduce_mean(losses)
+            gradients = tape.gradient(loss, weights)
+            context = tf.distribute.get_replica_context()
+            for weight, gradient in zip(weights, context.all_reduce("MEAN", gradients)):
+                weight.assign_sub(learning_rate * gradient)
+
+        strategy.run(replica_step, (pixels, labels))
+
+    with converter.make_tf_dataset(
+        batch_size=BATCH_SIZE, cur_shard=task.partitionId(), shard_count=len(addresses)
+    ) as dataset:
+        dataset = dataset.map(pixels_and_label)
+        batches = iter(strategy.distribute_datasets_from_function(lambda _: dataset))
+        for _ in range(steps):
+            train_step(*next(batches))
+    return [weight.numpy() for weight in weights]
+
+
+converter = converter_train  # a task takes it along, and no more of the notebook
+tasks = spark.sparkContext.parallelize(range(2), 2).barrier()
+on_workers = tasks.mapPartitions(lambda _: [train_on_worker(converter, 0.2, 100)]).collect()
+print("both workers have the same model:", all(map(np.array_equal, *on_workers)))
+
+model = new_model()
+model.set_weights(on_workers[0])
+with converter_val.make_tf_dataset(batch_size=len(converter_val)) as dataset:
+    pixels, labels = pixels_and_label(next(iter(dataset)))
+right = np.argmax(model(pixels), axis=1) == labels.numpy()
+print("two workers together recognise most:", right.mean() > 0.5)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Clean up
+# MAGIC
+# MAGIC The copies stay until the driver ends, or until they are deleted.
+
+# COMMAND ----------
+
+converter_train.delete()
+converter_val.delete()

@@ -1,0 +1,188 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Searching for hyper-parameters with Optuna, Hyperopt and joblib
+# MAGIC
+# MAGIC The rows are converted once, before the trials, and every trial reads them. Optuna's trials
+# MAGIC run here on the driver; Hyperopt's and joblib's are Spark tasks.
+
+# COMMAND ----------
+
+# MAGIC %pip install "mdstorm[torch]" optuna hyperopt joblibspark
+
+# COMMAND ----------
+
+# What this notebook needs. If something is missing, this cell says what, and what to do.
+import importlib.util
+import os
+import shutil
+import tempfile
+
+MODULES = {
+    "pyspark": "pyspark",
+    "mdstorm": "mdstorm",
+    "torch": "torch",
+    "optuna": "optuna",
+    "hyperopt": "hyperopt",
+    "joblibspark": "joblibspark",
+}
+
+problems = [
+    f"the module {module} is missing: run %pip install {package}, and restart Python"
+    for module, package in MODULES.items()
+    if importlib.util.find_spec(module) is None
+]
+java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
+on_databricks = "DATABRICKS_RUNTIME_VERSION" in os.environ
+if "pyspark" in MODULES and not on_databricks and shutil.which(java) is None:
+    problems.append("Spark needs Java: install version 17 or newer, or set JAVA_HOME to it")
+if shutil.disk_usage(tempfile.gettempdir()).free < 1 << 30:
+    problems.append(f"less than 1 GiB is free in {tempfile.gettempdir()}: free some, or set TMPDIR")
+if os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") < 4 << 30:
+    problems.append("this machine has less than 4 GiB of memory: take a larger one")
+if problems:
+    raise RuntimeError("\n".join(problems))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The cache directory
+# MAGIC
+# MAGIC It is the only line to change. The driver and the workers must both reach it: on a cluster a
+# MAGIC volume, `file:///Volumes/<catalog>/<schema>/<volume>/cache`.
+
+# COMMAND ----------
+
+CACHE = "file:///tmp/examples-cache"
+
+# COMMAND ----------
+
+from pyspark.sql import SparkSession
+
+from mdstorm.spark import make_spark_converter
+
+spark = SparkSession.builder.getOrCreate()  # on Databricks the session that is there
+df = spark.range(1000).selectExpr("float(id / 1000) AS x", "float(3 * id / 1000) AS y")
+converter = make_spark_converter(df.repartition(4), parent_cache_dir_url=CACHE)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## One trial
+# MAGIC
+# MAGIC All trials have the same `seed`, so that they differ by the learning rate and not by the
+# MAGIC order of the rows. With `num_epochs=1` every row comes once.
+
+# COMMAND ----------
+
+import torch
+from torch import nn
+
+
+def train(converter, learning_rate):
+    """Return the loss after one epoch, and the number of rows that it took."""
+    torch.manual_seed(1)
+    model, rows = nn.Linear(1, 1), 0
+    optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate)
+    with converter.make_torch_dataloader(
+        batch_size=50, num_epochs=1, seed=1, shuffling_queue_capacity=1000
+    ) as loader:
+        for batch in loader:
+            loss = nn.functional.mse_loss(model(batch["x"][:, None])[:, 0], batch["y"])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            rows += len(batch["x"])
+    return loss.item(), rows
+
+
+def show(trials):
+    for learning_rate, loss, rows in trials:
+        print(f"learning rate {learning_rate:.4f}: loss {loss:.6f} after {rows} rows")
+    learning_rate, loss, _ = min(trials, key=lambda trial: trial[1])
+    again, _ = train(converter, learning_rate)
+    print(f"the best, {learning_rate:.4f}, has the same loss again: {again == loss}")
+
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Optuna
+
+# COMMAND ----------
+
+import optuna
+
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+
+
+def objective(trial):
+    learning_rate = trial.suggest_float("learning_rate", 1e-3, 1.0, log=True)
+    loss, rows = train(converter, learning_rate)
+    trial.set_user_attr("rows", rows)
+    return loss
+
+
+study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=1))
+study.optimize(objective, n_trials=4)
+show([(t.params["learning_rate"], t.value, t.user_attrs["rows"]) for t in study.trials])
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Hyperopt, with SparkTrials
+# MAGIC
+# MAGIC Spark sends the function to its workers with all that it uses. Of the converter that is
+# MAGIC where the shards lie and how many rows they hold; the rows stay where they are.
+
+# COMMAND ----------
+
+import numpy as np
+from hyperopt import STATUS_OK, SparkTrials, fmin, hp, tpe
+
+
+def spark_objective(learning_rate):
+    loss, rows = train(converter, learning_rate)
+    return {"loss": loss, "rows": rows, "status": STATUS_OK}
+
+
+trials = SparkTrials(parallelism=2)
+best = fmin(
+    spark_objective,
+    hp.loguniform("learning_rate", np.log(1e-3), 0),
+    algo=tpe.suggest,
+    max_evals=4,
+    trials=trials,
+    rstate=np.random.default_rng(1),
+    show_progressbar=False,
+)
+show(
+    [
+        (t["misc"]["vals"]["learning_rate"][0], t["result"]["loss"], t["result"]["rows"])
+        for t in trials.trials
+    ]
+)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## joblib, with Spark as its backend
+
+# COMMAND ----------
+
+import joblib
+from joblibspark import register_spark
+
+register_spark()
+learning_rates = [0.001, 0.01, 0.1, 0.5]
+with joblib.parallel_backend("spark", n_jobs=2):
+    found = joblib.Parallel()(joblib.delayed(train)(converter, rate) for rate in learning_rates)
+show([(rate, loss, rows) for rate, (loss, rows) in zip(learning_rates, found)])
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Clean up
+
+# COMMAND ----------
+
+converter.delete()

@@ -1,0 +1,198 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Lightning: one process, several, and on from a checkpoint
+# MAGIC
+# MAGIC A data module takes converters. Each process reads its share of the rows, each epoch has
+# MAGIC each row once, and a checkpoint in the middle of an epoch goes on with the next row.
+
+# COMMAND ----------
+
+# MAGIC %pip install "mdstorm[torch]" lightning scikit-learn
+
+# COMMAND ----------
+
+# What this notebook needs. If something is missing, this cell says what, and what to do.
+import importlib.util
+import os
+import shutil
+import tempfile
+
+MODULES = {
+    "pyspark": "pyspark",
+    "mdstorm": "mdstorm",
+    "torch": "torch",
+    "lightning": "lightning",
+    "sklearn": "scikit-learn",
+}
+
+problems = [
+    f"the module {module} is missing: run %pip install {package}, and restart Python"
+    for module, package in MODULES.items()
+    if importlib.util.find_spec(module) is None
+]
+java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
+on_databricks = "DATABRICKS_RUNTIME_VERSION" in os.environ
+if "pyspark" in MODULES and not on_databricks and shutil.which(java) is None:
+    problems.append("Spark needs Java: install version 17 or newer, or set JAVA_HOME to it")
+if shutil.disk_usage(tempfile.gettempdir()).free < 1 << 30:
+    problems.append(f"less than 1 GiB is free in {tempfile.gettempdir()}: free some, or set TMPDIR")
+if os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") < 4 << 30:
+    problems.append("this machine has less than 4 GiB of memory: take a larger one")
+if problems:
+    raise RuntimeError("\n".join(problems))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The cache directory
+# MAGIC
+# MAGIC It is the only line to change. The driver and the workers must both reach it: on a cluster a
+# MAGIC volume, `file:///Volumes/<catalog>/<schema>/<volume>/cache`.
+
+# COMMAND ----------
+
+CACHE = "file:///tmp/examples-cache"
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The rows
+# MAGIC
+# MAGIC 1,797 pictures of 8 by 8 pixels, as arrays of numbers. A tenth is held out.
+
+# COMMAND ----------
+
+from pyspark.sql import SparkSession
+from sklearn.datasets import load_digits
+
+from mdstorm.spark import make_spark_converter
+
+spark = SparkSession.builder.getOrCreate()  # on Databricks the session that is there
+digits = load_digits()
+rows = [
+    (number, (pixels / 16).tolist(), int(label))
+    for number, (pixels, label) in enumerate(zip(digits.data, digits.target))
+]
+df = spark.createDataFrame(rows, "number LONG, pixels ARRAY<FLOAT>, label LONG")
+df = df.repartition(4, "number")
+
+train_rows = make_spark_converter(df.where("number % 10 > 0"), parent_cache_dir_url=CACHE)
+held_out = make_spark_converter(df.where("number % 10 = 0"), parent_cache_dir_url=CACHE)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The model, and the data module
+# MAGIC
+# MAGIC Batches are dicts of tensors, a tensor for each column.
+
+# COMMAND ----------
+
+import lightning
+import torch
+from torch import nn
+
+from mdstorm.lightning import StreamingDataModule
+
+
+class DigitModel(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+        self.rows = 0  # that this process has trained on
+
+    def training_step(self, batch, batch_idx):
+        self.rows += len(batch["label"])
+        return nn.functional.cross_entropy(self.layers(batch["pixels"]), batch["label"])
+
+    def validation_step(self, batch, batch_idx):
+        right = self.layers(batch["pixels"]).argmax(1) == batch["label"]
+        self.log("accuracy", right.float().mean(), batch_size=len(right), sync_dist=True)
+
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), lr=0.005)
+
+
+def new_data():
+    return StreamingDataModule(
+        train=train_rows, val=held_out, batch_size=64, evaluation={"batch_size": 180}, seed=1
+    )
+
+
+QUIET = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+QUIET |= {"num_sanity_val_steps": 0}
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## One process, stopped in its second epoch, and on from there
+
+# COMMAND ----------
+
+import os
+import tempfile
+
+from lightning.pytorch.callbacks import ModelCheckpoint
+
+folder = tempfile.mkdtemp()
+lightning.seed_everything(1, verbose=False)
+save = ModelCheckpoint(folder, "stopped", every_n_train_steps=40)  # an epoch has 26 steps
+model = DigitModel()
+trainer = lightning.Trainer(max_steps=40, accelerator="cpu", callbacks=[save], **QUIET)
+trainer.fit(model, datamodule=new_data())
+print(
+    f"stopped after {model.rows} rows, {model.rows - len(train_rows)} of them in the second epoch"
+)
+
+resumed = DigitModel()
+trainer = lightning.Trainer(max_epochs=2, accelerator="cpu", enable_checkpointing=False, **QUIET)
+trainer.fit(resumed, datamodule=new_data(), ckpt_path=os.path.join(folder, "stopped.ckpt"))
+print(f"went on with {resumed.rows} rows: each row came twice in all")
+assert model.rows + resumed.rows == 2 * len(train_rows)
+print("recognises most:", float(trainer.callback_metrics["accuracy"]) > 0.8)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Two processes
+# MAGIC
+# MAGIC `TorchDistributor` starts them, here on this machine; with `local_mode=False` they are Spark
+# MAGIC tasks on the workers of the cluster. The code is that of one process.
+
+# COMMAND ----------
+
+from pyspark.ml.torch.distributor import TorchDistributor
+
+
+def train_distributed(epochs):
+    import torch.distributed as dist
+
+    model = DigitModel()
+    trainer = lightning.Trainer(
+        max_epochs=epochs,
+        accelerator="cpu",
+        devices=2,
+        strategy="ddp",
+        enable_checkpointing=False,
+        **QUIET,
+    )
+    trainer.fit(model, datamodule=new_data())
+    rows = [0, 0]
+    dist.all_gather_object(rows, model.rows)
+    return rows, float(trainer.callback_metrics["accuracy"])
+
+
+distributor = TorchDistributor(num_processes=2, local_mode=True, use_gpu=False)
+rows, accuracy = distributor.run(train_distributed, 3)
+print(f"rows of each process in three epochs: {rows}")
+print("recognises most:", accuracy > 0.8)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Clean up
+
+# COMMAND ----------
+
+train_rows.delete()
+held_out.delete()

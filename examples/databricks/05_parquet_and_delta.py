@@ -1,0 +1,173 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Parquet files and Delta tables, read in place
+# MAGIC
+# MAGIC What is there already need not be converted to be trained on. Parquet files are read as they
+# MAGIC are, and of a Delta table the live rows of one version. Nothing here needs Spark.
+
+# COMMAND ----------
+
+# MAGIC %pip install "mdstorm[torch,delta]"
+
+# COMMAND ----------
+
+# What this notebook needs. If something is missing, this cell says what, and what to do.
+import importlib.util
+import os
+import shutil
+import tempfile
+
+MODULES = {"mdstorm": "mdstorm", "torch": "torch", "pyarrow": "pyarrow", "deltalake": "deltalake"}
+
+problems = [
+    f"the module {module} is missing: run %pip install {package}, and restart Python"
+    for module, package in MODULES.items()
+    if importlib.util.find_spec(module) is None
+]
+java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
+on_databricks = "DATABRICKS_RUNTIME_VERSION" in os.environ
+if "pyspark" in MODULES and not on_databricks and shutil.which(java) is None:
+    problems.append("Spark needs Java: install version 17 or newer, or set JAVA_HOME to it")
+if shutil.disk_usage(tempfile.gettempdir()).free < 1 << 30:
+    problems.append(f"less than 1 GiB is free in {tempfile.gettempdir()}: free some, or set TMPDIR")
+if os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") < 4 << 30:
+    problems.append("this machine has less than 4 GiB of memory: take a larger one")
+if problems:
+    raise RuntimeError("\n".join(problems))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The directory
+# MAGIC
+# MAGIC It is the only line to change: on Databricks a volume,
+# MAGIC `file:///Volumes/<catalog>/<schema>/<volume>/data`.
+
+# COMMAND ----------
+
+DATA = "file:///tmp/examples-cache"
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Parquet
+# MAGIC
+# MAGIC A directory with files of 100 rows, as Spark or pyarrow write it.
+
+# COMMAND ----------
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+
+def orders(start, stop):
+    ids = np.arange(start, stop)
+    return pa.table({"id": ids, "day": ids // 100, "price": (ids % 7).astype("float32")})
+
+
+pq.write_to_dataset(orders(0, 1000), DATA.removeprefix("file://") + "/parquet", ["day"])
+PARQUET = f"{DATA}/parquet"
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC `make_batch_reader` reads row groups, each as a named tuple of arrays. Filters on partitions
+# MAGIC skip files without opening them.
+
+# COMMAND ----------
+
+from mdstorm import make_batch_reader
+
+with make_batch_reader(PARQUET, filters=[("day", "=", 3)], num_epochs=1) as reader:
+    ids = sorted(int(number) for rows in reader for number in rows.id)
+print(f"{len(ids)} rows, {ids[0]} to {ids[-1]}")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC To PyTorch they come in batches of any size, shuffled across files. A state says where a
+# MAGIC loader stands: another one, in another process, goes on with the next row.
+
+# COMMAND ----------
+
+from mdstorm.pytorch import BatchedDataLoader
+
+
+def new_loader():
+    reader = make_batch_reader(PARQUET, schema_fields=["id", "price"], num_epochs=1, seed=1)
+    return BatchedDataLoader(reader, batch_size=64, shuffling_queue_capacity=500)
+
+
+with new_loader() as loader:
+    batches = iter(loader)
+    seen = [next(batches)["id"] for _ in range(5)]
+    state = loader.state_dict()
+with new_loader() as loader:
+    loader.load_state_dict(state)
+    seen += [batch["id"] for batch in loader]
+ids = np.concatenate(seen)
+print(f"stopped and resumed: {len(ids)} rows, {len(np.unique(ids))} of them different")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Delta
+# MAGIC
+# MAGIC A table with three versions: orders, more orders, and none of the seventh day. The files of
+# MAGIC older versions are still in the directory; the log of the table says which rows are alive.
+
+# COMMAND ----------
+
+from deltalake import DeltaTable, write_deltalake
+
+DELTA = f"{DATA}/delta"
+write_deltalake(DELTA, orders(0, 800), mode="overwrite")
+first = DeltaTable(DELTA).version()
+write_deltalake(DELTA, orders(800, 1000), mode="append")
+DeltaTable(DELTA).delete("day = 7")
+
+
+def ids_of(**version):
+    with make_batch_reader(DELTA, num_epochs=1, **version) as reader:
+        return sorted(int(number) for rows in reader for number in rows.id)
+
+
+print(f"the newest version: {len(ids_of())} rows; the first: {len(ids_of(version=first))}")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC A converter takes a path in place of a DataFrame, and a version too: loaders for PyTorch and
+# MAGIC TensorFlow with everything that they can do, and no copy.
+
+# COMMAND ----------
+
+from mdstorm.spark import make_spark_converter
+
+converter = make_spark_converter(DELTA, version=first)
+with converter.make_torch_dataloader(batch_size=256, num_epochs=1) as loader:
+    print([len(batch["id"]) for batch in loader])
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Or converted, once
+# MAGIC
+# MAGIC Shards of MDS shuffle and resume faster, and are what many machines download best. `verify`
+# MAGIC compares every row with the source. On a command line: `mdstorm convert SRC DST`, `mdstorm
+# MAGIC verify --against SRC DST`.
+
+# COMMAND ----------
+
+import subprocess
+import sys
+
+
+def mdstorm(*arguments):
+    command = [sys.executable, "-m", "mdstorm", *arguments]
+    print(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+mdstorm("convert", DELTA, f"{DATA}/mds")
+mdstorm("verify", "--against", DELTA, f"{DATA}/mds")

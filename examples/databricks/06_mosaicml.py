@@ -1,0 +1,200 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # MDS as users of MosaicML Streaming write it
+# MAGIC
+# MAGIC Spark writes text as tokens, a writer writes pictures, and one dataset mixes several
+# MAGIC streams. Written for MosaicML Streaming, every line is the same but for the imports: `from
+# MAGIC streaming import …`, and for `dataframe_to_mds`, `from streaming.base.converters import …`.
+
+# COMMAND ----------
+
+# MAGIC %pip install "mdstorm[torch,images]" scikit-learn
+
+# COMMAND ----------
+
+# What this notebook needs. If something is missing, this cell says what, and what to do.
+import importlib.util
+import os
+import shutil
+import tempfile
+
+MODULES = {
+    "pyspark": "pyspark",
+    "mdstorm": "mdstorm",
+    "torch": "torch",
+    "PIL": "pillow",
+    "sklearn": "scikit-learn",
+}
+
+problems = [
+    f"the module {module} is missing: run %pip install {package}, and restart Python"
+    for module, package in MODULES.items()
+    if importlib.util.find_spec(module) is None
+]
+java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
+on_databricks = "DATABRICKS_RUNTIME_VERSION" in os.environ
+if "pyspark" in MODULES and not on_databricks and shutil.which(java) is None:
+    problems.append("Spark needs Java: install version 17 or newer, or set JAVA_HOME to it")
+if shutil.disk_usage(tempfile.gettempdir()).free < 1 << 30:
+    problems.append(f"less than 1 GiB is free in {tempfile.gettempdir()}: free some, or set TMPDIR")
+if os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") < 4 << 30:
+    problems.append("this machine has less than 4 GiB of memory: take a larger one")
+if problems:
+    raise RuntimeError("\n".join(problems))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The directory
+# MAGIC
+# MAGIC It is the only line to change. The driver and the workers must both reach it: on a cluster a
+# MAGIC volume, `file:///Volumes/<catalog>/<schema>/<volume>/data`, or a bucket,
+# MAGIC `s3://<bucket>/data`.
+
+# COMMAND ----------
+
+DATA = "file:///tmp/examples-cache"
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Text to tokens, with Spark
+# MAGIC
+# MAGIC `dataframe_to_mds` writes each partition into a directory of its own, and one index over
+# MAGIC all. The preprocessing function gets rows as a pandas DataFrame, and yields samples.
+# MAGIC Compression makes the files small, and hashes say whether one was damaged.
+
+# COMMAND ----------
+
+import numpy as np
+from pyspark.sql import SparkSession
+
+from mdstorm_backend import dataframe_to_mds
+
+spark = SparkSession.builder.getOrCreate()  # on Databricks the session that is there
+texts = spark.range(200).selectExpr("id", "concat('the ship ', id, ' comes in late') AS text")
+
+
+def tokenize(rows, length):
+    """Make a number of each letter; a tokenizer goes here."""
+    for number, text in zip(rows["id"], rows["text"]):
+        tokens = np.zeros(length, np.int64)
+        letters = np.frombuffer(text.encode()[:length], np.uint8)
+        tokens[: len(letters)] = letters
+        yield {"id": int(number), "tokens": tokens}
+
+
+def write_tokens(frame, name):
+    out = f"{DATA}/{name}"
+    writing = {
+        "out": out,
+        "columns": {"id": "int", "tokens": "ndarray:int64:32"},
+        "compression": "zstd",
+        "hashes": ["sha256"],
+        "exist_ok": True,
+    }
+    dataframe_to_mds(frame, mds_kwargs=writing, udf_iterable=tokenize, udf_kwargs={"length": 32})
+    return out
+
+
+ships = write_tokens(texts.repartition(4, "id"), "ships")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Reading
+# MAGIC
+# MAGIC A dataset takes shards from `remote` as it needs them, and keeps them on this machine. Each
+# MAGIC epoch has another order, and all ranks and workers of a job agree on it.
+
+# COMMAND ----------
+
+from mdstorm_backend import StreamingDataLoader, StreamingDataset
+
+dataset = StreamingDataset(remote=ships, shuffle=True, batch_size=50, validate_hash="sha256")
+loader = StreamingDataLoader(dataset, batch_size=50)
+for epoch in range(2):
+    rows = [number for batch in loader for number in batch["id"].tolist()]
+    print(f"epoch {epoch}: {len(rows)} rows, {len(set(rows))} of them different")
+print(f"tokens of a batch: {next(iter(loader))['tokens'].shape}")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Going on where a job stopped
+
+# COMMAND ----------
+
+loader = StreamingDataLoader(
+    StreamingDataset(remote=ships, shuffle=True, batch_size=50), batch_size=50
+)
+batches = iter(loader)
+before = [number for _ in range(2) for number in next(batches)["id"].tolist()]
+state = loader.state_dict()
+
+resumed = StreamingDataLoader(
+    StreamingDataset(remote=ships, shuffle=True, batch_size=50), batch_size=50
+)
+resumed.load_state_dict(state)
+after = [number for batch in resumed for number in batch["id"].tolist()]
+print(f"{len(before)} rows, then {len(after)}: {len({*before, *after})} different ones")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Several streams, mixed
+# MAGIC
+# MAGIC Three of four rows come from the one, the fourth from the other.
+
+# COMMAND ----------
+
+from mdstorm_backend import Stream
+
+storms = write_tokens(
+    spark.range(1000, 1100).selectExpr("id", "concat('storm ', id) AS text"), "storms"
+)
+mixed = StreamingDataset(
+    streams=[Stream(remote=ships, proportion=0.75), Stream(remote=storms, proportion=0.25)],
+    epoch_size=160,
+    shuffle=True,
+    batch_size=16,
+)
+numbers = [sample["id"] for sample in mixed]
+print(f"{len(numbers)} rows, {sum(number >= 1000 for number in numbers)} of them about storms")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Pictures
+# MAGIC
+# MAGIC A writer stores each as a file, here PNG. They come back as pictures, sample by sample; a
+# MAGIC loader's `batch_map` or `collate_fn` makes tensors of them.
+
+# COMMAND ----------
+
+from PIL import Image
+from sklearn.datasets import load_digits
+
+from mdstorm_backend import MDSWriter
+
+digits = load_digits()
+with MDSWriter(
+    out=f"{DATA}/digits", columns={"image": "png", "label": "int"}, exist_ok=True
+) as writer:
+    for pixels, label in zip(digits.images[:100], digits.target):
+        image = Image.fromarray((pixels * 15).astype(np.uint8))
+        writer.write({"image": image, "label": int(label)})
+
+# COMMAND ----------
+
+import torch
+
+
+def to_tensors(samples):
+    images = [np.asarray(sample["image"], np.float32) / 255 for sample in samples]
+    return torch.tensor(np.stack(images)), torch.tensor([sample["label"] for sample in samples])
+
+
+dataset = StreamingDataset(remote=f"{DATA}/digits", shuffle=True, batch_size=20)
+images, labels = next(iter(StreamingDataLoader(dataset, batch_size=20, collate_fn=to_tensors)))
+print(f"images {tuple(images.shape)}, labels {tuple(labels.shape)}")

@@ -1,0 +1,186 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Volumes of Unity Catalog from outside of Databricks
+# MAGIC
+# MAGIC On Databricks a volume is a directory, `/Volumes/…`, and nothing more is needed: give
+# MAGIC `file:///Volumes/…` as the cache directory. Where it is not mounted, on a laptop, in a
+# MAGIC container, on workers of another platform, the same volume is read and written over
+# MAGIC Databricks' Files API, as `dbfs:/Volumes/…`. This notebook is about the credentials for
+# MAGIC that, on the driver and on workers.
+
+# COMMAND ----------
+
+# MAGIC %pip install "mdstorm[torch,databricks]"
+
+# COMMAND ----------
+
+# What this notebook needs. If something is missing, this cell says what, and what to do.
+import importlib.util
+import os
+import shutil
+import tempfile
+
+MODULES = {
+    "mdstorm": "mdstorm",
+    "torch": "torch",
+    "pyspark": "pyspark",
+    "databricks": "databricks-sdk",
+}
+
+problems = [
+    f"the module {module} is missing: run %pip install {package}, and restart Python"
+    for module, package in MODULES.items()
+    if importlib.util.find_spec(module) is None
+]
+java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
+on_databricks = "DATABRICKS_RUNTIME_VERSION" in os.environ
+if "pyspark" in MODULES and not on_databricks and shutil.which(java) is None:
+    problems.append("Spark needs Java: install version 17 or newer, or set JAVA_HOME to it")
+if shutil.disk_usage(tempfile.gettempdir()).free < 1 << 30:
+    problems.append(f"less than 1 GiB is free in {tempfile.gettempdir()}: free some, or set TMPDIR")
+if os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") < 4 << 30:
+    problems.append("this machine has less than 4 GiB of memory: take a larger one")
+if problems:
+    raise RuntimeError("\n".join(problems))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The directory
+# MAGIC
+# MAGIC It is the only line to change: a directory of a volume that you may write to.
+
+# COMMAND ----------
+
+VOLUME = "dbfs:/Volumes/main/default/examples"
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Credentials on the driver
+# MAGIC
+# MAGIC They are looked for in `DATABRICKS_HOST` and `DATABRICKS_TOKEN`, in
+# MAGIC `DATABRICKS_CONFIG_PROFILE` and in `~/.databrickscfg`. A notebook should not hold a token:
+# MAGIC set the variables where Jupyter is started, or take them from a secret store. Here they are
+# MAGIC taken out of the environment first, to see what happens.
+
+# COMMAND ----------
+
+names = ("DATABRICKS_HOST", "DATABRICKS_TOKEN")
+if not all(name in os.environ for name in names):
+    raise RuntimeError(f"set {' and '.join(names)} where this notebook is started")
+credentials = {name: os.environ.pop(name) for name in names}
+
+# COMMAND ----------
+
+from mdstorm_backend import MDSWriter, open_dataset
+
+
+def write_rows():
+    with MDSWriter(out=VOLUME, columns={"x": "float32", "y": "float32"}, exist_ok=True) as writer:
+        for number in range(1000):
+            writer.write({"x": number / 1000, "y": 3 * number / 1000})
+
+
+try:
+    write_rows()
+except OSError as error:
+    print(f"{type(error).__name__}: {error}")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC The error says where credentials were looked for, and what to set. No message, pickle or log
+# MAGIC of mdstorm contains a secret. With the variables set, the rows are written, the index last:
+# MAGIC an unfinished write is not a dataset.
+
+# COMMAND ----------
+
+os.environ.update(credentials)
+write_rows()
+print(f"{len(open_dataset(VOLUME))} rows in {VOLUME}")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Credentials on workers
+# MAGIC
+# MAGIC Workers have an environment of their own, and what was set on the driver afterwards is not
+# MAGIC in it. A wrong token, as an expired one, is refused by the workspace; the error on the
+# MAGIC worker says so.
+
+# COMMAND ----------
+
+import torch
+from pyspark.sql import SparkSession
+
+from mdstorm.spark import make_spark_converter
+
+for name in names:
+    os.environ.pop(name)
+spark = SparkSession.builder.getOrCreate()  # its workers are started without credentials
+os.environ.update(credentials)
+
+converter = make_spark_converter(VOLUME)  # a dataset that is there: no job, no copy
+
+
+def train(converter, environment):
+    os.environ.update(environment)
+    model = torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
+    with converter.make_torch_dataloader(batch_size=50, num_epochs=10) as loader:
+        for batch in loader:
+            loss = torch.nn.functional.mse_loss(model(batch["x"][:, None])[:, 0], batch["y"])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    return loss.item()
+
+
+def train_on_a_worker(environment):
+    task = converter  # travels without secrets: it only says where the rows lie
+
+    def run(_):
+        try:
+            return [train(task, environment)]
+        except OSError as error:
+            return [f"{type(error).__name__}: {error}"]
+
+    return spark.sparkContext.parallelize([0], 1).mapPartitions(run).first()
+
+
+print(train_on_a_worker({}))
+
+# COMMAND ----------
+
+print(train_on_a_worker({**credentials, "DATABRICKS_TOKEN": "expired"}))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The cure: set them inside of the training function
+# MAGIC
+# MAGIC The function gets the credentials as an argument and sets them before anything is read. The
+# MAGIC same goes for `TorchDistributor`, for Ray and for any other launcher.
+
+# COMMAND ----------
+
+loss = train_on_a_worker(credentials)
+print("the model has learned:", loss < 0.01)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## What else goes wrong
+# MAGIC
+# MAGIC A path that is not there, and a name in it that is not a volume's, are errors that name the
+# MAGIC path. Nothing waits without a time limit, and what was downloaded is verified by its size,
+# MAGIC and by a hash if the index has one.
+
+# COMMAND ----------
+
+for path in (f"{VOLUME}/nothing-here", "dbfs:/Volumes/no-such-catalog/default/examples"):
+    try:
+        open_dataset(path)
+    except OSError as error:
+        print(f"{type(error).__name__}: {error}")

@@ -1,0 +1,180 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Serverless GPU: data that is made inside of the distributed function
+# MAGIC
+# MAGIC On serverless GPU compute a function is pickled and runs in a process for each GPU, on
+# MAGIC machines that share nothing with the notebook but the volume. So the function takes small
+# MAGIC things, makes its data itself, and every process reads its own share of the rows.
+
+# COMMAND ----------
+
+# MAGIC %pip install "mdstorm[torch]"
+
+# COMMAND ----------
+
+# What this notebook needs. If something is missing, this cell says what, and what to do.
+import importlib.util
+import os
+import shutil
+import tempfile
+
+MODULES = {"mdstorm": "mdstorm", "torch": "torch", "pyspark": "pyspark"}
+
+problems = [
+    f"the module {module} is missing: run %pip install {package}, and restart Python"
+    for module, package in MODULES.items()
+    if importlib.util.find_spec(module) is None
+]
+java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
+on_databricks = "DATABRICKS_RUNTIME_VERSION" in os.environ
+if "pyspark" in MODULES and not on_databricks and shutil.which(java) is None:
+    problems.append("Spark needs Java: install version 17 or newer, or set JAVA_HOME to it")
+if shutil.disk_usage(tempfile.gettempdir()).free < 1 << 30:
+    problems.append(f"less than 1 GiB is free in {tempfile.gettempdir()}: free some, or set TMPDIR")
+if os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") < 4 << 30:
+    problems.append("this machine has less than 4 GiB of memory: take a larger one")
+if problems:
+    raise RuntimeError("\n".join(problems))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The directory
+# MAGIC
+# MAGIC It is the only line to change: a volume,
+# MAGIC `file:///Volumes/<catalog>/<schema>/<volume>/cache`, which the notebook and the processes
+# MAGIC reach under the same path.
+
+# COMMAND ----------
+
+CACHE = "file:///tmp/examples-cache"
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Processes
+# MAGIC
+# MAGIC `serverless_gpu` is there on that compute alone. Elsewhere two processes on this machine do
+# MAGIC the same, so that the notebook can be tried before a GPU is paid for.
+
+# COMMAND ----------
+
+try:
+    from serverless_gpu import distributed
+except ImportError:
+    distributed = None
+
+
+def run_distributed(function, *arguments):
+    """Run a function in two processes, and return what the first one returns."""
+    if distributed is not None:
+        return distributed(gpus=2, gpu_type="A10")(function).distributed(*arguments)[0]
+    from pyspark.ml.torch.distributor import TorchDistributor
+
+    launcher = TorchDistributor(num_processes=2, local_mode=True, use_gpu=False)
+    return launcher.run(function, *arguments)
+
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The rows
+# MAGIC
+# MAGIC Serverless sessions refuse `spark.conf.set` for keys that they do not know: the cache
+# MAGIC directory is an argument. Where Python on executors may not write to the volume, Spark
+# MAGIC writes Parquet there and the notebook makes shards of it; the log says so.
+
+# COMMAND ----------
+
+from pyspark.sql import SparkSession
+
+from mdstorm.spark import make_spark_converter
+
+spark = SparkSession.builder.getOrCreate()  # on Databricks the session that is there
+df = spark.range(4000).selectExpr("id", "float(id / 4000) AS x", "float(3 * id / 4000) AS y")
+converter = make_spark_converter(df.repartition(8), parent_cache_dir_url=CACHE)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## What travels
+# MAGIC
+# MAGIC Everything that a function uses is pickled with it, and tables in it are sent to every
+# MAGIC process. A converter says where the rows lie and how many there are, however many that is.
+
+# COMMAND ----------
+
+import pickle
+
+print(f"{len(converter)} rows in a pickle of less than 4 KB:", len(pickle.dumps(converter)) < 4096)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The function
+# MAGIC
+# MAGIC Loader, model and process group are made inside. `cur_shard="auto"` finds rank and number of
+# MAGIC processes, also from the variables of the launcher.
+# MAGIC
+# MAGIC - **Copies over epochs.** Shards on a volume are copied to the machine's own disk when they
+# MAGIC   are read first, by the process that needs them first, and from there in all epochs.
+# MAGIC   `MDSTORM_CACHE_DIR` names a directory on the fastest disk.
+# MAGIC - **Threads and prefetch.** `workers_count` threads read and decode ahead of the training
+# MAGIC   loop, and `shuffling_queue_capacity` says over how many rows it shuffles. Copying goes
+# MAGIC   ahead of both.
+# MAGIC - **What it waited for** is counted: `loader.statistics()` after a pass says whether a GPU
+# MAGIC   waited for data.
+
+# COMMAND ----------
+
+import os
+import tempfile
+
+
+def train(converter, epochs):
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    fast_disk = "/local_disk0" if os.path.isdir("/local_disk0") else tempfile.gettempdir()
+    os.environ.setdefault("MDSTORM_CACHE_DIR", os.path.join(fast_disk, "mdstorm-cache"))
+
+    on_gpu = torch.cuda.is_available()
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if on_gpu else torch.device("cpu")
+    dist.init_process_group("nccl" if on_gpu else "gloo")
+    torch.manual_seed(1)
+    model = DistributedDataParallel(torch.nn.Linear(1, 1).to(device))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
+    rows = torch.zeros((), dtype=torch.long, device=device)
+    with converter.make_torch_dataloader(
+        batch_size=100,
+        num_epochs=epochs,
+        cur_shard="auto",
+        workers_count=4,
+        shuffling_queue_capacity=2000,
+        seed=1,
+    ) as loader:
+        for batch in loader:
+            x, y = batch["x"].to(device), batch["y"].to(device)
+            loss = torch.nn.functional.mse_loss(model(x[:, None])[:, 0], y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            rows += len(x)
+    dist.all_reduce(rows)
+    dist.destroy_process_group()
+    return int(rows), loss.item()
+
+
+rows, loss = run_distributed(train, converter, 5)
+print(f"{rows} rows in five epochs over all processes")
+print("the model has learned:", loss < 0.01)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Clean up
+
+# COMMAND ----------
+
+converter.delete()

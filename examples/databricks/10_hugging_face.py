@@ -1,0 +1,222 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Hugging Face: the Trainer and Accelerate
+# MAGIC
+# MAGIC Whole batches of the rows that Spark has prepared, where these libraries otherwise collate
+# MAGIC samples. Each process reads its share, evaluation counts every row once, and a checkpoint
+# MAGIC goes on where it stopped.
+
+# COMMAND ----------
+
+# MAGIC %pip install "mdstorm[torch]" transformers accelerate scikit-learn
+
+# COMMAND ----------
+
+# What this notebook needs. If something is missing, this cell says what, and what to do.
+import importlib.util
+import os
+import shutil
+import tempfile
+
+MODULES = {
+    "pyspark": "pyspark",
+    "mdstorm": "mdstorm",
+    "torch": "torch",
+    "transformers": "transformers",
+    "accelerate": "accelerate",
+    "sklearn": "scikit-learn",
+}
+
+problems = [
+    f"the module {module} is missing: run %pip install {package}, and restart Python"
+    for module, package in MODULES.items()
+    if importlib.util.find_spec(module) is None
+]
+java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
+on_databricks = "DATABRICKS_RUNTIME_VERSION" in os.environ
+if "pyspark" in MODULES and not on_databricks and shutil.which(java) is None:
+    problems.append("Spark needs Java: install version 17 or newer, or set JAVA_HOME to it")
+if shutil.disk_usage(tempfile.gettempdir()).free < 1 << 30:
+    problems.append(f"less than 1 GiB is free in {tempfile.gettempdir()}: free some, or set TMPDIR")
+if os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") < 4 << 30:
+    problems.append("this machine has less than 4 GiB of memory: take a larger one")
+if problems:
+    raise RuntimeError("\n".join(problems))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The cache directory
+# MAGIC
+# MAGIC It is the only line to change. The driver and the workers must both reach it: on a cluster a
+# MAGIC volume, `file:///Volumes/<catalog>/<schema>/<volume>/cache`.
+
+# COMMAND ----------
+
+CACHE = "file:///tmp/examples-cache"
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The rows
+# MAGIC
+# MAGIC 1,797 pictures of 8 by 8 pixels, as arrays of numbers. A tenth is held out.
+
+# COMMAND ----------
+
+from pyspark.sql import SparkSession
+from sklearn.datasets import load_digits
+
+from mdstorm.spark import make_spark_converter
+
+spark = SparkSession.builder.getOrCreate()  # on Databricks the session that is there
+digits = load_digits()
+rows = [
+    (number, (pixels / 16).tolist(), int(label))
+    for number, (pixels, label) in enumerate(zip(digits.data, digits.target))
+]
+df = spark.createDataFrame(rows, "number LONG, pixels ARRAY<FLOAT>, label LONG")
+df = df.repartition(4, "number")
+
+train_rows = make_spark_converter(df.where("number % 10 > 0"), parent_cache_dir_url=CACHE)
+held_out = make_spark_converter(df.where("number % 10 = 0"), parent_cache_dir_url=CACHE)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The Trainer
+# MAGIC
+# MAGIC With `StreamingTrainerMixin` it takes converters. Columns go to the model by their names;
+# MAGIC those that it does not take are left out, and `label` becomes `labels`.
+
+# COMMAND ----------
+
+import torch
+from torch import nn
+from transformers import Trainer, TrainingArguments
+
+from mdstorm.transformers import StreamingTrainerMixin
+
+
+class DigitModel(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+
+    def forward(self, pixels, labels):
+        logits = self.layers(pixels)
+        return {"loss": nn.functional.cross_entropy(logits, labels), "logits": logits}
+
+
+class DigitTrainer(StreamingTrainerMixin, Trainer):
+    pass
+
+
+def accuracy(found):
+    right = found.predictions.argmax(1) == found.label_ids
+    return {"rows": len(right), "accuracy": right.mean()}
+
+
+folder = tempfile.mkdtemp()
+arguments = TrainingArguments(
+    folder,
+    num_train_epochs=3,
+    per_device_train_batch_size=64,
+    per_device_eval_batch_size=64,
+    learning_rate=0.005,
+    save_steps=40,  # an epoch has 26
+    report_to="none",
+    disable_tqdm=True,
+    use_cpu=True,
+    seed=1,
+)
+
+
+def new_trainer():
+    torch.manual_seed(1)
+    return DigitTrainer(
+        DigitModel(),
+        arguments,
+        train_dataset=train_rows,
+        eval_dataset=held_out,
+        compute_metrics=accuracy,
+    )
+
+
+trainer = new_trainer()
+trainer.train()
+metrics = trainer.evaluate()
+print(f"evaluated on {metrics['eval_rows']} rows")
+print("recognises most:", metrics["eval_accuracy"] > 0.8)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC A checkpoint in the middle of the second epoch goes on with the rows that were left of it:
+# MAGIC the weights in the end are those of the run that was not interrupted.
+
+# COMMAND ----------
+
+resumed = new_trainer()
+resumed.train(resume_from_checkpoint=os.path.join(folder, "checkpoint-40"))
+pairs = zip(trainer.model.parameters(), resumed.model.parameters())
+print("the same weights:", all(torch.equal(one, other) for one, other in pairs))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Accelerate
+# MAGIC
+# MAGIC `prepare` takes a loader of a converter, and each process reads its share of the rows. At
+# MAGIC the end of an epoch the last batches are padded to the same size, and `gather_for_metrics`
+# MAGIC leaves the padding out. `TorchDistributor` starts two processes here, as `accelerate launch`
+# MAGIC does elsewhere.
+
+# COMMAND ----------
+
+from pyspark.ml.torch.distributor import TorchDistributor
+
+
+def train_distributed(epochs):
+    from accelerate import Accelerator
+
+    accelerator = Accelerator(cpu=True)
+    torch.manual_seed(1)
+    model = DigitModel()
+    model, optimizer, loader, test_loader = accelerator.prepare(
+        model,
+        torch.optim.Adam(model.parameters(), lr=0.005),
+        train_rows.make_torch_dataloader(batch_size=64, num_epochs=1, seed=1),
+        held_out.make_torch_dataloader(batch_size=64, num_epochs=1),
+    )
+    for _ in range(epochs):
+        for batch in loader:
+            accelerator.backward(model(batch["pixels"], batch["label"])["loss"])
+            optimizer.step()
+            optimizer.zero_grad()
+
+    numbers, right = [], 0
+    with torch.no_grad():
+        for batch in test_loader:
+            guess = model(batch["pixels"], batch["label"])["logits"].argmax(1)
+            number, hit = accelerator.gather_for_metrics((batch["number"], guess == batch["label"]))
+            numbers += number.tolist()
+            right += int(hit.sum())
+    accelerator.end_training()
+    return sorted(numbers), right / len(numbers)
+
+
+distributor = TorchDistributor(num_processes=2, local_mode=True, use_gpu=False)
+numbers, share = distributor.run(train_distributed, 3)
+print(f"evaluated on {len(numbers)} rows, {len(set(numbers))} of them different")
+print("recognises most:", share > 0.8)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Clean up
+
+# COMMAND ----------
+
+train_rows.delete()
+held_out.delete()

@@ -1,0 +1,136 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Ray Train
+# MAGIC
+# MAGIC The workers of Ray read what Spark has prepared. The converter is pickled to them, and with
+# MAGIC `cur_shard="auto"` each worker finds its share of the rows.
+
+# COMMAND ----------
+
+# MAGIC %pip install "mdstorm[torch]" "ray[train]"
+
+# COMMAND ----------
+
+# What this notebook needs. If something is missing, this cell says what, and what to do.
+import importlib.util
+import os
+import shutil
+import tempfile
+
+MODULES = {"pyspark": "pyspark", "mdstorm": "mdstorm", "torch": "torch", "ray": "ray[train]"}
+
+problems = [
+    f"the module {module} is missing: run %pip install {package}, and restart Python"
+    for module, package in MODULES.items()
+    if importlib.util.find_spec(module) is None
+]
+java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
+on_databricks = "DATABRICKS_RUNTIME_VERSION" in os.environ
+if "pyspark" in MODULES and not on_databricks and shutil.which(java) is None:
+    problems.append("Spark needs Java: install version 17 or newer, or set JAVA_HOME to it")
+if shutil.disk_usage(tempfile.gettempdir()).free < 1 << 30:
+    problems.append(f"less than 1 GiB is free in {tempfile.gettempdir()}: free some, or set TMPDIR")
+if os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") < 4 << 30:
+    problems.append("this machine has less than 4 GiB of memory: take a larger one")
+if problems:
+    raise RuntimeError("\n".join(problems))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The cache directory
+# MAGIC
+# MAGIC It is the only line to change. The driver and the workers must both reach it: on a cluster a
+# MAGIC volume, `file:///Volumes/<catalog>/<schema>/<volume>/cache`.
+
+# COMMAND ----------
+
+CACHE = "file:///tmp/examples-cache"
+
+# COMMAND ----------
+
+from pyspark.sql import SparkSession
+
+from mdstorm.spark import make_spark_converter
+
+spark = SparkSession.builder.getOrCreate()  # on Databricks the session that is there
+df = spark.range(1000).selectExpr("id", "float(id / 1000) AS x", "float(3 * id / 1000) AS y")
+converter = make_spark_converter(df.repartition(4), parent_cache_dir_url=CACHE)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The training function
+# MAGIC
+# MAGIC `prepare_data_loader` fetches one batch ahead. The state comes from the loader beneath it,
+# MAGIC which knows of that batch: it goes into the checkpoint, beside the weights.
+
+# COMMAND ----------
+
+
+def train(settings):
+    import json
+
+    import ray.train.torch
+    import torch
+
+    converter = settings["converter"]
+    loader = converter.make_torch_dataloader(
+        batch_size=50, num_epochs=1, cur_shard="auto", shuffling_queue_capacity=1000, seed=1
+    )
+    batches = ray.train.torch.prepare_data_loader(loader)
+    torch.manual_seed(1)
+    model = ray.train.torch.prepare_model(torch.nn.Linear(1, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.2)
+    rows = 0
+    for _ in range(settings["epochs"]):
+        for batch in batches:
+            loss = torch.nn.functional.mse_loss(model(batch["x"][:, None])[:, 0], batch["y"])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            rows += len(batch["id"])
+    total = torch.tensor(rows)
+    torch.distributed.all_reduce(total)
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "loader.json"), "w") as file:
+            json.dump(loader.state_dict(), file)
+        checkpoint = ray.train.Checkpoint.from_directory(folder)
+        ray.train.report({"rows": int(total), "loss": loss.item()}, checkpoint=checkpoint)
+
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Two workers
+# MAGIC
+# MAGIC Without `num_cpus` Ray takes what the machine or the cluster has. `storage_path` is where
+# MAGIC checkpoints go: on a cluster a volume.
+
+# COMMAND ----------
+
+import ray
+from ray.train import RunConfig, ScalingConfig
+from ray.train.torch import TorchTrainer
+
+ray.init(num_cpus=4, include_dashboard=False)
+trainer = TorchTrainer(
+    train,
+    train_loop_config={"converter": converter, "epochs": 3},
+    scaling_config=ScalingConfig(num_workers=2),
+    run_config=RunConfig(storage_path=tempfile.mkdtemp()),
+)
+result = trainer.fit()
+print(f"{result.metrics['rows']} rows in three epochs over both workers")
+print("the model has learned:", result.metrics["loss"] < 0.1)
+print("the checkpoint holds:", os.listdir(result.checkpoint.path))
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Clean up
+
+# COMMAND ----------
+
+ray.shutdown()
+converter.delete()

@@ -1,0 +1,81 @@
+"""Write the example notebooks in their other forms.
+
+The sources are the files of ``examples/databricks``, in the form in which Databricks exports
+notebooks. Those that show a migration are written for Petastorm, in ``before``: what
+`mdstorm migrate --write` makes of one is the file of that name above it. From all of them the
+Jupyter notebooks in ``examples/notebooks`` are made, without outputs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from mdstorm_migrate import migrate
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SOURCES = EXAMPLES / "databricks"
+BEFORE = SOURCES / "before"
+NOTEBOOKS = EXAMPLES / "notebooks"
+
+_HEADER = "# Databricks notebook source\n"
+_COMMAND = re.compile(r"^# COMMAND -+\n", re.MULTILINE)
+_MAGIC = re.compile(r"^# MAGIC ?", re.MULTILINE)
+
+
+def made_files() -> Mapping[Path, str]:
+    """Return the text of each file that is made of others."""
+    made = {SOURCES / path.name: migrated(path) for path in sorted(BEFORE.glob("*.py"))}
+    sources = {path: path.read_text("utf-8") for path in sorted(SOURCES.rglob("*.py"))} | made
+    for path, source in sources.items():
+        target = NOTEBOOKS / path.relative_to(SOURCES).with_suffix(".ipynb")
+        made[target] = as_jupyter(source)
+    return made
+
+
+def migrated(path: Path) -> str:
+    """Return what `mdstorm migrate --write` makes of a file."""
+    result = migrate(path.read_text("utf-8"), path=path.name)
+    left = [*result.errors, *(found for found in result.findings if found.cls != "note")]
+    if left:
+        raise SystemExit(f"{path}: left to do by hand: {left}")
+    return result.output
+
+
+def as_jupyter(source: str) -> str:
+    """Return a notebook of Databricks' form as JSON of Jupyter's."""
+    if not source.startswith(_HEADER):
+        raise SystemExit(f"begins with {source[:40]!r} instead of {_HEADER!r}")
+    cells = [
+        {
+            "cell_type": kind,
+            "id": f"cell-{number}",
+            "metadata": {},
+            **({"execution_count": None, "outputs": []} if kind == "code" else {}),
+            "source": text.splitlines(keepends=True),
+        }
+        for number, (kind, text) in enumerate(cells_of(source), 1)
+    ]
+    metadata = {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+    notebook = {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def cells_of(source: str) -> Iterator[tuple[str, str]]:
+    """Yield the kind of each cell, ``markdown`` or ``code``, and its text."""
+    for cell in _COMMAND.split(source.removeprefix(_HEADER)):
+        text = cell.strip("\n")
+        if text.startswith("# MAGIC"):
+            text = _MAGIC.sub("", text)
+        body = text.removeprefix("%md")
+        yield ("code", text) if body == text else ("markdown", body.strip("\n "))
+
+
+if __name__ == "__main__":
+    for made_path, text in made_files().items():
+        made_path.write_text(text, "utf-8", newline="\n")
