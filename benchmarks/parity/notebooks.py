@@ -1,8 +1,8 @@
 """Runs the notebooks of `examples/databricks/before` on Petastorm and on mdstorm.
 
 They were written for Petastorm; on mdstorm they run unedited, by `mdstorm run`. What they print
-must be the same. Start it with an interpreter that has mdstorm and hyperopt, that of `make test-trainers`;
-Petastorm's environment comes from `../make_environments.sh`.
+must be the same. Start it with an interpreter that has mdstorm and hyperopt, as that of
+`make test-trainers`; Petastorm's environment comes from `../make_environments.sh`.
 
 Exit code 0: the same; 1: the differences are listed.
 """
@@ -26,7 +26,10 @@ COMMANDS = {
 
 
 def printed(library: str, notebook: Path, folder: Path) -> list[str]:
-    """Return the lines that a notebook prints, run as the Python program that its source is."""
+    """Return the lines that a notebook prints, run as the Python program that its source is.
+
+    Launchers print what processes log. Of that, what names files of the run is left out.
+    """
     program = folder / notebook.name
     text = notebook.read_text("utf-8")
     assert text.count(DIRECTORY) == 1, f"{notebook} names {DIRECTORY} {text.count(DIRECTORY)} times"
@@ -34,6 +37,7 @@ def printed(library: str, notebook: Path, folder: Path) -> list[str]:
     python, *arguments = COMMANDS[library]
     settings = {
         "OMP_NUM_THREADS": "1",  # otherwise torchrun prints that it sets it
+        "PYTHONWARNINGS": "ignore",
         "PYSPARK_DRIVER_PYTHON": str(python),
         "PYSPARK_PYTHON": str(python),
         "PYSPARK_SUBMIT_ARGS": "--master local[2] --conf spark.ui.enabled=false pyspark-shell",
@@ -48,7 +52,7 @@ def printed(library: str, notebook: Path, folder: Path) -> list[str]:
     )
     if done.returncode != 0:
         raise SystemExit(f"{done.stderr[-4000:]}\n{notebook} failed on {library}; see above.")
-    return done.stdout.splitlines()
+    return [line for line in done.stdout.splitlines() if str(folder) not in line]
 
 
 def main() -> int:

@@ -3,8 +3,9 @@
 # MAGIC # MDS as users of MosaicML Streaming write it
 # MAGIC
 # MAGIC Spark writes text as tokens, a writer writes pictures, and one dataset mixes several
-# MAGIC streams. Written for MosaicML Streaming, every line is the same but for the imports: `from
-# MAGIC streaming import …`, and for `dataframe_to_mds`, `from streaming.base.converters import …`.
+# MAGIC streams. Code that was written for MosaicML Streaming needs another import and nothing else:
+# MAGIC `from streaming import …` becomes `from mdstorm_backend import …`, and the datasets that it
+# MAGIC has written are read.
 
 # COMMAND ----------
 

@@ -67,7 +67,7 @@ except ImportError:
 
 def run_distributed(function, *arguments):
     """Run a function in two processes, and return what the first one returns."""
-    if distributed is not None:
+    if distributed is not None:  # as its documentation has it; nobody has tried this line
         return distributed(gpus=2, gpu_type="A10")(function).distributed(*arguments)[0]
     from pyspark.ml.torch.distributor import TorchDistributor
 

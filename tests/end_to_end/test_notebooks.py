@@ -24,9 +24,8 @@ from tests.trainers.test_notebooks import PRINTED as PRINTED_WITH_TRAINERS
 
 pytestmark = pytest.mark.newest
 
-SCRIPT: dict[str, Any] = runpy.run_path(
-    str(Path(__file__).parents[2] / "scripts" / "make_notebooks.py")
-)
+ROOT = Path(__file__).parents[2]
+SCRIPT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "make_notebooks.py"))
 NAMES = [str(path.relative_to(NOTEBOOKS).with_suffix("")) for path in NOTEBOOKS.rglob("*.ipynb")]
 
 #: What each notebook prints, among others. None of it depends on the machine.
@@ -67,8 +66,18 @@ PRINTED = {
         "all rows are the same: True",
     ],
 }
+#: What is run before a notebook: sessions of serverless compute refuse most of what others allow.
+FIRST = {
+    "08_serverless_gpu": f"""
+import sys
+sys.path.append({str(ROOT)!r})
+from tests.refusing import refusing
+session = refusing(connect=False)
+session.__enter__()
+"""
+}
 #: What is run in the gate.
-CHEAP = ("05_parquet_and_delta", "07_unity_catalog")
+CHEAP = ("05_parquet_and_delta", "06_mosaicml")
 
 
 def code_of(name: str) -> list[str]:
@@ -102,7 +111,8 @@ def test_a_notebook_runs_and_prints(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     environment = request.getfixturevalue("workspace") if "catalog" in name else {}
-    printed = "\n".join(run_notebook(name, tmp_path, environment=environment))
+    lines = run_notebook(name, tmp_path, first=FIRST.get(name, ""), environment=environment)
+    printed = "\n".join(lines)
     assert [line for line in PRINTED[name] if line not in printed] == [], printed
 
 
