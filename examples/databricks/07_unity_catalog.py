@@ -161,7 +161,9 @@ print(train_on_a_worker({**credentials, "DATABRICKS_TOKEN": "expired"}))
 # MAGIC ## The cure: set them inside of the training function
 # MAGIC
 # MAGIC The function gets the credentials as an argument and sets them before anything is read. The
-# MAGIC same goes for `TorchDistributor`, for Ray and for any other launcher.
+# MAGIC same goes for `TorchDistributor`, for Ray and for any other launcher. An argument travels
+# MAGIC with the task: use a token that does not live long, or let the function read it from a
+# MAGIC secret store.
 
 # COMMAND ----------
 
@@ -173,9 +175,9 @@ print("the model has learned:", loss < 0.01)
 # MAGIC %md
 # MAGIC ## What else goes wrong
 # MAGIC
-# MAGIC A path that is not there, and a name in it that is not a volume's, are errors that name the
-# MAGIC path. Nothing waits without a time limit, and what was downloaded is verified by its size,
-# MAGIC and by a hash if the index has one.
+# MAGIC A directory that is not there, or a volume, is an error that names the path and says what to
+# MAGIC look at. Nothing waits without a time limit, and what was downloaded is verified by its
+# MAGIC size, and by a hash if the index has one.
 
 # COMMAND ----------
 

@@ -1,10 +1,10 @@
 # Databricks notebook source
 # MAGIC %md
-# MAGIC # Serverless GPU: data that is made inside of the distributed function
+# MAGIC # Serverless GPU: loaders that are made inside of the distributed function
 # MAGIC
 # MAGIC On serverless GPU compute a function is pickled and runs in a process for each GPU, on
 # MAGIC machines that share nothing with the notebook but the volume. So the function takes small
-# MAGIC things, makes its data itself, and every process reads its own share of the rows.
+# MAGIC things and makes its loader itself, and every process reads its own share of the rows.
 
 # COMMAND ----------
 
@@ -99,8 +99,8 @@ converter = make_spark_converter(df.repartition(8), parent_cache_dir_url=CACHE)
 # MAGIC %md
 # MAGIC ## What travels
 # MAGIC
-# MAGIC Everything that a function uses is pickled with it, and tables in it are sent to every
-# MAGIC process. A converter says where the rows lie and how many there are, however many that is.
+# MAGIC Everything that a function uses is pickled with it, and a table in it is sent to every
+# MAGIC process. A converter only says where the rows lie and how many there are.
 
 # COMMAND ----------
 

@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    ROOT / "examples" / "README.md",
+]
 #: Where the files stand that `ARCHITECTURE.md` names; 123 stands for a number that is not taken.
 FOLDERS = [ROOT / name for name in ("compat", "docs", "mds_backend", "migrate", "scripts", "tests")]
 
