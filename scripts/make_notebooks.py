@@ -1,9 +1,10 @@
 """Write the example notebooks in their other forms.
 
 The sources are the files of ``examples/databricks``, in the form in which Databricks exports
-notebooks. Those that show a migration are written for Petastorm, in ``before``: what
-`mdstorm migrate --write` makes of one is the file of that name above it. From all of them the
-Jupyter notebooks in ``examples/notebooks`` are made, without outputs.
+notebooks. From them the Jupyter notebooks in ``examples/notebooks`` are made, without outputs.
+
+Those that show a migration are written for Petastorm, in ``before``: what `mdstorm migrate --write`
+makes of one, in either form, is the file of that name above it.
 """
 
 from __future__ import annotations
@@ -27,20 +28,24 @@ _MAGIC = re.compile(r"^# MAGIC ?", re.MULTILINE)
 
 def made_files() -> Mapping[Path, str]:
     """Return the text of each file that is made of others."""
-    made = {SOURCES / path.name: migrated(path) for path in sorted(BEFORE.glob("*.py"))}
-    sources = {path: path.read_text("utf-8") for path in sorted(SOURCES.rglob("*.py"))} | made
-    for path, source in sources.items():
-        target = NOTEBOOKS / path.relative_to(SOURCES).with_suffix(".ipynb")
-        made[target] = as_jupyter(source)
+    made = {}
+    for path in sorted(BEFORE.glob("*.py")):
+        source = path.read_text("utf-8")
+        notebook = path.with_suffix(".ipynb").name
+        made[SOURCES / path.name] = migrated(source, path.name)
+        made[NOTEBOOKS / "before" / notebook] = as_jupyter(source)
+        made[NOTEBOOKS / notebook] = migrated(as_jupyter(source), notebook)
+    for path in sorted({*SOURCES.glob("*.py")} - made.keys()):
+        made[NOTEBOOKS / path.with_suffix(".ipynb").name] = as_jupyter(path.read_text("utf-8"))
     return made
 
 
-def migrated(path: Path) -> str:
+def migrated(text: str, name: str) -> str:
     """Return what `mdstorm migrate --write` makes of a file."""
-    result = migrate(path.read_text("utf-8"), path=path.name)
+    result = migrate(text, path=name)
     left = [*result.errors, *(found for found in result.findings if found.cls != "note")]
     if left:
-        raise SystemExit(f"{path}: left to do by hand: {left}")
+        raise SystemExit(f"{name}: left to do by hand: {left}")
     return result.output
 
 

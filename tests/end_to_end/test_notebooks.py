@@ -12,6 +12,7 @@ import os
 import re
 import runpy
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -133,6 +134,16 @@ def test_all_forms_are_current() -> None:
     old = [path for path, text in made.items() if not path.exists() or path.read_text() != text]
     assert not old, "run scripts/make_notebooks.py"
     assert {*NOTEBOOKS.rglob("*.ipynb")} <= made.keys()
+
+
+@pytest.mark.parametrize("form", [NOTEBOOKS, SCRIPT["SOURCES"]], ids=lambda form: form.name)
+def test_the_command_makes_the_one_after_of_the_one_before(form: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(form / "before", tmp_path / "copy")
+    command = [sys.executable, "-m", "mdstorm", "migrate", "--write", str(copy)]
+    subprocess.run(command, check=True, capture_output=True)
+    written = {path.name: path.read_text("utf-8") for path in copy.iterdir()}
+    assert len(written) == 2
+    assert written == {name: (form / name).read_text("utf-8") for name in written}
 
 
 @pytest.mark.parametrize("name", NAMES)
