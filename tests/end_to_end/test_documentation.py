@@ -16,33 +16,56 @@ from pyspark.sql import SparkSession
 from mdstorm.spark import SparkDatasetConverter
 
 ROOT = Path(__file__).parents[2]
-#: Of `docs/trainers.md` see `tests.trainers.test_documentation`: it needs the frameworks.
-PAGES = [ROOT / "README.md", *sorted({*(ROOT / "docs").glob("*.md")} - {ROOT / "docs/trainers.md"})]
+DOCS = ROOT / "docs"
+#: Of `docs/trainers.md` see `tests.trainers.test_documentation`, which has the frameworks; of
+#: `docs/migrate/` see `tests.migrate.rules`.
+ELSEWHERE = {DOCS / "trainers.md", *(DOCS / "migrate").rglob("*")}
+PAGES = [ROOT / "README.md", *sorted({*DOCS.rglob("*.md")} - ELSEWHERE)]
+#: Of the how-tos, which are many, the gate runs these.
+REPRESENTATIVE = {"resume.md", "shuffle.md"}
 FENCE = "```python\n"
+#: Stands above a block that is not run where it stands: it is the file of that name.
+FILE = r"<!-- file: (?P<file>\S+) -->\n"
 
 
 def python_blocks(page: Path) -> list[tuple[int, str]]:
-    """Return the number of the first line, and the text, of every Python block."""
-    text = page.read_text()
+    """Return the number of the first line, and the text, of every Python block that is run."""
+    text = page.read_text("utf-8")
     blocks = [
-        (text.count("\n", 0, match.start(1)), match[1])
-        for match in re.finditer(rf"^{FENCE}(.*?)^```$", text, re.M | re.S)
+        (text.count("\n", 0, match.start("code")), match["file"], match["code"])
+        for match in re.finditer(rf"^({FILE})?{FENCE}(?P<code>.*?)^```$", text, re.M | re.S)
     ]
     # None hides behind another way of writing its fence.
     assert len(blocks) == len(re.findall(r"^\s*[`~]{3,}\s*(?:python|py)\b", text, re.M)), page
-    return blocks
+    return [(line, block) for line, file, block in blocks if file is None]
+
+
+def runs_in_the_gate(page: Path) -> bool:
+    return page.parent.name != "how-to" or page.name in REPRESENTATIVE
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
 
 
 def test_the_readme_shows_python() -> None:
     assert python_blocks(PAGES[0])
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(p, marks=() if runs_in_the_gate(p) else pytest.mark.long, id=name_of(p))
+        for p in PAGES
+        if python_blocks(p)
+    ],
+)
 def test_python_blocks_run(page: Path, spark: SparkSession, tmp_path: Path) -> None:
     names: dict[str, Any] = {"__name__": page.name, "spark": spark}
     try:
         for line, block in python_blocks(page):
             program = block.replace("file:///tmp/", f"{tmp_path.as_uri()}/")
+            program = program.replace('"/tmp/', f'"{tmp_path}/')
             # Empty lines in front: a traceback then names the line of the page.
             exec(compile("\n" * line + program, page, "exec"), names)
     finally:
