@@ -40,7 +40,7 @@ extensions = [
 ]
 exclude_patterns = ["_build"]
 nitpicky = True
-# Names in docstrings are links where they have a page here; arguments, and other libraries, have none.
+# Names in docstrings are links where they have a page here; arguments and other libraries have none.
 default_role = "py:obj"
 nitpick_ignore_regex = [("py:obj", ".*")]
 
