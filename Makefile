@@ -1,6 +1,7 @@
 # make test        the gate: lint, and the tests on the newest and the lowest supported versions
 # make test-all    the same, including the slow tests
 # make quick AREA=read   the tests of one area, in under a minute
+# make docs        the site, in docs/_build/html
 # make demo        the first example
 # make benchmark   speed, compared with the libraries that mdstorm replaces
 #
@@ -16,6 +17,7 @@ LOWEST := .venv-lowest
 INTEROP := .venv-interop
 TRAINERS := .venv-trainers
 RUNTIME := .venv-runtime
+DOCS := .venv-docs
 AZURITE := .azurite
 
 # Spark's driver and workers must run the same Python. $(1): environment.
@@ -29,7 +31,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
-.PHONY: test test-all quick demo benchmark parity lint format test-dev test-compat test-engine \
+.PHONY: test test-all quick docs demo benchmark parity lint format test-dev test-compat test-engine \
 	test-sessions test-connect test-refusing test-lowest test-interop test-trainers test-runtime java \
 	environments clean distclean
 
@@ -55,6 +57,7 @@ test-all:
 		REFUSING_KINDS="refusing-connect refusing"
 	+$(MAKE) test-refusing GATE= REFUSING_KINDS=refusing-python REFUSING_TESTS=tests/compat/spark
 	+$(MAKE) test-runtime
+	+$(MAKE) docs
 
 # The tests in every folder of that name, without Spark.
 quick: $(DEV)/.complete
@@ -63,6 +66,12 @@ quick: $(DEV)/.complete
 	$(DEV)/bin/python -m pytest -n auto -m "not spark_session and not long" $(areas) $(PYTEST_ARGS)
 
 areas = $(shell find tests -type d -name '$(AREA)')
+
+# Without a network, and with every warning an error. Links, names and sizes are checked afterwards.
+docs: $(DOCS)/.complete
+	$(DOCS)/bin/python -m sphinx --quiet --fail-on-warning --keep-going --nitpicky --builder html \
+		--doctree-dir docs/_build/doctrees docs docs/_build/html
+	$(DOCS)/bin/python scripts/check_site.py docs/_build/html
 
 demo: java $(DEV)/.complete
 	$(call with_spark,$(DEV)) $(DEV)/bin/python examples/quickstart.py
@@ -144,11 +153,11 @@ java:
 environments: $(DEV)/.complete $(LOWEST)/.complete $(INTEROP)/.complete $(AZURITE)/.complete \
 	$(TRAINERS)/.complete
 
-# $(1): name of the constraints file
+# $(1): name of the constraints file. $(2): the extra, by default dev.
 define install
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check \
-		--constraint constraints/$(1).txt --editable '.[dev]'
+		--constraint constraints/$(1).txt --editable '.[$(or $(2),dev)]'
 	touch $@
 endef
 
@@ -170,15 +179,18 @@ $(RUNTIME)/.complete: tests/runtimes/make_environment.sh constraints/databricks/
 	PYTHON=$(PYTHON) tests/runtimes/make_environment.sh $(@D) constraints/databricks/15.4-ml.txt
 	touch $@
 
+$(DOCS)/.complete: pyproject.toml constraints/docs.txt
+	$(call install,docs,docs)
+
 $(AZURITE)/.complete: $(addprefix tests/servers/azurite/,install.sh package.json package-lock.json)
 	tests/servers/azurite/install.sh $(@D)
 	touch $@
 
 clean:
-	rm -rf dist build artifacts spark-warehouse metastore_db derby.log
+	rm -rf dist build docs/_build docs/_notebooks artifacts spark-warehouse metastore_db derby.log
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . \( -path './.venv*' -o -path ./$(AZURITE) -o -path ./benchmarks/.environments \) -prune \
 		-o -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf $(DEV) $(LOWEST) $(INTEROP) $(TRAINERS) $(AZURITE)
+	rm -rf $(DEV) $(LOWEST) $(INTEROP) $(TRAINERS) $(RUNTIME) $(DOCS) $(AZURITE)

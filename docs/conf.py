@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
-from sphinx.ext.autodoc.mock import _MockObject
+from sphinx.ext.autodoc.mock import _MockObject, mock
 
+import mdstorm_backend
 from mdstorm import __version__
 
 HERE = Path(__file__).parent
@@ -25,6 +26,7 @@ REPOSITORY_URL = ""
 
 #: Files outside of `docs/` that are pages of the site, by the page that includes them.
 _INCLUDED = {"CHANGELOG.md": "changelog.md", "SECURITY.md": "security.md"}
+_NOTEBOOKS = HERE / "_notebooks"
 
 project = "mdstorm"
 author = "the authors of mdstorm"
@@ -40,14 +42,13 @@ extensions = [
 ]
 exclude_patterns = ["_build"]
 nitpicky = True
-# Names in docstrings are links where they have a page here; arguments and other libraries have none.
+# Names in docstrings are links where they have a page here: arguments, other libraries have none.
 default_role = "py:obj"
 nitpick_ignore_regex = [("py:obj", ".*")]
 
 # Markdown
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence", "attrs_block"]
-suppress_warnings = ["toc.empty_glob"]  # no notebooks
 
 # Notebooks are shown as they are committed.
 nb_execution_mode = "off"
@@ -60,6 +61,9 @@ autodoc_mock_imports = [
 # What modules do with imitated libraries when they are imported, and the imitation lacks.
 _MockObject.__or__ = lambda self, other: Any
 _MockObject.__int__ = lambda self: 0
+with mock(autodoc_mock_imports):  # names that are loaded on first use, when nothing is imitated
+    for _name in mdstorm_backend.__all__:
+        setattr(mdstorm_backend, _name, getattr(mdstorm_backend, _name))
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 autosummary_generate = False
@@ -81,31 +85,44 @@ copybutton_exclude = ".linenos, .gp"
 
 def _copy_notebooks() -> None:
     """Bring the notebooks of `examples/` to where Sphinx finds them."""
-    target = HERE / "_notebooks"
-    shutil.rmtree(target, ignore_errors=True)
-    for notebook in sorted((ROOT / "examples").rglob("*.ipynb")):
-        target.mkdir(exist_ok=True)
-        shutil.copy(notebook, target)
+    shutil.rmtree(_NOTEBOOKS, ignore_errors=True)
+    for notebook in sorted((ROOT / "examples").glob("*.ipynb")):
+        _NOTEBOOKS.mkdir(exist_ok=True)
+        shutil.copy(notebook, _NOTEBOOKS)
 
 
-def _lead_somewhere(app: Any, docname: str, source: list[str]) -> None:
-    """Give links that lead out of `docs/` their places on the site or in the repository."""
-    page = HERE / f"{docname}.md"
-    if not page.exists():
-        return
+def _relinked(text: str, folder: Path) -> str:
+    """Return the text of a page in `folder`, whose links lead to the site or to the repository."""
 
     def replace(match: re.Match[str]) -> str:
-        text, target, anchor = match["text"], match["target"], match["anchor"] or ""
-        path = (page.parent / target).resolve()
-        if path.is_relative_to(HERE):
+        path = (folder / match["target"]).resolve()
+        if not path.exists():
             return match[0]
+        anchor = match["anchor"] or ""
         name = path.relative_to(ROOT).as_posix()
-        if name in _INCLUDED:
-            return f"[{text}](/{_INCLUDED[name]}{anchor})"
-        return f"[{text}]({REPOSITORY_URL}/{name}{anchor})" if REPOSITORY_URL else text
+        page = _INCLUDED.get(name) or (path.is_relative_to(HERE) and name.removeprefix("docs/"))
+        if page:
+            return f"[{match['text']}](/{page}{anchor})"
+        return (
+            f"[{match['text']}]({REPOSITORY_URL}/{name}{anchor})"
+            if REPOSITORY_URL
+            else match["text"]
+        )
 
-    link = r"\[(?P<text>[^\]\n]+)\]\((?P<target>\.\.?/[^)#\s]+)(?P<anchor>#[^)\s]*)?\)"
-    source[0] = re.sub(link, replace, source[0])
+    link = r"(?<!!)\[(?P<text>[^\]\n]+)\]\((?P<target>[^)#:\s]+)(?P<anchor>#[^)\s]*)?\)"
+    return re.sub(link, replace, text)
+
+
+def _relink_page(app: Any, docname: str, source: list[str]) -> None:
+    page = HERE / f"{docname}.md"
+    if page.exists():
+        source[0] = _relinked(source[0], page.parent)
+    if docname == "examples" and _NOTEBOOKS.exists():
+        source[0] += "\n```{toctree}\n:glob:\n\n_notebooks/*\n```\n"
+
+
+def _relink_included(app: Any, path: Path, docname: str, content: list[str]) -> None:
+    content[0] = _relinked(content[0], (HERE / path).parent)
 
 
 def _draw_inline(app: Any, doctree: nodes.document, docname: str) -> None:
@@ -119,5 +136,6 @@ def _draw_inline(app: Any, doctree: nodes.document, docname: str) -> None:
 def setup(app: Any) -> None:
     """Tell Sphinx of the functions above."""
     _copy_notebooks()
-    app.connect("source-read", _lead_somewhere)
+    app.connect("source-read", _relink_page)
+    app.connect("include-read", _relink_included)
     app.connect("doctree-resolved", _draw_inline)

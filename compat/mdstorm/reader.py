@@ -30,7 +30,9 @@ __all__ = [
     "normalize_dataset_url_or_urls",
 ]
 
+#: ``cache_type`` of readers that keep nothing.
 NULL_CACHE = "null"
+#: ``cache_type`` of readers that keep decoded row groups on a local disk.
 LOCAL_DISK_CACHE = "local-disk"
 __getattr__ = other_names(__name__)
 

@@ -56,6 +56,7 @@ class PieceInfo(NamedTuple):
     partition_keys: Any
 
 
+#: Key of the indexes of row groups in the metadata of a dataset.
 ROWGROUPS_INDEX_KEY = ROW_GROUPS_INDEX_KEY
 
 
