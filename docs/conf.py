@@ -74,6 +74,7 @@ numpydoc_class_members_toctree = False
 html_theme = "furo"
 html_title = "mdstorm"
 html_static_path = ["_static"]
+html_favicon = "_static/icon.svg"
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_copyright = False
@@ -130,7 +131,8 @@ def _draw_inline(app: Any, doctree: nodes.document, docname: str) -> None:
     for image in list(doctree.findall(nodes.image)):
         if image["uri"].endswith(".svg"):
             drawing = (HERE / image["uri"]).read_text("utf-8")
-            image.replace_self(nodes.raw("", drawing, format="html"))
+            framed = f'<div class="picture">{drawing}</div>'
+            image.replace_self(nodes.raw("", framed, format="html"))
 
 
 def setup(app: Any) -> None:

@@ -163,6 +163,16 @@ class BatchedDataLoader(ColumnLoader):
     Notes
     -----
     The signature is that of ``petastorm.pytorch.BatchedDataLoader``.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import pyarrow.parquet as pq
+    >>> from mdstorm import make_batch_reader
+    >>> pq.write_table(pa.table({"id": range(4)}), "/tmp/batched.parquet")
+    >>> with BatchedDataLoader(make_batch_reader("file:///tmp/batched.parquet"), 3) as loader:
+    ...     print([batch["id"].tolist() for batch in loader])
+    [[0, 1, 2], [3]]
     """
 
     def __init__(

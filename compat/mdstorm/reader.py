@@ -291,6 +291,19 @@ def make_batch_reader(
     UnsupportedTableError
         If a table, or what a job of Spark has left unfinished, cannot be read; also
         NotImplementedError.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import pyarrow.parquet as pq
+    >>> pq.write_table(pa.table({"id": range(4), "x": [0.0, 0.5, 1.0, 1.5]}), "/tmp/four.parquet")
+    >>> with make_batch_reader("file:///tmp/four.parquet", schema_fields=["x"]) as reader:
+    ...     for batch in reader:
+    ...         print(batch.x.tolist())
+    [0.0, 0.5, 1.0, 1.5]
+    >>> with make_batch_reader("file:///tmp/four.parquet", cur_shard=1, shard_count=2) as reader:
+    ...     print([batch.id.tolist() for batch in reader])
+    [[2, 3]]
     """
     ngram, fields = ngram_and_fields(schema_fields)
     arguments = ReaderArguments(

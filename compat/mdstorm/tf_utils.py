@@ -80,6 +80,17 @@ def make_petastorm_dataset(reader: Any) -> TFDataset[Row]:
     -----
     Errors during an iteration are raised as ``tf.errors`` with our message: None in a row, arrays
     of different lengths in a batch, a stopped reader.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import pyarrow.parquet as pq
+    >>> from mdstorm import make_batch_reader
+    >>> pq.write_table(pa.table({"id": range(4)}), "/tmp/for-tf.parquet")
+    >>> with make_batch_reader("file:///tmp/for-tf.parquet") as reader:
+    ...     for batch in make_petastorm_dataset(reader):
+    ...         print(batch.id.numpy().tolist())
+    [0, 1, 2, 3]
     """
     made = dataset_of_ngrams(reader) if reader.ngram else dataset_of_rows(reader)
     return cast("TFDataset[Row]", made)

@@ -42,6 +42,22 @@ class WeightedSamplingReader(OwnContext):
     ------
     InvalidArgumentError
         If the readers are incompatible, or the probabilities are invalid.
+
+    Examples
+    --------
+    Nine rows of ten come from the first reader:
+
+    >>> import pyarrow as pa
+    >>> import pyarrow.parquet as pq
+    >>> from mdstorm import make_batch_reader
+    >>> pq.write_table(pa.table({"id": [1, 2]}), "/tmp/often.parquet")
+    >>> pq.write_table(pa.table({"id": [3]}), "/tmp/rarely.parquet")
+    >>> often = make_batch_reader("file:///tmp/often.parquet", num_epochs=None)
+    >>> rarely = make_batch_reader("file:///tmp/rarely.parquet", num_epochs=None)
+    >>> with WeightedSamplingReader([often, rarely], [0.9, 0.1], seed=1) as reader:
+    ...     batches = [next(reader) for _ in range(100)]
+    >>> sum(3 in batch.id for batch in batches) < 30
+    True
     """
 
     def __init__(

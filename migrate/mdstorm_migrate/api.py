@@ -64,7 +64,7 @@ def migrate(
     ignore: Sequence[str] = (),
     todo: bool = True,
 ) -> Result:
-    """Rewrite one text that uses Petastorm, so that it uses mdstorm. No file is touched.
+    r"""Rewrite one text that uses Petastorm, so that it uses mdstorm. No file is touched.
 
     Parameters
     ----------
@@ -84,6 +84,14 @@ def migrate(
     ------
     ValueError
         If no kind of file has the name `path`.
+
+    Examples
+    --------
+    >>> result = migrate("from petastorm import make_reader\n")
+    >>> result.output
+    'from mdstorm import make_reader\n'
+    >>> [edit.rule for edit in result.edits]
+    ['PM101']
     """
     settings = Settings(unsafe, tuple(select), tuple(ignore), todo)
     name = PurePath("<string>" if path is None else path)

@@ -130,6 +130,15 @@ def convert(
         If an argument has an invalid value.
     UnsupportedTableError
         If it is a table that is not read, or a Delta table and `spark` is given.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import pyarrow.parquet as pq
+    >>> pq.write_table(pa.table({"id": range(4)}), "/tmp/ids.parquet")
+    >>> dataset = convert("file:///tmp/ids.parquet", "file:///tmp/ids-mds", hashes=["sha256"])
+    >>> len(dataset), int(dataset[3]["id"])
+    (4, 3)
     """
     check_float_dtype(dtype)
     check_decimals(decimals)

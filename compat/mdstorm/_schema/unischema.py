@@ -75,6 +75,23 @@ class Unischema(Described):
         Name of the schema; rows are namedtuples of the type ``<name>_view``.
     fields : iterable of UnischemaField
         The fields, in the order in which rows have them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mdstorm.codecs import NdarrayCodec, ScalarCodec
+    >>> from pyspark.sql.types import LongType
+    >>> schema = Unischema(
+    ...     "Signals",
+    ...     [
+    ...         UnischemaField("id", np.int64, (), ScalarCodec(LongType()), False),
+    ...         UnischemaField("signal", np.float32, (None, 2), NdarrayCodec(), False),
+    ...     ],
+    ... )
+    >>> list(schema.fields)
+    ['id', 'signal']
+    >>> list(schema.create_schema_view(["id"]).fields)
+    ['id']
     """
 
     def __init__(self, name: str, fields: Iterable[UnischemaField]) -> None:
@@ -275,6 +292,15 @@ def dict_to_spark_row(unischema: Unischema, row_dict: dict[str, Any]) -> Any:
         If fields are missing or unknown, or None where it may not be; also ValueError.
     EncodingError
         If a value does not fit its field; also ValueError.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mdstorm.codecs import ScalarCodec
+    >>> from pyspark.sql.types import LongType
+    >>> field = UnischemaField("id", np.int64, (), ScalarCodec(LongType()), False)
+    >>> dict_to_spark_row(Unischema("Numbers", [field]), {"id": np.int64(7)})
+    Row(id=7)
     """
     if not isinstance(unischema, Unischema):
         raise RowArgumentError(f"unischema must be a Unischema, not {unischema!r}")

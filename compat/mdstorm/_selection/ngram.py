@@ -45,6 +45,13 @@ class NGram:
     ------
     InvalidArgumentError
         If an argument is something else.
+
+    Examples
+    --------
+    >>> fields = {-1: ["id", "ts"], 0: ["id"]}  # the row before, and the row itself
+    >>> ngram = NGram(fields, delta_threshold=10, timestamp_field="ts")
+    >>> ngram.length
+    2
     """
 
     def __init__(

@@ -125,6 +125,12 @@ class in_lambda(PredicateBase):  # noqa: N801
     ------
     InvalidArgumentError
         If `predicate_fields` is not a list.
+
+    Examples
+    --------
+    >>> even = in_lambda(["id"], lambda id: id % 2 == 0)
+    >>> sorted(even.get_fields())
+    ['id']
     """
 
     def __init__(
@@ -196,6 +202,12 @@ class in_reduce(PredicateBase):  # noqa: N801
     ------
     InvalidArgumentError
         If one of them is not a predicate.
+
+    Examples
+    --------
+    >>> both = in_reduce([in_set({1, 2}, "id"), in_set({"a"}, "kind")], all)
+    >>> both.do_include({"id": 1, "kind": "a"}), both.do_include({"id": 3, "kind": "a"})
+    (True, False)
     """
 
     def __init__(
@@ -238,6 +250,13 @@ class in_pseudorandom_split(PredicateBase):  # noqa: N801
     A value's place is the MD5 hash of its text, ``str(value)``, modulo `sys.maxsize`; the borders
     of the subsets are the sums of their fractions times ``sys.maxsize - 1``. Those are Petastorm's,
     so that rows stay in the subsets that they were in.
+
+    Examples
+    --------
+    >>> train = in_pseudorandom_split([0.8, 0.2], 0, "id")
+    >>> test = in_pseudorandom_split([0.8, 0.2], 1, "id")
+    >>> [train.do_include({"id": i}) != test.do_include({"id": i}) for i in range(3)]
+    [True, True, True]
     """
 
     def __init__(

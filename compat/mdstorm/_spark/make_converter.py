@@ -136,6 +136,17 @@ def make_spark_converter(
     Notes
     -----
     The first four parameters are those of ``petastorm.spark.make_spark_converter``.
+
+    Examples
+    --------
+    >>> df = spark.range(10).selectExpr("id", "id * 0.5D AS x")
+    >>> converter = make_spark_converter(df, parent_cache_dir_url="file:///tmp/cache")
+    >>> len(converter)
+    10
+    >>> with converter.make_torch_dataloader(batch_size=5, num_epochs=1) as loader:
+    ...     print([tuple(batch["x"].shape) for batch in loader])
+    [(5,), (5,)]
+    >>> converter.delete()
     """
     check_driver()
     as_of = AsOf(version, timestamp)

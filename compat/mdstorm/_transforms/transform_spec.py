@@ -48,6 +48,16 @@ class TransformSpec:
     -----
     The signature, the attributes and the order of the columns are those of
     ``petastorm.transform.TransformSpec``.
+
+    Examples
+    --------
+    A function on the rows of a shard, which adds one column and drops another:
+
+    >>> def double(rows):
+    ...     return rows.assign(twice=rows["x"] * 2).drop(columns=["x"])
+    >>> spec = TransformSpec(
+    ...     double, edit_fields=[("twice", "float32", (), False)], removed_fields=["x"]
+    ... )
     """
 
     def __init__(

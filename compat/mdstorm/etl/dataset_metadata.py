@@ -114,6 +114,21 @@ def materialize_dataset(
         If an existing MDS dataset was not replaced; also OSError.
     PetastormMetadataGenerationError
         If the files do not match the schema, or were appended to files of another schema.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mdstorm.codecs import ScalarCodec
+    >>> from mdstorm.unischema import Unischema, UnischemaField, dict_to_spark_row
+    >>> from pyspark.sql.types import LongType
+    >>> field = UnischemaField("id", np.int64, (), ScalarCodec(LongType()), False)
+    >>> schema = Unischema("Numbers", [field])
+    >>> rows = [dict_to_spark_row(schema, {"id": i}) for i in range(3)]
+    >>> with materialize_dataset(spark, "file:///tmp/with-schema", schema):
+    ...     frame = spark.createDataFrame(rows, schema.as_spark_schema())
+    ...     frame.write.parquet("file:///tmp/with-schema")
+    >>> list(get_schema_from_dataset_url("file:///tmp/with-schema").fields)
+    ['id']
     """
     if not isinstance(schema, Unischema):
         raise ArgumentTypeError(f"schema must be a Unischema, found {type(schema).__name__}")

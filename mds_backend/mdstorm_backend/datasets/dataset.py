@@ -49,6 +49,17 @@ def open_dataset(
         If there is no ``index.json``.
     CorruptDatasetError
         If it cannot be parsed.
+
+    Examples
+    --------
+    >>> from mdstorm_backend import MDSWriter
+    >>> with MDSWriter(out="/tmp/opened", columns={"x": "int"}) as writer:
+    ...     writer.write({"x": 7})
+    >>> dataset = open_dataset("/tmp/opened")
+    >>> len(dataset), dataset[0]
+    (1, {'x': 7})
+    >>> [batch["x"].tolist() for batch in dataset.batches(10)]
+    [[7]]
     """
     from mdstorm_backend.cache import read_index
 

@@ -94,6 +94,11 @@ def materialize(
         If the directory cannot be written, or already holds a dataset.
     MissingDependencyError
         If Python on the Spark workers lacks mdstorm or what it needs.
+
+    Examples
+    --------
+    >>> materialize(spark.range(3), "file:///tmp/materialized", compression="zstd")
+    3
     """
     check_compression(compression)
     hash_names = check_hashes(hashes)

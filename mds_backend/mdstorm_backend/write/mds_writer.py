@@ -78,6 +78,16 @@ class MDSWriter:
         If the format has no such encoding.
     DatasetExistsError
         If the directory is not empty.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mdstorm_backend import open_dataset
+    >>> columns = {"id": "int", "pixels": "ndarray:uint8:2,2"}
+    >>> with MDSWriter(out="/tmp/written", columns=columns, compression="zstd") as writer:
+    ...     writer.write({"id": 1, "pixels": np.zeros((2, 2), np.uint8)})
+    >>> open_dataset("/tmp/written")[0]["pixels"].shape
+    (2, 2)
     """
 
     #: The format of its shards, as an index names it.

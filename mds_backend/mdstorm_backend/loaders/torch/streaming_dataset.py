@@ -99,6 +99,18 @@ class StreamingDataset(Described, DatasetSamples, IterableDataset[Any]):
         If arguments are outside of their domain or do not go together.
     DatasetNotFoundError
         If there is no dataset.
+
+    Examples
+    --------
+    >>> from mdstorm_backend import MDSWriter, StreamingDataLoader
+    >>> with MDSWriter(out="/tmp/streamed", columns={"x": "int"}) as writer:
+    ...     for x in range(6):
+    ...         writer.write({"x": x})
+    >>> dataset = StreamingDataset(local="/tmp/streamed", batch_size=3)
+    >>> dataset[4]
+    {'x': 4}
+    >>> [batch["x"].tolist() for batch in StreamingDataLoader(dataset, batch_size=3)]
+    [[0, 1, 2], [3, 4, 5]]
     """
 
     def __init__(

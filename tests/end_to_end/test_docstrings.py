@@ -1,0 +1,50 @@
+"""The examples in the docstrings of public names run, and give what they say.
+
+`spark` is there already. What they write below ``/tmp`` goes into the test's own directory.
+"""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+MODULES = [
+    *("mdstorm", "mdstorm.etl.dataset_metadata", "mdstorm.ngram", "mdstorm.predicates"),
+    *("mdstorm.pytorch", "mdstorm.reader", "mdstorm.spark", "mdstorm.tf_utils"),
+    *("mdstorm.transform", "mdstorm.unischema", "mdstorm.weighted_sampling_reader"),
+    *("mdstorm_backend", "mdstorm_migrate"),
+]
+
+
+def examples() -> dict[str, tuple[object, str]]:
+    """Return what has examples, with its docstring, by its name; once where it is exported twice."""
+    found: dict[str, tuple[object, str]] = {}
+    for module in map(importlib.import_module, MODULES):
+        for name in module.__all__:
+            value = getattr(module, name)
+            text = inspect.getdoc(value) or ""
+            if ">>>" in text and all(value is not other for other, _ in found.values()):
+                found[f"{module.__name__}.{name}"] = value, text
+    return found
+
+
+def test_there_are_examples() -> None:
+    assert {"mdstorm.make_batch_reader", "mdstorm_backend.open_dataset"} <= examples().keys()
+
+
+@pytest.mark.parametrize("name", examples())
+def test_examples_give_what_they_say(name: str, spark: SparkSession, tmp_path: Path) -> None:
+    value, text = examples()[name]
+    here, there = value.__module__, name.rpartition(".")[0]
+    modules = [vars(importlib.import_module(module)) for module in (here, there)]
+    names = {**modules[0], **modules[1], "spark": spark}
+    text = text.replace("file:///tmp/", f"{tmp_path.as_uri()}/")
+    text = text.replace('"/tmp/', f'"{tmp_path}/')
+    test = doctest.DocTestParser().get_doctest(text, names, name, None, None)
+    said: list[str] = []
+    assert not doctest.DocTestRunner().run(test, out=said.append).failed, "".join(said)
