@@ -22,7 +22,7 @@ MODULES = [
 
 
 def examples() -> dict[str, tuple[object, str]]:
-    """Return what has examples, with its docstring, by its name; once where it is exported twice."""
+    """Return what has examples, with its docstring, by its name, and once if exported twice."""
     found: dict[str, tuple[object, str]] = {}
     for module in map(importlib.import_module, MODULES):
         for name in module.__all__:

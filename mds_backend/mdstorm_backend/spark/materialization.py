@@ -97,7 +97,8 @@ def materialize(
 
     Examples
     --------
-    >>> materialize(spark.range(3), "file:///tmp/materialized", compression="zstd")
+    >>> dataset = materialize(spark.range(3), "file:///tmp/materialized", compression="zstd")
+    >>> len(dataset)
     3
     """
     check_compression(compression)
