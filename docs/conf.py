@@ -129,8 +129,9 @@ def _relink_included(app: Any, path: Path, docname: str, content: list[str]) -> 
 def _draw_inline(app: Any, doctree: nodes.document, docname: str) -> None:
     """Put drawings into the page, where they follow its colours, in the place of links to them."""
     for image in list(doctree.findall(nodes.image)):
-        if image["uri"].endswith(".svg"):
-            drawing = (HERE / image["uri"]).read_text("utf-8")
+        path = HERE / image["uri"]
+        drawing = path.read_text("utf-8") if path.suffix == ".svg" else ""
+        if 'class="picture"' in drawing:
             framed = f'<div class="picture">{drawing}</div>'
             image.replace_self(nodes.raw("", framed, format="html"))
 
