@@ -2,9 +2,13 @@
 
 import re
 import runpy
+import shlex
 from pathlib import Path
 
+import click
 import pytest
+
+from mdstorm.cli import main
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -42,6 +46,22 @@ def test_relative_links_lead_somewhere(page: Path, target: str) -> None:
     found = (page.parent / path).resolve() if path else page
     assert found.exists()
     assert not anchor or anchor in anchors(found)
+
+
+def commands() -> list[str]:
+    """Return the calls of mdstorm in the blocks that show a terminal."""
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    blocks = re.findall(r"^```console\n(.*?)^```$", text, re.M | re.S)
+    lines = re.findall(r"^\$ mdstorm (.+)$", "".join(blocks), re.M)
+    return sorted({line.partition(" #")[0].strip() for line in lines})
+
+
+@pytest.mark.parametrize("command", commands())
+def test_commands_and_their_options_are_there(command: str) -> None:
+    name, *arguments = shlex.split(command)
+    found = main.get_command(click.Context(main), name)
+    assert found is not None
+    found.make_context(name, arguments, resilient_parsing=True)  # refuses unknown options
 
 
 def test_the_readme_stays_short() -> None:
