@@ -78,8 +78,22 @@ __all__ = [
 ]
 
 
+#: Where the site of `make docs` is, such as ``https://example.org/mdstorm``. Messages then end with
+#: the place of their class in its page about errors. Empty until there is one.
+SITE_URL = ""
+
+
 class MDStormError(Exception):
     """Base of every error that mdstorm raises on purpose."""
+
+    def __str__(self) -> str:
+        return self._with_place(super().__str__())
+
+    def _with_place(self, message: str) -> str:
+        if not SITE_URL or SITE_URL in message:  # it may repeat another error's
+            return message
+        ours = next(c for c in type(self).__mro__ if c.__module__.endswith(".errors"))
+        return f"{message}\n{SITE_URL}/troubleshooting.html#{ours.__name__.lower()}"
 
 
 class DatasetNotFoundError(MDStormError, FileNotFoundError, RuntimeError):
@@ -128,7 +142,7 @@ class CorruptIndexError(CorruptDatasetError, json.JSONDecodeError):
         self.colno = pos - doc.rfind("\n", 0, pos)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (str(self),), vars(self)
+        return type(self), self.args, vars(self)
 
 
 class UnsafeTypeError(MDStormError, ValueError):
@@ -257,7 +271,7 @@ class MissingColumnError(MDStormError, KeyError):
         self.column = column
 
     def __str__(self) -> str:
-        return Exception.__str__(self)  # KeyError would quote the message
+        return self._with_place(Exception.__str__(self))  # KeyError would quote the message
 
 
 class WriteError(MDStormError, RuntimeError):

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import pickle
 from json import JSONDecodeError
 from pickle import UnpicklingError
 
@@ -74,6 +75,19 @@ def test_each_is_one_of_ours_and_a_builtin(name: str) -> None:
     assert issubclass(error, errors.MDStormError)
     for base in BASES[name]:
         assert issubclass(error, base)
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_messages_end_with_their_place_once_there_is_a_site(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = getattr(errors, name)("what was found, where, what to do")
+    assert str(error) == "what was found, where, what to do"
+    monkeypatch.setattr(mdstorm_backend.errors, "SITE_URL", "https://example.org/mdstorm")
+    place = f"https://example.org/mdstorm/troubleshooting.html#{name.lower()}"
+    for same in (error, pickle.loads(pickle.dumps(error))):  # noqa: S301
+        assert str(same) == f"what was found, where, what to do\n{place}"
+    assert str(errors.WriteError(f"it failed ({error})")).count("https://") == 1
 
 
 def test_the_engine_and_the_api_share_their_classes() -> None:
