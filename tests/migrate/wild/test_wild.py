@@ -24,7 +24,7 @@ from mdstorm_migrate.cli.migrate import migrate as command
 
 from . import record
 from .expected import EXPECTED
-from .judge import FILES, ROOTS, WILD, expected_of, faults, migrated
+from .judge import FILES, ROOTS, WILD, expected_of, faults, migrated, table
 
 OUTCOMES: dict[str, Any] = {
     prefix + name: outcome
@@ -58,6 +58,11 @@ def marked(names: list[str]) -> list[Any]:
 
 def test_the_table_of_expectations_has_files_only() -> None:
     assert EXPECTED.keys() <= set(FILES)
+
+
+def test_the_readme_tells_the_outcome() -> None:
+    readme = Path(__file__).parents[3] / "README.md"
+    assert table() in readme.read_text("utf-8"), "copy it: python -m tests.migrate.wild.judge"
 
 
 @pytest.mark.parametrize("name", marked(FILES))
