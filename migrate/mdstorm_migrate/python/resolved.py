@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from mdstorm_migrate.python.call_strings import (
     IMPORTING,
@@ -111,8 +112,22 @@ def _is_target(module: PythonModule, string: ast.Constant) -> bool:
     return False
 
 
-def module_test(module: PythonModule, string: ast.Constant) -> str | None:
-    """Return the name of a module or of a logger that a string is compared with, as it is spelled.
+class ModuleTest(NamedTuple):
+    """A comparison of the name of a module or of a logger with a string, or a table of strings."""
+
+    #: The name, as it is spelled.
+    asked: str
+    #: The string or the table, where it is compared.
+    node: ast.AST
+
+
+def in_find_class(module: PythonModule, node: ast.AST) -> bool:
+    """Whether a node stands in ``find_class``, the method of unpicklers that finds classes."""
+    return "find_class" in (getattr(one, "name", "") for one in module.ancestors(node))
+
+
+def module_test(module: PythonModule, string: ast.Constant) -> ModuleTest | None:
+    """Return where a string is compared with the name of a module or of a logger.
 
     As in ``cls.__module__ == "petastorm.reader"`` and ``record.name.startswith("petastorm")``. A
     table of such strings is followed by its name.
@@ -138,8 +153,8 @@ def _named(module: PythonModule, name: str) -> Iterator[ast.AST]:
             yield node
 
 
-def _test_of(module: PythonModule, node: ast.AST) -> str | None:
-    """Return the name of a module that an expression is compared with."""
+def _test_of(module: PythonModule, node: ast.AST) -> ModuleTest | None:
+    """Return the comparison of an expression with the name of a module."""
     match module.scopes.parents.get(node):
         case ast.Compare(left=left, comparators=comparators):
             others = [left, *comparators]
@@ -148,7 +163,8 @@ def _test_of(module: PythonModule, node: ast.AST) -> str | None:
         case _:
             return None
     found = (_HOLDS_MODULE.search(ast.unparse(one)) for one in others)
-    return next((match[0] for match in found if match is not None), None)
+    asked = next((match[0] for match in found if match is not None), None)
+    return None if asked is None else ModuleTest(asked, node)
 
 
 def looked_up(module: PythonModule, string: ast.Constant) -> str | None:

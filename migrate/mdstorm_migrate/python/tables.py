@@ -9,7 +9,6 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule
 
 #: Stands among functions for the dictionary of modules, whose key an item is.
@@ -178,12 +177,10 @@ def is_sys_modules(node: ast.AST) -> bool:
 def _is_shown(module: PythonModule, node: ast.AST) -> bool:
     """Whether a value goes into a message."""
     for parent in module.ancestors(node):
-        if isinstance(parent, ast.JoinedStr | ast.Raise):
+        if isinstance(parent, ast.Raise):
             return True
-        if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Mod):
-            return string_value(parent.left) is not None
-        if isinstance(parent, ast.Call):
-            return _last(parent.func) in _SHOWING
+        if isinstance(parent, ast.Call) and _last(parent.func) in _SHOWING:
+            return True
         if isinstance(parent, ast.stmt):
             return False
     return False

@@ -12,8 +12,8 @@ from mdstorm_migrate.python.module import PythonModule
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 #: Functions and methods that give a version in another form.
 _FORMS = re.compile(
-    r"(?:V|Version|LooseVersion|StrictVersion|parse|parse_version|float|int|list|map|str|tuple"
-    r"|partition|replace|rpartition|rsplit|split|strip|groups?)\Z"
+    r"(?:V|Version|LooseVersion|StrictVersion|parse|parse_version|float|getattr|int|list|map|str"
+    r"|tuple|partition|replace|rpartition|rsplit|split|strip|groups?)\Z"
 )
 #: Those that decide something by one.
 _DECIDING = re.compile(

@@ -36,7 +36,7 @@ from mdstorm_migrate.python.resolved import (
     module_test,
 )
 from mdstorm_migrate.python.shadow import hiding
-from mdstorm_migrate.python.tables import uses_of_item
+from mdstorm_migrate.python.tables import ItemUses, uses_of_item
 from mdstorm_migrate.python.textual import is_annotation, is_evaluated, is_forward_reference
 
 CODE = "PM103"
@@ -158,7 +158,9 @@ def _rewrite(
         message = f'"{value}" becomes "{renamed(value)}"'
         yield Edit(CODE, cls, start, start + len(OLD_ROOT), NEW_ROOT, message, group)
         return
-    if lacking == value:
+    if lacking == f"{value}.*":
+        what = f'a part of "{value}" is imported by a name that is put together'
+    elif lacking == value:
         what = f'"{value}" names a part of Petastorm that mdstorm does not have'
     elif lacking:
         what = f'"{value}" is imported by name, and of it `{lacking}`, which is not in mdstorm'
@@ -203,7 +205,9 @@ def _class_of(module: PythonModule, string: ast.Constant, value: str) -> Class:
     looks the name up itself.
     """
     items = uses_of_item(module, string)
-    if module.around.names is not None or not (items is None or items.are_only(RESOLVING)):
+    if items is not None and not _is_of_names_alone(module, string, items):
+        return "review"
+    if module.around.names is not None:
         return "review"
     is_patch = called(call_with_first(module, string)) in PATCHES
     is_module_or_entry = is_module(value) or value.rpartition(".")[2] in ENTRIES
@@ -219,6 +223,12 @@ def _in_mark(module: PythonModule, string: ast.Constant) -> int | None:
         return None
     is_mark = ast.unparse(call.func).endswith("mark.filterwarnings")
     return inner[0] + filtered.start("module") if is_mark else None
+
+
+def _is_of_names_alone(module: PythonModule, string: ast.Constant, items: ItemUses) -> bool:
+    """Whether a table is nothing but names to resolve: a dictionary may have versions to them."""
+    is_list = not isinstance(module.scopes.parents.get(string), ast.Dict)
+    return is_list and items.are_only(RESOLVING)
 
 
 def _is_module_pattern(module: PythonModule, string: ast.Constant) -> bool:

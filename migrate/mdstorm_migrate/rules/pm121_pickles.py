@@ -8,9 +8,11 @@ from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.python.call_strings import is_docstring
 from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.objects import objects_made
+from mdstorm_migrate.python.resolved import in_find_class, module_test
 
 CODE = "PM121"
 TITLE = "Pickles name the library that wrote them"
@@ -80,8 +82,9 @@ def _unpicklers(module: PythonModule) -> Iterator[Finding]:
     for string in module.scopes.strings:
         if not str(string.value).startswith(OLD_ROOT):
             continue
-        functions = (getattr(one, "name", "") for one in module.ancestors(string))
-        if "find_class" in functions and not isinstance(module.scopes.parents[string], ast.Expr):
+        test = module_test(module, string)
+        is_inside = in_find_class(module, string) and not is_docstring(module, string)
+        if is_inside or (test is not None and in_find_class(module, test.node)):
             what = "an unpickler knows Petastorm's modules by name"
             remedy = f"{what}: old pickles name these, and new ones mdstorm's; let it know both"
             yield Finding(CODE, CLASS, *module.span(string), what, remedy, holds="an unpickler")

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule
-from mdstorm_migrate.python.resolved import module_test
+from mdstorm_migrate.python.resolved import in_find_class, module_test
 
 CODE = "PM124"
 TITLE = "Names of modules that are compared"
@@ -23,9 +23,11 @@ def check(module: PythonModule) -> Iterable[Finding]:
     """Yield a finding for each string with which the name of a module or a logger is compared."""
     for string in module.scopes.strings:
         value = str(string.value)
-        asked = module_test(module, string) if _NAME.fullmatch(value) else None
-        if asked is not None and not _knows_both(module, string):
-            what = f'`{asked}` is compared with "{value}"'
+        test = module_test(module, string) if _NAME.fullmatch(value) else None
+        if test is None or in_find_class(module, test.node):
+            continue  # PM121 has those of unpicklers
+        if not _knows_both(module, string):
+            what = f'`{test.asked}` is compared with "{value}"'
             remedy = (
                 f"{what}: for mdstorm it begins with `mdstorm`, and with `mdstorm_backend` where "
                 "it is the engine's"

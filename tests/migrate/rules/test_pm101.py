@@ -267,6 +267,14 @@ def test_a_star_import_that_gives_numpy_by_accident_stays() -> None:
     )
 
 
+def test_a_name_that_another_star_import_gives_is_no_accident() -> None:
+    text = (
+        "from petastorm.transform import *\nfrom petastorm.unischema import *\n"
+        "Unischema('x', [UnischemaField()]), TransformSpec()\n"
+    )
+    check_rewrite(text, text.replace("petastorm", "mdstorm"))
+
+
 def test_a_patched_module_is_named_by_its_new_name() -> None:
     text = "import petastorm.reader\nmonkeypatch.setattr(petastorm.reader, 'make_reader', None)\n"
     patched = "monkeypatch.setattr('petastorm.reader.make_reader', None)\n"

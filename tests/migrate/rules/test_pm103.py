@@ -71,6 +71,8 @@ def test_names_for_python_follow(text: str) -> None:
         'NOISY = ["petastorm"]\nfor n in NOISY: getLogger(n)\nprint(", ".join(NOISY))',
         '{n: __import__(n).__version__ for n in ["petastorm"]}',
         'handler.addFilter(logging.Filter("petastorm"))',
+        'PINS = {"petastorm": "0.11"}\nfor n, pin in PINS.items():\n    import_module(n)',
+        'for n in ["petastorm"]:\n    import_module(n)\n    run(["pip", "install", f"{n}==1"])',
         'caplog.at_level(10, logger="petastorm")',
         'self.assertLogs("petastorm")',
         'warnings.filterwarnings("ignore", module="petastorm")',

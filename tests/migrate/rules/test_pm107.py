@@ -108,6 +108,7 @@ def test_advice_is_given_where_there_is_some() -> None:
     [
         "import petastorm\nv = parse(petastorm.__version__)\nif v < x: ...\n",
         "import petastorm\nassert petastorm.__version__.startswith('0.1')\n",
+        "import petastorm\nv = getattr(petastorm, '__version__', '0')\nif v < '0.9': ...\n",
         "import petastorm\nrequire_version(petastorm.__version__, '>=0.9')\n",
         "from petastorm import __version__ as v\na, b = map(int, v.split('.'))\nif a: a < 1\n",
         "import petastorm\nclass A:\n  v = petastorm.__version__\n  def f(self): self.v == '1'\n",

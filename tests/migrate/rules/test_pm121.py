@@ -73,3 +73,12 @@ def test_an_unpickler_that_knows_petastorm_needs_manual_review() -> None:
     check_noop(READER + text)
     check_finding(READER + text, "PM121", "'petastorm.'")
     check_finding(text, "PM121", "'petastorm.'")
+
+
+def test_an_unpickler_whose_names_are_in_a_table_is_named_once() -> None:
+    text = (
+        "class Safe(pickle.Unpickler):\n    SAFE = ('petastorm.', 'numpy')\n"
+        "    def find_class(self, module, name):\n        assert module.startswith(self.SAFE)\n"
+    )
+    check_finding(text, "PM121", "'petastorm.'")
+    assert len(migrate(text).findings) == 1

@@ -17,6 +17,7 @@ PLAIN = 'x = "petastorm"\n'
         ('type(x).__module__.startswith("petastorm.")', '"petastorm."'),
         ('type(x).__module__.split(".")[0] == "petastorm"', '"petastorm"'),
         ('"petastorm" in str(type(x))', '"petastorm"'),
+        ('OURS = ("petastorm.",)\ntype(x).__module__.startswith(OURS)', '"petastorm."'),
         ('module.__name__ in ("petastorm", "torch")', '"petastorm"'),
         ('filter(lambda record: record.name.startswith("petastorm"), records)', '"petastorm"'),
     ],

@@ -35,6 +35,9 @@ def test_imports_by_names_that_are_put_together_are_found(text: str, fragment: s
         'run("python3 -m petastorm.etl.petastorm_generate_metadata", shell=True)',
         'ENTRY = "petastorm.pytorch:DataLoader"',
         'CONF = """\nloader:\n  _target_: petastorm.pytorch.DataLoader\n"""',
+        'CONF = """\nloader:\n  class: petastorm.pytorch.DataLoader\n"""',
+        """CONF = '{"_target_": "petastorm.make_reader"}'""",
+        'INI = """\n[logger_p]\nlevel=ERROR\nqualname=petastorm\n"""',
         'CODE = """\nfrom petastorm import make_reader\n"""',
     ],
 )
