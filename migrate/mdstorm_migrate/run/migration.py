@@ -252,7 +252,7 @@ def _migrate_document(
         and settings.selects(one.rule)
         and (one.is_open_todo or not suppressions.cover(one))
     ]
-    edits = with_review(edits, findings, around)
+    edits = with_review(edits, [*kept.findings, *findings], around)
     applied, pending = _choose(edits, suppressions, settings)
     kept.names_wait |= names_wait(edits, pending)
     kept.naming = kept.naming or _naming(module, edits, findings)

@@ -72,3 +72,12 @@ def test_a_python_cell_in_comments_keeps_the_notebook() -> None:
     text = f"{first}# MAGIC %python\n# MAGIC # about petastorm.spark\n"
     assert [one.cls for one in migrate(text, path="a.py").findings] == ["note"]
     assert migrate(text, path="a.py").changed
+
+
+def test_imports_of_a_python_cell_in_comments_move_with_the_notebook() -> None:
+    cell = "# MAGIC %python\n# MAGIC from petastorm.reader import make_reader as r, Reader\n"
+    check_cells("from petastorm import make_batch_reader", cell)
+    for lacking in ("from petastorm.reader import ArrowReaderWorker", "import petastorm.hdfs"):
+        check_noop(f"{HEADER}{lacking}{COMMAND}{cell}", "a.py")
+    cell = "# MAGIC %python\n# MAGIC from petastorm.reader import ArrowReaderWorker\n"
+    check_noop(f"{HEADER}from petastorm import make_reader{COMMAND}{cell}", "a.py")

@@ -243,7 +243,10 @@ EXPECTED: dict[str, Expected] = {
     "programs/cli_tools/requirements.txt": Expected(
         becomes=("mdstorm[tf,torch]",), stays=("pyspark>=3.0",)
     ),
-    "programs/cli_tools/run.sh": Expected(untouched=True),
+    "programs/cli_tools/run.sh": Expected(
+        becomes=("python -m mdstorm.tools.copy_dataset file:///data/src file:///data/dst2",),
+        stays=("\npetastorm-copy-dataset.py", "petastorm-generate-metadata.py"),
+    ),
     # What no test can run.
     "unrunnable/colab_mnist.ipynb": Expected(
         becomes=(
@@ -279,7 +282,6 @@ EXPECTED: dict[str, Expected] = {
             "rm -r /petastorm/cache",
             '"./petastorm_cleanup", 60, {"lib": "petastorm"}',
         ),
-        known="a cell of %python in a notebook of Python is neither edited nor spoken of",
     ),
     "unrunnable/sparkmagic_session.ipynb.py": Expected(
         {
