@@ -1,0 +1,93 @@
+"""What converters, their loaders and readers show of themselves."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mdstorm import make_batch_reader
+from mdstorm.codecs import NdarrayCodec
+from mdstorm.pytorch import BatchedDataLoader
+from mdstorm.spark import SparkDatasetConverter, make_spark_converter
+from mdstorm.unischema import Unischema, UnischemaField
+
+
+def text(html: str) -> str:
+    return " ".join(re.sub(r"<[^>]+>", " ", html).split())
+
+
+@pytest.fixture
+def converter(spark: Any, tmp_path: Path) -> SparkDatasetConverter:
+    frame = spark.createDataFrame([(1, None), (2, "b"), (3, "c")], "id long, `<name>` string")
+    return make_spark_converter(frame.coalesce(1), parent_cache_dir_url=tmp_path.as_uri())
+
+
+def test_a_converter_shows_its_copy(converter: SparkDatasetConverter) -> None:
+    line = rf"SparkDatasetConverter\('{converter.cache_dir_url}', 3 rows, 1 file, [\d.]+ k?B\)"
+    assert re.fullmatch(line, repr(converter))
+    shown = text(converter._repr_html_())
+    assert "rows 3 shards 1 bytes" in shown
+    assert "data a copy" in shown
+    assert "id long none" in shown
+    assert "&lt;name&gt; string 1" in shown
+
+
+def test_a_converter_pickles_without_what_it_shows(converter: SparkDatasetConverter) -> None:
+    other = pickle.loads(pickle.dumps(converter))  # noqa: S301
+    assert "_known" not in vars(other)
+    assert repr(other) == f"SparkDatasetConverter('{converter.cache_dir_url}', 3 rows, 1 file)"
+    assert text(other._repr_html_()) == text(converter._repr_html_())
+
+
+def test_a_converter_that_was_deleted_is_shown(converter: SparkDatasetConverter) -> None:
+    other = pickle.loads(pickle.dumps(converter))  # noqa: S301
+    converter.delete()
+    for found in (converter, other):
+        assert "state nothing is there" in text(found._repr_html_())
+    made = SparkDatasetConverter.__new__(SparkDatasetConverter)
+    assert repr(made) == "SparkDatasetConverter(cannot be described now)"
+
+
+def test_a_remote_converter_made_by_hand_is_not_looked_up() -> None:
+    url = "s3://me:secret@nowhere/x"
+    converter = SparkDatasetConverter(url, [f"{url}/a.mds"], 5)
+    assert repr(converter) == "SparkDatasetConverter('s3://me:***@nowhere/x', 5 rows, 1 file)"
+    shown = text(converter._repr_html_())
+    assert "state not opened" in shown
+    assert "secret" not in shown
+
+
+def test_loaders_and_readers_show_data_order_and_share(converter: SparkDatasetConverter) -> None:
+    loader = converter.make_torch_dataloader(batch_size=2, seed=3, cur_shard=0, shard_count=2)
+    assert "seed 3, rank 0 of 2" in repr(loader)
+    assert "batch_size 2" in text(loader._repr_html_())
+    arguments: dict[str, Any] = {"shuffle_row_groups": False, "schema_fields": ["id"]}
+    with make_batch_reader(converter.file_urls, **arguments) as reader:
+        assert re.search("3 rows, .* exact order, sequential, delivers=batches", repr(reader))
+        assert "state open" in text(reader._repr_html_())
+        assert "id int64 scalar" in text(reader._repr_html_())
+        assert repr(BatchedDataLoader(reader, batch_size=2)).endswith("batch_size=2)")
+        assert "3 rows" in repr(reader.dataset)
+    assert "state stopped" in text(reader._repr_html_())
+
+
+def test_a_unischema_shows_its_fields_and_prints_as_before() -> None:
+    fields = [
+        UnischemaField("id", np.int64, (), None, False),
+        UnischemaField("image", np.uint8, (2, None), NdarrayCodec(), True),
+    ]
+    schema = Unischema("It", fields)
+    assert repr(schema) == "Unischema('It', id, image)"
+    assert str(schema).startswith(
+        "Unischema(It, [\n  UnischemaField('id', int64, (), None, False),"
+    )
+    shown = text(schema._repr_html_())
+    assert "id int64 scalar no" in shown
+    assert "image uint8 2, any NdarrayCodec yes" in shown
+    many = Unischema("Many", [UnischemaField(f"f{n}", np.int64, ()) for n in range(20)])
+    assert repr(many).endswith("f6, f7, … 20 fields)")
