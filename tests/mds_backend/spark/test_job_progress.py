@@ -6,7 +6,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -115,12 +114,6 @@ def test_a_directory_that_cannot_be_listed_is_left_alone(
         assert terminal.drawn.wait(timeout=60)
 
 
-def _wait_for(fifo: str, batches: Iterator[Any]) -> Iterator[Any]:
-    with open(fifo) as opened:  # until somebody writes
-        opened.read()
-    yield from batches
-
-
 @runs_python_on_executors
 @pytest.mark.parametrize("staged", [False, True])
 def test_tasks_of_the_job_are_shown(
@@ -128,7 +121,14 @@ def test_tasks_of_the_job_are_shown(
 ) -> None:
     fifo = str(tmp_path / "fifo")
     os.mkfifo(fifo)
-    frame = spark.range(10).coalesce(1).mapInArrow(partial(_wait_for, fifo), "id long")
+    gate = os.open(fifo, os.O_RDWR)  # which waits for nobody
+
+    def wait(batches: Iterator[Any]) -> Iterator[Any]:
+        with open(fifo) as opened:
+            opened.readline()  # until somebody writes one
+        yield from batches
+
+    frame = spark.range(10).coalesce(1).mapInArrow(wait, "id long")
     terminal = Terminal(awaited="0 of 1 tasks")
     monkeypatch.setattr(sys, "stderr", terminal)
     url = str(tmp_path / "out")
@@ -143,10 +143,11 @@ def test_tasks_of_the_job_are_shown(
         written = pool.submit(write)
         try:
             if has_tasks():
-                assert terminal.drawn.wait(timeout=120)
+                assert terminal.drawn.wait(timeout=60)
         finally:
-            Path(fifo).write_text("go")
-        written.result()
+            os.write(gate, b"go\n")
+            written.result()
+            os.close(gate)
     assert ("Staging Parquet" if staged else "Writing MDS shards") in terminal.getvalue()
     assert terminal.getvalue().endswith("\x1b[2K")
     assert not watchers()
