@@ -20,18 +20,22 @@ class Drawn:
         The line.
     what : str
         What the line is about.
+    interval : float, optional
+        Seconds between two drawings, each of which takes about a millisecond.
     """
 
-    def __init__(self, line: LiveLine, what: str) -> None:
+    def __init__(self, line: LiveLine, what: str, interval: float | None = None) -> None:
         self._line: LiveLine | None = line
         self._what = what
-        self._begun = self._drawn = time.monotonic() - _INTERVAL
+        self._interval = _INTERVAL if interval is None else interval
+        self._begun = time.monotonic()
+        self._drawn = self._begun - self._interval
         self._lock = threading.Lock()
 
     def draw(self, text: str, done: int | None = None, total: int | None = None) -> None:
         """Show a text, unless another has just been drawn."""
         now = time.monotonic()
-        if now - self._drawn < _INTERVAL or not self._lock.acquire(blocking=False):
+        if now - self._drawn < self._interval or not self._lock.acquire(blocking=False):
             return
         try:
             if self._line is not None:
@@ -45,7 +49,7 @@ class Drawn:
     def close(self, text: str = "") -> None:
         """End the line; may be repeated."""
         with self._lock:
-            seconds = time.monotonic() - self._begun - _INTERVAL
+            seconds = time.monotonic() - self._begun
             self._close(f"{self._what}: {text}, {seconds:,.1f} s" if text else "")
 
     def _close(self, text: str) -> None:

@@ -7,6 +7,9 @@ import time
 
 from mdstorm_backend.display import Drawn, counted, human_bytes, open_line
 
+#: Seconds between two drawings: the threads that draw have better things to do.
+_INTERVAL = 0.5
+
 
 class DownloadLine:
     """Shows the files and bytes that a pass has brought to this machine.
@@ -39,10 +42,10 @@ class DownloadLine:
             if self._files == 1 and not self._is_over:
                 line = open_line(in_terminal=not self._has_started)
                 self._ends_early = line is None or not line.stays
-                self._drawn = None if line is None else Drawn(line, "Downloading shards")
-            drawn, text, files = self._drawn, self._text, self._files
+                self._drawn = None if line is None else Drawn(line, "Downloading shards", _INTERVAL)
+            drawn, files = self._drawn, self._files
         if drawn is not None:
-            drawn.draw(text, *((files, self._most) if self._most else ()))
+            drawn.draw(self._text, *((files, self._most) if self._most else ()))
 
     @property
     def _text(self) -> str:

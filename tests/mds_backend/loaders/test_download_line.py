@@ -25,7 +25,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture(autouse=True)
 def _quickly_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mdstorm_backend.display.drawn._INTERVAL", 0.0)
+    monkeypatch.setattr("mdstorm_backend.loaders.download_line._INTERVAL", 0.0)
     monkeypatch.setenv("TERM", "xterm")
 
 
