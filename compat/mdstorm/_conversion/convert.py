@@ -97,7 +97,7 @@ def convert(
         Threads, without Spark; by default one per CPU core, at most 8.
     progress : callable or bool, optional
         Called with the number of rows converted and the total, without Spark. By default a terminal
-        or a notebook shows how far it is; False for silence.
+        or a notebook shows how far it is; False for silence, also with Spark.
     resume : bool
         Resume from what an earlier run has finished, and keep what is finished if this one is
         interrupted. False starts over.
@@ -183,6 +183,7 @@ def convert(
         "storage_options": storage_options,
     }
     if spark is not None:
+        options["progress"] = progress is not False
         return _with_spark(spark, source, parquet, plan, target.url, options)
     return convert_parquet(
         parquet,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from html import escape
 from importlib import import_module
 from multiprocessing import parent_process
@@ -135,10 +136,12 @@ class _NotebookLine:
 
     def __init__(self) -> None:
         display: Any = import_module("IPython.display").display
+        self._since = time.monotonic()
         self._handle: Any = display(_Shown(""), display_id=True)
 
     def draw(self, text: str, done: int | None = None, total: int | None = None) -> None:
-        self._handle.update(_Shown(text, done, total))
+        seconds = time.monotonic() - self._since
+        self._handle.update(_Shown(f"{text}, {seconds:.0f} s", done, total))
 
     def close(self, text: str = "") -> None:
         self._handle.update(_Shown(text))

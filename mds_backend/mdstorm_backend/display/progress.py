@@ -48,9 +48,9 @@ def progress(what: str, unit: str, given: Progress = None) -> Iterator[OnProgres
         last = (done, total)
         shown.draw(f"{done:,} of {total:,} {unit}", done, total)
 
-    ended = "stopped after"
+    ended = "stopped after "
     try:
         yield on_progress
-        ended = "done:"
+        ended = ""
     finally:
-        shown.close(f"{ended} {last[0]:,} of {last[1]:,} {unit}" if last[1] else "")
+        shown.close(f"{ended}{last[0]:,} of {last[1]:,} {unit}" if last[1] else "")

@@ -24,7 +24,11 @@ _Tasks: TypeAlias = tuple[int, int] | None
 
 @contextmanager
 def write_progress(
-    session: Any, location: Location | None, what: str = "Writing MDS shards"
+    session: Any,
+    location: Location | None,
+    what: str = "Writing MDS shards",
+    *,
+    shown: bool = True,
 ) -> Iterator[None]:
     """Show what a job in this block has done: its tasks, and the shards and bytes written.
 
@@ -40,9 +44,11 @@ def write_progress(
         Where shards are written.
     what : str
         What the job does.
+    shown : bool
+        False for silence.
     """
     has_own_bar = read_conf(session, "spark.ui.showConsoleProgress") == "true"
-    line = open_line(in_terminal=not has_own_bar)
+    line = open_line(in_terminal=not has_own_bar) if shown else None
     if line is None:
         yield
         return
@@ -56,11 +62,12 @@ def write_progress(
         ended = "stopped"
         try:
             yield
-            ended = "done"
+            ended = ""
         finally:
             done.set()
             thread.join()
-            drawn.close(ended if job.text is None else f"{ended}, {job.text}")
+            job.look()
+            drawn.close(", ".join(filter(None, [ended, job.text])) or "done")
 
 
 class _Job:

@@ -46,6 +46,7 @@ def materialize(
     plan: Schema | None = None,
     recode: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
     extra: Mapping[str, Any] | None = None,
+    progress: bool = True,
 ) -> Dataset:
     """Write a DataFrame as an MDS dataset.
 
@@ -78,6 +79,8 @@ def materialize(
         Called on the executors with every record batch; returns one with the columns of `plan`.
     extra : dict, optional
         Further entries, as JSON, beside the schema under the key ``"mdstorm"`` of the index.
+    progress : bool
+        Whether a terminal or a notebook shows how far the job is.
 
     Returns
     -------
@@ -131,7 +134,7 @@ def materialize(
     try:
         with (
             sized_arrow_batches(df.sparkSession, schema),
-            write_progress(df.sparkSession, location),
+            write_progress(df.sparkSession, location, shown=progress),
         ):
             # mapInArrow looks columns up by name, and reads a dot in a name as a field access.
             plain = df.toDF(*(f"c{i}" for i in range(len(df.columns))))

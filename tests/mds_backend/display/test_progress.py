@@ -162,13 +162,13 @@ def test_a_terminal_that_breaks_does_not_stop_the_work(monkeypatch: pytest.Monke
 
 def test_a_notebook_shows_one_output_in_place(notebook: InteractiveShell, folder: Path) -> None:
     with capture_output() as captured:
-        verify(str(folder))
+        shards = verify(str(folder)).shards
     outputs: list[RichOutput] = captured.outputs
     assert len({output.transient["display_id"] for output in outputs}) == 1
     assert [output.update for output in outputs] == [False] + [True] * (len(outputs) - 1)
     bars = [output for output in outputs if "<progress" in output.data["text/html"]]
     assert 'value="1" max="' in bars[0].data["text/html"]
-    assert outputs[-1].data["text/plain"].startswith("Checking shards: done: ")
+    assert outputs[-1].data["text/plain"].startswith(f"Checking shards: {shards} of {shards} ")
     assert "<progress" not in outputs[-1].data["text/html"]
     assert captured.stdout == captured.stderr == ""
 

@@ -91,6 +91,15 @@ def test_nothing_is_shown_where_there_is_no_terminal(
     assert stream.getvalue() == ""
 
 
+def test_nothing_is_shown_to_who_wants_silence(
+    location: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    with write_progress(session(), location, shown=False):
+        assert not watchers()
+    assert terminal.getvalue() == ""
+
+
 def test_nothing_is_shown_beside_a_bar_of_spark(
     location: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
