@@ -25,8 +25,13 @@ ROOT = HERE.parent
 REPOSITORY_URL = ""
 
 #: Files outside of `docs/` that are pages of the site, by the page that includes them.
-_INCLUDED = {"CHANGELOG.md": "changelog.md", "SECURITY.md": "security.md"}
-_NOTEBOOKS = HERE / "_notebooks"
+_INCLUDED = {
+    "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
+    "examples/README.md": "examples.md",
+}
+#: The notebooks, and where Sphinx finds them.
+_EXAMPLES, _NOTEBOOKS = ROOT / "examples" / "notebooks", HERE / "_notebooks"
 
 project = "mdstorm"
 author = "the authors of mdstorm"
@@ -85,11 +90,8 @@ copybutton_exclude = ".linenos, .gp"
 
 
 def _copy_notebooks() -> None:
-    """Bring the notebooks of `examples/` to where Sphinx finds them."""
     shutil.rmtree(_NOTEBOOKS, ignore_errors=True)
-    for notebook in sorted((ROOT / "examples").glob("*.ipynb")):
-        _NOTEBOOKS.mkdir(exist_ok=True)
-        shutil.copy(notebook, _NOTEBOOKS)
+    shutil.copytree(_EXAMPLES, _NOTEBOOKS)
 
 
 def _relinked(text: str, folder: Path) -> str:
@@ -100,6 +102,8 @@ def _relinked(text: str, folder: Path) -> str:
         if not path.exists():
             return match[0]
         anchor = match["anchor"] or ""
+        if path.is_relative_to(_EXAMPLES):
+            path = _NOTEBOOKS / path.relative_to(_EXAMPLES)
         name = path.relative_to(ROOT).as_posix()
         page = _INCLUDED.get(name) or (path.is_relative_to(HERE) and name.removeprefix("docs/"))
         if page:
@@ -118,8 +122,6 @@ def _relink_page(app: Any, docname: str, source: list[str]) -> None:
     page = HERE / f"{docname}.md"
     if page.exists():
         source[0] = _relinked(source[0], page.parent)
-    if docname == "examples" and _NOTEBOOKS.exists():
-        source[0] += "\n```{toctree}\n:glob:\n\n_notebooks/*\n```\n"
 
 
 def _relink_included(app: Any, path: Path, docname: str, content: list[str]) -> None:
