@@ -127,12 +127,12 @@ class DataLoader(RowLoader, Generic[BatchT]):
     ) -> None:
         super().__init__(reader, batch_size, shuffling_queue_capacity)
         self.collate_fn = collate_fn
-        if isinstance(reader, DatasetReader) and not self._collates:
-            reader._warn_of_decimals("PyTorch")
+        if isinstance(reader, DatasetReader) and not self._mdstorm_collates:
+            reader._mdstorm_warn_of_decimals("PyTorch")
         self._batch_acc = []
 
-    def _of_blocks(self, passes: ReaderPasses) -> Convert:
-        if self._collates:
+    def _mdstorm_of_blocks(self, passes: ReaderPasses) -> Convert:
+        if self._mdstorm_collates:
             return collated(self.reader, self.collate_fn)
         return tensors(self.reader, passes.options)
 
@@ -189,7 +189,7 @@ class BatchedDataLoader(ColumnLoader):
 
         def __iter__(self) -> Iterator[dict[str, torch.Tensor]]: ...
 
-    def _of_blocks(self, passes: ReaderPasses) -> Convert:
+    def _mdstorm_of_blocks(self, passes: ReaderPasses) -> Convert:
         return transformed(self.reader, passes.options, self.transform_fn)
 
 
@@ -252,26 +252,26 @@ class InMemBatchedDataLoader(OwnContext):
         self._num_epochs = num_epochs
         self._seed = seed
         self._shuffle = shuffle
-        self._next_epoch = 0
+        self._mdstorm_next_epoch = 0
         self._keys, self._buffer = _load_rows_into_mem(reader, transform_fn, rows_capacity)
 
     def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
-        first = self._next_epoch
-        self._next_epoch += self._num_epochs
+        first = self._mdstorm_next_epoch
+        self._mdstorm_next_epoch += self._num_epochs
         for epoch in range(first, first + self._num_epochs):
-            order = self._order(epoch)
+            order = self._mdstorm_order(epoch)
             for start in range(0, len(order), self._batch_size):
                 rows = order[start : start + self._batch_size]
                 batch = (tensor[rows] for tensor in self._buffer)
                 yield dict(zip(self._keys, batch, strict=True))
 
-    def _order(self, epoch: int) -> torch.Tensor:
+    def _mdstorm_order(self, epoch: int) -> torch.Tensor:
         rows = len(self._buffer[0]) if self._buffer else 0
         if not self._shuffle:
             return torch.arange(rows)
         return torch.randperm(rows, generator=torch.Generator().manual_seed(self._seed + epoch))
 
-    def _leave(self) -> None:
+    def _mdstorm_leave(self) -> None:
         """Do nothing: the reader was stopped before."""
 
 

@@ -76,7 +76,7 @@ class WeightedSamplingReader(OwnContext):
         _check_alike(readers)
         self._readers = list(readers)
         self._cum_prob = _cumulated(probabilities)
-        self._random = np.random if seed is None else np.random.RandomState(seed)
+        self._mdstorm_random = np.random if seed is None else np.random.RandomState(seed)
         self.batched_output = readers[0].batched_output
         self.is_batched_reader = bool(self.batched_output)
         self.ngram = readers[0].ngram
@@ -91,7 +91,7 @@ class WeightedSamplingReader(OwnContext):
     def __next__(self) -> Any:
         if self.last_row_consumed:  # also for later calls, which might draw another reader
             raise StopIteration
-        drawn = self._random.random_sample()
+        drawn = self._mdstorm_random.random_sample()
         return next(self._readers[int(np.searchsorted(self._cum_prob, drawn, side="right"))])
 
     def next(self) -> Any:
@@ -113,7 +113,7 @@ class WeightedSamplingReader(OwnContext):
         for reader in self._readers:
             reader.join()
 
-    def _leave(self) -> None:
+    def _mdstorm_leave(self) -> None:
         self.stop()
         self.join()
 

@@ -104,7 +104,7 @@ def test_unknown_fields_are_ignored_with_a_warning() -> None:
 def test_edited_fields_may_be_those_of_a_schema() -> None:
     field = UnischemaField("x", np.float32, (2,), NdarrayCodec(), True)
     spec = TransformSpec(edit_fields=[field])
-    assert spec.columns_of(["a"]) == ("a", "x")
+    assert spec._mdstorm_columns_of(["a"]) == ("a", "x")
     assert tuple(transform_schema(SCHEMA, spec).x) == ("x", np.float32, (2,), None, True)
 
 

@@ -140,7 +140,7 @@ def delivered_schema(
     Unischema
         Nested columns, which Petastorm never reads, are objects.
     """
-    edited = {} if spec is None else spec.edited()
+    edited = {} if spec is None else spec._mdstorm_edited()
 
     def field_of(name: str) -> UnischemaField:
         if name in edited:

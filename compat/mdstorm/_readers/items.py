@@ -91,15 +91,15 @@ def ngrams_of(
     UnsortedTimestampsError
         If timestamps do not ascend.
     """
-    starts = ngram._starts(columns[ngram._timestamp_name])
+    starts = ngram._mdstorm_starts(columns[ngram._mdstorm_timestamp_name])
     rows = []
-    for place, offset in enumerate(ngram._offsets):
+    for place, offset in enumerate(ngram._mdstorm_offsets):
         schema = ngram.get_schema_at_timestep(unischema, offset)
         make = schema._get_namedtuple()._make  # type: ignore[attr-defined]
         chosen = [_at(columns[name], starts, place) for name in schema.fields]
         rows.append(map(make, zip(*chosen, strict=True)) if chosen else [make(())] * len(starts))
     for row in zip(*rows, strict=True):
-        yield dict(zip(ngram._offsets, row, strict=True))
+        yield dict(zip(ngram._mdstorm_offsets, row, strict=True))
 
 
 def _at(values: Sequence[Any], starts: list[int], place: int) -> list[Any]:

@@ -49,7 +49,9 @@ class KeptShares:
             # Not as the user gave them: NumPy writes long arrays with dots in the middle.
             [row_filter.filters for row_filter in filters],
             batched,
-            None if spec is None else (spec.edited(), spec.removed_fields, spec.selected_fields),
+            None
+            if spec is None
+            else (spec._mdstorm_edited(), spec.removed_fields, spec.selected_fields),
         ]
         code = function_identity(None if spec is None else spec.func)
         self._prefix = hashlib.sha256(repr(what).encode() + code).hexdigest()

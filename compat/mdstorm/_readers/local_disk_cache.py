@@ -70,18 +70,18 @@ class LocalDiskCache(CacheBase):
         **settings: Any,
     ) -> None:
         _check(path, size_limit_bytes, expected_row_size_bytes, shards, eviction_policy)
-        self._directory = Path(path)
-        self._limit = int(size_limit_bytes)
-        self._removes = cleanup
-        self._policy = eviction_policy
+        self._mdstorm_directory = Path(path)
+        self._mdstorm_limit = int(size_limit_bytes)
+        self._mdstorm_removes = cleanup
+        self._mdstorm_policy = eviction_policy
 
     def get(self, key: str, fill_cache_func: Callable[[], Any]) -> Any:
         """Return what is kept under a key, or else what the function returns, and keep that."""
-        path = self._directory / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}{_SUFFIX}"
-        found = self._read(path)
+        path = self._mdstorm_directory / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}{_SUFFIX}"
+        found = self._mdstorm_read(path)
         if found is None:
             found = (fill_cache_func(),)
-            self._write(path, found)
+            self._mdstorm_write(path, found)
         return found[0]
 
     def cleanup(self) -> None:
@@ -89,18 +89,20 @@ class LocalDiskCache(CacheBase):
 
         What cannot be removed stays, and a warning says so.
         """
-        if not self._removes:
+        if not self._mdstorm_removes:
             return
         try:
-            for path in self._directory.glob(f"*{_SUFFIX}"):
+            for path in self._mdstorm_directory.glob(f"*{_SUFFIX}"):
                 path.unlink(missing_ok=True)
         except OSError as error:
-            warn_user(f"Error cleaning cache: {error}. {self._directory} can be removed by hand")
+            warn_user(
+                f"Error cleaning cache: {error}. {self._mdstorm_directory} can be removed by hand"
+            )
             return
         with suppress(OSError):
-            self._directory.rmdir()
+            self._mdstorm_directory.rmdir()
 
-    def _read(self, path: Path) -> tuple[Any] | None:
+    def _mdstorm_read(self, path: Path) -> tuple[Any] | None:
         try:
             with path.open("rb") as file:
                 if os.fstat(file.fileno()).st_uid != os.getuid():
@@ -113,19 +115,19 @@ class LocalDiskCache(CacheBase):
             return None
         if content[len(_MAGIC) : start] != _checksum(content[start:]):
             return None
-        if self._policy == "least-recently-used":
+        if self._mdstorm_policy == "least-recently-used":
             with suppress(OSError):
                 os.utime(path)
         value: tuple[Any] = pickle.loads(content[start:])  # noqa: S301  # this user's own file
         return value
 
-    def _write(self, path: Path, value: tuple[Any]) -> None:
+    def _mdstorm_write(self, path: Path, value: tuple[Any]) -> None:
         """Keep a value if there is, or can be made, room for it."""
         data = pickle.dumps(value, protocol=5)
         size = len(_MAGIC) + _CHECKSUM_BYTES + len(data)
-        if not self._make_room(size):
+        if not self._mdstorm_make_room(size):
             return
-        descriptor, temporary = self._new_file()
+        descriptor, temporary = self._mdstorm_new_file()
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.writelines([_MAGIC, _checksum(data), data])
@@ -134,28 +136,28 @@ class LocalDiskCache(CacheBase):
             Path(temporary).unlink(missing_ok=True)
             raise
 
-    def _new_file(self) -> tuple[int, str]:
+    def _mdstorm_new_file(self) -> tuple[int, str]:
         while True:
-            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._mdstorm_directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             # Another process may have removed the directory, which was empty, meanwhile.
             with suppress(FileNotFoundError):
-                return tempfile.mkstemp(dir=self._directory, suffix=".tmp")
+                return tempfile.mkstemp(dir=self._mdstorm_directory, suffix=".tmp")
 
-    def _make_room(self, size: int) -> bool:
+    def _mdstorm_make_room(self, size: int) -> bool:
         files = []
-        for path in self._directory.glob(f"*{_SUFFIX}"):
+        for path in self._mdstorm_directory.glob(f"*{_SUFFIX}"):
             with suppress(FileNotFoundError):  # another process has removed it
                 status = path.stat()
                 files.append((status.st_mtime_ns, status.st_size, path))
         used = sum(file_size for _, file_size, _ in files)
-        if used + size <= self._limit:
+        if used + size <= self._mdstorm_limit:
             return True
-        if self._policy == "none" or size > self._limit:
+        if self._mdstorm_policy == "none" or size > self._mdstorm_limit:
             return False
         for _, file_size, path in sorted(files):
             path.unlink(missing_ok=True)
             used -= file_size
-            if used + size <= self._limit:
+            if used + size <= self._mdstorm_limit:
                 break
         return True
 

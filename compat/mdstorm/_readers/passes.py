@@ -24,7 +24,7 @@ def can_restart(reader: Any) -> bool:
 
 def is_at_a_start(reader: DatasetReader) -> bool:
     """Whether nothing was taken from a reader, or everything."""
-    return reader._untouched or reader.last_row_consumed
+    return reader._mdstorm_untouched or reader.last_row_consumed
 
 
 class ReaderPasses:
@@ -54,7 +54,7 @@ class ReaderPasses:
         threads: PassThreads | None = None,
     ) -> None:
         self._reader = reader
-        self.options = options = reader._options(window)
+        self.options = options = reader._mdstorm_options(window)
         if by_shard:
             rows = max([*options.dataset.shard_sizes, 1])
         else:
@@ -66,14 +66,14 @@ class ReaderPasses:
                 may_add_rows=options.transform is not None,
             )
         reading = reading_of(options)
-        reading.next_epoch = reader._next_epoch
-        self._times_set = reader._times_set
+        reading.next_epoch = reader._mdstorm_next_epoch
+        self._times_set = reader._mdstorm_times_set
         self._runner = PassRunner(
             reading,
             Batching(rows, by_shard=by_shard),
             threads,
-            check=reader._check_running,
-            recorders=reader._recorders,
+            check=reader._mdstorm_check_running,
+            recorders=reader._mdstorm_recorders,
         )
 
     def __call__(self, convert: Convert) -> Iterator[Any]:
@@ -85,13 +85,13 @@ class ReaderPasses:
             If the reader was stopped.
         """
         reader, runner = self._reader, self._runner
-        reader._check_running()
-        if self._times_set != reader._times_set:
-            self._times_set = reader._times_set
-            runner.reading.next_epoch = reader._next_epoch
-        reader._count_pass()
+        reader._mdstorm_check_running()
+        if self._times_set != reader._mdstorm_times_set:
+            self._times_set = reader._mdstorm_times_set
+            runner.reading.next_epoch = reader._mdstorm_next_epoch
+        reader._mdstorm_count_pass()
         yield from runner.run(lambda leg: runner.converted(leg.blocks(), convert))
-        reader._mark_consumed()
+        reader._mdstorm_mark_consumed()
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the pass stands that was advanced last."""

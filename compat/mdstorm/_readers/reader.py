@@ -74,12 +74,12 @@ class DatasetReader(Described, OwnContext):
         batched: bool,
         ngram: NGram | None = None,
     ) -> None:
-        self._arguments = arguments
+        self._mdstorm_arguments = arguments
         overlap = 0 if ngram is None else ngram.length - 1
         order = sample_order(arguments)
         options = reader_options(arguments, opened.source, order, batched=batched, overlap=overlap)
         #: Columns of decimals that a loader warns of; who declared a schema knows of them.
-        self._undecided = (
+        self._mdstorm_undecided = (
             undecided_decimals(options, arguments, options.delivered) if opened.inferred else ()
         )
         self.schema = delivered_schema(
@@ -94,25 +94,27 @@ class DatasetReader(Described, OwnContext):
         self.cache = arguments.cache()
         self.last_row_consumed = False
         self.stopped = False
-        self._make_items = items_of(self.schema, options.column, batched=batched, ngram=ngram)
+        self._mdstorm_make_items = items_of(
+            self.schema, options.column, batched=batched, ngram=ngram
+        )
         #: Also of the passes of loaders over this reader.
-        self._recorders = PassRecorders()
-        self._cursor = _cursor(
+        self._mdstorm_recorders = PassRecorders()
+        self._mdstorm_cursor = _cursor(
             options,
-            deliver_items(self._make_items, batched=batched),
+            deliver_items(self._mdstorm_make_items, batched=batched),
             batched,
-            self._recorders,
+            self._mdstorm_recorders,
         )
         self.dataset = ReadDataset(options.dataset)
-        self._is_empty = not len(self.dataset)
-        if self._is_empty:
+        self._mdstorm_is_empty = not len(self.dataset)
+        if self._mdstorm_is_empty:
             _warn_of_nothing(opened.source.url)
-        self._untouched = True
+        self._mdstorm_untouched = True
         #: With which a new loader begins: every pass has permutations of its own.
-        self._next_epoch = 0
+        self._mdstorm_next_epoch = 0
         #: How often somebody has said with which epoch to begin.
-        self._times_set = 0
-        self._lock = threading.RLock()
+        self._mdstorm_times_set = 0
+        self._mdstorm_lock = threading.RLock()
 
     def __reduce__(self) -> NoReturn:
         name = "make_batch_reader" if self.is_batched_reader else "make_reader"
@@ -125,7 +127,7 @@ class DatasetReader(Described, OwnContext):
         )
 
     def _mdstorm_description(self, *, full: bool) -> Description:
-        options = self._cursor.options
+        options = self._mdstorm_cursor.options
         found = in_order(
             describe_data(self.dataset, full=False),
             options.order,
@@ -144,15 +146,15 @@ class DatasetReader(Described, OwnContext):
         return self
 
     def __next__(self) -> Row:
-        with self._lock:
-            self._check_running()
-            if self._untouched:
-                self._count_pass()
-            self._untouched = False
+        with self._mdstorm_lock:
+            self._mdstorm_check_running()
+            if self._mdstorm_untouched:
+                self._mdstorm_count_pass()
+            self._mdstorm_untouched = False
             try:
-                if self._is_empty:  # as was said when the reader was made
+                if self._mdstorm_is_empty:  # as was said when the reader was made
                     raise StopIteration
-                return cast(Row, self._cursor.take())
+                return cast(Row, self._mdstorm_cursor.take())
             except StopIteration:
                 self.last_row_consumed = True
                 raise
@@ -174,7 +176,7 @@ class DatasetReader(Described, OwnContext):
                 "Currently do not support resetting a reader while in the middle of iteration. You "
                 "can call reset only after all samples were consumed."
             )
-        self._restart()
+        self._mdstorm_restart()
 
     def set_epoch(self, epoch: int) -> None:
         """Say with which epoch the next pass begins: that of the reader, or of a loader over it.
@@ -187,19 +189,19 @@ class DatasetReader(Described, OwnContext):
         InvalidArgumentError
             If it is no number from 0 on.
         """
-        with self._lock:
-            self._cursor.set_epoch(epoch)
-            self._next_epoch = epoch
-            self._times_set += 1
+        with self._mdstorm_lock:
+            self._mdstorm_cursor.set_epoch(epoch)
+            self._mdstorm_next_epoch = epoch
+            self._mdstorm_times_set += 1
 
     def stop(self) -> None:
         """End reading, and the threads or processes that read ahead; may be repeated."""
         self.stopped = True
-        transform = self._cursor.options.transform
+        transform = self._mdstorm_cursor.options.transform
         if isinstance(transform, ProcessTransform):
             transform.close()  # first, since threads wait for it
-        with self._lock:
-            self._cursor.end()
+        with self._mdstorm_lock:
+            self._mdstorm_cursor.end()
         self.dataset.release()
 
     def join(self) -> None:
@@ -215,7 +217,7 @@ class DatasetReader(Described, OwnContext):
         except Exception as error:  # of a cache of the user's own
             warn_user(f"Error cleaning cache: {error}. What it has kept may still be there")
 
-    def _leave(self) -> None:
+    def _mdstorm_leave(self) -> None:
         self.stop()
         self.join()
         self.cleanup_cache()
@@ -229,17 +231,17 @@ class DatasetReader(Described, OwnContext):
         ``table_version``.
         """
         version = self.dataset.table_version
-        return self._of_workers() | ({} if version is None else {"table_version": version})
+        return self._mdstorm_of_workers() | ({} if version is None else {"table_version": version})
 
-    def _of_workers(self) -> dict[str, Any]:
-        pool = self._arguments.reader_pool_type
+    def _mdstorm_of_workers(self) -> dict[str, Any]:
+        pool = self._mdstorm_arguments.reader_pool_type
         if pool == "dummy":
             return {}
         if pool == "thread":
             return {"output_queue_size": 0}
-        transform = self._cursor.options.transform
+        transform = self._mdstorm_cursor.options.transform
         counts = transform.counts if isinstance(transform, ProcessTransform) else _NO_COUNTS
-        return {**counts, "zmq_copy_buffers": self._arguments.zmq_copy_buffers}
+        return {**counts, "zmq_copy_buffers": self._mdstorm_arguments.zmq_copy_buffers}
 
     def statistics(self, *, last_pass: bool = False) -> Statistics:
         """Return what was delivered so far, and waited for: here, and by loaders over the reader.
@@ -252,15 +254,15 @@ class DatasetReader(Described, OwnContext):
         last_pass : bool
             Only the pass that was begun last, rather than all of them.
         """
-        return self._recorders.statistics(last_pass=last_pass)
+        return self._mdstorm_recorders.statistics(last_pass=last_pass)
 
     def state_dict(self) -> dict[str, Any]:
         """Return where the reader stands, for `load_state_dict` of an equal reader.
 
         Reading goes on with the next row, batch or n-gram, in the same permutations.
         """
-        with self._lock:
-            return self._cursor.state_dict()
+        with self._mdstorm_lock:
+            return self._mdstorm_cursor.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where a state was taken.
@@ -270,29 +272,31 @@ class DatasetReader(Described, OwnContext):
         StateMismatchError
             If it was taken from another dataset or another way of reading, or is no state.
         """
-        with self._lock:
-            self._cursor.load_state_dict(state)
-            self.last_row_consumed, self._untouched = False, False
+        with self._mdstorm_lock:
+            self._mdstorm_cursor.load_state_dict(state)
+            self.last_row_consumed, self._mdstorm_untouched = False, False
 
-    def _options(self, window: int = 0) -> ReaderOptions:
+    def _mdstorm_options(self, window: int = 0) -> ReaderOptions:
         """Return how a loader reads everything that this reader delivers.
 
         `window` is the capacity of its shuffling queue.
         """
-        options = self._cursor.options
+        options = self._mdstorm_cursor.options
         return replace(options, order=with_window(options.order, window))
 
-    def _warn_of_decimals(self, framework: Framework) -> None:
+    def _mdstorm_warn_of_decimals(self, framework: Framework) -> None:
         """Say that a framework is given decimals, of which nobody has said what becomes of them."""
-        warn_of_decimals(self._cursor.options.dataset.url, self._undecided, framework)
+        warn_of_decimals(
+            self._mdstorm_cursor.options.dataset.url, self._mdstorm_undecided, framework
+        )
 
-    def _restart(self) -> None:
+    def _mdstorm_restart(self) -> None:
         """Begin anew wherever the reader stands, for the next pass of a loader."""
-        with self._lock:
-            self._cursor.restart()
-            self.last_row_consumed, self._untouched = False, True
+        with self._mdstorm_lock:
+            self._mdstorm_cursor.restart()
+            self.last_row_consumed, self._mdstorm_untouched = False, True
 
-    def _check_running(self) -> None:
+    def _mdstorm_check_running(self) -> None:
         if self.stopped:
             raise RuntimeError(
                 "Trying to read a sample after a reader created by make_reader/make_batch_reader "
@@ -300,13 +304,13 @@ class DatasetReader(Described, OwnContext):
                 "before: read inside of the with statement"
             )
 
-    def _count_pass(self) -> None:
+    def _mdstorm_count_pass(self) -> None:
         """Note that a pass begins, by a loader or without one."""
-        self._next_epoch += self.num_epochs or 1
+        self._mdstorm_next_epoch += self.num_epochs or 1
 
-    def _mark_consumed(self) -> None:
+    def _mdstorm_mark_consumed(self) -> None:
         """Note that a loader has read everything."""
-        self._untouched, self.last_row_consumed = False, True
+        self._mdstorm_untouched, self.last_row_consumed = False, True
 
 
 def _warn_of_nothing(url: str) -> None:

@@ -50,17 +50,20 @@ class UnischemaField(NamedTuple):
     codec: Any = None
     nullable: bool = False
 
-    def _identity(self) -> tuple[Any, ...]:
+    def _mdstorm_identity(self) -> tuple[Any, ...]:
         return (self.name, self.numpy_dtype, self.shape, self.nullable)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, UnischemaField) and self._identity() == other._identity()
+        return (
+            isinstance(other, UnischemaField)
+            and self._mdstorm_identity() == other._mdstorm_identity()
+        )
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __hash__(self) -> int:
-        return hash(self._identity())
+        return hash(self._mdstorm_identity())
 
 
 @public("mdstorm.unischema")

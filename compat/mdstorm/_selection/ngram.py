@@ -159,10 +159,10 @@ class NGram:
         UnsortedTimestampsError
             If timestamps do not ascend.
         """
-        starts = self._starts([row[self._timestamp_name] for row in data])
+        starts = self._mdstorm_starts([row[self._mdstorm_timestamp_name] for row in data])
         wanted = {
             offset: list(self.get_schema_at_timestep(schema, offset).fields)
-            for offset in self._offsets
+            for offset in self._mdstorm_offsets
         }
         return [
             {
@@ -182,21 +182,21 @@ class NGram:
         }
 
     @property
-    def _timestamp_name(self) -> str:
+    def _mdstorm_timestamp_name(self) -> str:
         return _name(self._timestamp_field)
 
     @property
-    def _offsets(self) -> range:
+    def _mdstorm_offsets(self) -> range:
         return range(min(self._fields), max(self._fields) + 1)
 
-    def _starts(self, timestamps: Sequence[Any]) -> list[int]:
+    def _mdstorm_starts(self, timestamps: Sequence[Any]) -> list[int]:
         """Return the first row of each n-gram, given the timestamps of consecutive rows."""
         return window_starts(
             timestamps,
             self.length,
             self._delta_threshold,
             overlap=self.timestamp_overlap,
-            name=self._timestamp_name,
+            name=self._mdstorm_timestamp_name,
         )
 
 

@@ -85,7 +85,7 @@ class _FieldIndexer(RowGroupIndexerBase):
                 "Make sure indexers in Spark map function index the same fields: found "
                 f"{self._column_name!r} and {other._column_name!r}"
             )
-        self._merge(other)
+        self._mdstorm_merge(other)
         return self
 
     def build_index(self, decoded_rows: Sequence[Mapping[str, Any]], piece_index: int) -> Any:
@@ -100,17 +100,17 @@ class _FieldIndexer(RowGroupIndexerBase):
             raise InvalidArgumentError(
                 f"Cannot build index for empty rows, column {self._column_name!r}"
             )
-        return self._add(
+        return self._mdstorm_add(
             (value for row in decoded_rows for value in _elements(row[self._column_name])),
             piece_index,
         )
 
     @abc.abstractmethod
-    def _add(self, values: Iterable[Any], piece_index: int) -> Any:
+    def _mdstorm_add(self, values: Iterable[Any], piece_index: int) -> Any:
         """Add values of row group `piece_index`, None for null."""
 
     @abc.abstractmethod
-    def _merge(self, other: Any) -> None:
+    def _mdstorm_merge(self, other: Any) -> None:
         """Add the content of another indexer."""
 
 
@@ -139,13 +139,13 @@ class SingleFieldIndexer(_FieldIndexer):
         """Return the numbers of the row groups that hold a value; none for one it does not know."""
         return self._index_data.get(value_key, set())
 
-    def _add(self, values: Iterable[Any], piece_index: int) -> dict[Any, set[int]]:
+    def _mdstorm_add(self, values: Iterable[Any], piece_index: int) -> dict[Any, set[int]]:
         for value in values:
             if value is not None:
                 self._index_data.setdefault(value, set()).add(piece_index)
         return self._index_data
 
-    def _merge(self, other: SingleFieldIndexer) -> None:
+    def _mdstorm_merge(self, other: SingleFieldIndexer) -> None:
         for value, numbers in other._index_data.items():
             self._index_data.setdefault(value, set()).update(numbers)
 
@@ -175,12 +175,12 @@ class FieldNotNullIndexer(_FieldIndexer):
         """Return the numbers of the row groups with values, whatever the `value_key`."""
         return self._index_data
 
-    def _add(self, values: Iterable[Any], piece_index: int) -> set[int]:
+    def _mdstorm_add(self, values: Iterable[Any], piece_index: int) -> set[int]:
         if any(value is not None for value in values):
             self._index_data.add(piece_index)
         return self._index_data
 
-    def _merge(self, other: FieldNotNullIndexer) -> None:
+    def _mdstorm_merge(self, other: FieldNotNullIndexer) -> None:
         self._index_data |= other._index_data
 
 

@@ -64,7 +64,7 @@ class TFDatasetContextManager(OwnContext):
             self.prefetch,
         )
 
-    def _leave(self) -> None:
+    def _mdstorm_leave(self) -> None:
         """Do nothing: the threads of a pass end with its iterator."""
 
 
@@ -140,7 +140,7 @@ class TorchDatasetContextManager(OwnContext, Generic[_Loader]):
         )
         return cast(_Loader, self.loader)
 
-    def _leave(self) -> None:
+    def _mdstorm_leave(self) -> None:
         if self.reader is not None:
             self.reader.stop()
             self.reader.join()

@@ -38,13 +38,13 @@ class SparkDatasetConverter(TFMethod, TorchMethod, Described):
     PARENT_CACHE_DIR_URL_CONF = PETASTORM_CONF
 
     #: Whether the data are the user's own.
-    _is_given = False
+    _mdstorm_is_given = False
     #: What was said of decimals, unless a method is told otherwise.
-    _decimals: str | None = None
+    _mdstorm_decimals: str | None = None
     #: The data as they were opened when the converter was made, for `repr`; never pickled.
-    _known: Any = None
+    _mdstorm_known: Any = None
     #: The version of a Delta table.
-    _version: int | None = None
+    _mdstorm_version: int | None = None
 
     def __init__(self, cache_dir_url: str | None, file_urls: list[str], dataset_size: int) -> None:
         self.cache_dir_url = cache_dir_url
@@ -52,7 +52,7 @@ class SparkDatasetConverter(TFMethod, TorchMethod, Described):
         self.dataset_size = dataset_size
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_known"}
+        return {name: value for name, value in self.__dict__.items() if name != "_mdstorm_known"}
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         return describe_converter(self, full=full)
@@ -66,7 +66,7 @@ class SparkDatasetConverter(TFMethod, TorchMethod, Described):
         A converter that was made from a path, or without `cache_dir_url`, has no copy, and removes
         nothing.
         """
-        if self._is_given or self.cache_dir_url is None:
+        if self._mdstorm_is_given or self.cache_dir_url is None:
             what = self.cache_dir_url or "what is at the file_urls"
             _logger.warning("%s is no copy that a converter made: it stays", what)
             return

@@ -209,8 +209,8 @@ def _converter_of_path(path: str, decimals: str | None, as_of: AsOf) -> SparkDat
     converter = _converter(url, dataset, decimals)
     if version is not None:  # not its files, in which some rows are dead
         converter.file_urls = [dataset.url]
-    converter._version = version
-    converter._is_given = True
+    converter._mdstorm_version = version
+    converter._mdstorm_is_given = True
     return converter
 
 
@@ -219,8 +219,8 @@ def _converter(
 ) -> SparkDatasetConverter:
     converter = SparkDatasetConverter(url, dataset.file_urls, len(dataset))
     if decimals is not None:
-        converter._decimals = decimals
-    converter._known = dataset
+        converter._mdstorm_decimals = decimals
+    converter._mdstorm_known = dataset
     return converter
 
 

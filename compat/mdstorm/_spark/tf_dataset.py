@@ -62,7 +62,7 @@ def make_dataset(
 def _transformed_specs(
     options: ReaderOptions, spec: TransformSpec, names: Sequence[str]
 ) -> list[ColumnSpec]:
-    edited = spec.edited()
+    edited = spec._mdstorm_edited()
     return [
         declared_spec(name, *edited[name][1:3])
         if name in edited

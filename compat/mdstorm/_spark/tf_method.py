@@ -25,8 +25,8 @@ class TFMethod:
     cache_dir_url: str | None
     file_urls: list[str]
     dataset_size: int
-    _decimals: str | None
-    _version: int | None
+    _mdstorm_decimals: str | None
+    _mdstorm_version: int | None
 
     @overload
     def make_tf_dataset(
@@ -167,13 +167,13 @@ class TFMethod:
             If a column holds nulls for which TensorFlow has no value.
         """
         inputs = ModelInputs(features, labels, sample_weights)
-        if self._decimals is not None:
-            petastorm_reader_kwargs.setdefault("decimals", self._decimals)
+        if self._mdstorm_decimals is not None:
+            petastorm_reader_kwargs.setdefault("decimals", self._mdstorm_decimals)
         arguments = ReaderArguments(
             num_epochs=num_epochs,
             workers_count=workers_count,
             shuffling_queue_capacity=shuffling_queue_capacity,
-            version=self._version,
+            version=self._mdstorm_version,
             **petastorm_reader_kwargs,
         )
         require("tensorflow")

@@ -31,8 +31,8 @@ class TorchMethod:
     cache_dir_url: str | None
     file_urls: list[str]
     dataset_size: int
-    _decimals: str | None
-    _version: int | None
+    _mdstorm_decimals: str | None
+    _mdstorm_version: int | None
 
     @overload
     def make_torch_dataloader(
@@ -214,13 +214,13 @@ class TorchMethod:
             first use tells, or arguments do not go together.
         """
         inputs = ModelInputs(features, labels, sample_weights)
-        if self._decimals is not None:
-            petastorm_reader_kwargs.setdefault("decimals", self._decimals)
+        if self._mdstorm_decimals is not None:
+            petastorm_reader_kwargs.setdefault("decimals", self._mdstorm_decimals)
         arguments = ReaderArguments(
             num_epochs=num_epochs,
             workers_count=workers_count,
             shuffling_queue_capacity=shuffling_queue_capacity,
-            version=self._version,
+            version=self._mdstorm_version,
             **petastorm_reader_kwargs,
         )
         if data_loader_fn is not None:
@@ -233,7 +233,7 @@ class TorchMethod:
                 **petastorm_reader_kwargs,
                 "num_epochs": num_epochs,
                 "workers_count": workers_count or DEFAULT_WORKERS,
-                **({} if self._version is None else {"version": self._version}),
+                **({} if self._mdstorm_version is None else {"version": self._mdstorm_version}),
             }
             return TorchDatasetContextManager(
                 self.file_urls,

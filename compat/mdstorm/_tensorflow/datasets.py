@@ -23,7 +23,7 @@ def dataset_of_rows(reader: Any) -> Any:
     specs = specs_of_schema(reader.schema)
     warn_of_texts(reader)
     if can_pass_over(reader) and reader.batched_output:
-        check_nulls_of(reader._options())
+        check_nulls_of(reader._mdstorm_options())
 
     def dataset(*, by_shard: bool) -> Callable[[], Any]:
         elements = Elements(reader, specs, by_shard)
@@ -61,7 +61,7 @@ def dataset_of_ngrams(reader: Any) -> Any:
 def warn_of_texts(reader: Any) -> None:
     """Warn if a reader delivers decimals, of which nobody has said what becomes of them."""
     if isinstance(reader, DatasetReader):
-        reader._warn_of_decimals("TensorFlow")
+        reader._mdstorm_warn_of_decimals("TensorFlow")
 
 
 def specs_of_ngram(reader: Any) -> dict[int, list[ColumnSpec]]:
@@ -83,13 +83,13 @@ def _with_options(dataset: Any, reader: Any) -> Any:
     InvalidArgumentError
         If it would shard rows that each worker has in another order.
     """
-    if in_cluster() and can_restart(reader) and draws_seed(reader._arguments):
+    if in_cluster() and can_restart(reader) and draws_seed(reader._mdstorm_arguments):
         raise InvalidArgumentError(
             "TensorFlow leaves out the batches of other workers, and each worker's reader has a "
             "random order of its own, so that rows would be lost and others come twice: make the "
             'reader with cur_shard="auto", or with the same seed=… in all workers'
         )
-    is_share = can_pass_over(reader) and reader._options().order.is_share
+    is_share = can_pass_over(reader) and reader._mdstorm_options().order.is_share
     return without_sharding(dataset) if is_share else dataset
 
 

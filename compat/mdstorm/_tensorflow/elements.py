@@ -111,7 +111,7 @@ class NGrams:
 
     def __call__(self) -> Iterator[Any]:
         if self._begun and can_restart(self.reader):
-            self.reader._restart()
+            self.reader._mdstorm_restart()
         self._begun = True
         for item in _from_its_place(self.reader):
             yield {offset: self._row(item[offset], offset) for offset in self.specs}
@@ -130,6 +130,6 @@ def _from_its_place(reader: Any) -> Iterator[Any]:
 
 
 def _rows_at_a_time(reader: DatasetReader) -> int:
-    source = reader._options().dataset
+    source = reader._mdstorm_options().dataset
     per_row = source.nbytes // max(len(source), 1)
     return max(1, min(_BYTES_AT_A_TIME // max(per_row, 1), _MOST_ROWS))

@@ -68,8 +68,8 @@ class _TensorBuffer(BatchedShufflingBufferBase):
     def __init__(self, batch_size: int = 1) -> None:
         super().__init__(batch_size)
         #: What was added since the columns were joined.
-        self._parts: list[list[torch.Tensor]] = []
-        self._columns: list[torch.Tensor] = []
+        self._mdstorm_parts: list[list[torch.Tensor]] = []
+        self._mdstorm_columns: list[torch.Tensor] = []
         self._size = 0
         self._done_adding = False
 
@@ -94,7 +94,7 @@ class BatchedNoopShufflingBuffer(_TensorBuffer):
     """
 
     def _add_many(self, items: list[torch.Tensor]) -> None:
-        self._parts.append(items)
+        self._mdstorm_parts.append(items)
         self._size += len(items[0])
 
     def retrieve(self) -> list[torch.Tensor]:
@@ -106,12 +106,12 @@ class BatchedNoopShufflingBuffer(_TensorBuffer):
             If too few are left; also RuntimeError.
         """
         check_retrieval(self)
-        if self._parts:
-            self._columns = joined(self._columns, self._parts)
-            self._parts = []
+        if self._mdstorm_parts:
+            self._mdstorm_columns = joined(self._mdstorm_columns, self._mdstorm_parts)
+            self._mdstorm_parts = []
         rows = min(self.batch_size, self._size)
-        batch = [column[:rows] for column in self._columns]
-        self._columns = [column[rows:] for column in self._columns]
+        batch = [column[:rows] for column in self._mdstorm_columns]
+        self._mdstorm_columns = [column[rows:] for column in self._mdstorm_columns]
         self._size -= rows
         return batch
 
@@ -151,16 +151,16 @@ class BatchedRandomShufflingBuffer(_TensorBuffer):
         batch_size: int = 1,
     ) -> None:
         super().__init__(batch_size)
-        self._capacity = shuffling_buffer_capacity
-        self._most = shuffling_buffer_capacity + extra_capacity
-        self._least = min_after_retrieve
+        self._mdstorm_capacity = shuffling_buffer_capacity
+        self._mdstorm_most = shuffling_buffer_capacity + extra_capacity
+        self._mdstorm_least = min_after_retrieve
         #: Numbers of the rows of the columns that are left, in the order in which they will go.
-        self._order = torch.empty(0, dtype=torch.int64)
+        self._mdstorm_order = torch.empty(0, dtype=torch.int64)
 
     def _add_many(self, items: list[torch.Tensor]) -> None:
         count = len(items[0])
-        check_addition(self, count, self._most, is_finished=self._done_adding)
-        self._parts.append(items)
+        check_addition(self, count, self._mdstorm_most, is_finished=self._done_adding)
+        self._mdstorm_parts.append(items)
         self._size += count
 
     def retrieve(self) -> list[torch.Tensor]:
@@ -172,28 +172,28 @@ class BatchedRandomShufflingBuffer(_TensorBuffer):
             If too few are left; also RuntimeError.
         """
         check_retrieval(self)
-        if self._parts:
-            self._mix()
-        rows = self._order[: self.batch_size]
-        self._order = self._order[self.batch_size :]
+        if self._mdstorm_parts:
+            self._mdstorm_mix()
+        rows = self._mdstorm_order[: self.batch_size]
+        self._mdstorm_order = self._mdstorm_order[self.batch_size :]
         self._size -= len(rows)
-        return [column[rows] for column in self._columns]
+        return [column[rows] for column in self._mdstorm_columns]
 
     def can_add(self) -> bool:
         """Whether the capacity is not reached, and the buffer not finished."""
-        return self._size < self._capacity and not self._done_adding
+        return self._size < self._mdstorm_capacity and not self._done_adding
 
     def can_retrieve(self) -> bool:
         """Whether enough rows are inside or, after `finish`, any."""
-        least = 1 if self._done_adding else max(self._least + self.batch_size - 1, 1)
+        least = 1 if self._done_adding else max(self._mdstorm_least + self.batch_size - 1, 1)
         return self._size >= least
 
-    def _mix(self) -> None:
+    def _mdstorm_mix(self) -> None:
         """Join what is left with what has come, and permute all of it."""
-        left = [column[self._order] for column in self._columns]
-        self._columns = joined(left, self._parts)
-        self._parts = []
-        self._order = torch.randperm(self._size, device=self._columns[0].device)
+        left = [column[self._mdstorm_order] for column in self._mdstorm_columns]
+        self._mdstorm_columns = joined(left, self._mdstorm_parts)
+        self._mdstorm_parts = []
+        self._mdstorm_order = torch.randperm(self._size, device=self._mdstorm_columns[0].device)
 
 
 def joined(columns: list[torch.Tensor], parts: list[list[torch.Tensor]]) -> list[torch.Tensor]:

@@ -54,7 +54,7 @@ def collated(reader: DatasetReader, collate: Collate) -> Convert:
     """Return what makes a batch of the list of its rows."""
 
     def rows(batch: Batch) -> list[Any]:
-        items = reader._make_items(batch)
+        items = reader._mdstorm_make_items(batch)
         if not reader.batched_output:
             return list(map(row_for_torch, items))
         return [row for item in items for row in rows_of_columns(arrays_of(item))]

@@ -48,7 +48,7 @@ class LoaderBase:
             )
         if self._in_iter is not None or getattr(self.reader, "last_row_consumed", False):
             if can_restart(self.reader):
-                self.reader._restart()
+                self.reader._mdstorm_restart()
             else:
                 self.reader.reset()
             _logger.info(
@@ -91,8 +91,8 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         self.reader = reader
         self.batch_size = batch_size
         self.shuffling_queue_capacity = shuffling_queue_capacity
-        self._passes: ReaderPasses | None = None
-        self._threads = PassThreads()
+        self._mdstorm_passes: ReaderPasses | None = None
+        self._mdstorm_threads = PassThreads()
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         found, batch = describe_data(self.reader, full=full), f"{self.batch_size}"
@@ -103,10 +103,10 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         )
 
     def __iter__(self) -> Iterator[Any]:
-        return self._threads.follow(self._batches())
+        return self._mdstorm_threads.follow(self._mdstorm_batches())
 
-    def _leave(self) -> None:
-        self._threads.end()
+    def _mdstorm_leave(self) -> None:
+        self._mdstorm_threads.end()
         self.reader.stop()
         self.reader.join()
 
@@ -139,7 +139,7 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         StateMismatchError
             If nobody knows: over readers of another kind, of n-grams, or that were already begun.
         """
-        return self._resumable().state_dict()
+        return self._mdstorm_resumable().state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Let the next pass go on where `state` was taken from an equal loader.
@@ -150,10 +150,10 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
             If it was taken from another dataset or another way of reading, or is no state, or as
             `state_dict`.
         """
-        self._resumable().load_state_dict(state)
+        self._mdstorm_resumable().load_state_dict(state)
 
-    def _resumable(self) -> ReaderPasses:
-        passes = self._own_passes()
+    def _mdstorm_resumable(self) -> ReaderPasses:
+        passes = self._mdstorm_own_passes()
         if passes is None:
             raise StateMismatchError(
                 "there is no state of this loader, which takes the items of its reader one after "
@@ -162,52 +162,56 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
             )
         return passes
 
-    def _batches(self) -> Generator[Any, None, None]:
-        passes = self._own_passes()
+    def _mdstorm_batches(self) -> Generator[Any, None, None]:
+        passes = self._mdstorm_own_passes()
         if passes is None:
             yield from LoaderBase.__iter__(self)
         else:
-            yield from passes(self._of_blocks(passes))
+            yield from passes(self._mdstorm_of_blocks(passes))
 
     def _iter_impl(self) -> Iterator[Any]:
         """Yield batches made of the items of the reader."""
         size = self.batch_size
         if size and size > 0:
-            return self._of_items(size)
+            return self._mdstorm_of_items(size)
         if getattr(self.reader, "num_epochs", 1) is None:
             rows_of_batch(size, num_epochs=None, dataset_size=0)  # refuses it
-        return self._of_items(sys.maxsize)
+        return self._mdstorm_of_items(sys.maxsize)
 
-    def _of_items(self, batch_size: int) -> Iterator[Any]:
+    def _mdstorm_of_items(self, batch_size: int) -> Iterator[Any]:
         raise NotImplementedError
 
-    def _of_blocks(self, passes: ReaderPasses) -> Convert:
+    def _mdstorm_of_blocks(self, passes: ReaderPasses) -> Convert:
         raise NotImplementedError
 
-    def _own_passes(self) -> ReaderPasses | None:
+    def _mdstorm_own_passes(self) -> ReaderPasses | None:
         """Return the passes over a reader of ours; None where its items have to be taken.
 
         Those are the rest of a reader from which something was taken before, n-grams, and what a
         subclass makes of items.
         """
-        if self._passes is None and self._is_over_rows() and self._begins_anew():
-            self._passes = ReaderPasses(
-                self.reader, self.batch_size, self._queue(), threads=self._threads
+        if (
+            self._mdstorm_passes is None
+            and self._mdstorm_is_over_rows()
+            and self._mdstorm_begins_anew()
+        ):
+            self._mdstorm_passes = ReaderPasses(
+                self.reader, self.batch_size, self._mdstorm_queue(), threads=self._mdstorm_threads
             )
-        return self._passes
+        return self._mdstorm_passes
 
-    def _is_over_rows(self) -> bool:
-        return can_pass_over(self.reader) and not self._has_own_parts()
+    def _mdstorm_is_over_rows(self) -> bool:
+        return can_pass_over(self.reader) and not self._mdstorm_has_own_parts()
 
-    def _has_own_parts(self) -> bool:
+    def _mdstorm_has_own_parts(self) -> bool:
         """Whether a subclass makes its batches itself, of the items of the reader."""
-        return self._overrides(ReaderLoader, "_iter_impl")
+        return self._mdstorm_overrides(ReaderLoader, "_iter_impl")
 
-    def _overrides(self, base: type, name: str) -> bool:
+    def _mdstorm_overrides(self, base: type, name: str) -> bool:
         return getattr(type(self), name) is not getattr(base, name)
 
-    def _begins_anew(self) -> bool:
+    def _mdstorm_begins_anew(self) -> bool:
         return self._in_iter is False or is_at_a_start(self.reader)
 
-    def _queue(self) -> int:
+    def _mdstorm_queue(self) -> int:
         return max(self.shuffling_queue_capacity or 0, 0)

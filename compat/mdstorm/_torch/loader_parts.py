@@ -53,27 +53,27 @@ class RowLoader(ReaderLoader):
     _batch_acc: list[Any]
 
     @property
-    def _collates(self) -> bool:
+    def _mdstorm_collates(self) -> bool:
         return self.collate_fn is not decimal_friendly_collate
 
-    def _collated(self, rows: list[Any]) -> Any:
-        return self.collate_fn(rows) if self._collates else collate_rows(rows)
+    def _mdstorm_collated(self, rows: list[Any]) -> Any:
+        return self.collate_fn(rows) if self._mdstorm_collates else collate_rows(rows)
 
-    def _of_items(self, batch_size: int) -> Iterator[Any]:
-        if self._has_own_parts() or not self.reader.batched_output:
-            yield from self._in_parts()
+    def _mdstorm_of_items(self, batch_size: int) -> Iterator[Any]:
+        if self._mdstorm_has_own_parts() or not self.reader.batched_output:
+            yield from self._mdstorm_in_parts()
             return
-        parts: Iterator[Columns] = map(self._columns, self.reader)
-        if self._queue():
-            parts = shuffled(parts, self._queue(), np.random.permutation)
+        parts: Iterator[Columns] = map(self._mdstorm_columns, self.reader)
+        if self._mdstorm_queue():
+            parts = shuffled(parts, self._mdstorm_queue(), np.random.permutation)
         for columns in cut(parts, batch_size):
-            yield self.collate_fn(rows_of_columns(columns)) if self._collates else columns
+            yield self.collate_fn(rows_of_columns(columns)) if self._mdstorm_collates else columns
 
-    def _columns(self, item: Any) -> Columns:
-        return arrays_of(item) if self._collates else tensors_of(item)
+    def _mdstorm_columns(self, item: Any) -> Columns:
+        return arrays_of(item) if self._mdstorm_collates else tensors_of(item)
 
-    def _in_parts(self) -> Iterator[Any]:
-        capacity, self._batch_acc = self._queue(), []
+    def _mdstorm_in_parts(self) -> Iterator[Any]:
+        capacity, self._batch_acc = self._mdstorm_queue(), []
         self._shuffling_buffer = (
             RandomShufflingBuffer(capacity, capacity - 1, _ANY)
             if capacity
@@ -81,15 +81,15 @@ class RowLoader(ReaderLoader):
         )
         keys: Sequence[Any] = ()
         for item in self.reader:
-            keys, rows = self._rows(item)
+            keys, rows = self._mdstorm_rows(item)
             self._shuffling_buffer.add_many(rows)
             yield from self._yield_batches(keys)
         self._shuffling_buffer.finish()
         yield from self._yield_batches(keys)
         if self._batch_acc:
-            yield self._collated(self._batch_acc)
+            yield self._mdstorm_collated(self._batch_acc)
 
-    def _rows(self, item: Any) -> tuple[Sequence[Any], list[Any]]:
+    def _mdstorm_rows(self, item: Any) -> tuple[Sequence[Any], list[Any]]:
         """Return the fields of an item, and its rows: tuples of a batch, or a dict."""
         if self.reader.batched_output:
             columns = arrays_of(item)
@@ -112,10 +112,12 @@ class RowLoader(ReaderLoader):
             self._batch_acc.append(row)
             if len(self._batch_acc) == self.batch_size:
                 batch, self._batch_acc = self._batch_acc, []
-                yield self._collated(batch)
+                yield self._mdstorm_collated(batch)
 
-    def _has_own_parts(self) -> bool:
-        return super()._has_own_parts() or self._overrides(RowLoader, "_yield_batches")
+    def _mdstorm_has_own_parts(self) -> bool:
+        return super()._mdstorm_has_own_parts() or self._mdstorm_overrides(
+            RowLoader, "_yield_batches"
+        )
 
 
 class ColumnLoader(ReaderLoader):
@@ -124,24 +126,26 @@ class ColumnLoader(ReaderLoader):
     transform_fn: Callable[[Any], Any]
     _shuffling_buffer: BatchedShufflingBufferBase
 
-    def _of_items(self, batch_size: int) -> Iterator[Any]:
-        if self._has_own_parts():
-            yield from self._in_parts(batch_size)
+    def _mdstorm_of_items(self, batch_size: int) -> Iterator[Any]:
+        if self._mdstorm_has_own_parts():
+            yield from self._mdstorm_in_parts(batch_size)
             return
-        parts: Iterator[Columns] = map(self._tensors, self._parts())
-        if self._queue():
-            parts = shuffled(parts, self._queue(), lambda rows: torch.randperm(rows).numpy())
+        parts: Iterator[Columns] = map(self._mdstorm_tensors, self._mdstorm_parts())
+        if self._mdstorm_queue():
+            parts = shuffled(
+                parts, self._mdstorm_queue(), lambda rows: torch.randperm(rows).numpy()
+            )
         yield from cut(parts, batch_size)
 
-    def _in_parts(self, batch_size: int) -> Iterator[Any]:
-        least = self._queue() - 1
+    def _mdstorm_in_parts(self, batch_size: int) -> Iterator[Any]:
+        least = self._mdstorm_queue() - 1
         self._shuffling_buffer = (
             BatchedRandomShufflingBuffer(least + batch_size, least, _ANY, batch_size)
-            if self._queue()
+            if self._mdstorm_queue()
             else BatchedNoopShufflingBuffer(batch_size)
         )
         keys: Sequence[Any] = ()
-        for columns in map(self._tensors, self._parts()):
+        for columns in map(self._mdstorm_tensors, self._mdstorm_parts()):
             keys = tuple(columns)
             self._shuffling_buffer.add_many(columns.values())
             yield from self._yield_batches(keys)
@@ -159,7 +163,7 @@ class ColumnLoader(ReaderLoader):
         while self._shuffling_buffer.can_retrieve():
             yield dict(zip(keys, self._shuffling_buffer.retrieve(), strict=True))
 
-    def _parts(self) -> Iterator[Columns]:
+    def _mdstorm_parts(self) -> Iterator[Columns]:
         """Yield columns of some rows each."""
         if self.reader.batched_output:
             for item in self.reader:
@@ -169,9 +173,11 @@ class ColumnLoader(ReaderLoader):
         while part := list(islice(rows, ROWS_AT_A_TIME)):
             yield collate_rows(part)
 
-    def _tensors(self, columns: Columns) -> Columns:
+    def _mdstorm_tensors(self, columns: Columns) -> Columns:
         tensors = {name: only_tensor(values, name) for name, values in columns.items()}
         return {n: torch.as_tensor(self.transform_fn(t.numpy())) for n, t in tensors.items()}
 
-    def _has_own_parts(self) -> bool:
-        return super()._has_own_parts() or self._overrides(ColumnLoader, "_yield_batches")
+    def _mdstorm_has_own_parts(self) -> bool:
+        return super()._mdstorm_has_own_parts() or self._mdstorm_overrides(
+            ColumnLoader, "_yield_batches"
+        )

@@ -104,9 +104,9 @@ class RandomShufflingBuffer(ShufflingBufferBase):
     def __init__(
         self, shuffling_buffer_capacity: int, min_after_retrieve: int, extra_capacity: int = 1000
     ) -> None:
-        self._capacity = shuffling_buffer_capacity
-        self._most = shuffling_buffer_capacity + extra_capacity
-        self._least = min_after_retrieve
+        self._mdstorm_capacity = shuffling_buffer_capacity
+        self._mdstorm_most = shuffling_buffer_capacity + extra_capacity
+        self._mdstorm_least = min_after_retrieve
         self._items: list[Any] = []
         self._done_adding = False
 
@@ -119,7 +119,7 @@ class RandomShufflingBuffer(ShufflingBufferBase):
             If the buffer is full or finished, or these are more than it may hold; also
             RuntimeError.
         """
-        check_addition(self, len(items), self._most, is_finished=self._done_adding)
+        check_addition(self, len(items), self._mdstorm_most, is_finished=self._done_adding)
         self._items.extend(items)
 
     def retrieve(self) -> Any:
@@ -138,11 +138,11 @@ class RandomShufflingBuffer(ShufflingBufferBase):
 
     def can_add(self) -> bool:
         """Whether the capacity is not reached, and the buffer not finished."""
-        return self.size < self._capacity and not self._done_adding
+        return self.size < self._mdstorm_capacity and not self._done_adding
 
     def can_retrieve(self) -> bool:
         """Whether enough items are inside or, after `finish`, any."""
-        return self.size >= (1 if self._done_adding else max(self._least, 1))
+        return self.size >= (1 if self._done_adding else max(self._mdstorm_least, 1))
 
     @property
     def size(self) -> int:

@@ -47,8 +47,8 @@ class DeclaredTransform:
         self.spec = spec
         self.schema = schema
         self.names = tuple(names)
-        self.columns = spec.columns_of(names)
-        self.edited = spec.edited()
+        self.columns = spec._mdstorm_columns_of(names)
+        self.edited = spec._mdstorm_edited()
         _warn_of_unknown("remove_fields", spec.removed_fields, names)
         _warn_of_unknown("selected_fields", spec.selected_fields or [], [*names, *self.edited])
         if not self.columns:

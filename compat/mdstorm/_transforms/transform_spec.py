@@ -77,7 +77,7 @@ class TransformSpec:
         self.removed_fields = list(removed_fields or [])
         self.selected_fields = None if selected_fields is None else list(selected_fields)
 
-    def edited(self) -> dict[str, EditedField]:
+    def _mdstorm_edited(self) -> dict[str, EditedField]:
         """Return what `edit_fields` declares, by name.
 
         Raises
@@ -88,9 +88,9 @@ class TransformSpec:
         fields = map(_edited, self.edit_fields)
         return {field[0]: field for field in fields}
 
-    def columns_of(self, columns: Sequence[str]) -> tuple[str, ...]:
+    def _mdstorm_columns_of(self, columns: Sequence[str]) -> tuple[str, ...]:
         """Names of the columns after the transform of `columns`: edited ones come last."""
-        edited = self.edited()
+        edited = self._mdstorm_edited()
         gone = {*self.removed_fields, *edited}
         result = [name for name in columns if name not in gone]
         result += [name for name in edited if name not in self.removed_fields]
@@ -124,7 +124,7 @@ def transform_schema(schema: Unischema, transform_spec: TransformSpec) -> Unisch
     """
     edited = {
         name: UnischemaField(name, dtype, shape, None, nullable)
-        for name, dtype, shape, nullable in transform_spec.edited().values()
+        for name, dtype, shape, nullable in transform_spec._mdstorm_edited().values()
     }
     _warn_unknown("remove_fields", transform_spec.removed_fields, schema.fields)
     gone = {*transform_spec.removed_fields, *edited}

@@ -180,7 +180,7 @@ def _takes_values(indexer: Any) -> bool:
 
 def _add(indexer: Any, found: Any, number: int) -> None:
     if _takes_values(indexer):
-        indexer._add(found, number)
+        indexer._mdstorm_add(found, number)
     else:
         indexer.build_index(found, number)
 

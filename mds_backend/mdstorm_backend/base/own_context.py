@@ -10,7 +10,10 @@ if TYPE_CHECKING:
 
 
 class OwnContext:
-    """A context manager that ``with … as`` gets itself, and whose `_leave` is called at the end."""
+    """A context manager that ``with … as`` gets itself, and that calls `_mdstorm_leave` at the end.
+
+    Subclasses are what users make subclasses of: the method's name leaves all others to them.
+    """
 
     def __enter__(self) -> Self:
         return self
@@ -21,8 +24,8 @@ class OwnContext:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._leave()
+        self._mdstorm_leave()
 
-    def _leave(self) -> None:
+    def _mdstorm_leave(self) -> None:
         """End what is under way."""
-        raise NotImplementedError(f"{type(self).__name__} has to define _leave")
+        raise NotImplementedError(f"{type(self).__name__} has to define _mdstorm_leave")

@@ -258,7 +258,7 @@ class TestValues:
     def batch(self, request: Any, url: str) -> Iterator[dict[str, Any]]:
         """The rows as a batch, also where they are taken one after the other."""
         loader = DataLoader(batch_reader(url, decimals="decimal"), 2)
-        loader._is_over_rows = lambda: not request.param  # type: ignore[method-assign]
+        loader._mdstorm_is_over_rows = lambda: not request.param  # type: ignore[method-assign]
         (batch,) = loader
         return batch
 

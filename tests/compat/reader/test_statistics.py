@@ -82,7 +82,7 @@ def test_a_transform_is_what_a_reader_waits_for(url: str) -> None:
         reader_pool_type="dummy",
         transform_spec=TransformSpec(slow),
     )
-    reader._recorders._clock = clock
+    reader._mdstorm_recorders._clock = clock
     assert len(list(reader)) == GROUPS
     found = reader.statistics()
     assert found.transform_seconds == 3 * GROUPS

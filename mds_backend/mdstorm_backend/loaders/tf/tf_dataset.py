@@ -248,7 +248,7 @@ def _context_class() -> Any:
             """
             self._runs().load_state_dict(state)
 
-        def _leave(self) -> None:
+        def _mdstorm_leave(self) -> None:
             """Let go of open shards: TensorFlow keeps what it was given until the process ends.
 
             The threads of a pass end with its iterator.

@@ -134,7 +134,7 @@ class PreparedLoader(OwnContext, DataLoader[Any]):
         """
         self._batches.load_state_dict(state)
 
-    def _leave(self) -> None:
+    def _mdstorm_leave(self) -> None:
         self.close()
 
     def close(self) -> None:

@@ -231,7 +231,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
             _ = self.dataset._mdstorm.dataset  # one that is gone shows here, not at the first batch
         return self
 
-    def _leave(self) -> None:
+    def _mdstorm_leave(self) -> None:
         self.close()
 
     def close(self) -> None:
