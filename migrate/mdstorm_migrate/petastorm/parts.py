@@ -91,25 +91,3 @@ INSTEAD: dict[tuple[str, str], str] = {
 
 #: Those of readers that nothing else is called, whatever they are asked of.
 UNMISTAKABLE = frozenset({"_results_queue_reader", "_workers_pool"})
-
-#: Private names of mdstorm's classes that Petastorm's have not: a class that is made from one may
-#: use them for something else.
-OWN: dict[str, frozenset[str]] = {
-    "BatchedDataLoader": _set(
-        "_batches _begins_anew _has_own_parts _in_parts _is_over_rows _leave _of_blocks "
-        "_of_items _overrides _own_passes _parts _passes _queue _resumable _tensors "
-        "_threads"
-    ),
-    "DataLoader": _set(
-        "_batches _begins_anew _collated _collates _columns _has_own_parts _in_parts "
-        "_is_over_rows _is_protocol _leave _of_blocks _of_items _overrides _own_passes "
-        "_passes _queue _resumable _rows _threads"
-    ),
-    "InMemBatchedDataLoader": _set("_leave _next_epoch _order"),
-    "Reader": _set(
-        "_arguments _check_running _count_pass _cursor _is_empty _leave _lock _make_items "
-        "_mark_consumed _next_epoch _of_workers _options _recorders _restart _times_set "
-        "_undecided _untouched _warn_of_decimals"
-    ),
-    "SparkDatasetConverter": _set("_decimals _is_given _known _version"),
-}

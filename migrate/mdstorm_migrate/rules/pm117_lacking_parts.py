@@ -11,7 +11,6 @@ from mdstorm_migrate.petastorm.parts import (
     FILESYSTEM,
     INSTEAD,
     LACKING,
-    OWN,
     PIECE,
     UNMISTAKABLE,
 )
@@ -53,47 +52,25 @@ def check(module: PythonModule) -> Iterable[Finding]:
 
 
 def _overridden(module: PythonModule, node: ast.ClassDef) -> Iterator[Finding]:
-    """Yield what a class replaces, or asks of itself, that mdstorm's class does not have.
-
-    And what it calls as mdstorm's class calls something of its own.
-    """
+    """Yield what a class replaces, or asks of itself, that mdstorm's class does not have."""
     for base in sorted(bases_of(module, node)):
-        lacking, own = LACKING.get(base, frozenset()) - UNMISTAKABLE, OWN.get(base, frozenset())
+        lacking = LACKING.get(base, frozenset()) - UNMISTAKABLE
         for one in ast.walk(node):
-            if isinstance(one, ast.FunctionDef):
-                name = one.name
-            elif isinstance(one, ast.Attribute) and _is_self(one.value):
-                name = one.attr
-            else:
-                continue
-            if name in lacking:
-                yield _finding(module, one, base, name)
-            elif name in own and not isinstance(getattr(one, "ctx", None), ast.Load):
-                yield _hiding(module, one, base, name)
+            if isinstance(one, ast.FunctionDef) and one.name in lacking:
+                yield _finding(module, one, base, one.name)
+            elif isinstance(one, ast.Attribute) and one.attr in lacking and _is_self(one.value):
+                yield _finding(module, one, base, one.attr)
 
 
 def _is_self(node: ast.expr) -> bool:
     return ast.unparse(node).partition("(")[0] in ("self", "super")
 
 
-def _hiding(module: PythonModule, node: ast.AST, base: str, name: str) -> Finding:
-    what = f"mdstorm's `{base}` has a `{name}` of its own, which this hides"
-    span = _place(module, node, name)
-    remedy = f"{what}: give it another name"
-    return Finding(CODE, CLASS, *span, what, remedy, holds=f"{base}.{name}")
-
-
-def _place(module: PythonModule, node: ast.AST, name: str) -> tuple[int, int]:
-    """Return the span of an attribute, or of the name of a method."""
+def _finding(module: PythonModule, node: ast.AST, kind: str, attribute: str) -> Finding:
     start, stop = module.span(node)
     if isinstance(node, ast.FunctionDef):
-        start = module.text.index(name, start)
-        stop = start + len(name)
-    return start, stop
-
-
-def _finding(module: PythonModule, node: ast.AST, kind: str, attribute: str) -> Finding:
-    start, stop = _place(module, node, attribute)
+        start = module.text.index(attribute, start)
+        stop = start + len(attribute)
     is_made = kind in LACKING and kind[0].islower() and kind not in _TAKEN
     owner = f"what {kind}() returns" if is_made else _TAKEN.get(kind, f"`{kind}`")
     what = f"{owner} has no `{attribute}` in mdstorm"

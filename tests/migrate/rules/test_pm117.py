@@ -12,15 +12,13 @@ from tests.migrate.checks import check_finding, check_noop, check_rewrite
 from mdstorm import make_batch_reader
 from mdstorm.fs_utils import FilesystemResolver
 from mdstorm.local_disk_cache import LocalDiskCache
-from mdstorm.pytorch import BatchedDataLoader, DataLoader, InMemBatchedDataLoader
 from mdstorm.reader_impl.pytorch_shuffling_buffer import (
     BatchedNoopShufflingBuffer,
     BatchedRandomShufflingBuffer,
 )
 from mdstorm.reader_impl.shuffling_buffer import RandomShufflingBuffer
-from mdstorm.spark import SparkDatasetConverter
 from mdstorm.workers_pool.thread_pool import ThreadPool
-from mdstorm_migrate.petastorm.parts import LACKING, OWN
+from mdstorm_migrate.petastorm.parts import LACKING
 
 READER = "from petastorm import make_reader\n"
 LOADER = "from petastorm.pytorch import DataLoader\n"
@@ -75,15 +73,6 @@ LOADER = "from petastorm.pytorch import DataLoader\n"
             "fs.pathsep",
         ),
         (
-            "from petastorm.pytorch import DataLoader\nclass L(DataLoader):\n"
-            "    def __init__(self): self._queue = []",
-            "self._queue",
-        ),
-        (
-            "from petastorm.reader import Reader\nclass R(Reader):\n    def _restart(self): 1",
-            "_restart",
-        ),
-        (
             "import petastorm.reader as q\nq.Reader._normalize_shuffle_options(1, 2)",
             "q.Reader._normalize_shuffle_options",
         ),
@@ -115,8 +104,6 @@ def test_their_file_waits(text: str, fragment: str) -> None:
         "r = make_reader(u)\nr.dataset.pieces, r.schema, r.diagnostics\n",
         "class L(DataLoader):\n    def _iter_impl(self): yield self._shuffling_buffer\n",
         "l = DataLoader(make_reader(u))\nl.reader\n",
-        "class L(DataLoader):\n    def f(self): self._mine = self.batch_size\n",
-        "class Mine:\n    def f(self): self._queue = 1\n",
         "class Mine:\n    ventilator = 1\n    def f(self): self.ventilator\n",
         "r = other()\nr.ventilator\n",
         "d = make_reader(u).dataset\nfor p in d.pieces: p.path\nlen(d.pieces), d.paths\n",
@@ -155,44 +142,3 @@ def test_the_table_is_true(tmp_path: Path) -> None:
     }
     for name, one in objects.items():
         assert [part for part in LACKING[name] if hasattr(one, part)] == []
-
-
-#: Private names that Petastorm's classes have as well, and those that notebooks ask for.
-SHARED = frozenset(
-    [
-        "_batch_acc",
-        "_batch_size",
-        "_buffer",
-        "_error",
-        "_in_iter",
-        "_iter_impl",
-        "_keys",
-        "_mdstorm_description",
-        "_num_epochs",
-        "_repr_html_",
-        "_seed",
-        "_shuffle",
-        "_yield_batches",
-    ]
-)
-
-
-def test_the_table_has_the_private_names_of_classes_that_people_derive_from(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"a": [1, 2]}), path)
-    url = f"file://{tmp_path}"
-    reader = make_batch_reader(url, num_epochs=1, reader_pool_type="dummy")
-    objects = {
-        "Reader": reader,
-        "DataLoader": DataLoader(reader),
-        "BatchedDataLoader": BatchedDataLoader(reader),
-        "InMemBatchedDataLoader": InMemBatchedDataLoader(
-            make_batch_reader(url, num_epochs=1, reader_pool_type="dummy"), rows_capacity=2
-        ),
-        "SparkDatasetConverter": SparkDatasetConverter(url, [f"file://{path}"], 2),
-    }
-    names = {
-        name: {one for one in dir(made) if one.startswith("_") and not one.startswith("__")}
-        for name, made in objects.items()
-    }
-    assert {name: found - SHARED for name, found in names.items()} == OWN
