@@ -415,7 +415,6 @@ EXPECTED: dict[str, Expected] = {
     "programs/selectors_and_indexes.py": Expected({"use_legacy_dataset": "gone from pyarrow"}),
     "programs/reader_internals_walk.py": Expected(
         {"p.get_metadata().num_rows": "get_metadata"},
-        known="the pieces of `reader.dataset` have no `get_metadata` in mdstorm: not spoken of",
     ),
     "programs/cli_tools/cli.py": Expected({"sub.add_parser('copy'": "petastorm-copy-dataset.py"}),
     # Where mdstorm differs from Petastorm.
