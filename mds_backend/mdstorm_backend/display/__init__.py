@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mdstorm_backend.display.described import Described, Description
 from mdstorm_backend.display.drawn import Drawn
-from mdstorm_backend.display.live_line import LiveLine, open_line
+from mdstorm_backend.display.live_line import open_line
 from mdstorm_backend.display.progress import Progress, progress
 from mdstorm_backend.display.quantities import counted, human_bytes, shown_place
 
@@ -12,7 +12,6 @@ __all__ = [
     "Described",
     "Description",
     "Drawn",
-    "LiveLine",
     "Progress",
     "counted",
     "human_bytes",

@@ -66,7 +66,8 @@ def write_progress(
         finally:
             done.set()
             thread.join()
-            job.look()
+            if not ended:
+                job.look()
             drawn.close(", ".join(filter(None, [ended, job.text])) or "done")
 
 

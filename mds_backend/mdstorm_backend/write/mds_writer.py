@@ -49,7 +49,7 @@ class MDSWriter:
         Largest size of an uncompressed shard in bytes, or a text such as ``"64mb"``. None or 0 puts
         everything into one shard, up to the 4 GiB that the format allows.
     progress_bar : bool
-        Show on a terminal how many files and bytes have been written.
+        Show on a terminal or in a notebook how many files and bytes have been written.
     max_workers : int, optional
         Threads that compress, hash and write shards; each holds one shard in memory.
     retry : int

@@ -15,7 +15,6 @@ from click.testing import Result
 
 import mdstorm
 from mdstorm.cli import main
-from mdstorm_backend.display import counted, human_bytes
 
 Run = Callable[..., Result]
 
@@ -124,25 +123,6 @@ def test_storage_options_reach_the_file_system(run: Run, monkeypatch: pytest.Mon
         "key": "12",
         "empty": "",
     }
-
-
-@pytest.mark.parametrize(
-    ("size", "expected"),
-    [
-        (0, "0 B"),
-        (999, "999 B"),
-        (1000, "1.0 kB"),
-        (1_234_000_000, "1.2 GB"),
-        (999_950, "1.0 MB"),
-        (4e18, "4,000.0 PB"),
-    ],
-)
-def test_bytes_are_written_for_people(size: int, expected: str) -> None:
-    assert human_bytes(size) == expected
-
-
-def test_numbers_go_with_their_nouns() -> None:
-    assert [counted(n, "shard") for n in (0, 1, 2000)] == ["0 shards", "1 shard", "2,000 shards"]
 
 
 def test_the_index_stands_for_the_dataset(
