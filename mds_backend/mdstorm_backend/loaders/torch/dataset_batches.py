@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 from torch.utils.data import IterableDataset, default_collate, get_worker_info
 
+from mdstorm_backend.display import Described, Description
 from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.loaders.descriptions import describe_data
 from mdstorm_backend.loaders.statistics import Statistics
 from mdstorm_backend.loaders.torch.dataset_samples import overrides
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
@@ -17,7 +20,7 @@ from mdstorm_backend.loaders.torch.torch_batches import DeliveredBatches, Making
 from mdstorm_backend.loaders.torch.worker_part import WorkerPart
 
 
-class DatasetBatches(IterableDataset[Any]):
+class DatasetBatches(Described, IterableDataset[Any]):
     """The batches of a dataset: see `StreamingDataset.as_batches`.
 
     Parameters
@@ -45,6 +48,11 @@ class DatasetBatches(IterableDataset[Any]):
         self._batch_size = batch_size
         #: Reads in this process, where there are no workers.
         self._loader = StreamingDataLoader(dataset, batch_size)
+
+    def _mdstorm_description(self, *, full: bool) -> Description:
+        found, size = describe_data(self.dataset, full=full), f"{self._batch_size}"
+        facts = [*found.facts, ("batch_size", size)]
+        return replace(found, line=[*found.line, f"batch_size={size}"], facts=facts)
 
     def __len__(self) -> int:
         """Batches of a whole pass.
