@@ -118,6 +118,7 @@ _WAITING_FOR_TODOS = {
     "wild2/multiproc_readers",
     "wild2/plugin_registry",
     "wild2/selectors_and_indexes",
+    "wild2/vision_repo",
 }
 
 

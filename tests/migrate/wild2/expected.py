@@ -75,6 +75,7 @@ EXPECTED: dict[str, Expected] = {
         becomes=("'mdstorm.reader': {'level'", "logging.getLogger('mdstorm.reader')"),
         stays=("'PETASTORM_HOME'", "'--conf spark.petastorm=1'", "SPARK_PETASTORM_OPTS"),
         unsafe=True,
+        keeps=True,
     ),
     "programs/vision_repo/config.py": Expected(
         {"_DEFAULT = json.loads('''": "etastorm"},
@@ -415,6 +416,7 @@ EXPECTED: dict[str, Expected] = {
     "programs/selectors_and_indexes.py": Expected({"use_legacy_dataset": "gone from pyarrow"}),
     "programs/reader_internals_walk.py": Expected(
         {"p.get_metadata().num_rows": "get_metadata"},
+        keeps=True,
     ),
     "programs/cli_tools/cli.py": Expected({"sub.add_parser('copy'": "petastorm-copy-dataset.py"}),
     # Where mdstorm differs from Petastorm.
