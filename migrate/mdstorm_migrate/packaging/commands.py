@@ -83,6 +83,8 @@ def report_variables(text: str, rule: str) -> Iterator[Finding]:
             if any(start <= found.start < stop for start, stop in commands):
                 continue
             name = variable[variable.lastgroup or 0]
+            if found.start == variable.start(variable.lastgroup or 0):
+                continue  # it is the name
             for other in re.finditer(r"(\w+)=", text[variable.start() : found.start]):
                 name = other[1]
             is_plain = text[found.start : found.stop].lower() == "petastorm"

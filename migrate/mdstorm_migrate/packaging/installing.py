@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.commands import command_requirements
-from mdstorm_migrate.packaging.requirement import other_origins
+from mdstorm_migrate.packaging.requirement import of_conda, other_origins
 from mdstorm_migrate.packaging.rewriting import rewrite_requirement
 
 
@@ -21,12 +21,6 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
         if tool == "pip":
             yield from rewrite_requirement(document, found, rule, "word")
             continue
-        yield Finding(
-            rule,
-            "manual",
-            found.start,
-            found.stop,
-            "mdstorm is installed by pip: conda has no package of it",
-            "take petastorm out of this command and add `pip install mdstorm`",
-        )
+        remedy = "take petastorm out of this command and add `pip install mdstorm`"
+        yield of_conda(found, rule, remedy)
     yield from other_origins(document.text, rule)

@@ -75,6 +75,15 @@ _ARGUMENT = re.compile(
 _YAML_IMAGE = re.compile(
     r"""\b(?:image|container)["']?[ \t]*:[ \t]*["']?(?:\S+/)?python:(?P<version>\d(?:\.\d+)+)"""
 )
+#: ``python: 3.8`` of an environment of MLflow, ``language_version`` of hooks.
+_YAML_PYTHON = re.compile(
+    r"""^[ \t]*python:[ \t]*(?P<version>(["']?)\d\.\d+(?:\.\d+)?\2)\s*$""", re.MULTILINE
+)
+_HOOK_PYTHON = re.compile(r"""\blanguage_version[ \t]*:[ \t]*["']?python(?P<version>\d\.\d+)""")
+_BASE_PYTHON = re.compile(
+    r"^base_?python[ \t]*=[ \t]*(?:python|py)(?P<version>\d\.?\d+)", re.MULTILINE
+)
+_HATCH_PYTHON = re.compile(r"tool\.hatch\.envs\..*")
 #: ``python-version: ["3.8", "3.10"]`` of a matrix; lists of versions of tox.
 _MATRIX = re.compile(r"""python[-_]?versions?["']?[ \t]*:[ \t]*\[(?P<version>[^\]\n]*)\]""", re.I)
 _ENVIRONMENTS = re.compile(
@@ -109,11 +118,11 @@ def _of(document: Document) -> Iterator[Pin]:
                 yield from _pins(text, string.start, string.stop)
             for key in dependency_keys(text):
                 yield from _of_key(text, key)
-            yield from (
-                Pin(PYTHON, string.start, string.stop, string.value)
-                for string in toml_strings(text)
-                if (string.table, string.key) == ("project", "requires-python")
-            )
+            for string in toml_strings(text):
+                if (string.table, string.key) == ("project", "requires-python"):
+                    yield Pin(PYTHON, string.start, string.stop, string.value)
+            yield from _of_hatch(text)
+            yield from _of_commands(text)
         case "pipfile":
             for key in toml_keys(text):
                 if key.table not in ("", "source", "scripts", "pipenv"):
@@ -122,6 +131,7 @@ def _of(document: Document) -> Iterator[Pin]:
             yield from _pins(text, 0, len(text))
             yield from (_python(found, "pip") for found in _INI_PYTHON.finditer(text))
             yield from (_python(found, "list") for found in _ENVIRONMENTS.finditer(text))
+            yield from (_python(found, "version") for found in _BASE_PYTHON.finditer(text))
         case "conda":
             yield from _of_conda(text)
         case "docker":
@@ -132,12 +142,18 @@ def _of(document: Document) -> Iterator[Pin]:
             yield from _of_commands(text)
             for found in _SETUP_PYTHON.finditer(text):
                 yield replace(_python(found, "version"), yaml=True)
+            if document.path is not None and document.path.stem == "python_env":
+                for found in _YAML_PYTHON.finditer(text):
+                    yield replace(_python(found, "version"), yaml=True)
             yield from (_python(found, "version") for found in _YAML_IMAGE.finditer(text))
+            yield from (_python(found, "version") for found in _HOOK_PYTHON.finditer(text))
             yield from (_python(found, "list") for found in _MATRIX.finditer(text))
             yield from _of_lists(text)
             yield from (_python(found, "runtime") for found in _RUNTIME.finditer(text))
         case "shell" | "magic" | "text":
             yield from _of_commands(text)
+            if document.kind == "text":
+                yield from _of_lists(text)
             yield from (_python(found, "runtime") for found in _RUNTIME.finditer(text))
         case "python":
             yield from _of_setup(document)
@@ -171,6 +187,20 @@ def _of_key(text: str, key: TomlKey) -> Iterator[Pin]:
         start, stop = (key.value_start + at for at in version.span("version"))
         style: Style = "version" if "_version" in key.name else "poetry"
         yield Pin(PYTHON if is_python else name, start, stop, version["version"], style)
+
+
+def _of_hatch(text: str) -> Iterator[Pin]:
+    """Yield the Pythons of Hatch's environments: one, or those of a matrix."""
+    for key in toml_keys(text):
+        if key.name == "python" and _HATCH_PYTHON.fullmatch(key.table):
+            value = text[key.value_start : key.value_stop]
+            match = re.match(
+                r"""[ \t]*(?:\[(?P<list>[^\]]*)\]|(["'])(?P<version>[\d.]+)\2)""", value
+            )
+            if match is not None:
+                style: Style = "list" if match["version"] is None else "version"
+                start, stop = (key.value_start + at for at in match.span(style))
+                yield Pin(PYTHON, start, stop, text[start:stop], style)
 
 
 def _of_conda(text: str) -> Iterator[Pin]:

@@ -15,12 +15,14 @@ from mdstorm_migrate.base.edits import Finding
 
 _GAP = r"(?:[ \t]|\\\r?\n)*"
 #: With variables of shells and templates: ``petastorm==${VERSION}``, ``petastorm=={{ version }}``.
-_NUMBER = r"(?:[\w.*+!-]|\$\{[^}\n]*\}|\$\([^)\n]*\)|\$\w+|%\w+%|\{\{[^}\n]*\}\})+"
+_NUMBER = (
+    r"(?:[\w.*+!-]|\$?\{\{[^}\n]*\}\}|\$\{[^}\n]*\}|\$\([^)\n]*\)|\$\[\[[^\]\n]*\]\]|\$\w+|%\w+%)+"
+)
 VERSION = rf"(?:===|==|~=|!=|<=|>=|<|>){_GAP}{_NUMBER}"
 VERSIONS = rf"{VERSION}(?:{_GAP},{_GAP}{VERSION})*"
 _REQUIREMENT = re.compile(
     rf"""
-    (?<![\w./@-]) (?<!egg=) petastorm (?![\w/-]|\.\w)  # the whole name
+    (?<![\w./@$-]) (?<!egg=) (?<!\$[{{(]) petastorm (?![\w/-]|\.\w)  # the whole name, no variable
     (?: {_GAP} \[ (?P<extras>[^\]\n]*) \] )?
     (?P<version> {_GAP} (?: \( {_GAP} {VERSIONS} {_GAP} \) | {VERSIONS} ) )?
     (?P<url> {_GAP} @ {_GAP} [\w+.-]+: \S* )?
@@ -120,6 +122,12 @@ def quoted_word(text: str, start: int, stop: int, new: str) -> str:
 def is_generated(text: str) -> bool:
     """Whether a tool has written a requirements file from another, or it holds hashes."""
     return _GENERATED.search(text) is not None
+
+
+def of_conda(found: Requirement, rule: str, remedy: str) -> Finding:
+    """Report a requirement that conda installs."""
+    message = "mdstorm is installed by pip: conda has no package of it"
+    return Finding(rule, "manual", found.start, found.stop, message, remedy)
 
 
 def other_origins(text: str, rule: str) -> Iterator[Finding]:

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.commands import rewrite_runs
+from mdstorm_migrate.packaging.installing import rewrite_commands
 from mdstorm_migrate.packaging.poetry import rewrite_dependency, rewrite_extras
 from mdstorm_migrate.packaging.pyproject import dependency_keys, requirement_strings
 from mdstorm_migrate.packaging.requirement import (
     find_requirements,
     is_requirement,
-    other_origins,
 )
 from mdstorm_migrate.packaging.rewriting import rewrite_requirement
 from mdstorm_migrate.packaging.toml_text import toml_strings
@@ -51,5 +51,5 @@ def check(document: Document) -> Iterator[Edit | Finding]:
         if key.name.lower() == "petastorm":
             yield from rewrite_dependency(document, key, CODE)
     yield from rewrite_extras(text, CODE)
-    yield from other_origins(text, CODE)
+    yield from rewrite_commands(document, CODE)  # of scripts that environments and runners have
     yield from rewrite_runs(text, CODE)

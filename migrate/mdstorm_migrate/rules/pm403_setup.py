@@ -15,8 +15,10 @@ from mdstorm_migrate.packaging.requirement import (
     is_requirement,
     other_origins,
 )
-from mdstorm_migrate.packaging.rewriting import rewrite_requirement
+from mdstorm_migrate.packaging.rewriting import requirement_of, rewrite_requirement, verdict
+from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.call_strings import is_docstring
+from mdstorm_migrate.python.formed import formed_text
 from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.resolved import anchored
@@ -65,6 +67,8 @@ WARNING_FILTER = re.compile(
 _SETTING = re.compile(
     r"^(?P<setting>\[mypy-petastorm\b[^\]\n]*\]|known_\w+[ \t]*=[^\n]*\bpetastorm\b)", re.MULTILINE
 )
+_WHAT = "this string names Petastorm as a package to install"
+_REMEDY = f"{_WHAT}: name mdstorm, which has versions of its own"
 
 
 def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
@@ -103,11 +107,26 @@ def _strings(module: PythonModule) -> Iterator[Edit | Finding]:
     for node in ast.walk(module.tree):
         if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
             continue
-        if not is_requirement(node.value) or "\n" in node.value:
+        formed = formed_text(node, module.scopes.parents) if OLD_ROOT in node.value else None
+        if formed is not None:
+            yield from _of_formed(module, *formed)
+        if formed is not None or not is_requirement(node.value) or "\n" in node.value:
             continue
         if _is_in_list(module, node) or re.search(r"[\[=<>~!]", node.value):
             for found in find_requirements(module.text, *module.span(node)):
                 yield from rewrite_requirement(module.document, found, CODE, "string")
+
+
+def _of_formed(module: PythonModule, node: ast.expr, text: str) -> Iterator[Edit | Finding]:
+    """Yield what becomes of a requirement that is put together, such as ``"petastorm==" + V``."""
+    document, needs = module.document, module.document.needs
+    for found in find_requirements(text) if is_requirement(text) else ():
+        if found.is_url or text[found.stop :].strip() or needs.importers or needs.beside:
+            yield Finding(CODE, "manual", *module.span(node), _WHAT, _REMEDY)
+        else:
+            cls, message = verdict(document)
+            new = f'"{requirement_of(document, found.extras)}"'
+            yield Edit(CODE, cls, *module.span(node), new, message)
 
 
 def _installs(module: PythonModule) -> Iterator[Finding]:
@@ -115,9 +134,13 @@ def _installs(module: PythonModule) -> Iterator[Finding]:
     for string in module.scopes.strings:
         value = str(string.value)
         parent = module.scopes.parents.get(string)
+        formed = formed_text(string, module.scopes.parents) if OLD_ROOT in value else None
+        if formed is not None:
+            value = formed[1]
         if is_docstring(module, string) or anchored(module, string) is not None:
             continue
         pinned = is_requirement(value) and re.search(r"[\[=<>~!]", value)
+        pinned = pinned or re.fullmatch(r"petastorm=[\d.*]+", value)  # as conda has it
         name = ast.unparse(parent.func) if isinstance(parent, ast.Call) else ""
         installs = value == "petastorm" and (
             re.search(r"install\w*$", name, re.IGNORECASE) or _is_required(module, string)
@@ -126,15 +149,16 @@ def _installs(module: PythonModule) -> Iterator[Finding]:
         command = f"pip {value}" if value.startswith("install ") else value
         in_command = any(command_requirements(command)) or any(other_origins(value, CODE))
         if pinned or installs or in_command:
-            what = "this string names Petastorm as a package to install"
-            remedy = f"{what}: name mdstorm, which has versions of its own"
-            yield Finding(CODE, "manual", *module.span(string), what, remedy)
+            yield Finding(CODE, "manual", *module.span(string), _WHAT, _REMEDY)
 
 
 def _is_required(module: PythonModule, string: ast.Constant) -> bool:
     """Whether a string stands under a name of requirements, or behind ``install`` in a command."""
     parent = module.scopes.parents.get(string)
     child: ast.AST = string
+    if isinstance(parent, ast.Call) and string in parent.args:
+        before = parent.args[: parent.args.index(string)]
+        return any(string_value(one) == "install" for one in before)
     if isinstance(parent, ast.List | ast.Tuple):
         before = parent.elts[: parent.elts.index(string)]
         if any(string_value(one) == "install" for one in before):
@@ -142,6 +166,10 @@ def _is_required(module: PythonModule, string: ast.Constant) -> bool:
         child, parent = parent, module.scopes.parents.get(parent)
     if isinstance(parent, ast.Dict) and child in parent.values:
         key = string_value(parent.keys[parent.values.index(child)])
+        if key == "packages":  # below ``pip``, as Ray has it
+            above = module.scopes.parents.get(parent)
+            if isinstance(above, ast.Dict) and parent in above.values:
+                key = string_value(above.keys[above.values.index(parent)])
     else:
         key = parent.arg if isinstance(parent, ast.keyword) else None
     return key is not None and _REQUIRES.search(key) is not None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
-from mdstorm_migrate.packaging.requirement import find_requirements, other_origins
+from mdstorm_migrate.packaging.requirement import find_requirements, of_conda, other_origins
 from mdstorm_migrate.packaging.rewriting import rewrite_requirement
 
 CODE = "PM404"
@@ -37,12 +37,6 @@ def check(document: Document) -> Iterator[Edit | Finding]:
             if pip_indent is not None:
                 yield from rewrite_requirement(document, found, CODE, "item")
                 continue
-            yield Finding(
-                CODE,
-                "manual",
-                found.start,
-                found.stop,
-                "mdstorm is installed by pip: conda has no package of it",
-                "take petastorm out here, and add mdstorm to the list below `- pip:`",
-            )
+            remedy = "take petastorm out here, and add mdstorm to the list below `- pip:`"
+            yield of_conda(found, CODE, remedy)
     yield from other_origins(text, CODE)

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.commands import rewrite_runs
+from mdstorm_migrate.packaging.installing import rewrite_commands
 from mdstorm_migrate.packaging.poetry import rewrite_dependency
-from mdstorm_migrate.packaging.requirement import other_origins
 from mdstorm_migrate.packaging.toml_text import toml_keys
 
 CODE = "PM405"
@@ -23,4 +24,5 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     for key in toml_keys(document.text):
         if key.table not in _NO_PACKAGES and key.name.lower() == "petastorm":
             yield from rewrite_dependency(document, key, CODE)
-    yield from other_origins(document.text, CODE)
+    yield from rewrite_commands(document, CODE)
+    yield from rewrite_runs(document.text, CODE)

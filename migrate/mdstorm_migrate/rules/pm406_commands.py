@@ -6,8 +6,13 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
-from mdstorm_migrate.packaging.commands import report_variables, rewrite_runs
+from mdstorm_migrate.packaging.commands import (
+    command_requirements,
+    report_variables,
+    rewrite_runs,
+)
 from mdstorm_migrate.packaging.installing import rewrite_commands
+from mdstorm_migrate.packaging.remaining import report_remaining
 
 CODE = "PM406"
 TITLE = "Install commands install mdstorm"
@@ -18,5 +23,9 @@ KIND = ("docker", "shell")
 def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield the edits of the commands, and findings for other uses of Petastorm."""
     yield from rewrite_commands(document, CODE)
-    yield from report_variables(document.text, CODE)
+    variables = list(report_variables(document.text, CODE))
+    yield from variables
     yield from rewrite_runs(document.text, CODE)
+    done = {found.start for _, found in command_requirements(document.text)}
+    done.update(found.start for found in variables)
+    yield from report_remaining(document, CODE, done)

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
-from mdstorm_migrate.packaging.commands import rewrite_runs
+from mdstorm_migrate.packaging.commands import command_requirements, rewrite_runs
 from mdstorm_migrate.packaging.installing import rewrite_commands
+from mdstorm_migrate.packaging.remaining import report_remaining
 from mdstorm_migrate.packaging.requirement import find_requirements, is_requirement
 from mdstorm_migrate.packaging.rewriting import Place, rewrite_requirement
 from mdstorm_migrate.petastorm.names import CONF_KEY, NEW_CONF_KEY
@@ -72,6 +73,10 @@ def check(document: Document) -> Iterator[Edit | Finding]:
                 yield from rewrite_requirement(document, found, CODE, place)
     yield from rewrite_commands(document, CODE)
     yield from rewrite_runs(text, CODE)
+    done = {found.start for _, found in command_requirements(text)}
+    for start, stop, _ in places:
+        done.update(found.start for found in find_requirements(text, start, stop))
+    yield from report_remaining(document, CODE, done)
 
 
 def _is_library(text: str, package: re.Match[str]) -> bool:

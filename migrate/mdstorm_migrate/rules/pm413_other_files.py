@@ -9,6 +9,7 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.commands import command_requirements, rewrite_runs
 from mdstorm_migrate.packaging.installing import rewrite_commands
+from mdstorm_migrate.packaging.remaining import report_remaining
 from mdstorm_migrate.packaging.requirement import (
     Requirement,
     find_requirements,
@@ -27,6 +28,7 @@ _PACKAGE = re.compile(r"""\bpackage[ \t]*=[ \t]*(["'])(?P<value>[^"'\n]*)\1""")
 _CELL = re.compile(
     r"^(?:--|//|#) MAGIC[ \t]+(?P<code>(?:from|import)[ \t]+petastorm\b[^\r\n]*)", re.MULTILINE
 )
+_LABEL = re.compile(r"""^[ \t]*(?:resource|data)[ \t]+"[^"\n]*"[ \t]+"(?P<label>[^"\n]*)\"""", re.M)
 #: What stands on a line that installs or requires something.
 _NEAR = re.compile(
     r"==|\bpip\d?\b|coordinates|pypi|install|require|depend|librar|package", re.IGNORECASE
@@ -47,22 +49,10 @@ def check(document: Document) -> Iterator[Edit | Finding]:
             for found in find_requirements(text, *package.span("value")):
                 seen.add(found.start)
                 yield from rewrite_requirement(document, found, CODE, "alone")
-    for found in find_requirements(text):
-        if found.start not in seen and _is_required(document, found):
-            yield Finding(
-                CODE,
-                "manual",
-                found.start,
-                found.stop,
-                "this file is of a kind that is not migrated, and seems to require Petastorm",
-                "require mdstorm here, without the version",
-            )
+    # The label of a resource of Terraform requires nothing.
+    labels = {found.start for label in _LABEL.finditer(text) for found in _in(text, label)}
+    yield from report_remaining(document, CODE, seen | labels, _NEAR)
 
 
-def _is_required(document: Document, found: Requirement) -> bool:
-    text = document.text
-    start = document.lines.start_of(found.start)
-    end = text.find("\n", found.stop)
-    line = text[start : len(text) if end < 0 else end]
-    above = text[max(start - 200, 0) : start]
-    return _NEAR.search(line) is not None or re.search(r"pypi|coordinates", above) is not None
+def _in(text: str, match: re.Match[str]) -> Iterator[Requirement]:
+    return find_requirements(text, *match.span("label"))

@@ -21,7 +21,9 @@ _KINDS: dict[Kind, re.Pattern[str]] = {
     "pyproject": re.compile(r"pyproject\.toml"),
     "pipfile": re.compile(r"pipfile"),
     "setup_cfg": re.compile(r"(setup|tox|pytest|mypy)\.(cfg|ini)"),
-    "conda": re.compile(r"(.*[-_.])?(environment|conda|env|meta)([-_.].*)?\.ya?ml"),
+    "conda": re.compile(
+        r"(?!python_env\.ya?ml$)(.*[-_.])?(environment|conda|env|meta)([-_.].*)?\.ya?ml"
+    ),
     "docker": re.compile(
         r"(?!.*\.(?:py|md|rst|ya?ml|json|sh|txt)$)(.*(dockerfile|containerfile).*|.*\.docker)"
     ),

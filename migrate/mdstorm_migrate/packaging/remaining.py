@@ -1,0 +1,61 @@
+"""Requirements of Petastorm in places that no rule knows: they are reported, never passed over."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+
+from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.edits import Finding
+from mdstorm_migrate.packaging.requirement import Requirement, find_requirements
+
+#: What is before the last words of a command that goes over several lines, as in folded YAML.
+_INSTALLING = re.compile(r"""\b(?:install|add)\b[\s\w.=<>~"'\[\],-]*\Z""")
+#: How far above a requirement that is looked for, in characters.
+_ABOVE = 120
+_COMMENTED = re.compile(r"(?:^|\s)(?:#|//)")
+#: Lines that only say something.
+_SAYING = re.compile(r"""^\s*(?:-\s+)?@?(?:echo|printf|logger?)\b(?![^\n]*>)""")
+
+
+def report_remaining(
+    document: Document, rule: str, seen: Collection[int], plain: re.Pattern[str] | None = None
+) -> Iterator[Finding]:
+    """Report requirements with a version or an extra, and those of commands over several lines.
+
+    Parameters
+    ----------
+    document : Document
+    rule : str
+    seen : collection of int
+        Where requirements begin that something has been done about.
+    plain : re.Pattern, optional
+        What stands on the line of a requirement without a version, or above it.
+    """
+    text = document.text
+    for found in find_requirements(text):
+        if found.start in seen or not _is_required(document, found, plain):
+            continue
+        yield Finding(
+            rule,
+            "manual",
+            found.start,
+            found.stop,
+            "this seems to require Petastorm, in a place that is not migrated",
+            "require mdstorm here, without the version",
+        )
+
+
+def _is_required(document: Document, found: Requirement, plain: re.Pattern[str] | None) -> bool:
+    text = document.text
+    start = document.lines.start_of(found.start)
+    end = text.find("\n", found.stop)
+    before, line = text[start : found.start], text[start : len(text) if end < 0 else end]
+    if _COMMENTED.search(before) or _SAYING.match(line):
+        return False
+    if found.is_url or re.search(r"[=<>~!\[]", text[found.start : found.stop]):
+        return True
+    above = text[max(found.start - _ABOVE, 0) : found.start]
+    if "\n" in above and _INSTALLING.search(above):
+        return True
+    return plain is not None and plain.search(line) is not None
