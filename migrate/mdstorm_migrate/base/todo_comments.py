@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from mdstorm_migrate.base.comment_places import SUFFIXES
 from mdstorm_migrate.base.document import Document, Kind
 
 #: What every such comment has in it.
@@ -49,8 +50,9 @@ def todo_text(rule: str, what: str) -> str:
 
 def todo_comments(document: Document) -> Iterator[TodoComment]:
     """Yield the comments of a document, in its order."""
-    is_json = document.path is not None and document.path.suffix.lower() == ".json"
-    if MARK not in document.text or document.kind in _WITHOUT or is_json:
+    suffix = "" if document.path is None else document.path.suffix.lower()
+    is_quoting = document.kind in _WITHOUT or (document.kind == "text" and suffix not in SUFFIXES)
+    if MARK not in document.text or is_quoting or suffix == ".json":
         return
     for offset, comment in document.comments():
         match = _COMMENT.search(comment)

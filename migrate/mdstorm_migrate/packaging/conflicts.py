@@ -17,8 +17,9 @@ from mdstorm_migrate.packaging.bounds import (
     raised_python,
     release,
 )
-from mdstorm_migrate.packaging.pins import PYTHON as PYTHON_NAME
-from mdstorm_migrate.packaging.pins import Pin, pins_of
+from mdstorm_migrate.packaging.pin import PYTHON as PYTHON_NAME
+from mdstorm_migrate.packaging.pin import Pin
+from mdstorm_migrate.packaging.pins import pins_of
 from mdstorm_migrate.packaging.requirement import find_requirements, mdstorm_extras
 
 
@@ -31,10 +32,13 @@ class Conflict:
     pin : Pin
     replacement : str
         What may stand in place of its versions; empty where nobody but the user can tell.
+    lowest : str
+        The oldest version that mdstorm takes.
     """
 
     pin: Pin
     replacement: str
+    lowest: str = ""
 
     @property
     def needed(self) -> str:
@@ -48,8 +52,7 @@ class Conflict:
             return (
                 f"mdstorm needs {name} {lower_bounds(['tf'])[name]}, which {self.pin.name} is not"
             )
-        lowest = self.replacement.lstrip(">=").partition(",")[0]
-        return f"mdstorm needs {self.pin.name} {lowest} or newer"
+        return f"mdstorm needs {self.pin.name} {self.lowest} or newer"
 
     @property
     def shown(self) -> str:
@@ -84,7 +87,8 @@ def conflicts_of(pins: Iterator[Pin] | list[Pin], extras: set[str]) -> Iterator[
         else:
             continue
         if replacement is not None:
-            yield Conflict(pin, replacement)
+            lowest = bounds.get(pin.name, "")
+            yield Conflict(pin, "" if pin.is_fixed else replacement, lowest)
 
 
 def _python(pin: Pin) -> str | None:

@@ -1,52 +1,22 @@
-"""Pins beside a requirement of mdstorm: versions of other distributions, and of Python."""
+"""Pins beside a requirement of mdstorm."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from dataclasses import replace
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.packaging.bounds import known_names, normalised
+from mdstorm_migrate.packaging.calls import install_calls
 from mdstorm_migrate.packaging.commands import install_commands
+from mdstorm_migrate.packaging.pin import PYTHON, Pin, Style
 from mdstorm_migrate.packaging.pyproject import dependency_keys, requirement_strings
+from mdstorm_migrate.packaging.pythons import pythons_of
 from mdstorm_migrate.packaging.requirement import VERSION, VERSIONS, is_for_old_python
-from mdstorm_migrate.packaging.toml_text import TomlKey, toml_keys, toml_strings
+from mdstorm_migrate.packaging.toml_text import TomlKey, toml_keys
 
-Style: TypeAlias = Literal["pip", "poetry", "conda", "version", "list", "runtime"]
-
-PYTHON = "python"
 _PYTHON_KEY = re.compile(r"requires[-_]python|python[-_]requires|python(_full)?_version|python")
-
-
-@dataclass(frozen=True)
-class Pin:
-    """A version, or several, that a file asks for.
-
-    Attributes
-    ----------
-    name : str
-        Of the distribution, as the tables have it; ``python`` for Python itself.
-    start, stop : int
-        The span of the versions.
-    specifier : str
-    style : {"pip", "poetry", "conda", "version", "list", "runtime"}
-        How they are written; ``version`` is one version and no range, as in ``FROM python:3.8``,
-        ``list`` several, each of which is used, ``runtime`` one of Databricks.
-    word : int or None
-        Where the word begins that it is part of, in a command or in YAML.
-    yaml : bool
-        Whether it is a value of YAML, quotes included.
-    """
-
-    name: str
-    start: int
-    stop: int
-    specifier: str
-    style: Style = "pip"
-    word: int | None = None
-    yaml: bool = False
 
 
 _NAMES = "|".join(name.replace("-", "[-_.]") for name in known_names())
@@ -61,50 +31,33 @@ _CONDA = re.compile(
     (?: [ ]*(?P<spec>(?:=(?!=)|{VERSION})[^\s"'#\]]*) | [ ]+(?P<plain>\d[\w.*]*) )""",
     re.IGNORECASE | re.VERBOSE,
 )
+#: The name of a variable of shells and templates.
+_VARIABLE = re.compile(r"\$[\[{( ]*(?:\w+\.)?(?P<name>\w+)")
 _ITEM = re.compile(r"""^[ \t]*-[ \t]+["']?(?P<value>[^#\r\n"']*)""", re.MULTILINE)
 _LINE = re.compile(r"^[ \t]*(?P<body>[^#\r\n-](?:[^#\r\n]|(?<=\S)\#)*)", re.MULTILINE)
 _STRING = re.compile(r"""[ \t]*(["'])(?P<version>[^"'\n]*)\1""")
 _VERSION = re.compile(r"""\bversion[ \t]*=[ \t]*(["'])(?P<version>[^"'\n]*)\1""")
-_IMAGE = re.compile(
-    r"^[ \t]*FROM[ \t]+(?:--\S+[ \t]+)?(?:\S+/)?python:(?P<version>\d(?:\.\d+)+)", re.M | re.I
-)
-_ARGUMENT = re.compile(
-    r"^[ \t]*(?:ARG|ENV)[ \t]+PYTHON_?VERSION[= \t]+[\"']?(?P<version>\d(?:\.\d+)+)", re.M | re.I
-)
-#: ``image: python:3.8`` of a workflow.
-_YAML_IMAGE = re.compile(
-    r"""\b(?:image|container)["']?[ \t]*:[ \t]*["']?(?:\S+/)?python:(?P<version>\d(?:\.\d+)+)"""
-)
-#: ``python: 3.8`` of an environment of MLflow, ``language_version`` of hooks.
-_YAML_PYTHON = re.compile(
-    r"""^[ \t]*python:[ \t]*(?P<version>(["']?)\d\.\d+(?:\.\d+)?\2)\s*$""", re.MULTILINE
-)
-_HOOK_PYTHON = re.compile(r"""\blanguage_version[ \t]*:[ \t]*["']?python(?P<version>\d\.\d+)""")
-_BASE_PYTHON = re.compile(
-    r"^base_?python[ \t]*=[ \t]*(?:python|py)(?P<version>\d\.?\d+)", re.MULTILINE
-)
-_HATCH_PYTHON = re.compile(r"tool\.hatch\.envs\..*")
-#: ``python-version: ["3.8", "3.10"]`` of a matrix; lists of versions of tox.
-_MATRIX = re.compile(r"""python[-_]?versions?["']?[ \t]*:[ \t]*\[(?P<version>[^\]\n]*)\]""", re.I)
-_ENVIRONMENTS = re.compile(
-    r"^env_?list[ \t]*=[ \t]*(?P<version>(?:py\d+|,|[ \t])*py\d+)[ \t]*$", re.MULTILINE
-)
-_RUNTIME = re.compile(
-    r"""\bspark_version["']?[ \t]*[:=][ \t]*["']?(?P<version>\d+\.[\dx]+)\.?x?-[\w.-]*scala"""
-)
-_SETUP_PYTHON = re.compile(
-    r"""python-version["']?[ \t]*:[ \t]*(?P<version>(["']?)\d\.\d+\2)\s*$""", re.MULTILINE
-)
-_INI_PYTHON = re.compile(r"^python_requires[ \t]*=[ \t]*(?P<version>[^#\s][^#\r\n]*)", re.M)
 
 
 def pins_of(document: Document) -> Iterator[Pin]:
     """Yield the pins of a document, of the distributions that `known_names` returns alone."""
     seen: set[int] = set()
-    for pin in _of(document):
+    for pin in (*_of(document), *pythons_of(document)):
         if pin.start not in seen:
             seen.add(pin.start)
-            yield pin
+            yield _resolved(pin, document.text) if "$" in pin.specifier else pin
+
+
+def _resolved(pin: Pin, text: str) -> Pin:
+    """Return a pin with the value of the variable in it, where the text says it."""
+    name = _VARIABLE.search(pin.specifier)
+    value = name and re.search(
+        rf"""\b{name["name"]}\s*(?:[:?]?=|:-|:|[ \t])\s*["']?(?P<value>\d[\w.*]*)""", text
+    )
+    if not value:
+        return pin
+    operator = pin.specifier[: pin.specifier.index("$")].strip()
+    return replace(pin, specifier=f"{operator}{value['value']}", is_fixed=True)
 
 
 def _of(document: Document) -> Iterator[Pin]:
@@ -118,10 +71,6 @@ def _of(document: Document) -> Iterator[Pin]:
                 yield from _pins(text, string.start, string.stop)
             for key in dependency_keys(text):
                 yield from _of_key(text, key)
-            for string in toml_strings(text):
-                if (string.table, string.key) == ("project", "requires-python"):
-                    yield Pin(PYTHON, string.start, string.stop, string.value)
-            yield from _of_hatch(text)
             yield from _of_commands(text)
         case "pipfile":
             for key in toml_keys(text):
@@ -129,34 +78,21 @@ def _of(document: Document) -> Iterator[Pin]:
                     yield from _of_key(text, key)
         case "setup_cfg":
             yield from _pins(text, 0, len(text))
-            yield from (_python(found, "pip") for found in _INI_PYTHON.finditer(text))
-            yield from (_python(found, "list") for found in _ENVIRONMENTS.finditer(text))
-            yield from (_python(found, "version") for found in _BASE_PYTHON.finditer(text))
         case "conda":
             yield from _of_conda(text)
-        case "docker":
-            yield from _of_commands(text)
-            for pattern in (_IMAGE, _ARGUMENT):
-                yield from (_python(found, "version") for found in pattern.finditer(text))
         case "cluster":
             yield from _of_commands(text)
-            for found in _SETUP_PYTHON.finditer(text):
-                yield replace(_python(found, "version"), yaml=True)
-            if document.path is not None and document.path.stem == "python_env":
-                for found in _YAML_PYTHON.finditer(text):
-                    yield replace(_python(found, "version"), yaml=True)
-            yield from (_python(found, "version") for found in _YAML_IMAGE.finditer(text))
-            yield from (_python(found, "version") for found in _HOOK_PYTHON.finditer(text))
-            yield from (_python(found, "list") for found in _MATRIX.finditer(text))
             yield from _of_lists(text)
-            yield from (_python(found, "runtime") for found in _RUNTIME.finditer(text))
-        case "shell" | "magic" | "text":
+        case "docker" | "shell" | "magic" | "text":
             yield from _of_commands(text)
             if document.kind == "text":
                 yield from _of_lists(text)
-            yield from (_python(found, "runtime") for found in _RUNTIME.finditer(text))
         case "python":
-            yield from _of_setup(document)
+            if document.path is not None and document.path.name == "setup.py":
+                yield from _of_setup(text)
+            else:
+                for start, stop in install_calls(document):
+                    yield from _of_call(text, start, stop)
 
 
 def _pins(text: str, start: int, stop: int, in_command: bool = False) -> Iterator[Pin]:
@@ -171,10 +107,6 @@ def _pins(text: str, start: int, stop: int, in_command: bool = False) -> Iterato
         yield Pin(normalised(match["name"]), *match.span(group), match[group], word=word)
 
 
-def _python(match: re.Match[str], style: Style) -> Pin:
-    return Pin(PYTHON, *match.span("version"), match["version"], style)
-
-
 def _of_key(text: str, key: TomlKey) -> Iterator[Pin]:
     """Yield the pins of a dependency of Poetry or Pipenv."""
     name = normalised(key.name)
@@ -187,20 +119,6 @@ def _of_key(text: str, key: TomlKey) -> Iterator[Pin]:
         start, stop = (key.value_start + at for at in version.span("version"))
         style: Style = "version" if "_version" in key.name else "poetry"
         yield Pin(PYTHON if is_python else name, start, stop, version["version"], style)
-
-
-def _of_hatch(text: str) -> Iterator[Pin]:
-    """Yield the Pythons of Hatch's environments: one, or those of a matrix."""
-    for key in toml_keys(text):
-        if key.name == "python" and _HATCH_PYTHON.fullmatch(key.table):
-            value = text[key.value_start : key.value_stop]
-            match = re.match(
-                r"""[ \t]*(?:\[(?P<list>[^\]]*)\]|(["'])(?P<version>[\d.]+)\2)""", value
-            )
-            if match is not None:
-                style: Style = "list" if match["version"] is None else "version"
-                start, stop = (key.value_start + at for at in match.span(style))
-                yield Pin(PYTHON, start, stop, text[start:stop], style)
 
 
 def _of_conda(text: str) -> Iterator[Pin]:
@@ -243,16 +161,24 @@ def _of_lists(text: str) -> Iterator[Pin]:
         yield from _pins(text, *match.span("body"), in_command=True)
 
 
-def _of_setup(document: Document) -> Iterator[Pin]:
+def _of_setup(text: str) -> Iterator[Pin]:
     """Yield the pins among the strings of a ``setup.py``."""
-    if document.path is None or document.path.name != "setup.py":
-        return
-    text = document.text
     for match in re.finditer(
         rf"""(["'])(?P<body>(?:{_NAMES})(?:\[[^\]\n]*\])?[ \t]*{VERSIONS}[^"'\n]*)\1""", text, re.I
     ):
         yield from _pins(text, *match.span("body"))
-    for match in re.finditer(
-        r"""\bpython_requires["']?[ \t]*[=:][ \t]*(["'])(?P<version>[^"'\n]*)\1""", text
-    ):
-        yield _python(match, "pip")
+
+
+#: ``installPyPI("pyarrow", version="0.17.1")``
+_NAME_AND_VERSION = re.compile(
+    rf"""(["'])(?P<name>{_NAMES})\1\s*,\s*(?:version\s*=\s*)?(["'])(?P<version>\d[\w.]*)\3""", re.I
+)
+
+
+def _of_call(text: str, start: int, stop: int) -> Iterator[Pin]:
+    """Yield the pins in a call that installs something: nobody but the user changes them."""
+    for pin in _pins(text, start, stop):
+        yield replace(pin, is_fixed=True)
+    for match in _NAME_AND_VERSION.finditer(text, start, stop):
+        name = normalised(match["name"])
+        yield Pin(name, *match.span("version"), f"=={match['version']}", is_fixed=True)

@@ -12,7 +12,8 @@ from mdstorm_migrate.packaging.requirement import Requirement, find_requirements
 #: What is before the last words of a command that goes over several lines, as in folded YAML.
 _INSTALLING = re.compile(r"""\b(?:install|add)\b[\s\w.=<>~"'\[\],-]*\Z""")
 #: How far above a requirement that is looked for, in characters.
-_ABOVE = 120
+_ABOVE = 200
+_LIBRARY = re.compile(r"pypi|coordinates")
 _COMMENTED = re.compile(r"(?:^|\s)(?:#|//)")
 #: Lines that only say something.
 _SAYING = re.compile(r"""^\s*(?:-\s+)?@?(?:echo|printf|logger?)\b(?![^\n]*>)""")
@@ -58,4 +59,4 @@ def _is_required(document: Document, found: Requirement, plain: re.Pattern[str] 
     above = text[max(found.start - _ABOVE, 0) : found.start]
     if "\n" in above and _INSTALLING.search(above):
         return True
-    return plain is not None and plain.search(line) is not None
+    return plain is not None and bool(plain.search(line) or _LIBRARY.search(above))

@@ -45,9 +45,10 @@ def _text(node: ast.expr) -> str | None:
             return None
         left, right = _part(node.left), _part(node.right)
         return f"{left}=={right}" if _is_name(left) and right == PART else f"{left}{right}"
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        if node.func.attr == "format" and _is_text(node.func.value):
-            return _BRACES.sub(PART, _part(node.func.value))
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+        return None
+    if node.func.attr == "format" and _is_text(node.func.value):
+        return _BRACES.sub(PART, _part(node.func.value))
     return None
 
 

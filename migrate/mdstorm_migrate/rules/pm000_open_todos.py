@@ -13,7 +13,7 @@ from mdstorm_migrate.python.module import PythonModule
 CODE = "PM000"
 TITLE = "A TODO comment is open"
 CLASS: Class = "manual"
-KIND = WRITTEN
+KIND = (*WRITTEN, "text")
 
 
 def check(module: PythonModule | Document) -> Iterable[Finding]:

@@ -9,8 +9,10 @@ from pathlib import Path
 
 from mdstorm_migrate.base.document import Document, Kind
 from mdstorm_migrate.packaging.bounds import normalised
+from mdstorm_migrate.packaging.calls import install_calls
 from mdstorm_migrate.packaging.commands import install_commands
-from mdstorm_migrate.packaging.pins import Pin, pins_of
+from mdstorm_migrate.packaging.pin import Pin
+from mdstorm_migrate.packaging.pins import pins_of
 from mdstorm_migrate.packaging.pyproject import dependency_keys, requirement_strings
 from mdstorm_migrate.packaging.toml_text import toml_keys
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
@@ -19,7 +21,7 @@ from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 PACKAGING: frozenset[Kind] = frozenset(
     {
         *("cluster", "conda", "docker", "pipfile", "pyproject", "requirements", "setup_cfg"),
-        *("shell", "text"),
+        *("magic", "shell", "text"),
     }
 )
 _OPTION = re.compile(
@@ -30,6 +32,18 @@ _OPTION = re.compile(
 )
 #: ``pip install .``, ``pip install -e ".[train]"``
 _ITSELF = re.compile(r"""(?:^|[\s"'])\.(?:\[[^\]]*\])?(?=["'\s]|\Z)""")
+_RUN = re.compile(
+    r"""^[ \t]*%run[ \t]+(?P<quote>["']?)(?P<name>[^\s"']+)(?P=quote)""", re.MULTILINE
+)
+#: What definitions in YAML, JSON and others name: ``requirements: ../requirements.txt``,
+#: ``conda_env: conda.yaml``, ``destination: ./init/setup.sh``, ``- -r requirements.txt``.
+_SAID = re.compile(
+    r"""(?: \b(?:requirements|conda_env|python_env|destination|conda|environment)
+        ["']?[ \t]*[:=][ \t]*["']?
+      | -[ \t]+["']?-(?:r|c)[ \t]+ )
+    (?P<name>[\w./${}~:-]+\.(?:txt|in|pip|ya?ml|sh|toml))\b""",
+    re.VERBOSE,
+)
 _QUOTED = re.compile(r"""["'](?P<name>[\w./-]+\.(?:txt|in|pip))["']""")
 _PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 _CONSTRAINT = re.compile(r"constraint", re.IGNORECASE)
@@ -116,11 +130,18 @@ class Chains:
     def _named(self, path: Path, document: Document) -> Iterator[Path]:
         text = document.text
         spans = [(0, len(text))]
-        if document.kind in ("docker", "shell", "cluster", "text"):
+        if document.kind == "python" and path.name != "setup.py":
+            spans = list(install_calls(document))
+        elif document.kind in ("docker", "shell", "cluster", "text", "magic"):
             spans = [(start, stop) for _, start, stop in install_commands(text)]
             for start, stop in spans:
                 if _ITSELF.search(text, start, stop):
                     yield from self._project(path)
+        if document.kind == "magic":
+            for run in _RUN.finditer(text):
+                yield from self._notebooks(path, run["name"])
+        if document.kind in ("cluster", "text"):
+            yield from self._said(path, text)
         for start, stop in spans:
             for option in _OPTION.finditer(text, start, stop):
                 found = self._resolve(path, option["name"])
@@ -133,6 +154,21 @@ class Chains:
                 found = self._resolve(path, quoted["name"])
                 if found is not None:
                     yield found
+
+    def _notebooks(self, path: Path, name: str) -> Iterator[Path]:
+        """Yield what ``%run`` means, with or without an ending."""
+        written = Path(_joined(path.parent, Path(name.lstrip("/"))))
+        for suffix in ("", ".py", ".ipynb"):
+            found = written.with_name(f"{written.name}{suffix}")
+            if found in self._documents and found != path:
+                yield found
+
+    def _said(self, path: Path, text: str) -> Iterator[Path]:
+        """Yield the files that a definition installs or runs: lists, environments, init scripts."""
+        for said in _SAID.finditer(text):
+            found = self._resolve(path, said["name"])
+            if found is not None:
+                yield found
 
     def _project(self, path: Path) -> Iterator[Path]:
         for directory in path.parents:

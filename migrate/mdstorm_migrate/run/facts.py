@@ -37,6 +37,7 @@ _EXTRAS = {
 }
 _READER = re.compile(rb"\bmake_(?:batch_)?reader\b")
 _DELTA = re.compile(rb"""\.format\(\s*\\?["']delta\\?["']\s*\)|\bDeltaTable\b|\bdeltalake\b""")
+_INSTALLING = re.compile(rb"\binstall|%run[ \t]")
 _ON_DATABRICKS = (b"dbutils.", b"application/vnd.databricks")
 
 
@@ -57,6 +58,10 @@ class Facts:
         Files that import Petastorm.
     on_databricks : bool
         Whether it shows that it runs on Databricks, which brings Spark.
+    starts_spark : bool
+        Whether it may start a session of Spark itself.
+    installs : tuple of Path
+        Files that install something, or run others that may.
     """
 
     imports: frozenset[str] = frozenset()
@@ -64,6 +69,8 @@ class Facts:
     is_moved: bool = False
     keeps: tuple[Path, ...] = field(default=())
     on_databricks: bool = False
+    starts_spark: bool = False
+    installs: tuple[Path, ...] = field(default=())
 
     def __or__(self, other: Facts) -> Facts:
         """Return the facts of both."""
@@ -73,6 +80,8 @@ class Facts:
             self.is_moved or other.is_moved,
             tuple(dict.fromkeys([*self.keeps, *other.keeps])),
             self.on_databricks or other.on_databricks,
+            self.starts_spark or other.starts_spark,
+            tuple(dict.fromkeys([*self.installs, *other.installs])),
         )
 
 
@@ -99,7 +108,9 @@ def facts_of(data: bytes, path: Path) -> Facts:
         extras |= {"delta-table"}
     keeps = (path,) if old and _still_imports(data, path) else ()
     databricks = data.startswith(DATABRICKS_HEADER) or any(one in data for one in _ON_DATABRICKS)
-    return Facts(imports, extras, moved, keeps, databricks)
+    starts = b"SparkSession" in data
+    installs = (path,) if _INSTALLING.search(data) else ()
+    return Facts(imports, extras, moved, keeps, databricks, starts, installs)
 
 
 def needs_alone(
@@ -114,11 +125,14 @@ def needs_alone(
     kinds = {document.kind for document in documents}
     if path is None or not ("python" in kinds and kinds & {"magic", "shell"}):
         return plain
-    facts = facts_of(data, Path(path))
+    return notebook_needs(facts_of(data, Path(path)), required_names(documents), plain)
+
+
+def notebook_needs(facts: Facts, listed: set[str], plain: Needs) -> Needs:
+    """Return what a notebook needs of its install commands, beside what is in `listed`."""
     extras = needed_extras(facts)
-    if facts.on_databricks or b"SparkSession" not in data:
+    if facts.on_databricks or not facts.starts_spark:
         extras.discard("spark")
-    listed = required_names(documents)
     named = {extra for extra in extras if not set(EXTRAS[extra]) <= listed}
     return replace(plain, extras=tuple(sorted(named)), uses=tuple(sorted(extras)))
 

@@ -93,6 +93,10 @@ class RunIndex:
             path: [(take, resolver.files(path, take)) for take in one.exchange.takes]
             for path, one in self.facts.items()
         }
+        self._running: defaultdict[Path, set[Path]] = defaultdict(set)
+        for path, targets in self._targets.items():
+            for file in (file for take, files in targets if take.level < 0 for file in files):
+                self._running[file].add(path)
         self._origins = self._all_origins()
         self._groups = self._grouped()
         # one, and another one for itself
@@ -154,12 +158,7 @@ class RunIndex:
         found: set[Path] = set()
         todo = [path]
         while todo:
-            one = todo.pop()
-            new = {
-                other
-                for other, targets in self._targets.items()
-                if any(take.level < 0 and one in files for take, files in targets)
-            }
+            new = self._running.get(todo.pop(), set())
             todo += new - found
             found |= new
         return found - {path}

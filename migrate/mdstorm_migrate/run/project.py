@@ -14,7 +14,8 @@ from mdstorm_migrate.packaging.bounds import EXTRAS
 from mdstorm_migrate.packaging.conflicts import conflicts_of
 from mdstorm_migrate.packaging.requirement import find_requirements, mdstorm_extras
 from mdstorm_migrate.run.chains import Chains, provided_by, required_names
-from mdstorm_migrate.run.facts import Facts, needed_extras
+from mdstorm_migrate.run.discover import CODE
+from mdstorm_migrate.run.facts import Facts, needed_extras, notebook_needs
 from mdstorm_migrate.run.settings import Settings
 
 #: What Petastorm required, and the modules of each.
@@ -100,8 +101,11 @@ class Project:
         found: dict[Path, Needs] = {}
         for path in sorted(self.requiring):
             together = self._chains.together(path)
-            one = self._of_code(path, together)
-            together = together | self._bringing(path, one.uses)
+            if _is_code(path):
+                one = self._of_notebook(path, together)
+            else:
+                one = self._of_code(path, together)
+                together = together | self._bringing(path, one.uses)
             is_installed = one.moved or not one.importers
             extras = {*one.uses, *one.extras, *one.wanted.extras, *self._own_extras(path)}
             held = self._held(path, together, extras) if is_installed else None
@@ -111,6 +115,12 @@ class Project:
                 uses = tuple(sorted({*before.uses, *extras}))
                 found[other] = replace(before, uses=uses, together=True)
         return found
+
+    def _of_notebook(self, path: Path, together: set[Path]) -> Needs:
+        """Return what a notebook needs of what it installs itself, by its own code."""
+        listed = set().union(*(self._names[one] for one in together))
+        plain = Needs(self.settings.wanted, self.settings.index)
+        return notebook_needs(self.code.get(path, Facts()), listed, plain)
 
     def _of_code(self, path: Path, together: set[Path]) -> Needs:
         """Return what the code that a file belongs to needs of it."""
@@ -123,10 +133,14 @@ class Project:
         extras = needed_extras(facts)
         listed = set().union(*(self._names[one] for one in together))
         around = listed.union(
-            *(names for one, names in self._names.items() if anchor in one.parents),
+            *(
+                names
+                for one, names in self._names.items()
+                if anchor in one.parents and not _is_code(one)
+            ),
             *(provided_by(self.documents[one]) for one in self.documents if anchor in one.parents),
         )
-        if facts.on_databricks or any(one.name == "databricks.yml" for one in self.documents):
+        if facts.on_databricks or self._on_databricks:
             around |= set(EXTRAS["spark"])
         named = {extra for extra in extras if not all(_is_in(lib, around) for lib in EXTRAS[extra])}
         brought = listed | {lib for extra in named for lib in EXTRAS[extra]}
@@ -139,6 +153,16 @@ class Project:
             ),
             importers=tuple(map(str, self._importers(facts))),
             moved=facts.is_moved or not facts.keeps,
+        )
+
+    @cached_property
+    def _on_databricks(self) -> bool:
+        """Whether a bundle, a job or a cluster of Databricks is defined, which brings Spark."""
+        return any(path.name == "databricks.yml" for path in self.documents) or any(
+            "spark_version" in one.text
+            for documents in self.documents.values()
+            for one in documents
+            if one.kind in ("cluster", "text")
         )
 
     def _anchor(self, path: Path) -> tuple[Path | None, Facts]:
@@ -157,7 +181,7 @@ class Project:
         return {
             other
             for other, names in self._names.items()
-            if anchor in other.parents and names & libraries
+            if anchor in other.parents and names & libraries and not _is_code(other)
         }
 
     def _importers(self, facts: Facts) -> Iterable[Path]:
@@ -190,10 +214,16 @@ class Project:
 
     def _held(self, path: Path, together: set[Path], extras: set[str]) -> str | None:
         """Return a pin of a file that is installed with another one, in words."""
-        for other in sorted(together - {path}):
+        for other in sorted(together if _is_code(path) else together - {path}):
             for conflict in conflicts_of(self._chains.pins(other), extras):
-                return f"`{conflict.shown}` of {other}: {conflict.needed}"
+                where = "this notebook" if other == path else other
+                return f"`{conflict.shown}` of {where}: {conflict.needed}"
         return None
+
+
+def _is_code(path: Path) -> bool:
+    """Whether a file is code that installs something itself, such as a notebook."""
+    return path.suffix in CODE and path.name != "setup.py"
 
 
 def _is_in(name: str, names: set[str]) -> bool:

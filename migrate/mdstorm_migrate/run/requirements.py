@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from mdstorm_migrate.base.document import Document, SourceError
@@ -25,12 +25,12 @@ _LARGEST = 1 << 20
 #: What an edit writes that requires mdstorm, or sees that it is required already.
 _MDSTORM = re.compile(r"""["']?mdstorm(?!\.).*|""", re.DOTALL)
 #: Rules whose edits require mdstorm.
-_REQUIRING = ("PM40",)
+_REQUIRING = ("PM40", "PM413")
 
 
 def needs_of(
     paths: Sequence[Path],
-    outcomes: Iterable[tuple[Path, bytes]],
+    outcomes: Iterable[tuple[Path, bytes, bytes]],
     settings: Settings,
     jobs: int = 1,
     naming: Collection[Path] = (),
@@ -41,55 +41,67 @@ def needs_of(
     ----------
     paths : sequence of Path
         All files of the run.
-    outcomes : iterable of (Path, bytes)
-        Those that mention Petastorm, as they will be.
+    outcomes : iterable of (Path, bytes, bytes)
+        Those that mention Petastorm, as they are and as they will be.
     settings : Settings
     jobs : int
         How many processes work.
     naming : collection of Path
         Those whose strings go on naming modules of Petastorm, such as files of configuration.
     """
-    after = dict(outcomes)
-    documents = {path: found for path in paths if (found := _documents(path))}
-    requiring = {path for path in after if path in documents and _requires(documents[path])}
+    before: dict[Path, bytes] = {}
+    code: dict[Path, Facts] = {}
+    for path, data, after in outcomes:
+        before[path] = data
+        if _is_code(path):
+            code[path] = facts_of(after, path)
+    documents = {
+        path: found
+        for path in [*(one for one in paths if not _is_code(one)), *_installing(code)]
+        if (found := _documents(path, before.get(path)))
+    }
+    requiring = {path for path in before if path in documents and _requires(documents[path])}
     if not requiring:
         return {}
     if not settings.selects("PM101"):  # who moves requirements alone moves the code elsewhere
         return Project(documents, requiring, {}, settings).needs()
-    code = {
-        path: facts_of(data, path)
-        for path, data in after.items()
-        if path.suffix in CODE and path.name != "setup.py"
-    }
-    others = [path for path in paths if path.suffix in CODE and path not in after]
-    code.update(each(read_facts, others, jobs))
+    others = [path for path in paths if _is_code(path) and path not in before]
+    read = dict(each(read_facts, others, jobs))
+    code.update(read)
+    documents.update((path, found) for path in _installing(read) if (found := _documents(path)))
     for path in naming:
         code[path] = code.get(path, Facts()) | Facts(keeps=(path,))
     return Project(documents, requiring, code, settings).needs()
 
 
-def _documents(path: Path) -> Sequence[Document]:
+def _is_code(path: Path) -> bool:
+    return path.suffix in CODE and path.name != "setup.py"
+
+
+def _installing(code: Mapping[Path, Facts]) -> list[Path]:
+    """Return the files of code that install something, or run notebooks that may."""
+    return [path for path, facts in code.items() if facts.installs]
+
+
+def _documents(path: Path, data: bytes | None = None) -> Sequence[Document]:
     """Return the documents of a file that requires or installs something; none of another one."""
-    if path.suffix in CODE and path.name != "setup.py":
-        return ()
     try:
-        if path.stat().st_size > _LARGEST:
-            return ()
-        data = path.read_bytes()
+        if data is None:
+            data = path.read_bytes() if path.stat().st_size <= _LARGEST else b""
         source = find_source(path, data[:256])
-        if source is None:
-            return ()
-        if path.suffix in (".json", ".yml", ".yaml") and not _may_install(data):
+        if source is None or not _may_install(path, data):
             return ()
         found = source.read(data, path).documents
-    except (OSError, SourceError):
+    except (OSError, SourceError, RecursionError):
         return ()
-    return [
-        one for one in found if one.kind in PACKAGING or (one.kind == "python" and one.path == path)
-    ]
+    return [one for one in found if one.kind in PACKAGING or one.kind == "python"]
 
 
-def _may_install(data: bytes) -> bool:
+def _may_install(path: Path, data: bytes) -> bool:
+    if len(data) > _LARGEST:
+        return False
+    if path.suffix not in (".json", ".yml", ".yaml"):
+        return True
     return any(word in data for word in (b"pip", b"petastorm", b"dependencies", b"package"))
 
 

@@ -11,15 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from mdstorm_migrate.base.document import Document, Kind
+from mdstorm_migrate.base.comment_places import comment_place
+from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.base.todo_comments import REFERRING, TodoComment, todo_comments, todo_text
 from mdstorm_migrate.python.module import PythonModule
-
-#: Kinds of documents that have comments which begin with ``#``, on lines of their own.
-_WITH_COMMENTS: frozenset[Kind] = frozenset(
-    {"python", "requirements", "pyproject", "setup_cfg", "conda", "pipfile", "spark_conf"}
-)
 
 
 @dataclass
@@ -54,7 +50,6 @@ def todos_of(
         Whether comments are wanted.
     """
     there = {comment.start: comment for comment in todo_comments(document)}
-    insert = insert and document.kind in _WITH_COMMENTS
     found = Todos()
     planned: set[tuple[int, str]] = set()
     said: set[tuple[str, str]] = set()
@@ -65,8 +60,10 @@ def todos_of(
         if one.remedy is None:
             found.findings.append(one)
             continue
-        start = one.start if module is None else module.logical_line(one.start)[0]
-        place = document.lines.start_of(start)
+        place = _place(document, module, one)
+        if place is None:
+            found.findings.append(one)
+            continue
         full, brief = todo_text(one.rule, one.remedy), _brief(one)
         reason = one.rule, one.remedy.removeprefix(one.message)
         comment = brief if reason in said else full
@@ -77,7 +74,7 @@ def todos_of(
             claimed.add(old.start)
         elif insert and not {(place, full), (place, brief)} & planned:
             planned.add((place, comment))
-            found.edits.append(_inserted(document, one, start, place, comment))
+            found.edits.append(_inserted(document, one, place, comment))
         found.findings.append(replace(one, is_marked=old is not None or insert))
     found.findings += [one for one in findings if one.is_open_todo and one.start not in claimed]
     return found
@@ -99,8 +96,16 @@ def _standing_for(
     return next(iter([*exact, *own]), None)
 
 
-def _inserted(document: Document, found: Finding, start: int, place: int, comment: str) -> Edit:
-    indent = document.lines.indent_of(start)
+def _place(document: Document, module: PythonModule | None, found: Finding) -> int | None:
+    """Return the line above which a comment about a finding stands; None if none can."""
+    if module is not None:
+        return document.lines.start_of(module.logical_line(found.start)[0])
+    return comment_place(document, found.start)
+
+
+def _inserted(document: Document, found: Finding, place: int, comment: str) -> Edit:
+    rest = document.text[place:]
+    indent = rest[: len(rest) - len(rest.lstrip(" \t"))]
     text = f"{indent}{comment}{document.lines.newline}"
     message = f"a comment says what to do: {found.remedy}"
     return Edit(found.rule, "manual", place, place, text, message)

@@ -109,15 +109,17 @@ def _needs(
 ) -> dict[Path, Needs]:
     """Return what is needed of the files of the run that require something."""
     outcomes = list(outcomes)
-    after = [(one.path, one.outcome.after or one.outcome.before) for one in outcomes]
+    seen = [
+        (one.path, one.outcome.before, one.outcome.after or one.outcome.before) for one in outcomes
+    ]
     naming = {one.path for one in outcomes if _names_petastorm(one)}
     if not others:
-        return needs_of(paths, after, settings, jobs, naming)
+        return needs_of(paths, seen, settings, jobs, naming)
     named = {path.resolve(): path for path in paths}
     around = [path for path in others if path not in named]
-    after = [(path.resolve(), data) for path, data in after]
+    seen = [(path.resolve(), before, after) for path, before, after in seen]
     naming = {path.resolve() for path in naming}
-    needs = needs_of([*named, *around], after, settings, jobs, naming)
+    needs = needs_of([*named, *around], seen, settings, jobs, naming)
     return {named[path]: one for path, one in needs.items() if path in named}
 
 

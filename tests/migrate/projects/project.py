@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
+
+import yaml  # which LibCST requires
 
 from mdstorm_migrate.packaging.commands import install_commands
 
@@ -39,28 +42,34 @@ def pack(root: Path, before: str) -> str:
 
 def resolve(uv: str, root: Path, what: str, wheels: Path) -> str:
     """Resolve a project with uv, against the folder of wheels alone."""
-    kind, _, name = what.partition(" ")
     options = ["--offline", "--no-index", "--find-links", str(wheels), "--no-config"]
-    if kind == "lock":
-        return _run([uv, "lock", *options[:1], "--no-index", *options[2:4]], root)
-    path = root / name
-    if kind == "setup":
-        path = root / "resolved.in"
-        path.write_text(_of_setup(root))
-    elif kind == "words":
-        path = root / "resolved.in"
-        path.write_text("\n".join(_words((root / name).read_text())))
-    elif kind == "conda":
-        path = root / "resolved.in"
-        path.write_text("\n".join(_of_conda((root / name).read_text())))
+    if what == "lock":
+        _run([uv, "lock", *options[:4]], root)
+        return (root / "uv.lock").read_text()
     python = ["--python-version", "3.11"]
-    return _run([uv, "pip", "compile", str(path), *python, *options, "-q"], root)
+    return _run([uv, "pip", "compile", str(listed(root, what)), *python, *options, "-q"], root)
+
+
+def listed(root: Path, what: str) -> Path:
+    """Return the file whose requirements are those of a project, as pip has them."""
+    kind, _, name = what.partition(" ")
+    path = root / name
+    if kind == "uv":
+        return path
+    if kind == "setup":
+        lines = _of_setup(root)
+    elif kind == "words":
+        lines = _words(path.read_text())
+    else:
+        lines = _of_conda(path.read_text())
+    (path.parent / "resolved.in").write_text("\n".join(lines) + "\n")
+    return path.parent / "resolved.in"
 
 
 def _run(command: list[str], root: Path) -> str:
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return done.stdout or (root / "uv.lock").read_text()
+    return done.stdout
 
 
 def _words(text: str) -> list[str]:
@@ -71,28 +80,32 @@ def _words(text: str) -> list[str]:
             continue  # a list of strings
         words = shlex.split(command)
         if tool == "pip":
-            found += [one for one in words[words.index("install") + 1 :] if one[:1] not in "-/"]
+            found += [one for one in words[words.index("install") + 1 :] if _is_requirement(one)]
     return found
 
 
-def _of_setup(root: Path) -> str:
-    """Return what setuptools says that a project requires."""
-    import os
-    import sys
+def _is_requirement(word: str) -> bool:
+    return re.match(r"[A-Za-z]", word) is not None and not word.endswith(".txt")
 
+
+def _of_setup(root: Path) -> list[str]:
+    """Return what setuptools says that a project requires."""
     command = [sys.executable, "setup.py", "-q", "egg_info"]
-    subprocess.run(command, cwd=root, capture_output=True, check=True, env={**os.environ})
+    subprocess.run(command, cwd=root, capture_output=True, check=True)
     (found,) = root.glob("*.egg-info/requires.txt")
-    return found.read_text().partition("[")[0]
+    return found.read_text().partition("\n\n[")[0].splitlines()
 
 
 def _of_conda(text: str) -> list[str]:
     """Return the items of an environment as pip would have them, Python itself left out."""
-    items = re.findall(r"^[ ]*-[ ]+[\"']?([^\"'\n]+?)[\"']?$", text, re.MULTILINE)
     found = []
-    for item in items:
-        name = item.rpartition("::")[2].replace("pytorch", "torch")
-        if re.match(r"python\b|pip\b|conda-forge$|torch$", name):
+    for item in yaml.safe_load(text)["dependencies"]:
+        if isinstance(item, dict):
+            found += [one for one in item["pip"] if not one.startswith("--")]
             continue
-        found.append(re.sub(r"(?<![=<>~!])=(?!=)(.*)", r"==\1.*", name))
+        name = item.rpartition("::")[2].replace("pytorch", "torch")
+        if not re.match(r"(python|pip|torch)\b", name):
+            # One equals sign, or a space, stands before any version that begins so.
+            plain = re.sub(r"(?<![=<>~!])=(?!=)(.*)", r"==\1.*", name)
+            found.append(re.sub(r"[ ]+(?=\d)", "==", plain))
     return found
