@@ -19,7 +19,7 @@ from mdstorm_migrate.packaging.rewriting import requirement_of, rewrite_requirem
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.call_strings import is_docstring
 from mdstorm_migrate.python.formed import formed_text
-from mdstorm_migrate.python.literals import string_value
+from mdstorm_migrate.python.literals import inner_span, string_value
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.resolved import anchored
 
@@ -104,13 +104,18 @@ def _strings(module: PythonModule) -> Iterator[Edit | Finding]:
     They may be put together in any way, so a string counts that is one by its form: in a list, or
     with a version or an extra.
     """
+    seen: set[ast.expr] = set()
     for node in ast.walk(module.tree):
         if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
             continue
         formed = formed_text(node, module.scopes.parents) if OLD_ROOT in node.value else None
+        if formed is None and is_requirement(node.value) and inner_span(module, node) is None:
+            formed = node, node.value  # in several pieces, or with escapes
         if formed is not None:
-            yield from _of_formed(module, *formed)
-        if formed is not None or not is_requirement(node.value) or "\n" in node.value:
+            yield from () if formed[0] in seen else _of_formed(module, *formed)
+            seen.add(formed[0])
+            continue
+        if not is_requirement(node.value) or "\n" in node.value:
             continue
         if _is_in_list(module, node) or re.search(r"[\[=<>~!]", node.value):
             for found in find_requirements(module.text, *module.span(node)):

@@ -46,6 +46,7 @@ _ENTRY = re.compile(
       [ \t]*(?:[=<>~!]=?=?[^;#]*|@[ ].*|\(.*\))? (?:;.*)? (?:[ \t]\#.*)? )? \\? \s*""",
     re.VERBOSE,
 )
+_VERSIONED = re.compile(r"[ \t]*(-[rc] |[^#]*[=<>~]=|[\w.-]+[ \t]*[<>][ \t]*\d)")
 #: How files of other kinds begin.
 _HEADS: dict[Kind, re.Pattern[bytes]] = {
     "docker": re.compile(
@@ -98,7 +99,7 @@ def _is_list(head: str) -> bool:
         lines.pop()  # which may have been cut
     if not all(map(_ENTRY.fullmatch, lines)):
         return False
-    return any(re.match(r"[ \t]*(-[rc] |[^#]*[=<>~]=)", line) for line in lines)
+    return any(_VERSIONED.match(line) for line in lines)
 
 
 class PlainSource:

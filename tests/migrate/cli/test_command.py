@@ -124,10 +124,10 @@ def test_findings_are_named_with_their_places(tmp_path: Path) -> None:
 
 
 def test_what_no_comment_can_say_is_said_with_its_remedy(tmp_path: Path) -> None:
-    (tmp_path / "Dockerfile").write_text("RUN conda install petastorm\n")
+    (tmp_path / "job.json").write_text('{"command": "conda install petastorm"}\n')
     lines = run(tmp_path).stderr.splitlines()
     assert lines[0].endswith(
-        "PM406 manual: mdstorm is installed by pip: conda has no package of it; "
+        "PM409 manual: mdstorm is installed by pip: conda has no package of it; "
         "take petastorm out of this command and add `pip install mdstorm`"
     )
     assert lines[-1] == "next: resolve by hand what is listed above"

@@ -1,0 +1,111 @@
+"""Installs of notebooks and scripts, judged together with the lists beside them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.migrate.checks import invoke
+
+from mdstorm_migrate.cli.migrate import migrate
+
+HEAD = "# Databricks notebook source\n"
+USE = "\n# COMMAND ----------\n\nfrom petastorm import make_reader\n"
+INSTALL = f"{HEAD}# MAGIC %pip install petastorm==0.12.1\n"
+
+
+def after(files: dict[str, str], *options: str) -> dict[str, str]:
+    """Write files below the working directory, migrate them, and return what they have become."""
+    for name, text in files.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(text)
+    done = invoke(migrate, "-w", "--no-diff", "-j", "1", *options, ".")
+    assert done.exit_code == 0, done.stderr
+    return {name: Path(name).read_text() for name in files}
+
+
+@pytest.fixture(autouse=True)
+def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"n.py": f"{INSTALL.rstrip()} -c c.txt\n{USE}", "c.txt": "pyarrow<11\n"},
+        {"n.py": f"{INSTALL}# MAGIC %pip install -r reqs.txt\n{USE}", "reqs.txt": "numpy==1.20\n"},
+        {"n.py": f"{INSTALL}# MAGIC %pip install numpy==1.20\n{USE}"},
+        {"n.py": f'{INSTALL}\ndbutils.library.installPyPI("pyarrow", version="8.0.0")\n{USE}'},
+        {
+            "n.py": INSTALL,
+            "pins.py": f"{HEAD}# MAGIC %pip install pyarrow==8.0.0\n",
+            "train.py": f"{HEAD}# MAGIC %run ./pins\n\n# COMMAND ----------\n\n# MAGIC %run ./n\n",
+        },
+    ],
+    ids=["constraints", "list", "other line", "call", "run"],
+)
+def test_an_install_waits_for_pins_that_refuse_it(files: dict[str, str]) -> None:
+    assert "%pip install petastorm==0.12.1" in after(files)["n.py"]
+    assert "%pip install mdstorm" in after(files, "--unsafe")["n.py"]
+
+
+def test_a_list_waits_for_pins_of_a_notebook_that_installs_it() -> None:
+    notebook = f'{HEAD}# MAGIC %pip install -r ../reqs.txt "fsspec==2022.1.0"\n{USE}'
+    files = {"nbs/n.py": notebook, "reqs.txt": "petastorm\n"}
+    assert after(files)["reqs.txt"] == "petastorm\n"
+    changed = after(files, "--unsafe")
+    assert changed["reqs.txt"] == "mdstorm\n"
+    assert '"fsspec>=2023.5.0"' in changed["nbs/n.py"]
+
+
+def test_an_install_that_nothing_refuses_is_exact() -> None:
+    files = {
+        "n.py": f"{INSTALL}# MAGIC %pip install -r reqs.txt\n{USE}",
+        "reqs.txt": "numpy==1.26.4\n",
+        "other.py": f"{HEAD}# MAGIC %pip install pyarrow==8.0.0\n",
+    }
+    changed = after(files)
+    assert "%pip install mdstorm\n" in changed["n.py"]
+    assert changed["other.py"] == files["other.py"]
+
+
+def test_what_the_list_of_a_notebook_brings_in_is_not_named_as_an_extra() -> None:
+    use = USE + "from petastorm.pytorch import DataLoader\n"
+    alone = after({"a.py": INSTALL + use})
+    assert '%pip install "mdstorm[torch]"\n' in alone["a.py"]
+    Path("a.py").unlink()
+    listed = after(
+        {"n.py": f"{INSTALL}# MAGIC %pip install -r reqs.txt\n{use}", "reqs.txt": "torch\n"}
+    )
+    assert "%pip install mdstorm\n" in listed["n.py"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("job.yml", "requirements: reqs.txt\nrun: pip install petastorm\n"),
+        ("MLproject", 'conda_env: reqs.txt\ncommand: "pip install petastorm"\n'),
+        ("job.json", '{"requirements": "reqs.txt", "pypi": {"package": "petastorm"}}\n'),
+    ],
+)
+def test_definitions_wait_for_the_lists_that_they_name(name: str, text: str) -> None:
+    files = {name: text, "reqs.txt": "pyarrow<11\n", "a.py": "from petastorm import make_reader\n"}
+    assert "mdstorm" not in after(files)[name]
+    assert "mdstorm" in after(files, "--unsafe")[name]
+
+
+def test_a_version_in_a_variable_is_read_where_the_file_has_it() -> None:
+    image = "ARG A=8.0.0\nRUN pip install petastorm pyarrow==${A}\n"
+    files = {"Dockerfile": image, "a.py": "from petastorm import make_reader\n"}
+    assert "RUN pip install petastorm" in after(files)["Dockerfile"]
+    Path("Dockerfile").unlink()
+    newer = {**files, "Dockerfile": image.replace("8.0.0", "17.0.0")}
+    assert "RUN pip install mdstorm pyarrow==${A}" in after(newer)["Dockerfile"]
+
+
+def test_jobs_of_databricks_bring_spark() -> None:
+    code = "from petastorm.spark import make_spark_converter\n"
+    job = '{"spark_version": "15.4.x-scala2.12", "pypi": {"package": "petastorm"}}\n'
+    assert '"mdstorm"' in after({"job.json": job, "a.py": code})["job.json"]
+    Path("job.json").unlink()
+    assert after({"reqs.txt": "petastorm\n", "a.py": code})["reqs.txt"] == "mdstorm[spark]\n"
