@@ -33,19 +33,39 @@ EXTRAS = {
     "turbo": {"simplejpeg": "1.6.6"},
     "xxhash": {"xxhash": "3.1"},
 }
-#: Distributions whose older versions ask for older ones of what stands in the tables above: the
-#: first version that does not. Of an extra, they count where that is used.
+#: Distributions whose older versions ask for older ones of what stands in the tables above, or are
+#: not built for that Python: the first version that goes. Of an extra, they count where that is
+#: used. ``scripts/check_companions.py`` compares this with PyPI.
 COMPANIONS = {
     "": {
+        "awswrangler": "3.4.2",
+        "flask": "2.0.0",
         "gcsfs": "2023.5.0",
-        "numba": "0.56.4",
+        "google-cloud-bigquery": "3.4.0",
+        "mlflow": "2.8.0",
+        "numba": "0.56.2",
         "s3fs": "2023.5.0",
-        "scipy": "1.9.2",
-        "tensorflow": "2.14.1",
+        "scikit-learn": "1.0.2",
+        "scipy": "1.8.0",
+        "tensorflow": "2.8.0",
+        "torch": "1.11.0",
+        "torchaudio": "0.11.0",
+        "torchvision": "0.12.0",
+        "typer": "0.4.0",
     },
     "spark": {"delta-spark": "3.0.0", "py4j": "0.10.9.7"},
     "torch": {"torchaudio": "2.0.2", "torchvision": "0.15.2"},
     "tf": {"keras": "2.14.0", "tensorboard": "2.14.0", "tensorflow-cpu": "2.14.1"},
+}
+#: Those whose oldest versions ask for nothing: the first that does.
+SINCE = {
+    "awswrangler": "2.20.1",
+    "flask": "1.1.4",
+    "gcsfs": "2021.4.0",
+    "google-cloud-bigquery": "3.3.2",
+    "mlflow": "2.3.2",
+    "s3fs": "2021.4.0",
+    "typer": "0.3.2",
 }
 #: Names that conda has for the same.
 _ALIASES = {"pytorch": "torch"}

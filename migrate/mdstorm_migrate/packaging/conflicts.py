@@ -8,9 +8,12 @@ from dataclasses import dataclass
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.packaging.bounds import (
+    BASE,
     ENDED,
+    EXTRAS,
     PYTHON,
     RUNTIME,
+    SINCE,
     conflicts,
     lower_bounds,
     raised,
@@ -52,7 +55,9 @@ class Conflict:
             return (
                 f"mdstorm needs {name} {lower_bounds(['tf'])[name]}, which {self.pin.name} is not"
             )
-        return f"mdstorm needs {self.pin.name} {self.lowest} or newer"
+        if any(one.get(self.pin.name) == self.lowest for one in (BASE, *EXTRAS.values())):
+            return f"mdstorm needs {self.pin.name} {self.lowest} or newer"
+        return f"{self.pin.name} goes with mdstorm from {self.lowest} on"
 
     @property
     def shown(self) -> str:
@@ -82,6 +87,8 @@ def conflicts_of(pins: Iterator[Pin] | list[Pin], extras: set[str]) -> Iterator[
             replacement = _python(pin)
         elif pin.name in ENDED:
             replacement = ""
+        elif pin.name in SINCE and conflicts(pin.specifier, SINCE[pin.name], pin.style):
+            continue
         elif pin.name in bounds and conflicts(pin.specifier, bounds[pin.name], pin.style):
             replacement = raised(pin.specifier, bounds[pin.name])
         else:

@@ -72,10 +72,12 @@ _PETASTORM = [
 ]
 
 
-def make_index(folder: Path, with_mdstorm: bool = True) -> None:
+def make_index(folder: Path, with_mdstorm: bool = True, stubs: bool = True) -> None:
     """Write the wheels: mdstorm as ``pyproject.toml`` declares it, Petastorm, and the others."""
     if with_mdstorm:
         _declared(folder)
+    if not stubs:
+        return
     for version in ("0.9.8", "0.11.4", "0.11.5", "0.12.0", "0.12.1"):
         _wheel(folder, "petastorm", version, _PETASTORM, ["opencv", "tf", "torch"])
     for name, versions in _OTHERS.items():
