@@ -3,8 +3,8 @@
     python scripts/check_companions.py [NAME ...]
 
 For each of `COMPANIONS` in `mdstorm_migrate.packaging.bounds`, uv looks for the first version that
-installs beside mdstorm, built for the lowest Python. It needs a network, so run it by hand; all of it
-takes minutes. Exit code 1 if a table differs.
+installs beside mdstorm, built for the lowest Python. It needs a network, so run it by hand; it
+takes minutes. The exit code is 1 if a table differs.
 """
 
 from __future__ import annotations

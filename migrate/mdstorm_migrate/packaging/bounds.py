@@ -38,11 +38,11 @@ EXTRAS = {
 #: used. ``scripts/check_companions.py`` compares this with PyPI.
 COMPANIONS = {
     "": {
-        "awswrangler": "3.4.2",
+        "awswrangler": "3.0.0",
         "flask": "2.0.0",
         "gcsfs": "2023.5.0",
-        "google-cloud-bigquery": "3.4.0",
-        "mlflow": "2.8.0",
+        "google-cloud-bigquery": "3.4.1",
+        "mlflow": "2.8.1",
         "numba": "0.56.2",
         "s3fs": "2023.5.0",
         "scikit-learn": "1.0.2",

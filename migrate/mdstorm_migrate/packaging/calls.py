@@ -11,7 +11,7 @@ from mdstorm_migrate.packaging.commands import install_commands
 from mdstorm_migrate.python.module import PythonModule, parse_python
 
 _NAME = re.compile(r"install\w*\Z|installPyPI\Z", re.IGNORECASE)
-_ARGUMENT = re.compile(r"requirements\Z|\Apip\Z|\Adependencies\Z")
+_ARGUMENT = re.compile(r"packages_to_install\Z|requirements\Z|\Apip\Z|\Adependencies\Z")
 
 
 def install_calls(document: Document) -> Iterator[tuple[int, int]]:

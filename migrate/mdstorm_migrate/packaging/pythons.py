@@ -43,6 +43,9 @@ _SETUP_PYTHON = re.compile(
 )
 _INI_PYTHON = re.compile(r"^python_requires[ \t]*=[ \t]*(?P<version>[^#\s][^#\r\n]*)", re.M)
 _SETUP = re.compile(r"""\bpython_requires["']?[ \t]*[=:][ \t]*(["'])(?P<version>[^"'\n]*)\1""")
+#: Files that say which Python others of their folder run on: of pyenv and uv, of Heroku.
+HOSTS = (".python-version", "runtime.txt")
+_HOST = re.compile(r"\A(?:python-)?(?P<version>3\.\d+(?:\.\d+)?)\s*\Z")
 #: What is looked for in documents of a kind.
 _PATTERNS: dict[Kind, tuple[tuple[re.Pattern[str], Style], ...]] = {
     "cluster": (
@@ -74,6 +77,8 @@ def pythons_of(document: Document) -> Iterator[Pin]:
             )
     for pattern, style in _PATTERNS.get(document.kind, ()):
         yield from (_python(found, style) for found in pattern.finditer(text))
+    if name in HOSTS:
+        yield from (_python(found, "version") for found in _HOST.finditer(text))
     if document.kind == "pyproject":
         for string in toml_strings(text):
             if (string.table, string.key) == ("project", "requires-python"):

@@ -11,6 +11,12 @@ from mdstorm_migrate.packaging.requirement import Requirement, find_requirements
 
 #: What is before the last words of a command that goes over several lines, as in folded YAML.
 _INSTALLING = re.compile(r"""\b(?:install|add)\b[\s\w.=<>~"'\[\],-]*\Z""")
+#: The module ``pip`` of Ansible, up to a name.
+_ANSIBLE = re.compile(
+    r"""\bpip:[ \t]*(?:\n[ \t]+(?:[a-z_]+:[^\n]*\n[ \t]+)*)?
+    name[:=][ \t]*(?:\n(?:[ \t]*-[^\n]*\n)*[ \t]*-[ \t]*)?["']?\Z""",
+    re.VERBOSE,
+)
 #: How far above a requirement that is looked for, in characters.
 _ABOVE = 200
 _LIBRARY = re.compile(r"pypi|coordinates")
@@ -57,6 +63,6 @@ def _is_required(document: Document, found: Requirement, plain: re.Pattern[str] 
     if found.is_url or re.search(r"[=<>~!\[]", text[found.start : found.stop]):
         return True
     above = text[max(found.start - _ABOVE, 0) : found.start]
-    if "\n" in above and _INSTALLING.search(above):
+    if ("\n" in above and _INSTALLING.search(above)) or _ANSIBLE.search(above):
         return True
     return plain is not None and bool(plain.search(line) or _LIBRARY.search(above))

@@ -58,7 +58,13 @@ _OTHER_ARGUMENTS = frozenset(
     ]
 )
 #: Keys and arguments that hold requirements: of Ray, MLflow, Databricks and others.
-_REQUIRES = re.compile(r"^(?:pip|package|pypi)$|requirements|dependencies")
+_REQUIRES = re.compile(
+    r"^(?:pip|package|pypi)$|requirements|dependencies|packages_to_install|pip_packages"
+)
+#: Arguments that hold names with versions, as Metaflow has them.
+_VERSIONS = re.compile(r"^(?:libraries|packages|dependencies)$")
+#: A line, or a word, of several requirements in one string.
+_ENTRY = re.compile(r"[A-Za-z][\w.-]*(?:\[[^\]]*\])?[ \t]*(?:[=<>~!;@].*)?")
 #: The module of a warnings filter: ``ignore::FutureWarning:petastorm.*``.
 WARNING_FILTER = re.compile(
     r"^[ \t]*(?:filterwarnings[ \t]*=[ \t]*)?\w+:[^:\r\n]*:[^:\r\n]*:(?P<module>petastorm)\b", re.M
@@ -115,11 +121,26 @@ def _strings(module: PythonModule) -> Iterator[Edit | Finding]:
             yield from () if formed[0] in seen else _of_formed(module, *formed)
             seen.add(formed[0])
             continue
+        if OLD_ROOT in node.value and _lists_it(module, node):
+            yield Finding(CODE, "manual", *module.span(node), _WHAT, _REMEDY)
+            continue
         if not is_requirement(node.value) or "\n" in node.value:
             continue
         if _is_in_list(module, node) or re.search(r"[\[=<>~!]", node.value):
             for found in find_requirements(module.text, *module.span(node)):
                 yield from rewrite_requirement(module.document, found, CODE, "string")
+
+
+def _lists_it(module: PythonModule, node: ast.Constant) -> bool:
+    """Whether a string has several requirements: one a line, or one a word that is split."""
+    value = str(node.value)
+    parent = module.scopes.parents.get(node)
+    entries = [line.strip() for line in value.splitlines() if line.strip()]
+    if isinstance(parent, ast.Attribute) and parent.attr == "split" and len(entries) == 1:
+        entries = value.split()
+    if len(entries) < 2 or not all(map(_ENTRY.fullmatch, entries)):
+        return False
+    return any(map(is_requirement, entries)) and not isinstance(parent, ast.Expr)
 
 
 def _of_formed(module: PythonModule, node: ast.expr, text: str) -> Iterator[Edit | Finding]:
@@ -169,6 +190,12 @@ def _is_required(module: PythonModule, string: ast.Constant) -> bool:
         if any(string_value(one) == "install" for one in before):
             return True
         child, parent = parent, module.scopes.parents.get(parent)
+    if isinstance(parent, ast.Dict) and string in parent.keys:
+        version = string_value(parent.values[parent.keys.index(string)]) or ""
+        above = module.scopes.parents.get(parent)
+        name = above.arg if isinstance(above, ast.keyword) else None
+        is_version = re.match(r"[\d*=<>~]", version) is not None
+        return is_version and name is not None and _VERSIONS.search(name) is not None
     if isinstance(parent, ast.Dict) and child in parent.values:
         key = string_value(parent.keys[parent.values.index(child)])
         if key == "packages":  # below ``pip``, as Ray has it

@@ -38,5 +38,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
                 yield from rewrite_requirement(document, found, CODE, "item")
                 continue
             remedy = "take petastorm out here, and add mdstorm to the list below `- pip:`"
+            if document.path is not None and document.path.name.startswith("meta."):
+                remedy = "take petastorm out here: a recipe cannot require what only pip has"
             yield of_conda(found, CODE, remedy)
     yield from other_origins(text, CODE)

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
-from mdstorm_migrate.base.edits import Class, Edit
+from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.remaining import report_remaining
 from mdstorm_migrate.petastorm.names import CONF_KEY, NEW_CONF_KEY
 
 CODE = "PM408"
@@ -17,8 +18,8 @@ KIND = "spark_conf"
 _KEY = re.compile(rf"^[ \t]*(?P<key>{re.escape(CONF_KEY)})(?=[ \t]*[=: \t])", re.MULTILINE)
 
 
-def check(document: Document) -> Iterator[Edit]:
-    """Yield the edits of keys; comments stay.
+def check(document: Document) -> Iterator[Edit | Finding]:
+    """Yield the edits of keys; comments stay. Packages that Spark installs are reported.
 
     mdstorm reads its own key first, so what is set here would take precedence over a program that
     sets Petastorm's key, as `SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF` does.
@@ -27,3 +28,4 @@ def check(document: Document) -> Iterator[Edit]:
         start, stop = match.span("key")
         message = "use mdstorm's key, which takes precedence where a program sets Petastorm's"
         yield Edit(CODE, "review", start, stop, NEW_CONF_KEY, message)
+    yield from report_remaining(document, CODE, ())

@@ -14,6 +14,7 @@ from mdstorm_migrate.packaging.commands import install_commands
 from mdstorm_migrate.packaging.pin import Pin
 from mdstorm_migrate.packaging.pins import pins_of
 from mdstorm_migrate.packaging.pyproject import dependency_keys, requirement_strings
+from mdstorm_migrate.packaging.pythons import HOSTS
 from mdstorm_migrate.packaging.toml_text import toml_keys
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 
@@ -109,8 +110,10 @@ class Chains:
         for document in self._documents[path]:
             yield from self._named(path, document)
         here = path.parent
-        if path.name in _PROJECT_FILES:
-            yield from (here / name for name in _PROJECT_FILES if here / name in self._documents)
+        beside: tuple[str, ...] = _PROJECT_FILES if path.name in _PROJECT_FILES else ()
+        if beside or path.name in ("requirements.txt", "Pipfile"):
+            beside += HOSTS
+        yield from (here / name for name in beside if here / name in self._documents)
         if _ON_TOP.fullmatch(path.name) and here / "requirements.txt" in self._documents:
             yield here / "requirements.txt"
         if path.name == "requirements.txt" or self._is_list(path):
@@ -166,8 +169,7 @@ class Chains:
     def _said(self, path: Path, text: str) -> Iterator[Path]:
         """Yield the files that a definition installs or runs: lists, environments, init scripts."""
         for said in _SAID.finditer(text):
-            found = self._resolve(path, said["name"])
-            if found is not None:
+            if (found := self._resolve(path, said["name"])) is not None:
                 yield found
 
     def _project(self, path: Path) -> Iterator[Path]:

@@ -23,6 +23,7 @@ from mdstorm_migrate.run.naming import Naming
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.run.todos import todos_of
 from mdstorm_migrate.run.waiting import names_wait, staying, with_review
+from mdstorm_migrate.sources.decoding import is_wide
 
 _WORD = OLD_ROOT.encode()
 _MARK = MARK.encode()
@@ -99,6 +100,8 @@ class Outcome:
 
 def concerns_us(data: bytes) -> bool:
     """Whether the bytes of a file name Petastorm, or have a TODO of ours; others are not parsed."""
+    if is_wide(data):
+        data = data.replace(b"\0", b"")
     return _WORD in data or _MARK in data or _WORD in data.lower()
 
 

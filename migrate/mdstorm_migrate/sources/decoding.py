@@ -45,3 +45,25 @@ def decode_python(data: bytes) -> tuple[str, bytes, str]:
         raise SourceError(str(error.msg)) from None
     encoding = "utf-8" if encoding == "utf-8-sig" else encoding
     return (*decode(data, encoding), encoding)
+
+
+def is_wide(data: bytes) -> bool:
+    """Whether a text is UTF-16 by its mark, as PowerShell writes lists and scripts."""
+    return data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+
+
+def decode_text(data: bytes) -> tuple[str, bytes, str]:
+    """Return a text, its byte order mark and its encoding: UTF-8, or UTF-16 by its mark.
+
+    Raises
+    ------
+    SourceError
+        If the bytes are not of that encoding.
+    """
+    if not is_wide(data):
+        return (*decode(data), "utf-8")
+    encoding = "utf-16-le" if data.startswith(codecs.BOM_UTF16_LE) else "utf-16-be"
+    try:
+        return data[2:].decode(encoding), data[:2], encoding
+    except UnicodeDecodeError as error:
+        raise SourceError(f"not valid {encoding}: {error.reason}") from None

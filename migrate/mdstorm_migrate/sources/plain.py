@@ -10,13 +10,13 @@ import re
 from pathlib import PurePath
 
 from mdstorm_migrate.base.document import DecodedFile, Document, Kind, Segment, SourceError
-from mdstorm_migrate.sources.decoding import decode
+from mdstorm_migrate.sources.decoding import decode_text, is_wide
 
 #: Kinds by name, the first that fits; names in lower case.
 _KINDS: dict[Kind, re.Pattern[str]] = {
-    "lock": re.compile(r".*\.lock|conda-lock\.ya?ml"),
+    "lock": re.compile(r".*\.lock|conda-lock\.ya?ml|pylock(\..+)?\.toml"),
     "requirements": re.compile(
-        r".*(require|constraint|\breqs?\b)[^/]*\.(txt|in|pip)|.*\.requirements"
+        r".*(require|constraint|\breqs?\b)[^/]*\.(txt|in|pip)|(.*\.)?requirements"
     ),
     "pyproject": re.compile(r"pyproject\.toml"),
     "pipfile": re.compile(r"pipfile"),
@@ -43,7 +43,7 @@ _LISTS = frozenset({"", ".freeze", ".in", ".list", ".lst", ".pip", ".txt"})
 #: A line of such a list.
 _ENTRY = re.compile(
     r"""\s* (?: \#.* | -[-\w].* | [A-Za-z0-9][\w.-]*(?:\[[^\]]*\])?
-      [ \t]*(?:[=<>~!]=?=?[^;#]*|@[ ].*|\(.*\))? (?:;.*)? (?:[ \t]\#.*)? )? \\? \s*""",
+      [ \t]*(?:[=<>~!]=?=?[^;#]*|@[ ].*|\([=<>~!\d][^)]*\))? (?:;.*)? (?:[ \t]\#.*)? )? \\? \s*""",
     re.VERBOSE,
 )
 _VERSIONED = re.compile(r"[ \t]*(-[rc] |[^#]*[=<>~]=|[\w.-]+[ \t]*[<>][ \t]*\d)")
@@ -80,8 +80,12 @@ def kind_of(path: PurePath, head: bytes = b"") -> Kind | None:
     if suffix in (".txt", ".in") and path.parent.name.lower() in _REQUIREMENTS_DIRECTORIES:
         return "requirements"
     found = next((kind for kind, pattern in _KINDS.items() if pattern.fullmatch(name)), None)
-    if found is not None or not head or not may_be_text(path) or b"\0" in head:
+    if found is not None or not head or not may_be_text(path):
         return found
+    if is_wide(head):
+        head = head.decode("utf-16", "ignore").encode()
+    if b"\0" in head:
+        return None
     if suffix in _LISTS and _is_list(head.decode("utf-8", "replace")):
         return "requirements"
     return next((kind for kind, pattern in _HEADS.items() if pattern.match(head)), "text")
@@ -115,15 +119,15 @@ class PlainSource:
         Raises
         ------
         SourceError
-            If it is not UTF-8.
+            If it is neither UTF-8 nor UTF-16 with a mark, as PowerShell writes it.
         """
         kind = None if path is None else kind_of(path, data[:HEAD])
         if kind is None:
             raise SourceError(f"{path} is no kind of file that is known")
-        text, prefix = decode(data)
+        text, prefix, encoding = decode_text(data)
         if kind == "cluster" and _REPORT.search(text, 0, _REPORT_HEAD):
-            return DecodedFile(text, [], prefix=prefix)
-        return DecodedFile(text, [Document(kind, [Segment(text)], path)], prefix=prefix)
+            return DecodedFile(text, [], encoding, prefix)
+        return DecodedFile(text, [Document(kind, [Segment(text)], path)], encoding, prefix)
 
 
 SOURCE = PlainSource()

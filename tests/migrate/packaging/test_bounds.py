@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mdstorm_migrate.base.document import Document, Segment
 from mdstorm_migrate.packaging.bounds import (
     BASE,
     EXTRAS,
@@ -16,6 +17,7 @@ from mdstorm_migrate.packaging.bounds import (
     raised,
     raised_python,
 )
+from mdstorm_migrate.packaging.conflicts import conflicts_in
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -129,3 +131,22 @@ def test_pythons_are_narrowed_to_those_that_mdstorm_has(
     assert raised_python(specifier) == expected
     if expected is not None:
         assert raised_python(expected) is None
+
+
+@pytest.mark.parametrize(
+    ("requirement", "is_refused"),
+    [
+        ("flask==1.1.4", True),
+        ("mlflow==2.3.2", True),
+        ("numba==0.55.2", True),
+        ("scipy==1.7.3", True),
+        ("torch==1.10.2", True),  # for want of a build for Python 3.10
+        ("flask==2.0.0", False),
+        ("mlflow==1.20.2", False),  # which asked for nothing
+        ("scipy==1.8.0", False),
+        ("torch==1.11.0", False),
+    ],
+)
+def test_others_are_refused_for_what_they_ask_for(requirement: str, is_refused: bool) -> None:
+    document = Document("requirements", [Segment(f"petastorm\n{requirement}\n")])
+    assert any(conflicts_in(document)) == is_refused

@@ -95,3 +95,12 @@ def test_a_long_word_takes_no_long_time() -> None:
     began = time.perf_counter()
     migrate(f"petastorm{',' * 30_000}\n", path="requirements.txt")
     assert time.perf_counter() - began < 2
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("path", ["requirements.txt", "frozen.txt"])
+def test_lists_that_powershell_wrote_keep_their_encoding(encoding: str, path: str) -> None:
+    text = "\ufeffnumpy==1.26.4\r\npetastorm==0.12.1\r\n"
+    result = migrate(text.encode(encoding), path=path)
+    assert result.changed
+    assert result.output == "\ufeffnumpy==1.26.4\r\nmdstorm\r\n"

@@ -1,6 +1,6 @@
 """Spark's configuration files."""
 
-from tests.migrate.checks import check_noop, check_rewrite
+from tests.migrate.checks import check_finding, check_noop, check_rewrite
 
 KEY = "petastorm.spark.converter.parentCacheDirUrl"
 
@@ -21,3 +21,8 @@ def test_comments_and_longer_keys_stay() -> None:
 
 def test_it_is_one_to_review() -> None:
     check_noop(f"{KEY} file:///x\n", "spark.conf")
+
+
+def test_packages_that_spark_installs_need_review() -> None:
+    text = "spark.pyspark.virtualenv.packages petastorm==0.12.1\n"
+    check_finding(text, "PM408", "petastorm==0.12.1", "spark-defaults.conf")

@@ -63,7 +63,8 @@ def test_a_pin_that_conflicts_gives_way_together_with_petastorm(
 @pytest.mark.parametrize(
     "text",
     [
-        "petastorm\nnumpy>=1.19\npandas==1.1.5\ntorch==1.7.1\n",
+        "petastorm\nnumpy>=1.19\npandas==1.1.5\ntorch==1.13.1\n",
+        "petastorm\nmlflow==1.20.2\nflask>=1\nscipy==1.8.1\n",
         'petastorm\nnumpy==1.19.5; python_version < "3.8"\n',
         "petastorm\n# numpy==1.20\nnumpy-financial==1.0\nnumpy==${NUMPY}\n",
     ],

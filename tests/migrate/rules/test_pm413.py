@@ -48,3 +48,8 @@ def test_python_cells_of_notebooks_in_other_languages_are_reported(name: str, co
     text = f"{comment} MAGIC %python\n{comment} MAGIC from petastorm import make_reader\n"
     check_noop(text, name)
     check_finding(text, "PM413", "from petastorm import make_reader", name)
+
+
+def test_calls_in_files_of_build_tools_are_no_list_of_requirements() -> None:
+    text = 'python_requirement(name="petastorm", requirements=["petastorm==0.11.5"])\n'
+    check_finding(text, "PM413", "petastorm==0.11.5", "BUILD")
