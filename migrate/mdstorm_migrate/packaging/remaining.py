@@ -11,6 +11,8 @@ from mdstorm_migrate.packaging.requirement import Requirement, find_requirements
 
 #: What is before the last words of a command that goes over several lines, as in folded YAML.
 _INSTALLING = re.compile(r"""\b(?:install|add)\b[\s\w.=<>~"'\[\],-]*\Z""")
+#: Other requirements before one on its line.
+_LISTED = re.compile(r"""\s*(?:-\s+)?(?:["']?[\w.\[\],-]+[=<>~]=?\S+\s+)*["']?""")
 #: The module ``pip`` of Ansible, up to a name.
 _ANSIBLE = re.compile(
     r"""\bpip:[ \t]*(?:\n[ \t]+(?:[a-z_]+:[^\n]*\n[ \t]+)*)?
@@ -63,6 +65,7 @@ def _is_required(document: Document, found: Requirement, plain: re.Pattern[str] 
     if found.is_url or re.search(r"[=<>~!\[]", text[found.start : found.stop]):
         return True
     above = text[max(found.start - _ABOVE, 0) : found.start]
-    if ("\n" in above and _INSTALLING.search(above)) or _ANSIBLE.search(above):
+    goes_on = "\n" in above and _LISTED.fullmatch(before) and _INSTALLING.search(above)
+    if goes_on or _ANSIBLE.search(above):
         return True
     return plain is not None and bool(plain.search(line) or _LIBRARY.search(above))

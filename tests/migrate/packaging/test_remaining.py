@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.migrate.checks import check_finding, check_noop, check_rewrite
 
+from mdstorm_migrate.api import migrate
+
 
 @pytest.mark.parametrize(
     ("text", "path", "rule"),
@@ -25,6 +27,8 @@ def test_they_are_reported(text: str, path: str, rule: str) -> None:
     [
         ("# petastorm==0.12\n", "ci.yml"),
         ("engine: petastorm\n", "ci.yml"),
+        ("run: |\n  pip install a\n  cd petastorm\n", "ci.yml"),
+        ("run: |\n  pip install mdstorm\n  python -c 'from petastorm import x'\n", "ci.yml"),
         ("echo using petastorm==0.12\n", "a.sh"),
         ('resource "databricks_library" "petastorm" {\n}\n', "main.tf"),
         ("RUN echo ${PETASTORM} $PETASTORM $(petastorm)\n", "Dockerfile"),
@@ -32,6 +36,7 @@ def test_they_are_reported(text: str, path: str, rule: str) -> None:
 )
 def test_words_are_not(text: str, path: str) -> None:
     check_noop(text, path)
+    assert not any("seems to require" in one.message for one in migrate(text, path=path).findings)
 
 
 @pytest.mark.parametrize(
