@@ -99,7 +99,7 @@ def _declared(folder: Path) -> None:
     extras = project["optional-dependencies"]
     mdstorm = list(project["dependencies"])
     for name, required in extras.items():
-        if name not in ("dev", "all"):
+        if name not in ("all", "dev", "docs"):
             mdstorm += [f'{one}; extra == "{name}"' for one in required]
     _wheel(folder, "mdstorm", "0.2.3", mdstorm, list(extras), project["requires-python"])
 
