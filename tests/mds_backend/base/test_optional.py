@@ -13,12 +13,12 @@ from mdstorm_backend.errors import MDStormError, MissingDependencyError
 @pytest.mark.parametrize(
     ("module", "extra", "package"),
     [
-        ("PIL", "images", "'mdstorm[images]'"),
+        ("PIL", "images", '"mdstorm[images]"'),
         ("pandas", "", "pandas"),
-        ("pyspark", "spark", "'mdstorm[spark]'"),
-        ("tensorflow", "tf", "'mdstorm[tf]'"),
-        ("torch", "torch", "'mdstorm[torch]'"),
-        ("xxhash", "xxhash", "'mdstorm[xxhash]'"),
+        ("pyspark", "spark", '"mdstorm[spark]"'),
+        ("tensorflow", "tf", '"mdstorm[tf]"'),
+        ("torch", "torch", '"mdstorm[torch]"'),
+        ("xxhash", "xxhash", '"mdstorm[xxhash]"'),
     ],
 )
 def test_a_missing_library_is_one_error_that_says_what_to_install(
