@@ -30,7 +30,7 @@ def check_float_dtype(dtype: object) -> None:
     """Raise InvalidArgumentError unless `dtype` is ``"float32"``, ``"float64"`` or None."""
     if dtype not in ("float32", "float64", None) or not isinstance(dtype, (str, type(None))):
         raise InvalidArgumentError(
-            f"dtype {dtype} is not supported. Use 'float32' or 'float64', or None to keep "
+            f"dtype {dtype} is not supported. Use 'float32' or float64, or None to keep "
             "every floating-point column as it is"
         )
 

@@ -113,7 +113,7 @@ def test_float_conversion_is_logged_once_in_a_process(
 def test_other_dtypes_are_refused(spark: Any, cache_dir: Path, dtype: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=f"dtype {dtype} is not supported") as caught:
         make_spark_converter(spark.range(3), dtype=dtype)
-    assert "is not supported. Use 'float32' or 'float64'" in str(caught.value)
+    assert "is not supported. Use 'float32' or float64" in str(caught.value)
     assert not cache_dir.exists()
 
 
