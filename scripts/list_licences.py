@@ -7,9 +7,11 @@ environment of ``make test``, which has all extras.
 from __future__ import annotations
 
 import re
-from importlib.metadata import PackageNotFoundError, metadata, requires
+from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 from typing import TypeAlias
+
+import tomllib
 
 Rows: TypeAlias = dict[str, dict[str, str]]
 
@@ -18,12 +20,11 @@ TARGET = ROOT / "docs" / "licences.md"
 
 _BASE = "always"
 #: Not for users, or the sum of others.
-_LEFT_OUT = frozenset({"all", "dev"})
+_LEFT_OUT = frozenset({"all", "dev", "docs"})
 #: What is installed here in their place: tensorflow without its GPU code.
 _INSTEAD = {"tensorflow": "tensorflow-cpu"}
 #: Required on Python 3.10 alone, where this page is not made.
 _ELSEWHERE = {"tomli": "MIT"}
-_EXTRA = re.compile(r"extra == ['\"]([\w-]+)['\"]")
 #: Texts of classifiers and free fields → identifiers of SPDX.
 _SPDX = {
     "3-clause bsd license": "BSD-3-Clause",
@@ -42,15 +43,14 @@ _SPDX = {
 
 def required() -> Rows:
     """Return what mdstorm requires: by extra, the licence of each distribution."""
-    found: Rows = {}
-    for requirement in requires("mdstorm") or ():
-        name = re.match(r"[\w.-]+", requirement)
-        assert name is not None
-        extra = _EXTRA.search(requirement)
-        where = extra[1] if extra else _BASE
-        if where not in _LEFT_OUT:
-            found.setdefault(where, {})[name[0]] = licence_of(name[0])
-    return found
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    groups = {_BASE: project["dependencies"], **project["optional-dependencies"]}
+    names = {
+        extra: [re.split(r"[^\w.-]", requirement, maxsplit=1)[0] for requirement in requirements]
+        for extra, requirements in groups.items()
+        if extra not in _LEFT_OUT
+    }
+    return {extra: {name: licence_of(name) for name in each} for extra, each in names.items()}
 
 
 def licence_of(name: str) -> str:

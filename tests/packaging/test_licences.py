@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.newest
+
 SCRIPT = Path(__file__).parents[2] / "scripts" / "list_licences.py"
 
 
-@pytest.mark.newest
 def test_the_page_is_up_to_date() -> None:
     script = runpy.run_path(str(SCRIPT))
     rows = script["required"]()
