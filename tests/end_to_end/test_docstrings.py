@@ -8,6 +8,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -37,14 +38,31 @@ def test_there_are_examples() -> None:
     assert {"mdstorm.make_batch_reader", "mdstorm_backend.open_dataset"} <= examples().keys()
 
 
-@pytest.mark.parametrize("name", examples())
-def test_examples_give_what_they_say(name: str, spark: SparkSession, tmp_path: Path) -> None:
+def failures(name: str, folder: Path, **given: object) -> str:
+    """Return what the examples of a name do otherwise than they say."""
     value, text = examples()[name]
     here, there = value.__module__, name.rpartition(".")[0]
     modules = [vars(importlib.import_module(module)) for module in (here, there)]
-    names = {**modules[0], **modules[1], "spark": spark}
-    text = text.replace("file:///tmp/", f"{tmp_path.as_uri()}/")
-    text = text.replace('"/tmp/', f'"{tmp_path}/')
+    names = {**modules[0], **modules[1], **given}
+    text = text.replace("file:///tmp/", f"{folder.as_uri()}/").replace('"/tmp/', f'"{folder}/')
     test = doctest.DocTestParser().get_doctest(text, names, name, None, None)
     said: list[str] = []
-    assert not doctest.DocTestRunner().run(test, out=said.append).failed, "".join(said)
+    doctest.DocTestRunner().run(test, out=said.append)
+    return "".join(said)
+
+
+def names(with_spark: bool) -> list[str]:
+    uses = re.compile(r"^(?:>>>|\.\.\.).*\bspark[.,]", re.M)
+    return [name for name, (_, t) in examples().items() if bool(uses.search(t)) is with_spark]
+
+
+@pytest.mark.parametrize("name", names(with_spark=False))
+def test_examples_give_what_they_say(name: str, tmp_path: Path) -> None:
+    assert not failures(name, tmp_path)
+
+
+@pytest.mark.parametrize("name", names(with_spark=True))
+def test_examples_with_spark_give_what_they_say(
+    name: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    assert not failures(name, tmp_path, spark=spark)

@@ -21,8 +21,9 @@ DOCS = ROOT / "docs"
 #: `docs/migrate/` see `tests.migrate.rules`.
 ELSEWHERE = {DOCS / "trainers.md", *(DOCS / "migrate").rglob("*")}
 PAGES = [ROOT / "README.md", *sorted({*DOCS.rglob("*.md")} - ELSEWHERE)]
-#: Of the how-tos, which are many, the gate runs these.
-REPRESENTATIVE = {"resume.md", "shuffle.md"}
+#: Folders with many pages, and those of them that the gate runs.
+LONG = {"concepts", "how-to"}
+REPRESENTATIVE = {"resume.md", "shares.md"}
 FENCE = "```python\n"
 #: Stands above a block that is not run where it stands: it is the file of that name.
 FILE = r"<!-- file: (?P<file>\S+) -->\n"
@@ -41,7 +42,7 @@ def python_blocks(page: Path) -> list[tuple[int, str]]:
 
 
 def runs_in_the_gate(page: Path) -> bool:
-    return page.parent.name != "how-to" or page.name in REPRESENTATIVE
+    return page.parent.name not in LONG or page.name in REPRESENTATIVE
 
 
 def name_of(page: Path) -> str:
