@@ -42,7 +42,6 @@ extensions = [
     "myst_nb",
     "numpydoc",
     "sphinx.ext.autodoc",
-    "sphinx.ext.autosummary",
     "sphinx_copybutton",
 ]
 exclude_patterns = ["_build"]
@@ -53,7 +52,6 @@ nitpick_ignore_regex = [("py:obj", ".*")]
 
 # Markdown
 myst_heading_anchors = 4
-myst_enable_extensions = ["colon_fence", "attrs_block"]
 
 # Notebooks are shown as they are committed.
 nb_execution_mode = "off"
@@ -71,7 +69,6 @@ with mock(autodoc_mock_imports):  # names that are loaded on first use, when not
         setattr(mdstorm_backend, _name, getattr(mdstorm_backend, _name))
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
-autosummary_generate = False
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
@@ -108,11 +105,9 @@ def _relinked(text: str, folder: Path) -> str:
         page = _INCLUDED.get(name) or (path.is_relative_to(HERE) and name.removeprefix("docs/"))
         if page:
             return f"[{match['text']}](/{page}{anchor})"
-        return (
-            f"[{match['text']}]({REPOSITORY_URL}/{name}{anchor})"
-            if REPOSITORY_URL
-            else match["text"]
-        )
+        if REPOSITORY_URL:
+            return f"[{match['text']}]({REPOSITORY_URL}/{name}{anchor})"
+        return match["text"]
 
     link = r"(?<!!)\[(?P<text>[^\]\n]+)\]\((?P<target>[^)#:\s]+)(?P<anchor>#[^)\s]*)?\)"
     return re.sub(link, replace, text)
