@@ -112,20 +112,16 @@ def test_base_install_says_what_a_module_needs(
     assert f'Install it with: pip install "mdstorm[{extra}]"' in shown
 
 
-def test_base_install_says_what_converting_needs(base_install: Path, tmp_path: Path) -> None:
+def test_base_install_says_what_loaders_need(base_install: Path, tmp_path: Path) -> None:
     program = """
 from mdstorm.errors import MissingDependencyError
-from mdstorm.spark import SparkDatasetConverter, make_spark_converter
+from mdstorm.spark import SparkDatasetConverter
 converter = SparkDatasetConverter(None, ["file:///x.parquet"], 1)
-for make in (
-    lambda: make_spark_converter("file:///data"),
-    converter.make_torch_dataloader,
-    converter.make_tf_dataset,
-):
+for make in (converter.make_torch_dataloader, converter.make_tf_dataset):
     try:
         make()
     except MissingDependencyError as error:
         print(error.extra)
 """
     shown = run(base_install / "python", "-c", program, cwd=tmp_path)
-    assert shown.split() == ["spark", "torch", "tf"]
+    assert shown.split() == ["torch", "tf"]

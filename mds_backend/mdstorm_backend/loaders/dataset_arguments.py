@@ -86,6 +86,8 @@ def find_order(
     ------
     InvalidArgumentError
         If an order and settings are given, or they do not go with the streams.
+    ArgumentTypeError
+        If the order is none of these.
     """
     if order is None:
         elastic = ElasticOrder(batch_size=1 if batch_size is None else batch_size, **settings)
@@ -101,6 +103,11 @@ def find_order(
     if isinstance(order, ExactOrder):
         _check_unweighted(streams)
         return order.resolved()
+    if not isinstance(order, ElasticShare):
+        raise ArgumentTypeError(
+            f"order must be an ExactOrder or an ElasticOrder, found {order!r}: for example "
+            "order=ExactOrder(follows_world=True)"
+        )
     return order
 
 
