@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from mdstorm_migrate.base.edits import Edit, Finding
+from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.requirement import Requirement, find_requirements
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 
@@ -105,17 +105,21 @@ def rewrite_runs(text: str, rule: str, *, is_prose: bool = False) -> Iterator[Ed
     """Rewrite commands that run Petastorm's programs; report others that run code of Petastorm's.
 
     A module is run by the same command under mdstorm's name. Petastorm's scripts are not installed
-    by mdstorm: their modules do the same, if ``python`` is the Python that has them. In prose,
-    import statements are left alone.
+    by mdstorm: their modules do the same, if ``python`` is the Python that has them. Commands of
+    one text move together. In prose, import statements are left alone.
     """
-    for match in _RUN.finditer(text):
-        if _is_commented_out(text, match.start()) or (is_prose and match["code"]):
-            continue
+    runs = [
+        match
+        for match in _RUN.finditer(text)
+        if not _is_commented_out(text, match.start()) and not (is_prose and match["code"])
+    ]
+    cls: Class = "review" if any(match["script"] in _SCRIPTS for match in runs) else "exact"
+    for match in runs:
         module, script = match["module"], match["script"]
         if module in _PROGRAMS:
             start = match.start("module")
             message = f"run `mdstorm{module[9:]}`, which takes the same arguments"
-            yield Edit(rule, "exact", start, start + len(OLD_ROOT), NEW_ROOT, message)
+            yield Edit(rule, cls, start, start + len(OLD_ROOT), NEW_ROOT, message)
         elif script in _SCRIPTS and _COMMAND.search(text[: match.start()].rpartition("\n")[2]):
             new = f"python -m {_SCRIPTS[script]}"
             message = f"`{script}` becomes `{new}`, if that is the Python that has mdstorm"

@@ -34,7 +34,7 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
 
 def _rewritten(match: re.Match[str]) -> Iterator[Edit | Finding]:
     old = match["module"]
-    if old is not None and is_offered(match["statement"], old):
+    if old is not None and _is_offered(match["statement"], old):
         message = f"the example imports from `{renamed(old)}`"
         yield Edit(CODE, CLASS, *match.span("module"), renamed(old), message)
         return
@@ -42,7 +42,7 @@ def _rewritten(match: re.Match[str]) -> Iterator[Edit | Finding]:
     yield Finding(CODE, "manual", *match.span("statement"), what, f"{what}: change it by hand")
 
 
-def is_offered(statement: str, module: str) -> bool:
+def _is_offered(statement: str, module: str) -> bool:
     """Whether mdstorm has all that a ``from`` statement of one line names, in the same module."""
     try:
         (imported,) = ast.parse(statement).body

@@ -75,6 +75,10 @@ _SETTING = re.compile(
 )
 _WHAT = "this string names Petastorm as a package to install"
 _REMEDY = f"{_WHAT}: name mdstorm, which has versions of its own"
+#: A requirement in JSON within a string, as sparkmagic's ``%%configure`` has it.
+_IN_JSON = re.compile(
+    r"""[:,\[]\s*(?P<quote>["'])(?:[^"'\n]*,\s*)?petastorm(?:\[[^\]\n]*\])?\s*[=<>~!]=[^"'\n]*(?P=quote)"""
+)
 
 
 def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
@@ -174,7 +178,7 @@ def _installs(module: PythonModule) -> Iterator[Finding]:
         # Commands may go without their first word: ``run_line_magic("pip", "install petastorm")``.
         command = f"pip {value}" if value.startswith("install ") else value
         in_command = any(command_requirements(command)) or any(other_origins(value, CODE))
-        if pinned or installs or in_command:
+        if pinned or installs or in_command or _IN_JSON.search(value):
             yield Finding(CODE, "manual", *module.span(string), _WHAT, _REMEDY)
 
 

@@ -22,7 +22,7 @@ _STATEMENT = (
     rb"(?:from[ \t]+([A-Za-z_]\w*)[\w.]*[ \t]+import\b"
     rb"|import[ \t]+(" + _NAME + rb"(?:[ \t]*,[ \t]*" + _NAME + rb")*))"
 )
-_IMPORT = re.compile(rb"^[ \t]*" + _STATEMENT, re.MULTILINE)
+_IMPORT = re.compile(rb"^(?:# MAGIC )?[ \t]*" + _STATEMENT, re.MULTILINE)
 #: In the strings of a notebook.
 _IMPORT_IN_JSON = re.compile(rb'(?:"|\\n)[ \t]*' + _STATEMENT)
 #: What shows that an extra is needed.

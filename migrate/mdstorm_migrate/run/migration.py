@@ -239,7 +239,7 @@ def _migrate_document(
     kept: _Kept,
 ) -> None:
     module = _parsed(document, settings, around) if document.kind == "python" else None
-    if module is not None:
+    if module is not None and kept.exchange is None:  # the others are files that it writes
         kept.exchange = exchange_of(module)
     suppressions = Suppressions.of(document, module)
     kept.is_ignored |= suppressions.whole_file

@@ -33,7 +33,9 @@ from mdstorm_migrate.sources.magics import (
     is_indented,
     language_of,
     mask,
+    written_name,
 )
+from mdstorm_migrate.sources.plain import kind_of
 
 #: What names Petastorm in code, not in prose, and a TODO.
 _NAMED = re.compile(
@@ -106,7 +108,12 @@ def documents_of(cells: Iterable[Cell], path: PurePath | None) -> CellDocuments:
     failed: list[tuple[Cell, SourceError]] = []
     for cell in cells:
         language, body = language_of(cell.text)
-        if language == "python":
+        if written := written_name(cell.text):
+            try:
+                others.append(_written(cell, *written, path))
+            except SourceError as error:
+                failed.append((cell, error))
+        elif language == "python":
             try:
                 masked = mask(cell.text)
             except SourceError as error:
@@ -130,6 +137,21 @@ def documents_of(cells: Iterable[Cell], path: PurePath | None) -> CellDocuments:
     return CellDocuments([python, *others], broken, len(failed))
 
 
+def _written(cell: Cell, name: str, body: int, path: PurePath | None) -> Document:
+    """Return the file that a cell writes: its names are not those of the other cells."""
+    segment = cell.segment(body, len(cell.text))
+    file = PurePath(name)
+    if file.suffix not in (".py", ".pyi", ".pyw"):
+        return Document(kind_of(file) or "other", [segment], path)
+    before = cell.text.count("\n", 0, body)
+    try:
+        parse_python(segment.text)
+    except SourceError as error:
+        line = None if error.line is None else error.line + before
+        raise SourceError(str(error), line) from None
+    return Document("python", [segment], path)
+
+
 def _uses_of(python: Document) -> re.Pattern[str]:
     """Return what in a cell that is not Python may be a use, whose names stay what they are."""
     names = {
@@ -144,7 +166,9 @@ def _uses_of(python: Document) -> re.Pattern[str]:
     return re.compile(rf"(?i:{OLD_ROOT})|{methods}{called}")
 
 
-def whole_or_cells(text: str, path: PurePath | None, divider: re.Pattern[str]) -> CellDocuments:
+def whole_or_cells(
+    text: str, path: PurePath | None, divider: re.Pattern[str], placement: Placement | None = None
+) -> CellDocuments:
     """Return the documents of a Python file with cells, as `documents_of` does.
 
     It is one document if it is Python as a whole.
@@ -155,14 +179,17 @@ def whole_or_cells(text: str, path: PurePath | None, divider: re.Pattern[str]) -
     path : PurePath or None
     divider : re.Pattern
         What a cell begins behind.
+    placement : Placement, optional
+        Where the text stands in the file, if it is not all of it.
     """
+    whole = placement or Shift()
     try:
         parse_python(text)
-        return CellDocuments([Document("python", [Segment(text)], path)])
+        return CellDocuments([Document("python", [Segment(text, whole)], path)])
     except SourceError:
         bounds = [0, *(match.end() for match in divider.finditer(text)), len(text)]
     cells = (
-        Cell(number, text[start:stop], Shift(start), text.count("\n", 0, start))
+        Cell(number, text[start:stop], SubPlacement(whole, start), text.count("\n", 0, start))
         for number, (start, stop) in enumerate(itertools.pairwise(bounds), 1)
     )
     return documents_of(cells, path)

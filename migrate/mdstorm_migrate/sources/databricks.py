@@ -8,10 +8,12 @@ from pathlib import PurePath
 
 from mdstorm_migrate.base.document import DecodedFile, Document, Segment, Shift
 from mdstorm_migrate.sources.cells import whole_or_cells
+from mdstorm_migrate.sources.commented import Uncommented
 from mdstorm_migrate.sources.decoding import decode_python
 from mdstorm_migrate.sources.python import DATABRICKS_HEADER
 
 _COMMAND = re.compile(r"^# COMMAND -+[ \t]*\r?\n?", re.MULTILINE)
+_PREFIX = "# MAGIC "
 _MAGIC_LINE = re.compile(r"^# MAGIC ?(?P<text>[^\r\n]*(?:\r?\n)?)", re.MULTILINE)
 
 
@@ -23,33 +25,49 @@ class DatabricksSource:
         return path.suffix == ".py" and head.startswith(DATABRICKS_HEADER)
 
     def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
-        """Return it as one Python document; cell by cell if it is not Python as a whole."""
+        """Return it as one Python document; cell by cell if it is not Python as a whole.
+
+        Cells of ``%python`` share the names of the others, and belong to it.
+        """
         text, mark, encoding = decode_python(data)
-        documents, broken, unparsed = whole_or_cells(text, path, _COMMAND)
-        documents += _magics(text, path)
+        cells = list(_magic_cells(text))
+        cuts = tuple(cut for cell in cells if _is_python(cell) for cut in _prefixes(cell[1:]))
+        code = Uncommented(text, cuts, _PREFIX)
+        documents, broken, unparsed = whole_or_cells(code.text, path, _COMMAND, code)
+        for cell in cells:
+            documents += _documents(cell, path)
         return DecodedFile(text, documents, encoding, mark, broken, unparsed)
 
 
-def _magics(text: str, path: PurePath | None) -> Iterator[Document]:
-    """Yield a document for each line magic in comments, and for each shell cell."""
-    lines: list[Segment] = []
-    end = -1
+def _magic_cells(text: str) -> Iterator[list[re.Match[str]]]:
+    """Yield neighbouring magic lines: they are one cell."""
+    lines: list[re.Match[str]] = []
     for match in _MAGIC_LINE.finditer(text):
-        if match.start() != end:
-            yield from _magic_cell(lines, path)
+        if lines and match.start() != lines[-1].end():
+            yield lines
             lines = []
-        lines.append(Segment(match["text"], Shift(match.start("text"))))
-        end = match.end()
-    yield from _magic_cell(lines, path)
+        lines.append(match)
+    if lines:
+        yield lines
 
 
-def _magic_cell(lines: list[Segment], path: PurePath | None) -> Iterator[Document]:
-    """Yield the documents of neighbouring magic lines: they are one cell."""
-    first = lines[0].text.strip() if lines else ""
+def _is_python(cell: list[re.Match[str]]) -> bool:
+    return cell[0]["text"].split() == ["%python"]
+
+
+def _prefixes(lines: list[re.Match[str]]) -> Iterator[tuple[int, int]]:
+    return ((line.start(), line.start("text")) for line in lines)
+
+
+def _documents(cell: list[re.Match[str]], path: PurePath | None) -> Iterator[Document]:
+    """Yield the documents of a cell, but for Python."""
+    lines = [Segment(line["text"], Shift(line.start("text"))) for line in cell]
+    first = lines[0].text.strip()
     if re.match(r"%(sh|bash)\b", first):
         yield Document("shell", lines, path)
     elif re.match(r"%(md|md-sandbox|python|sql|scala|r|fs)\b", first):
-        yield Document("other", lines, path)
+        if not _is_python(cell):
+            yield Document("other", lines, path)
     else:
         yield from (Document("magic", [line], path) for line in lines)
 

@@ -25,6 +25,13 @@ _OTHER_CELLS = frozenset({"fs", "md", "md-sandbox", "r", "scala", "sql"})
 
 _FIRST_LINE = re.compile(r"\s*(?P<percent>%%?)(?P<name>[\w-]+)[^\n]*\n?")
 
+#: A cell whose text becomes a file, or is added to one.
+_WRITTEN = re.compile(
+    r"""\s*%%(?:write)?file[ \t]+(?:-a[ \t]+|--append[ \t]+)?
+    (?P<quote>["']?)(?P<name>[^"'\r\n]+?)(?P=quote)[ \t]*(?:\r?\n|\Z)""",
+    re.VERBOSE,
+)
+
 #: Parts of a line between which brackets and strings must be told apart.
 _PART = re.compile(
     r"""
@@ -80,6 +87,12 @@ def language_of(cell: str) -> tuple[Language, int]:
     if not is_cell and name in _OTHER_CELLS:
         return "other", match.end()
     return "python", 0
+
+
+def written_name(cell: str) -> tuple[str, int] | None:
+    """Return the name of the file that a cell writes, and where its text begins."""
+    match = _WRITTEN.match(cell)
+    return None if match is None else (match["name"], match.end())
 
 
 def mask(cell: str) -> Masked:

@@ -1,4 +1,4 @@
-"""Files of one document: requirements, TOML, INI, YAML, Dockerfiles, Markdown.
+"""Files of one document: requirements, TOML, INI, YAML, Dockerfiles, pages in Markdown.
 
 What a file is shows in its name; of YAML and JSON, which are used for everything, only those that
 say something of Petastorm's are read at all.
@@ -32,6 +32,10 @@ _KINDS: dict[Kind, re.Pattern[str]] = {
     "cluster": re.compile(r".*\.(json|ya?ml)"),
     "markdown": re.compile(r".*\.(md|rst|markdown)"),
 }
+#: What the header of a page in Markdown says that is a notebook.
+_NOTEBOOK = re.compile(
+    rb"\s*---[ \t]*\r?\n(?:(?!---)[^\n]*\n)*?(?:jupyter|jupytext|kernelspec)[ \t]*:"
+)
 #: Directories whose text files are lists of requirements.
 _REQUIREMENTS_DIRECTORIES = frozenset(
     {"constraints", "deps", "dependencies", "req", "reqs", "requirement", "requirements"}
@@ -91,6 +95,12 @@ def kind_of(path: PurePath, head: bytes = b"") -> Kind | None:
     return next((kind for kind, pattern in _HEADS.items() if pattern.match(head)), "text")
 
 
+def is_notebook(path: PurePath, head: bytes) -> bool:
+    """Whether a page in Markdown is a notebook, by its suffix or its header."""
+    suffix = path.suffix.lower()
+    return suffix in (".qmd", ".rmd") or (suffix == ".md" and _NOTEBOOK.match(head) is not None)
+
+
 def may_be_text(path: PurePath) -> bool:
     """Whether a file of an unknown kind may hold text that people write."""
     return not (_NO_TEXT.fullmatch(path.suffix.lower()) or path.name.startswith(".git"))
@@ -111,7 +121,7 @@ class PlainSource:
 
     def claims(self, path: PurePath, head: bytes) -> bool:
         """Whether the name of the file is that of a kind."""
-        return kind_of(path, head) is not None
+        return kind_of(path, head) is not None and not is_notebook(path, head)
 
     def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
         """Return the file as one document; a report of ours as none.

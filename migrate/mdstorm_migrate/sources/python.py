@@ -8,6 +8,7 @@ from pathlib import PurePath
 from mdstorm_migrate.base.document import DecodedFile, Document, Segment
 from mdstorm_migrate.sources.cells import whole_or_cells
 from mdstorm_migrate.sources.decoding import decode_python
+from mdstorm_migrate.sources.jupytext import commented_documents
 
 #: The first line of a notebook that Databricks has exported as Python source.
 DATABRICKS_HEADER = b"# Databricks notebook source"
@@ -28,9 +29,12 @@ class PythonSource:
     def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
         """Return the text in the encoding that its first lines declare."""
         text, mark, encoding = decode_python(data)
+        others = commented_documents(text, path)
         if _CELL.search(text) is None:
-            return DecodedFile(text, [Document("python", [Segment(text)], path)], encoding, mark)
+            documents = [Document("python", [Segment(text)], path), *others]
+            return DecodedFile(text, documents, encoding, mark)
         documents, broken, unparsed = whole_or_cells(text, path, _CELL)
+        documents += others
         return DecodedFile(text, documents, encoding, mark, broken, unparsed)
 
 

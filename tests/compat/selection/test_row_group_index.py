@@ -235,7 +235,7 @@ def test_an_index_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
 def test_a_derived_indexer_sees_rows(tmp_path: Path) -> None:
     class Lengths(SingleFieldIndexer):
         def build_index(self, decoded_rows: Any, piece_index: int) -> Any:
-            return self._add([len(row["s"] or "") for row in decoded_rows], piece_index)
+            return self._mdstorm_add([len(row["s"] or "") for row in decoded_rows], piece_index)
 
     write(tmp_path, TABLE, rows=2)
     build(tmp_path.as_uri(), Lengths("lengths", "s"))

@@ -1,0 +1,58 @@
+"""Notebooks that are pages of Markdown, by Jupytext, MyST, Quarto or R Markdown."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+
+from mdstorm_migrate.base.document import DecodedFile, Document, Segment, Shift
+from mdstorm_migrate.sources.cells import Cell, documents_of
+from mdstorm_migrate.sources.decoding import decode
+from mdstorm_migrate.sources.plain import is_notebook
+
+_FENCE = re.compile(
+    r"""^(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^\r\n`]*)\r?\n
+    (?P<options>(?:---[ \t]*\r?\n(?:(?!---)[^\n]*\n)*?---[ \t]*\r?\n | (?::[\w-]+:[^\n]*\n)+)?)
+    (?P<code>.*?)^(?P=fence)[ \t]*\r?$""",
+    re.MULTILINE | re.DOTALL | re.VERBOSE,
+)
+_PYTHON = re.compile(r"\{?\.?(?:i?python3?\b|code-cell\b)", re.IGNORECASE)
+_SHELL = re.compile(r"\{?\.?(?:bash|console|sh|shell)\b", re.IGNORECASE)
+#: Cells that are shown and not run.
+_SHOWN = re.compile(r"active=\"(?!ipynb)|\beval[ \t]*=[ \t]*(?:F\b|FALSE|false)")
+
+
+class PageSource:
+    """A notebook whose cells are fenced blocks of a page."""
+
+    def claims(self, path: PurePath, head: bytes) -> bool:
+        """Whether the page is a notebook, by its header or its suffix."""
+        return is_notebook(path, head)
+
+    def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
+        """Return its cells, and what stands between them as a page."""
+        text, mark = decode(data)
+        cells: list[Cell] = []
+        others: list[Document] = []
+        between: list[Segment] = []
+        end = 0
+        for number, block in enumerate(_FENCE.finditer(text), 1):
+            start, stop = block.span("code")
+            if _SHOWN.search(block["info"]):
+                continue
+            if _PYTHON.match(block["info"]):
+                line = text.count("\n", 0, start)
+                cells.append(Cell(number, block["code"], Shift(start), line))
+            elif _SHELL.match(block["info"]):
+                others.append(Document("shell", [Segment(block["code"], Shift(start))], path))
+            else:
+                continue
+            between.append(Segment(text[end:start], Shift(end)))
+            end = stop
+        between.append(Segment(text[end:], Shift(end)))
+        found = documents_of(cells, path)
+        documents = [*found.documents, *others, Document("markdown", between, path)]
+        return DecodedFile(text, documents, "utf-8", mark, found.broken, found.unparsed)
+
+
+SOURCE = PageSource()
