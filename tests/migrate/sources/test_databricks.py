@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import pytest
-
 from tests.migrate.checks import check_noop, check_rewrite
 
 from mdstorm_migrate.api import migrate
@@ -72,7 +71,8 @@ def test_a_python_cell_in_comments_is_one_of_the_others() -> None:
         "import petastorm", "# MAGIC %python\n# MAGIC petastorm.make_reader(url)\n", "r = 1"
     )
     check_cells(
-        "# MAGIC %python\n# MAGIC from petastorm import (make_reader,\n# MAGIC   reader)\n# MAGIC\n",
+        "# MAGIC %python\n# MAGIC from petastorm import (make_reader,\n"
+        "# MAGIC   reader)\n# MAGIC\n",
         "# MAGIC %pip install petastorm\n",
         "# MAGIC %md petastorm\n",
         "# MAGIC %python\n# MAGIC if x:\n# MAGIC     reader.Reader, make_reader\n",
