@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 
 from mdstorm_migrate.petastorm.parts import DATASET, FILESYSTEM, PIECE
+from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.libraries import scope_of
 from mdstorm_migrate.python.module import PythonModule, dotted
 from mdstorm_migrate.python.objects import objects_made
@@ -20,6 +22,8 @@ READERS = frozenset({"Reader", "make_batch_reader", "make_reader"})
 _PIECES = "pieces"
 _PAIR = "get_filesystem_and_path_or_paths"
 _SAME = frozenset({"list", "reversed", "sorted", "tuple"})
+#: What people call one.
+_READER = re.compile(r"(?:^|_)reader$", re.IGNORECASE)
 #: How long chains of assignments may be.
 _DEPTH = 20
 
@@ -38,7 +42,7 @@ def kind_of(module: PythonModule, node: ast.expr, depth: int = _DEPTH) -> str | 
             is_same = isinstance(function, ast.Name) and function.id in _SAME and len(args) > 0
             return kind_of(module, args[0], depth - 1) if is_same else None
         case ast.Attribute(value=value, attr="dataset"):
-            if kind_of(module, value, depth - 1) in READERS:
+            if kind_of(module, value, depth - 1) in READERS or _is_called_reader(module, value):
                 return DATASET
         case ast.Attribute(value=value, attr="pieces"):
             is_named = isinstance(value, ast.Attribute) and value.attr == "dataset"
@@ -63,6 +67,21 @@ def kind_of(module: PythonModule, node: ast.expr, depth: int = _DEPTH) -> str | 
         values = _assigned(module).get(node.attr, ())
         return _one([*assigned, *(kind_of(module, one, depth - 1) for one in values)])
     return None
+
+
+def _is_called_reader(module: PythonModule, node: ast.expr) -> bool:
+    """Whether a parameter, or what it is kept as, is called a reader where Petastorm is imported.
+
+    Such a function gets readers of other files.
+    """
+    match node:
+        case ast.Name(id=name) if _READER.search(name) and imported_names(module):
+            bindings = module.bindings(name, scope_of(module, node))
+            return bool(bindings) and all(isinstance(one.node, ast.arg) for one in bindings)
+        case ast.Attribute(attr=name) if _READER.search(name):
+            values = _assigned(module).get(name, ())
+            return bool(values) and all(_is_called_reader(module, one) for one in values)
+    return False
 
 
 def _of_method(

@@ -52,7 +52,7 @@ def _import(
         return
     start, stop = module.span(alias)
     if alias.asname is None:
-        new = _plain_import(module, action, alias, statement)
+        new = _plain_import(module, name, action, binding)
     else:
         new = re.sub(r"^[\w.]+", renamed(alias.name), module.text[start:stop])
     old = " ".join(module.text[start:stop].split())
@@ -63,18 +63,40 @@ def _import(
 
 
 def _plain_import(
-    module: PythonModule, action: Action, alias: ast.alias, statement: ast.stmt
+    module: PythonModule, name: ImportedName, action: Action, binding: Binding
 ) -> str:
     """Return what stands for ``petastorm`` or ``petastorm.spark`` in an import statement."""
+    alias, statement = binding.node, binding.statement
+    assert isinstance(alias, ast.alias)
+    assert statement is not None
     new = renamed(alias.name) if is_module(alias.name) else NEW_ROOT
     if action == "alias":
         under_old_name = f"{NEW_ROOT} as {OLD_ROOT}"
-        return under_old_name if alias.name == OLD_ROOT else f"{new}, {under_old_name}"
+        if alias.name == OLD_ROOT:
+            return under_old_name
+        is_bound = any(_is_before(module, one, binding) for one in name.imports)
+        return new if is_bound else f"{new}, {under_old_name}"
     if action == "both":
         alone = isinstance(statement, ast.Import) and len(statement.names) == 1
         between = f"{module.separator(statement)}import " if alone else ", "
         return f"{alias.name}{between}{new}"
     return new
+
+
+def _is_before(module: PythonModule, one: Binding, other: Binding) -> bool:
+    """Whether an import has bound the old name in each run that comes to the other one."""
+    if not isinstance(one.statement, ast.Import) or other.statement is None:
+        return False
+    parents = module.scopes.parents
+    is_beside = parents.get(one.statement) is parents.get(other.statement)
+    is_plain = isinstance(one.node, ast.alias) and one.node.asname is None
+    earlier = module.span(one.node) < module.span(other.node)
+    return earlier and is_plain and is_beside and not _is_branched(module, other.statement)
+
+
+def _is_branched(module: PythonModule, statement: ast.stmt) -> bool:
+    """Whether a statement around has blocks of which one runs."""
+    return isinstance(module.scopes.parents.get(statement), ast.If | ast.Try | ast.Match)
 
 
 def _from_import(

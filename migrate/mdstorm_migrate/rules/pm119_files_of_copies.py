@@ -44,7 +44,12 @@ def check(module: PythonModule) -> Iterable[Finding]:
         if callee in functions or not _OPENING.search(callee):
             continue
         what = f"`{name}` names MDS shards, not Parquet"
-        remedy = f"{what}: if {callee}() reads them, read the DataFrame, or write Parquet for it"
+        if callee.rpartition(".")[2] == "endswith":
+            remedy = f"{what}: if {callee}() looks for `.parquet`, look for `.mds` instead"
+        else:
+            remedy = (
+                f"{what}: if {callee}() reads them, read the DataFrame, or write Parquet for it"
+            )
         yield Finding(CODE, CLASS, *module.span(node), what, remedy, holds=name)
 
 

@@ -37,6 +37,8 @@ _LOGGER = re.compile(rf"^[ \t]*qualname[ \t]*[=:][ \t]*{OLD_ROOT}\b", re.MULTILI
 _COMMAND = re.compile(
     rf"(?<![\w.-]){OLD_ROOT}-[a-z-]+\.py\b|\bpython[\d.]*[ \t]+-m[ \t]+{OLD_ROOT}(?![\w-])"
 )
+#: Arguments of parsers of command lines that people read.
+_TELLS = frozenset({"description", "epilog", "help", "usage"})
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
@@ -106,7 +108,11 @@ def _what(module: PythonModule, string: ast.Constant) -> str | None:
     if _LOGGER.search(value):
         return "this string configures a logger of Petastorm"
     if match := _COMMAND.search(value):
-        return f"this command runs Petastorm (`{match[0]}`)"
+        told = isinstance(parent, ast.keyword) and parent.arg in _TELLS
+        what = (
+            "this text tells of a command of Petastorm" if told else "this command runs Petastorm"
+        )
+        return f"{what} (`{match[0]}`)"
     is_run = isinstance(parent, ast.Call) and called(parent) in _RUNS
     if is_run and value.startswith(f"{OLD_ROOT}.") and not _binds(module):
         return "this string is code that uses Petastorm"
