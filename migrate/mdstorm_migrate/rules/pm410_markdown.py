@@ -21,17 +21,24 @@ _DIRECTIVE = re.compile(
     (?P<code> (?: \n | (?P=indent)[ \t]+[^\n]*\n? )+ )""",
     re.MULTILINE | re.VERBOSE,
 )
+#: Examples outside of blocks.
+_DOCTEST = re.compile(r"^[ \t]*>>>[ \t](?P<code>[^\n]*)", re.MULTILINE)
 _USE = re.compile(
     r"""^[ \t>]*(?:from|import)[ \t]+petastorm\b | \bpetastorm\.\w
     | \bpip[\d.]*[ \t]+install\b[^\n]*\bpetastorm\b""",
     re.MULTILINE | re.VERBOSE,
 )
 
+_BLOCKS = (_FENCE, _DIRECTIVE, _DOCTEST)
+
 
 def check(document: Document) -> Iterator[Finding]:
-    """Yield one finding for each block of code."""
-    for blocks in (_FENCE, _DIRECTIVE):
-        for block in blocks.finditer(document.text):
+    """Yield one finding for each block of code, and for each example outside of blocks."""
+    end = 0
+    found = (block for blocks in _BLOCKS for block in blocks.finditer(document.text))
+    for block in sorted(found, key=lambda block: block.start()):
+        if block.start() >= end:
+            end = block.end()
             use = _USE.search(block["code"])
             if use is not None:
                 start = block.start("code") + use.start()

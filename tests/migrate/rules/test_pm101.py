@@ -179,6 +179,33 @@ def test_an_import_only_to_see_whether_it_is_there_is_no_export() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "import petastorm\nimport petastorm.reader\n",
+            "import mdstorm as petastorm\nimport mdstorm.reader\n",
+        ),
+        (
+            "import petastorm.reader, petastorm.codecs\n",
+            "import mdstorm.reader, mdstorm as petastorm, mdstorm.codecs\n",
+        ),
+        (
+            "if x: import petastorm\nimport petastorm.reader\n",
+            "if x: import mdstorm as petastorm\nimport mdstorm.reader, mdstorm as petastorm\n",
+        ),
+        (
+            "if x:\n    import petastorm\nelse:\n    import petastorm.reader\n",
+            "if x:\n    import mdstorm as petastorm\n"
+            "else:\n    import mdstorm.reader, mdstorm as petastorm\n",
+        ),
+    ],
+)
+def test_the_old_name_is_bound_once(before: str, after: str) -> None:
+    use = "eval('petastorm.reader')\n"
+    check_rewrite(f"{before}{use}", f"{after}{use}")
+
+
 def test_an_import_under_its_own_name_keeps_the_uses_of_that() -> None:
     rest = "print(petastorm.make_reader, petastorm.spark)\n"
     check_rewrite(f"import petastorm as petastorm\n{rest}", f"import mdstorm as petastorm\n{rest}")

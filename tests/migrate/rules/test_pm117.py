@@ -29,6 +29,13 @@ LOADER = "from petastorm.pytorch import DataLoader\n"
     [
         ("r = make_reader(u)\nr._workers_pool", "r._workers_pool"),
         ("with make_reader(u) as r:\n    r.ventilator", "r.ventilator"),
+        ("def f(reader):\n    ds = reader.dataset\n    ds.metadata", "ds.metadata"),
+        ("def f(my_reader):\n    for p in my_reader.dataset.pieces: p.open()", "p.open"),
+        (
+            "class A:\n  def __init__(self, reader): self._reader = reader\n"
+            "  def f(self): d = self._reader.dataset; d.partitions",
+            "d.partitions",
+        ),
         (
             "class A:\n  def f(self):\n    self.r = make_reader(u).__enter__()\n"
             "  def g(self): self.r.ventilator",
@@ -110,6 +117,8 @@ def test_their_file_waits(text: str, fragment: str) -> None:
         "d = make_reader(u).dataset\nif x: d = torch_dataset()\nd.metadata\n",
         "def rows(p): p.read()\nrows(make_reader(u).dataset.pieces[0])\nrows(open(x))\n",
         "p.read() if pieces else dataset.metadata\n",
+        "def f(loader):\n    d = loader.dataset\n    d.metadata\n",
+        "reader = csv.reader(f)\nd = reader.dataset\nd.metadata\n",
     ],
 )
 def test_what_mdstorm_has_and_what_is_not_ours_moves(text: str) -> None:

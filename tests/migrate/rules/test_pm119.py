@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.migrate.checks import check_finding, check_noop, check_rewrite
 
+from mdstorm_migrate.api import migrate
+
 MADE = "from petastorm.spark import make_spark_converter\nc = make_spark_converter(df)\n"
 
 
@@ -41,3 +43,8 @@ def test_what_reads_parquet_is_named(text: str, fragment: str) -> None:
 )
 def test_readers_of_ours_and_logs_take_them(text: str) -> None:
     check_rewrite(MADE + text, (MADE + text).replace("petastorm", "mdstorm"))
+
+
+def test_what_tells_files_by_their_suffix_is_told_that_of_mds() -> None:
+    text = f"{MADE}ok = all(f.endswith('.parquet') for f in c.file_urls)\n"
+    assert "look for `.mds` instead" in migrate(text).output

@@ -81,3 +81,9 @@ def test_tests_of_what_is_installed_are_found(text: str) -> None:
 )
 def test_other_strings_are_data(text: str) -> None:
     assert "PM130" not in {found.rule for found in migrate(text).findings}
+
+
+def test_a_text_for_users_runs_nothing() -> None:
+    text = "parser.add_argument('x', help='see petastorm-copy-dataset.py')\n"
+    (found,) = migrate(text).findings
+    assert found.message.startswith("this text tells of a command of Petastorm")

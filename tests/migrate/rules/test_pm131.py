@@ -46,3 +46,34 @@ def test_what_cannot_be_decided_needs_manual_review(text: str, fragment: str) ->
 )
 def test_other_values_are_data(text: str) -> None:
     assert "PM131" not in {found.rule for found in migrate(text, path="a.yaml").findings}
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ('{"a": "petastorm:make_batch_reader", "b": "petastorm.reader:make_reader"}\n', "a.json"),
+        ('["petastorm.pytorch:DataLoader", "x"]\n', "a.json"),
+        ("reader: petastorm.reader:make_reader\n", "a.yaml"),
+        ("- petastorm:make_reader\n- 'petastorm.pytorch:DataLoader'\n", "a.yml"),
+        ('[plugins]\nread = "petastorm:make_reader"\n', "plugins.toml"),
+        ("[plugins]\nread = petastorm:make_reader\n", "plugins.ini"),
+    ],
+)
+def test_entry_points_move_after_a_review(text: str, path: str) -> None:
+    check_noop(text, path)
+    (found, *_) = migrate(text, path=path).findings
+    assert (found.rule, found.cls) == ("PM131", "review")
+    check_rewrite(text, text.replace("petastorm", "mdstorm"), path, unsafe=True)
+
+
+def test_an_entry_point_that_mdstorm_lacks_stays() -> None:
+    text = '{"a": "petastorm.reader:Ventilator"}\n'
+    check_finding(text, "PM131", "petastorm.reader:Ventilator", "a.json")
+    check_noop(text, "a.json", unsafe=True)
+
+
+def test_items_of_lists_are_named() -> None:
+    check_finding(
+        '["petastorm.pytorch.DataLoader"]', "PM131", "petastorm.pytorch.DataLoader", "a.json"
+    )
+    assert migrate('["petastorm.reader", "petastorm"]', path="a.json").findings == ()

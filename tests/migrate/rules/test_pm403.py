@@ -105,3 +105,11 @@ def test_values_that_are_no_requirements_stay(text: str) -> None:
 
 def test_what_docstrings_say_of_installing_is_prose() -> None:
     assert migrate('"""pip install petastorm"""\n').findings == ()
+
+
+def test_packages_in_json_within_a_string_need_manual_review() -> None:
+    string = """'{"conf": {"packages": "numpy==1, petastorm==0.11.4"}}'"""
+    text = f"import petastorm\nget_ipython().run_cell_magic('configure', '-f', {string})\n"
+    check_finding(text, "PM403", string)
+    prose = "'it says: petastorm==0.11.4 is installed'"
+    assert migrate(f"print({prose})\n").findings == ()

@@ -155,3 +155,13 @@ def test_a_requirement_in_a_variable_needs_manual_review(
 )
 def test_other_variables_say_nothing(text: str) -> None:
     assert check_noop(text, "Dockerfile").findings == ()
+
+
+def test_commands_of_a_script_move_together() -> None:
+    command = "python -m petastorm.tools.copy_dataset a b\n"
+    check_rewrite(command, command.replace("petastorm", "mdstorm"), "a.sh")
+    both = f"petastorm-generate-metadata.py a\n{command}"
+    check_noop(both, "a.sh")
+    module = "mdstorm.etl.petastorm_generate_metadata"
+    after = both.replace("petastorm-generate-metadata.py", f"python -m {module}")
+    check_rewrite(both, after.replace("petastorm.tools", "mdstorm.tools"), "a.sh", unsafe=True)

@@ -11,6 +11,8 @@ from mdstorm_migrate.api import migrate
     [
         ("```python\nimport x\nfrom petastorm import y\n```\n", "from petastorm"),
         ("~~~\npip install petastorm\n~~~\n", "pip install petastorm"),
+        ("Try:\n\n    >>> from petastorm.codecs import x\n    >>> x\n", "from petastorm"),
+        ("```\n>>> import petastorm\n```\n", ">>> import petastorm"),
         (">>>\n.. code-block:: python\n\n   import petastorm\n", "   import petastorm"),
     ],
 )

@@ -242,3 +242,35 @@ def test_what_is_no_notebook_is_reported(text: str, reason: str | None) -> None:
     result: Result = migrate(text, path="a.ipynb")
     assert not result.changed
     assert [reason in str(problem) for problem in result.errors] == [True] * (reason is not None)
+
+
+@pytest.mark.parametrize("magic", ["%%writefile a.py", "%%file a.py", '%%writefile -a "b/a b.py"'])
+def test_a_written_file_has_names_of_its_own(magic: str) -> None:
+    before = notebook(
+        "petastorm = 1\n", f"{magic}\nimport petastorm\npetastorm.make_reader(1)", "petastorm.real"
+    )
+    after = notebook(
+        "petastorm = 1\n", f"{magic}\nimport mdstorm\nmdstorm.make_reader(1)", "petastorm.real"
+    )
+    check_rewrite(json.dumps(before), json.dumps(after), "a.ipynb")
+
+
+def test_a_comment_stands_below_the_magic_that_writes() -> None:
+    cell = ["%%writefile a.py\n", "from petastorm.reader import Ventilator"]
+    result = migrate(json.dumps(notebook(cell)), path="a.ipynb")
+    first, todo, last = json.loads(result.output)["cells"][1]["source"]
+    assert (first, last) == (cell[0], cell[1])
+    assert todo.startswith("# TODO(mdstorm): PM107")
+
+
+def test_a_written_file_of_another_kind_is_migrated_as_one() -> None:
+    before = notebook("%%writefile requirements.txt\nnumpy\npetastorm==0.12.1\n")
+    after = notebook("%%writefile requirements.txt\nnumpy\nmdstorm\n")
+    check_rewrite(json.dumps(before), json.dumps(after), "a.ipynb")
+
+
+def test_a_written_file_that_cannot_be_parsed_is_named() -> None:
+    text = json.dumps(notebook("import petastorm as p", "%%writefile a.py\nx = 1\npetastorm.f(:"))
+    result = migrate(text, path="a.ipynb")
+    assert [(one.cell, one.line) for one in result.errors] == [(3, 3)]
+    assert '"import mdstorm as p"' in result.output
