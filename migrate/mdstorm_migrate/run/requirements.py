@@ -19,6 +19,7 @@ from mdstorm_migrate.run.pool import each
 from mdstorm_migrate.run.project import Project
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.sources import find_source
+from mdstorm_migrate.sources.plain import HEAD, is_notebook
 
 #: Larger files of requirements are not looked into for pins, in bytes.
 _LARGEST = 1 << 20
@@ -53,11 +54,14 @@ def needs_of(
     code: dict[Path, Facts] = {}
     for path, data, after in outcomes:
         before[path] = data
-        if _is_code(path):
+        if _is_code(path) or is_notebook(path, data[:HEAD]):
             code[path] = facts_of(after, path)
     documents = {
         path: found
-        for path in [*(one for one in paths if not _is_code(one)), *_installing(code)]
+        for path in [
+            *(one for one in paths if not (one in code or _is_code(one))),
+            *_installing(code),
+        ]
         if (found := _documents(path, before.get(path)))
     }
     requiring = {path for path in before if path in documents and _requires(documents[path])}

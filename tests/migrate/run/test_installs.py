@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
-from tests.migrate.checks import check_rewrite
+from tests.migrate.checks import check_rewrite, invoke
 
 from mdstorm_migrate.api import migrate
+from mdstorm_migrate.cli.migrate import migrate as command
 
 KEPT = "from petastorm.unischema import _NamedtupleCache\n"
 
@@ -67,3 +69,14 @@ def test_quotes_are_escaped_in_json(indent: int | None, is_list: bool) -> None:
     first = json.loads(result.output)["cells"][0]["source"]
     assert "".join(first) == '%pip install "petastorm[torch]==0.12" "mdstorm[torch]"'
     assert migrate(result.output, path="n.ipynb", todo=False).output == result.output
+
+
+@pytest.mark.parametrize("code", [KEPT, "from petastorm.pytorch import DataLoader\n"])
+def test_what_pages_that_are_notebooks_import_stays_installed(tmp_path: Path, code: str) -> None:
+    page, requirements = tmp_path / "a.md", tmp_path / "requirements.txt"
+    page.write_text(f"---\njupyter: x\n---\n```python\n{code}```\n", "utf-8")
+    requirements.write_text("petastorm==0.12.1\n", "utf-8")
+    assert invoke(command, "-w", "-q", tmp_path).exit_code == 0
+    lines = requirements.read_text("utf-8").splitlines()
+    assert ("petastorm==0.12.1" in lines) == (code == KEPT)
+    assert ("mdstorm[torch]" in lines) == (code != KEPT)
