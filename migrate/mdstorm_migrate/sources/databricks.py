@@ -15,6 +15,8 @@ from mdstorm_migrate.sources.python import DATABRICKS_HEADER
 _COMMAND = re.compile(r"^# COMMAND -+[ \t]*\r?\n?", re.MULTILINE)
 _PREFIX = "# MAGIC "
 _MAGIC_LINE = re.compile(r"^# MAGIC ?(?P<text>[^\r\n]*(?:\r?\n)?)", re.MULTILINE)
+#: The first line of a cell in Python, which may hold code.
+_PYTHON = re.compile(r"[ \t]*%python\b[ \t]*(?P<code>.*)", re.DOTALL)
 
 
 class DatabricksSource:
@@ -31,7 +33,7 @@ class DatabricksSource:
         """
         text, mark, encoding = decode_python(data)
         cells = list(_magic_cells(text))
-        cuts = tuple(cut for cell in cells if _is_python(cell) for cut in _prefixes(cell[1:]))
+        cuts = tuple(cut for cell in cells for cut in _prefixes(cell))
         code = Uncommented(text, cuts, _PREFIX)
         documents, broken, unparsed = whole_or_cells(code.text, path, _COMMAND, code)
         for cell in cells:
@@ -51,12 +53,14 @@ def _magic_cells(text: str) -> Iterator[list[re.Match[str]]]:
         yield lines
 
 
-def _is_python(cell: list[re.Match[str]]) -> bool:
-    return cell[0]["text"].split() == ["%python"]
-
-
-def _prefixes(lines: list[re.Match[str]]) -> Iterator[tuple[int, int]]:
-    return ((line.start(), line.start("text")) for line in lines)
+def _prefixes(cell: list[re.Match[str]]) -> Iterator[tuple[int, int]]:
+    """Yield what makes a cell of Python a comment: a magic alone on its line may be one."""
+    first = _PYTHON.match(cell[0]["text"])
+    if first is None:
+        return
+    if first["code"].strip():
+        yield cell[0].start(), cell[0].start("text") + first.start("code")
+    yield from ((line.start(), line.start("text")) for line in cell[1:])
 
 
 def _documents(cell: list[re.Match[str]], path: PurePath | None) -> Iterator[Document]:
@@ -66,7 +70,7 @@ def _documents(cell: list[re.Match[str]], path: PurePath | None) -> Iterator[Doc
     if re.match(r"%(sh|bash)\b", first):
         yield Document("shell", lines, path)
     elif re.match(r"%(md|md-sandbox|python|sql|scala|r|fs)\b", first):
-        if not _is_python(cell):
+        if _PYTHON.match(lines[0].text) is None:
             yield Document("other", lines, path)
     else:
         yield from (Document("magic", [line], path) for line in lines)

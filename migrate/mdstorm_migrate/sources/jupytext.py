@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import re
+import tokenize
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import PurePath
 
 from mdstorm_migrate.base.document import Document, Segment, Shift
+from mdstorm_migrate.base.edits import Lines
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.sources.commented import uncommented_lines
 
@@ -34,11 +37,13 @@ def commented_documents(text: str, path: PurePath | None) -> Sequence[Document]:
         return ()
     cells = [(0, 0, ""), *((one.start(), one.end(), one["about"]) for one in markers)]
     bounds = [*cells, (len(text), len(text), "")]
-    return [
+    found = [
         document
         for (_, start, about), (stop, _, _) in pairwise(bounds)
         for document in _documents(text, start, stop, about.strip(), path)
     ]
+    strings = _strings(text) if found else []
+    return [one for one in found if not any(_begins_in(one, *span) for span in strings)]
 
 
 def _documents(
@@ -56,6 +61,24 @@ def _documents(
         return
     for magic in _MAGIC.finditer(text, start, stop):
         yield Document("magic", [Segment(magic["magic"], Shift(magic.start("magic")))], path)
+
+
+def _strings(text: str) -> list[tuple[int, int]]:
+    """Return where strings of several lines stand; nothing if the text is not Python as a whole."""
+    lines = Lines(text)
+    try:
+        return [
+            (lines.starts[one.start[0] - 1], lines.starts[one.end[0] - 1])
+            for one in tokenize.generate_tokens(io.StringIO(text, newline="").readline)
+            if one.start[0] < one.end[0] and "#" in one.string
+        ]
+    except (tokenize.TokenError, SyntaxError):
+        return []
+
+
+def _begins_in(document: Document, start: int, stop: int) -> bool:
+    placement = document.segments[0].placement
+    return placement is not None and start < placement.span(0, 0)[0] <= stop
 
 
 def _language(about: str) -> str:

@@ -79,6 +79,10 @@ def test_a_python_cell_in_comments_is_one_of_the_others() -> None:
     )
 
 
+def test_code_may_stand_behind_the_magic() -> None:
+    check_cells("import petastorm", "# MAGIC %python petastorm.make_reader(u)\n# MAGIC x = 1\n")
+
+
 def test_magics_in_a_python_cell_in_comments_are_passed_over() -> None:
     check_cells("# MAGIC %python\n# MAGIC !ls\n# MAGIC import petastorm\n", "petastorm.reader")
 

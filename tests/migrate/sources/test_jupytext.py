@@ -25,6 +25,7 @@ def test_commands_in_comments_install_mdstorm(start: str, magic: str) -> None:
     [
         "# !pip install petastorm\nx = 1\n",
         "# %% [markdown]\n# !pip install petastorm\n",
+        "# %%\nx = '''\n# !pip install petastorm\n'''\n",
         "# %%\n# about petastorm: !pip\nx = 1\n",
     ],
 )
