@@ -9,7 +9,8 @@ from mdstorm_migrate.petastorm.names import OLD_ROOT
 #: A value that is a dotted path, with the key before it, or an item of a list. The last name may
 #: stand behind a colon, as in entry points.
 VALUE = re.compile(
-    rf"""(?: (?P<key>[\w().-]+)["']?[ \t]*[:=][ \t]* | (?<=[\[,])\s*(?=["']) | (?m:^)[ \t]*-[ \t]+ )
+    rf"""(?: (?<![\w().-])(?P<key>[\w().-]+)["']?[ \t]*[:=][ \t]*
+           | (?<=[\[,])\s*(?=["']) | (?m:^)[ \t]*-[ \t]+ )
     (?P<quote>["']?)
     (?P<path>{OLD_ROOT}(?:\.[^\W\d]\w*)*(?:[.:][^\W\d]\w*))(?P=quote)
     (?=[ \t]*(?:[,}}\]\r\n]|\#|\Z))""",
