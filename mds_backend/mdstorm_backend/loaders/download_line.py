@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 
@@ -16,7 +17,8 @@ class DownloadLine:
 
     It is drawn by the threads that download, after a file, so that there is no thread for it, and
     no batch waits; a pass that downloads nothing shows nothing. On a terminal it ends with the
-    first batch: from there on the terminal belongs to the training loop.
+    first batch: from there on the terminal belongs to the training loop. A fork leaves it to its
+    parent, whose threads may hold its lock.
 
     Parameters
     ----------
@@ -26,6 +28,7 @@ class DownloadLine:
 
     def __init__(self, most: int | None = None) -> None:
         self._most = most
+        self._process = os.getpid()
         self._lock = threading.Lock()
         self._files = self._bytes = 0
         self._since = time.monotonic()
@@ -56,6 +59,8 @@ class DownloadLine:
 
     def started(self) -> None:
         """Note that the first batch is there."""
+        if os.getpid() != self._process:
+            return
         with self._lock:
             self._has_started = True
             if self._ends_early:
@@ -63,6 +68,8 @@ class DownloadLine:
 
     def ended(self) -> None:
         """Note that the pass is over."""
+        if os.getpid() != self._process:
+            return
         with self._lock:
             self._end()
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import multiprocessing
+import os
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
@@ -15,6 +17,7 @@ from IPython.utils.capture import capture_output
 from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
+from mdstorm_backend.loaders.download_line import DownloadLine
 from mdstorm_backend.order import ExactOrder
 
 
@@ -94,12 +97,51 @@ def test_the_share_of_a_rank_has_no_known_number_of_files(
     assert captured.outputs[-1].data["text/plain"].startswith("Downloading shards: 2 files, ")
 
 
+class SharedTerminal(Terminal):
+    """A terminal that forks of this process write to as well."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__()
+        self.file = file
+
+    def write(self, text: str) -> int:
+        return os.write(self.file.fileno(), text.encode())
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_worker_processes_show_nothing(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    assert len(list(loader(url, tmp_path, num_workers=1))) == 10
-    assert terminal.getvalue() == ""
+    with (tmp_path / "shown").open("wb") as file:
+        monkeypatch.setattr(sys, "stderr", SharedTerminal(file))
+        workers = {"num_workers": 1, "multiprocessing_context": "fork"}
+        assert len(list(loader(url, tmp_path, **workers))) == 10
+    assert (tmp_path / "shown").read_bytes() == b""
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_fork_does_not_wait_for_the_threads_of_its_parent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    line, opening, goes_on = DownloadLine(), threading.Event(), threading.Event()
+
+    def open_slowly(**_: Any) -> None:
+        opening.set()
+        goes_on.wait()
+
+    monkeypatch.setattr("mdstorm_backend.loaders.download_line.open_line", open_slowly)
+    thread = threading.Thread(target=line.downloaded, args=(1,))
+    thread.start()
+    assert opening.wait(60)
+    child = multiprocessing.get_context("fork").Process(target=line.ended)
+    child.start()
+    try:
+        child.join(60)
+        assert child.exitcode == 0
+    finally:
+        child.kill()
+        goes_on.set()
+        thread.join()
 
 
 def test_a_pass_that_is_left_ends_its_line(
