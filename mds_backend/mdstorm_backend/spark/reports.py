@@ -11,7 +11,7 @@ from mdstorm_backend.spark.refusals import short_reason
 from mdstorm_backend.spark.session import is_local
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 #: How `make_task` begins to say that workers cannot import mdstorm.
 _OURS = re.compile(r"ImportError: (mdstorm cannot be imported on a Spark worker .+)")
@@ -34,13 +34,13 @@ def collect_reports(mapped: DataFrame) -> list[str]:
     try:
         return [row["report"] for row in mapped.collect()]
     except Exception as error:
-        lacking = _lacking(error, local=is_local(mapped.sparkSession))
+        lacking = _lacking(error, mapped.sparkSession)
         if lacking:
             raise MissingDependencyError(lacking) from error
         raise
 
 
-def _lacking(error: Exception, local: bool) -> str:
+def _lacking(error: Exception, session: SparkSession) -> str:
     """Return what an error of Spark says of libraries that workers lack; empty if nothing."""
     reason = short_reason(error)
     if ours := _OURS.match(reason):
@@ -50,7 +50,7 @@ def _lacking(error: Exception, local: bool) -> str:
         return ""
     remedy = (
         f"Set the environment variable PYSPARK_PYTHON to {sys.executable} before Spark starts"
-        if local
+        if is_local(session)
         else "Install mdstorm on the workers as well, or set PYSPARK_PYTHON to a Python that has it"
     )
     return f"Python on the Spark workers has no {(found[1] or found[2]).lower()}. {remedy}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import DatasetNotFoundError, WriteError
 from mdstorm_backend.spark import materialization
 from mdstorm_backend.spark.materialization import materialize
+from mdstorm_backend.spark.reports import collect_reports
 
 
 def failing_frame(spark: Any) -> Any:
@@ -46,6 +48,19 @@ def test_a_directory_can_be_used_again_after_a_failure(spark: Any, target: Path)
     with pytest.raises(Exception, match="row 1999 is bad"):
         materialize(failing_frame(spark), str(target))
     assert len(materialize(spark.range(3), str(target))) == 3
+
+
+def test_a_session_that_is_gone_does_not_hide_why_a_job_failed() -> None:
+    def gone(*_: Any) -> str:
+        raise ConnectionError("the session is gone")
+
+    def fail() -> list[Any]:
+        raise ValueError("row 7 is bad")
+
+    session = SimpleNamespace(conf=SimpleNamespace(get=gone))
+    mapped: Any = SimpleNamespace(sparkSession=session, collect=fail)
+    with pytest.raises(ValueError, match="row 7 is bad"):
+        collect_reports(mapped)
 
 
 def test_a_directory_that_cannot_be_made_is_an_error_before_the_job(
