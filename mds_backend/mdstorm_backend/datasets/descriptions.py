@@ -74,8 +74,10 @@ def describe_place(
         return found._mdstorm_description(full=True)
     shown = shown_place(place)
     state = "not opened"
-    if full and Location.of(place, storage_options).is_local_disk:
-        state = "nothing is there" if not os.path.exists(Location.of(place).path) else state
+    if full:
+        location = Location.of(place, storage_options)
+        if location.is_local_disk and not os.path.exists(location.path):
+            state = "nothing is there"
     return Description([repr(shown)], [("place", shown), ("state", state)])
 
 

@@ -10,7 +10,13 @@ from typing import Any
 
 import pytest
 
-from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset, open_dataset
+from mdstorm_backend import (
+    MDSWriter,
+    Stream,
+    StreamingDataLoader,
+    StreamingDataset,
+    open_dataset,
+)
 from mdstorm_backend.datasets.joined_dataset import JoinedDataset
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.elastic import ElasticOrder
@@ -152,6 +158,12 @@ def test_what_is_gone_or_half_made_is_shown(folder: Path, tmp_path: Path) -> Non
     assert "not opened" in dataset._repr_html_()
     assert repr(StreamingDataset.__new__(StreamingDataset)).endswith("(cannot be described now)")
     assert repr(StreamingDataLoader.__new__(StreamingDataLoader)).endswith("described now)")
+
+
+def test_streams_that_nobody_has_opened_are_named(folder: Path) -> None:
+    streams = [Stream(local=str(folder)), Stream(remote="s3://me:word@nowhere/x", local="/x")]
+    html = StreamingDataset(streams=streams, order=ExactOrder())._repr_html_()
+    assert f"place {folder}, s3://me:***@nowhere/x state not opened" in text(html)
 
 
 def test_a_lost_schema_is_not_looked_for_in_shards(

@@ -64,9 +64,11 @@ class OpenedDataset:
 
     def _unopened(self, *, full: bool) -> Description:
         """Describe what nobody has opened yet."""
-        places = [s.remote or s._mdstorm.own("local") for s in self.settings.streams]
-        place = ", ".join(map(str, places))
-        return describe_place(place, self.settings.storage_options, full=full)
+        places = [f"{s.remote or s._mdstorm.own('local')}" for s in self.settings.streams]
+        is_one = len(places) == 1
+        return describe_place(
+            ", ".join(places), self.settings.storage_options, full=full and is_one
+        )
 
     @property
     def streams(self) -> list[Stream]:
