@@ -321,11 +321,14 @@ class MissingDependencyError(MDStormError, ModuleNotFoundError):
     ----------
     extra : str
         The pip extra that installs the library; empty if it has none.
+    name : str or None
+        The module that cannot be imported, as of every ImportError; None if it is not known.
     """
 
-    def __init__(self, message: str, *, extra: str = "") -> None:
+    def __init__(self, message: str, *, extra: str = "", name: str | None = None) -> None:
         super().__init__(message)
         self.extra = extra
+        self.name = name
 
 
 class MissingNameError(MDStormError, ImportError):

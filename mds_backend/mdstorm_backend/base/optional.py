@@ -55,4 +55,5 @@ def require(module: str) -> ModuleType:
             f"{purpose} need the library {module!r}, which is not installed here. "
             f"Install it with: pip install {package}",
             extra=extra,
+            name=module,
         ) from error

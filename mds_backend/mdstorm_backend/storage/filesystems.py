@@ -160,6 +160,7 @@ def _missing(url: str, scheme: str, error: ImportError) -> MissingDependencyErro
         f"{url!r} needs a library for {scheme}: URLs, which is not installed here. Install "
         f"it{install}",
         extra=extra,
+        name=error.name,
     )
 
 

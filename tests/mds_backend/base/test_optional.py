@@ -31,7 +31,7 @@ def test_a_missing_library_is_one_error_that_says_what_to_install(
     with pytest.raises(MissingDependencyError, match=re.escape(f"pip install {package}")) as e:
         require(module)
     assert repr(module) in str(e.value)
-    assert e.value.extra == extra
+    assert (e.value.extra, e.value.name) == (extra, module)
     assert isinstance(e.value, ImportError)
     assert isinstance(e.value, MDStormError)
 
