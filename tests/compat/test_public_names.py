@@ -2,6 +2,8 @@
 
 import importlib
 import inspect
+import sys
+from types import ModuleType
 
 import pytest
 
@@ -182,6 +184,15 @@ def test_sub_modules_are_attributes() -> None:
     assert {"TransformSpec", "NoDataAvailableError"} <= set(dir(mdstorm))
     with pytest.raises(AttributeError, match="module 'mdstorm' has no attribute 'make_nothing'"):
         _ = mdstorm.make_nothing
+
+
+def test_names_are_listed_where_a_mock_stands_for_a_framework(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import mdstorm
+
+    monkeypatch.setitem(sys.modules, "tensorflow", ModuleType("tensorflow"))
+    assert "tf_utils" in dir(mdstorm)
 
 
 def test_the_default_row_group_size_is_that_of_petastorm() -> None:
