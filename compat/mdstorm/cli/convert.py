@@ -68,7 +68,7 @@ __all__ = ["convert"]
     "-j",
     "--threads",
     type=click.IntRange(min=1),
-    help="Row groups to convert at a time; by default one per processor.",
+    help="Row groups to convert at a time; by default one per processor, at most 8.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors.")
 @version_options

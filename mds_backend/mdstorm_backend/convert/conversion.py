@@ -34,8 +34,6 @@ from mdstorm_backend.write.claim import Claim
 from mdstorm_backend.write.commit import abandon, commit, mark_directory
 from mdstorm_backend.write.shard_format import ShardReport
 
-#: Called with the number of rows converted and the total.
-
 #: Errors that may not recur when the conversion is run again; our other errors are in the data.
 _PASSING = (WriteError, StorageError, CredentialsError)
 
