@@ -70,7 +70,7 @@ def _is_fitting() -> bool:
     """Whether Keras takes the batches, which ends by itself."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if frame.f_globals.get("__name__", "").partition(".")[0] in _KERAS:
+        if f"{frame.f_globals.get('__name__')}".partition(".")[0] in _KERAS:
             return True
         frame = frame.f_back
     return False
