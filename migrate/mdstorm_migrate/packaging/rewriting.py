@@ -40,8 +40,13 @@ def rewrite_requirement(
         )
         return
     if is_for_old_python(document.text[found.stop : _line_of(document, found)[1]]):
-        message = "Petastorm stays for Pythons that mdstorm does not run on"
-        yield Finding(rule, "note", found.start, found.stop, message)
+        what = "this requires Petastorm for a Python that mdstorm does not run on"
+        remedy = f"{what}: remove it, or keep that Python's code apart"
+        is_alone = needs.importers and not needs.moved
+        if is_alone:
+            yield Finding(rule, "note", found.start, found.stop, what)
+        else:
+            yield Finding(rule, "manual", found.start, found.stop, what, remedy)
         return
     cls, message = verdict(document)
     new = requirement_of(document, found.extras)

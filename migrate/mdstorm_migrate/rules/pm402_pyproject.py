@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
@@ -16,15 +15,11 @@ from mdstorm_migrate.packaging.requirement import (
     is_requirement,
 )
 from mdstorm_migrate.packaging.rewriting import rewrite_requirement
-from mdstorm_migrate.packaging.toml_text import toml_strings
-from mdstorm_migrate.rules.pm403_setup import WARNING_FILTER
 
 CODE = "PM402"
 TITLE = "pyproject.toml names mdstorm"
 CLASS: Class = "exact"
 KIND = "pyproject"
-
-_CHECKERS = re.compile(r"tool\.(mypy|isort|ruff|pytest|pylint|deptry|importlinter)\b")
 
 
 def check(document: Document) -> Iterator[Edit | Finding]:
@@ -34,19 +29,6 @@ def check(document: Document) -> Iterator[Edit | Finding]:
         if is_requirement(string.value):
             for found in find_requirements(text, string.start, string.stop):
                 yield from rewrite_requirement(document, found, CODE, "string")
-    for string in toml_strings(text):
-        if string.key == "filterwarnings" and (match := WARNING_FILTER.match(string.value)):
-            start = string.start + match.start("module")
-            stop = string.start + match.end("module")
-            yield Edit(CODE, "review", start, stop, "mdstorm", "filter the warnings of mdstorm")
-        elif _CHECKERS.match(string.table) and re.match(r"petastorm\b", string.value):
-            yield Finding(
-                CODE,
-                "note",
-                string.start,
-                string.stop,
-                f"[{string.table}] has a setting for the package `petastorm`",
-            )
     for key in dependency_keys(text):
         if key.name.lower() == "petastorm":
             yield from rewrite_dependency(document, key, CODE)

@@ -16,6 +16,7 @@ from mdstorm_migrate.packaging.requirement import (
     other_origins,
 )
 from mdstorm_migrate.packaging.rewriting import requirement_of, rewrite_requirement, verdict
+from mdstorm_migrate.packaging.tool_settings import tool_settings
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.call_strings import is_docstring
 from mdstorm_migrate.python.formed import formed_text
@@ -65,14 +66,6 @@ _REQUIRES = re.compile(
 _VERSIONS = re.compile(r"^(?:libraries|packages|dependencies)$")
 #: A line, or a word, of several requirements in one string.
 _ENTRY = re.compile(r"[A-Za-z][\w.-]*(?:\[[^\]]*\])?[ \t]*(?:[=<>~!;@].*)?")
-#: The module of a warnings filter: ``ignore::FutureWarning:petastorm.*``.
-WARNING_FILTER = re.compile(
-    r"^[ \t]*(?:filterwarnings[ \t]*=[ \t]*)?\w+:[^:\r\n]*:[^:\r\n]*:(?P<module>petastorm)\b", re.M
-)
-#: Settings of mypy and isort.
-_SETTING = re.compile(
-    r"^(?P<setting>\[mypy-petastorm\b[^\]\n]*\]|known_\w+[ \t]*=[^\n]*\bpetastorm\b)", re.MULTILINE
-)
 _WHAT = "this string names Petastorm as a package to install"
 _REMEDY = f"{_WHAT}: name mdstorm, which has versions of its own"
 #: A requirement in JSON within a string, as sparkmagic's ``%%configure`` has it.
@@ -88,18 +81,15 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
         yield from _strings(module) if is_setup else _installs(module)
         return
     text = module.text
+    settings = [(one.start, one.stop) for one in tool_settings(module)]
     for line in _requirement_lines(text):
+        if any(start <= line.start("requirement") < stop for start, stop in settings):
+            continue  # of a tool that names modules
         if is_requirement(line["requirement"]):
             for found in find_requirements(text, *line.span("requirement")):
                 yield from rewrite_requirement(module, found, CODE, "ini")
     yield from rewrite_commands(module, CODE)
     yield from rewrite_runs(text, CODE)
-    for match in _SETTING.finditer(text):
-        what = "a setting of a tool for the package `petastorm`"
-        yield Finding(CODE, "note", *match.span("setting"), what)
-    for match in WARNING_FILTER.finditer(text):
-        start, stop = match.span("module")
-        yield Edit(CODE, "review", start, stop, "mdstorm", "filter the warnings of mdstorm")
 
 
 def _requirement_lines(text: str) -> Iterator[re.Match[str]]:

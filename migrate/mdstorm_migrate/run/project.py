@@ -55,6 +55,8 @@ class Project:
         Of files that require or install something.
     requiring : set of Path
         Those that require Petastorm, or mdstorm already.
+    setting : set of Path
+        Those that have entry points of Petastorm, or settings that name its modules.
     code : dict of Path to Facts
         Of files of code, as they will be.
     settings : Settings
@@ -62,6 +64,7 @@ class Project:
 
     documents: Mapping[Path, Sequence[Document]]
     requiring: set[Path]
+    setting: set[Path]
     code: Mapping[Path, Facts]
     settings: Settings
 
@@ -114,6 +117,10 @@ class Project:
                 before = found.get(other, Needs())
                 uses = tuple(sorted({*before.uses, *extras}))
                 found[other] = replace(before, uses=uses, together=True)
+        for path in sorted(self.setting - self.requiring):
+            code = self._of_code(path, {path})
+            before = found.get(path, Needs())
+            found[path] = replace(before, importers=code.importers, moved=code.moved)
         return found
 
     def _of_notebook(self, path: Path, together: set[Path]) -> Needs:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from mdstorm_migrate.base.document import Document, SourceError
-from mdstorm_migrate.base.edits import Edit
+from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.rules import all_rules
+from mdstorm_migrate.rules import pm414_settings as settings_rule
 from mdstorm_migrate.run.chains import PACKAGING
 from mdstorm_migrate.run.discover import CODE
 from mdstorm_migrate.run.facts import Facts, facts_of, read_facts
@@ -65,17 +66,20 @@ def needs_of(
         if (found := _documents(path, before.get(path)))
     }
     requiring = {path for path in before if path in documents and _requires(documents[path])}
-    if not requiring:
+    setting = {path for path in before if path in documents and _sets(documents[path])}
+    if not requiring and not setting:
         return {}
     if not settings.selects("PM101"):  # who moves requirements alone moves the code elsewhere
-        return Project(documents, requiring, {}, settings).needs()
+        return Project(documents, requiring, setting, {}, settings).needs()
     others = [path for path in paths if _is_code(path) and path not in before]
     read = dict(each(read_facts, others, jobs))
     code.update(read)
     documents.update((path, found) for path in _installing(read) if (found := _documents(path)))
     for path in naming:
         code[path] = code.get(path, Facts()) | Facts(keeps=(path,))
-    return Project(documents, requiring, code, settings).needs()
+    for path in setting:
+        code[path] = code.get(path, Facts()) | _of_entry_points(path, documents[path])
+    return Project(documents, requiring, setting, code, settings).needs()
 
 
 def _is_code(path: Path) -> bool:
@@ -111,6 +115,29 @@ def _may_install(path: Path, data: bytes) -> bool:
 
 def _requires(documents: Sequence[Document]) -> bool:
     """Whether a rule would require mdstorm in a file."""
+    return any(
+        _MDSTORM.fullmatch(found.replacement)
+        for found in _found(documents, _REQUIRING)
+        if isinstance(found, Edit)
+    )
+
+
+def _sets(documents: Sequence[Document]) -> bool:
+    """Whether a file has entry points of Petastorm, or settings that name its modules."""
+    return any(True for _ in _found(documents, (settings_rule.CODE,)))
+
+
+def _of_entry_points(path: Path, documents: Sequence[Document]) -> Facts:
+    """Return what the entry points of a file import."""
+    facts = Facts()
+    for found in _found(documents, (settings_rule.CODE,)):
+        if isinstance(found, Finding) and found.cls == "manual":
+            facts |= Facts(keeps=(path,))
+    return facts
+
+
+def _found(documents: Sequence[Document], rules: tuple[str, ...]) -> Iterator[Edit | Finding]:
+    """Yield what some rules find, by the starts of their codes."""
     for document in documents:
         if OLD_ROOT not in document.text.lower():
             continue
@@ -122,8 +149,5 @@ def _requires(documents: Sequence[Document]) -> bool:
         except SourceError:
             continue
         for rule in all_rules():
-            if rule.code.startswith(_REQUIRING) and document.kind in rule.kinds:
-                for found in rule.check(checked):
-                    if isinstance(found, Edit) and _MDSTORM.fullmatch(found.replacement):
-                        return True
-    return False
+            if rule.code.startswith(rules) and document.kind in rule.kinds:
+                yield from rule.check(checked)

@@ -18,9 +18,11 @@ _KINDS: dict[Kind, re.Pattern[str]] = {
     "requirements": re.compile(
         r".*(require|constraint|\breqs?\b)[^/]*\.(txt|in|pip)|(.*\.)?requirements"
     ),
-    "pyproject": re.compile(r"pyproject\.toml"),
+    "pyproject": re.compile(r"pyproject\.toml|\.?ruff\.toml"),
     "pipfile": re.compile(r"pipfile"),
-    "setup_cfg": re.compile(r"(setup|tox|pytest|mypy)\.(cfg|ini)"),
+    "setup_cfg": re.compile(
+        r"\.?(setup|tox|pytest|mypy|isort)\.(cfg|ini)|\.(coveragerc|flake8|importlinter)|\.?pylintrc"
+    ),
     "conda": re.compile(
         r"(?!python_env\.ya?ml$)(.*[-_.])?(environment|conda|env|meta)([-_.].*)?\.ya?ml"
     ),

@@ -64,23 +64,9 @@ def test_other_strings_and_keys_stay(text: str) -> None:
     check_noop(text, PATH)
 
 
-def test_a_setting_of_a_checker_is_mentioned() -> None:
-    text = '[[tool.mypy.overrides]]\nmodule = "petastorm.*"\n'
-    check_finding(text, "PM402", "petastorm.*", PATH)
-
-
 def test_a_dependency_from_a_repository_needs_manual_review() -> None:
     text = '[tool.poetry.dependencies]\npetastorm = {git = "https://host/fork"}\n'
     check_finding(text, "PM402", "petastorm", PATH)
-
-
-def test_a_filter_of_warnings_follows() -> None:
-    check_rewrite(
-        '[tool.pytest.ini_options]\nfilterwarnings = ["ignore::FutureWarning:petastorm.*"]\n',
-        '[tool.pytest.ini_options]\nfilterwarnings = ["ignore::FutureWarning:mdstorm.*"]\n',
-        PATH,
-        unsafe=True,
-    )
 
 
 def test_the_name_of_a_group_that_is_included_stays() -> None:

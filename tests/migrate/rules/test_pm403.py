@@ -64,20 +64,8 @@ def test_ini_files_are_rewritten(before: str, after: str) -> None:
     check_rewrite(before, after, "tox.ini")
 
 
-def test_filters_of_warnings_follow_with_unsafe() -> None:
-    before = "[pytest]\nfilterwarnings =\n    ignore::FutureWarning:petastorm.*\n"
-    after = "[pytest]\nfilterwarnings =\n    ignore::FutureWarning:mdstorm.*\n"
-    check_rewrite(before, after, "tox.ini", unsafe=True)
-    check_noop(before, "tox.ini")
-
-
 def test_entry_points_and_comments_stay() -> None:
     check_noop("[entry]\nx =\n    petastorm = a.b:c\n# petastorm\n", "setup.cfg")
-
-
-@pytest.mark.parametrize("line", ["[mypy-petastorm.*]", "known_third_party = numpy,petastorm"])
-def test_settings_of_tools_are_mentioned(line: str) -> None:
-    check_finding(f"[a]\n{line}\nx = 1\n", "PM403", line, "setup.cfg")
 
 
 @pytest.mark.parametrize(

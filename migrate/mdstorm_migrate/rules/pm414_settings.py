@@ -1,0 +1,145 @@
+"""PM414: entry points, and settings of other tools, that name modules of Petastorm."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from mdstorm_migrate.base.document import Document
+from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.rewriting import verdict
+from mdstorm_migrate.packaging.tool_settings import Setting, tool_settings
+from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, missing, renamed
+from mdstorm_migrate.python.literals import inner_span
+from mdstorm_migrate.python.module import PythonModule
+
+CODE = "PM414"
+TITLE = "Entry points and settings of tools name mdstorm"
+CLASS: Class = "exact"
+KIND = ("python", "pyproject", "setup_cfg", "cluster")
+
+#: An entry point, with its name where that stands in the same string.
+ENTRY = re.compile(
+    r"(?:(?<=[\"'=\s])|^)(?P<module>petastorm(?:\.\w+)*)[ \t]*:[ \t]*(?P<name>\w+(?:\.\w+)*)"
+)
+_NAMED_ENTRY = re.compile(rf"[\w.-]+[ \t]*=[ \t]*{ENTRY.pattern}")
+_WORD = re.compile(r"(?<![\w.@])(?<!(?<!mypy)-)petastorm(?P<rest>(?:\.(?:\w+|\*))*)(?!\.?[\w/-])")
+#: The module of a filter of warnings: ``ignore::FutureWarning:petastorm.*``.
+_FILTER = re.compile(r"^[ \t]*\w+:[^:\r\n]*:[^:\r\n]*:(?P<module>petastorm)\b", re.MULTILINE)
+_NAMED = re.compile(r"(?<![\w-])petastorm(?![\w-])")
+#: The updates of dependencies, and Pyright's settings, as YAML and JSON have them.
+_ELSEWHERE = re.compile(r"\.?(?:dependabot\.ya?ml|renovate(?:rc)?\.json5?|pyrightconfig\.json)")
+#: How far before a name one of mdstorm's is looked for, in characters.
+_FAR = 80
+_COMMENT = re.compile(r"(?:^|\s)[#;][^\n]*\Z")
+
+
+def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
+    """Yield an edit for each setting that means the same with mdstorm, a finding for others."""
+    if isinstance(module, PythonModule):
+        path = module.document.path
+        if path is not None and path.name == "setup.py":
+            for string in module.scopes.strings:
+                if (span := inner_span(module, string)) is not None:
+                    yield from _entries(module.document, _NAMED_ENTRY, *span)
+        return
+    if module.kind == "cluster":
+        if module.path is not None and _ELSEWHERE.fullmatch(module.path.name.lower()):
+            yield from _others(module, 0, len(module.text), module.path.name)
+        return
+    for setting in tool_settings(module):
+        start, stop = setting.start, setting.stop
+        match setting.use:
+            case "program":
+                yield from _entries(module, ENTRY, start, stop)
+            case "modules":
+                yield from _modules(module, setting)
+            case "warnings":
+                found = list(_FILTER.finditer(module.text[start:stop]))
+                for one in found:
+                    at = start + one.start("module")
+                    message = "filter the warnings of mdstorm"
+                    yield Edit(CODE, "review", at, at + len(OLD_ROOT), NEW_ROOT, message)
+                modules = {start + one.start("module") for one in found}
+                yield from _others(module, start, stop, setting.where, modules)
+            case _:
+                yield from _others(module, start, stop, setting.where)
+
+
+def _entries(
+    document: Document, pattern: re.Pattern[str], start: int, stop: int
+) -> Iterator[Edit | Finding]:
+    """Yield what becomes of entry points, which move together with the dependency."""
+    for entry in pattern.finditer(document.text, start, stop):
+        at = entry.start("module")
+        if _is_commented_out(document, at):
+            continue
+        path = f"{entry['module']}.{entry['name']}"
+        if lacking := missing(path):
+            what = f"this entry point runs `{path}`; `{lacking}` is not in mdstorm"
+            yield Finding(CODE, "manual", at, entry.end(), what, f"{what}: it needs Petastorm")
+        elif document.needs.importers and not document.needs.moved:
+            yield _stays(document, at, entry.end())
+        else:
+            cls, _ = verdict(document)
+            message = f"run `{renamed(path)}`"
+            yield Edit(CODE, cls, at, at + len(OLD_ROOT), NEW_ROOT, message)
+
+
+def _modules(document: Document, setting: Setting) -> Iterator[Edit | Finding]:
+    """Yield what becomes of names of modules: mdstorm's instead, or beside where both are used."""
+    text, needs = document.text, document.needs
+    for word in _WORD.finditer(text, setting.start, setting.stop):
+        start, stop = word.span()
+        if _is_commented_out(document, start):
+            continue
+        plain = re.sub(r"(?:\.\*)+$", "", word[0])
+        if lacking := missing(plain):
+            what = f"`{setting.where}` names `{plain}`; `{lacking}` is not in mdstorm"
+            yield Finding(CODE, "note", start, stop, what)
+        elif needs.importers and not needs.moved:
+            yield _stays(document, start, stop)
+        elif not needs.importers:
+            message = "this setting is for the modules that the code imports"
+            yield Edit(CODE, "exact", start, start + len(OLD_ROOT), NEW_ROOT, message)
+        elif NEW_ROOT not in text[setting.start - 1 : setting.stop] and not _is_beside(text, start):
+            at, gap = _place(text, start)
+            new = f"{renamed(word[0])}{gap}"
+            yield Edit(CODE, "exact", at, at, new, "this setting is for both libraries")
+
+
+def _place(text: str, start: int) -> tuple[int, str]:
+    """Return where a name goes before another one, and what stands between the two."""
+    before = text[start - 1 : start]
+    if before in ('"', "'"):
+        return start, f"{before}, {before}"
+    line = text.rfind("\n", 0, start) + 1
+    if line and not text[line:start].strip():
+        newline = "\r\n" if text[:line].endswith("\r\n") else "\n"
+        return start, f"{newline}{text[line:start]}"
+    return start, ","
+
+
+def _is_beside(text: str, start: int) -> bool:
+    """Whether the string before the one that holds a character names mdstorm."""
+    before = text[max(start - _FAR, 0) : start]
+    return re.search(r"""mdstorm[\w.*]*["']?[\s,]*["']?\Z""", before) is not None
+
+
+def _others(
+    document: Document, start: int, stop: int, where: str, handled: set[int] | None = None
+) -> Iterator[Finding]:
+    for word in _NAMED.finditer(document.text, start, stop):
+        if word.start() not in (handled or ()) and not _is_commented_out(document, word.start()):
+            what = f"`{where}` is a setting for `petastorm`: it may have to name mdstorm"
+            yield Finding(CODE, "note", *word.span(), what)
+
+
+def _stays(document: Document, start: int, stop: int) -> Finding:
+    what = f"this setting stays: {document.needs.importers[0]} still imports Petastorm"
+    return Finding(CODE, "note", start, stop, what)
+
+
+def _is_commented_out(document: Document, start: int) -> bool:
+    line = document.lines.start_of(start)
+    return _COMMENT.search(document.text[line:start]) is not None

@@ -1,0 +1,188 @@
+"""Entry points, and settings of other tools."""
+
+from pathlib import Path
+
+import pytest
+from tests.migrate.checks import check_finding, check_noop, check_rewrite
+
+from mdstorm_migrate.run.settings import Settings
+from mdstorm_migrate.run.together import run
+
+CODE = "PM414"
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("pyproject.toml", '[project.scripts]\nx = "petastorm.tools.copy_dataset:main"\n'),
+        ("pyproject.toml", '[project.entry-points.a]\nx = "petastorm.tools.copy_dataset:main"\n'),
+        ("pyproject.toml", '[tool.poetry.scripts]\nx = "petastorm.benchmark.cli:main"\n'),
+        (
+            "pyproject.toml",
+            '[tool.poetry.scripts]\nx = {reference = "petastorm.benchmark.cli:main"}\n',
+        ),
+        ("pyproject.toml", '[[tool.mypy.overrides]]\nmodule = "petastorm.*"\n'),
+        (
+            "pyproject.toml",
+            '[[tool.mypy.overrides]]\nmodule = [\n  "a",\n  "petastorm.etl.*",\n]\n',
+        ),
+        ("pyproject.toml", '[tool.isort]\nknown_third_party = ["petastorm", "torch"]\n'),
+        ("pyproject.toml", '[tool.ruff.lint.isort]\nknown-third-party = ["petastorm"]\n'),
+        ("ruff.toml", '[lint.isort]\nknown-third-party = ["petastorm"]\n'),
+        ("pyproject.toml", '[tool.pylint.main]\nignored-modules = ["petastorm"]\n'),
+        ("pyproject.toml", '[tool.deptry.per_rule_ignores]\nDEP002 = ["petastorm"]\n'),
+        (
+            "setup.cfg",
+            "[options.entry_points]\nconsole_scripts =\n    x = petastorm.benchmark.cli:main\n",
+        ),
+        ("setup.cfg", "[mypy-petastorm.*]\nignore_missing_imports = True\n"),
+        ("mypy.ini", "[mypy-pyspark.*,petastorm.*]\nignore_missing_imports = True\n"),
+        (".isort.cfg", "[settings]\nknown_third_party =\n    numpy\n    petastorm\n"),
+        ("setup.cfg", "[isort]\nknown_third_party = petastorm,torch\n"),
+        (".pylintrc", "[TYPECHECK]\nignored-modules=petastorm,torch\n"),
+        (
+            "setup.py",
+            "setup(entry_points={'console_scripts': ['x = petastorm.tools.copy_dataset:main']})\n",
+        ),
+    ],
+)
+def test_what_means_the_same_with_mdstorm_follows(path: str, text: str) -> None:
+    check_rewrite(text, text.replace("petastorm", "mdstorm"), path)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "fragment"),
+    [
+        (
+            "pyproject.toml",
+            '[project.scripts]\nx = "petastorm.tools.none:f"\n',
+            "petastorm.tools.none:f",
+        ),
+        ("setup.cfg", "[options.entry_points]\na =\n  x = petastorm.gone:f\n", "petastorm.gone:f"),
+        ("setup.py", "setup(entry_points={'a': ['x=petastorm.gone:f']})\n", "petastorm.gone:f"),
+        ("pyproject.toml", '[tool.mypy]\nexclude = ["petastorm"]\n', "petastorm"),
+        (
+            "pyproject.toml",
+            '[[tool.mypy.overrides]]\nmodule = "petastorm.gone.*"\n',
+            "petastorm.gone.*",
+        ),
+        ("pyproject.toml", '[tool.coverage.run]\nomit = ["*/petastorm/*"]\n', "petastorm"),
+        (".coveragerc", "[run]\nomit =\n    */petastorm/*\n", "petastorm"),
+        ("pyproject.toml", '[tool.isort]\nknown_first_party = ["petastorm"]\n', "petastorm"),
+        ("pyproject.toml", '[tool.importlinter]\nroot_packages = ["petastorm"]\n', "petastorm"),
+        (
+            "pyproject.toml",
+            '[tool.ruff.lint.flake8-tidy-imports.banned-api]\npetastorm.msg = "no"\n',
+            "petastorm",
+        ),
+        (
+            "pyproject.toml",
+            '[tool.pytest.ini_options]\nfilterwarnings = ["ignore::petastorm.errors.X"]\n',
+            "petastorm",
+        ),
+        (
+            "setup.cfg",
+            "[tool:pytest]\nfilterwarnings =\n  ignore::petastorm.errors.X\n",
+            "petastorm",
+        ),
+        (".pylintrc", "[IMPORTS]\ndeprecated-modules=petastorm\n", "petastorm"),
+        (".github/dependabot.yml", "ignore:\n  - dependency-name: petastorm\n", "petastorm"),
+        ("renovate.json", '{"matchPackageNames": ["petastorm"]}\n', "petastorm"),
+        ("pyrightconfig.json", '{"ignore": ["petastorm"]}\n', "petastorm"),
+    ],
+)
+def test_other_settings_are_spoken_of(path: str, text: str, fragment: str) -> None:
+    check_noop(text, path)
+    check_finding(text, CODE, fragment, path)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (
+            "setup.cfg",
+            "[isort]\n# known_third_party = petastorm\nknown_third_party = petastorm_x\n",
+        ),
+        (
+            "pyproject.toml",
+            '[project]\nname = "petastorm"\n[project.scripts]\nx = "ours.petastorm:f"\n',
+        ),
+        ("setup.py", "setup(description='see petastorm.tools:main')\n"),
+    ],
+)
+def test_comments_and_other_names_stay(path: str, text: str) -> None:
+    check_noop(text, path)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("tox.ini", "[pytest]\nfilterwarnings =\n    ignore::FutureWarning:petastorm.*\n"),
+        ("setup.cfg", "[tool:pytest]\nfilterwarnings = ignore::FutureWarning:petastorm\n"),
+        (
+            "pyproject.toml",
+            '[tool.pytest.ini_options]\nfilterwarnings = ["ignore::FutureWarning:petastorm.*"]\n',
+        ),
+    ],
+)
+def test_filters_of_warnings_follow_with_unsafe(path: str, text: str) -> None:
+    check_rewrite(text, text.replace("petastorm", "mdstorm"), path, unsafe=True)
+    check_noop(text, path)
+
+
+#: mdstorm has no workers to subclass.
+STAYS = "from petastorm.reader import ArrowReaderWorker\n"
+MOVES = "from petastorm import make_reader\n"
+
+
+def migrated(root: Path, files: dict[str, str]) -> dict[str, str]:
+    """Return what the files of a project become that change, without TODO comments."""
+    for name, text in files.items():
+        (root / name).write_text(text)
+    found = run(sorted(root / name for name in files), Settings(todo=False))
+    return {one.path.name: one.outcome.after.decode() for one in found if one.changed}
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        (
+            "pyproject.toml",
+            '[[tool.mypy.overrides]]\nmodule = ["a", "petastorm.*"]\n',
+            '[[tool.mypy.overrides]]\nmodule = ["a", "mdstorm.*", "petastorm.*"]\n',
+        ),
+        ("mypy.ini", "[mypy-petastorm.*]\nx = 1\n", "[mypy-mdstorm.*,petastorm.*]\nx = 1\n"),
+        (
+            ".isort.cfg",
+            "[settings]\nknown_third_party =\n    petastorm\n",
+            "[settings]\nknown_third_party =\n    mdstorm\n    petastorm\n",
+        ),
+        (
+            "setup.cfg",
+            "[isort]\nknown_third_party = a,petastorm\n",
+            "[isort]\nknown_third_party = a,mdstorm,petastorm\n",
+        ),
+    ],
+)
+def test_where_some_code_stays_both_are_named(
+    name: str, before: str, after: str, tmp_path: Path
+) -> None:
+    code = {"stays.py": STAYS, "moves.py": MOVES}
+    assert migrated(tmp_path, {**code, name: before})[name] == after
+    assert name not in migrated(tmp_path, {**code, name: after})
+
+
+def test_where_all_code_stays_settings_do(tmp_path: Path) -> None:
+    files = {"stays.py": STAYS, "mypy.ini": "[mypy-petastorm.*]\nx = 1\n"}
+    assert migrated(tmp_path, files) == {}
+
+
+def test_an_entry_point_that_mdstorm_lacks_keeps_petastorm_required(tmp_path: Path) -> None:
+    text = (
+        '[project]\ndependencies = ["petastorm"]\n[project.scripts]\n'
+        'a = "petastorm.gone:f"\nb = "petastorm.tools.copy_dataset:main"\n'
+    )
+    files = {"moves.py": MOVES, "pyproject.toml": text}
+    after = migrated(tmp_path, files)["pyproject.toml"]
+    assert '"mdstorm", "petastorm"' in after
+    assert 'b = "mdstorm.tools.copy_dataset:main"' in after
