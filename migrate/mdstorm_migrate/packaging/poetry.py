@@ -26,7 +26,7 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
     text, needs = document.text, document.needs
     start, stop = _value(text, key)
     value = text[start:stop]
-    if _ORIGIN.search(value):
+    if is_from_elsewhere(text, key):
         yield from _from_elsewhere(value, key, rule)
         return
     is_table = key.value_start == key.value_stop
@@ -64,6 +64,12 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
             elif version["version"] != wanted:
                 yield Edit(rule, cls, at, end, wanted, "allow any version of mdstorm")
     yield from _beside(document, key, rule, beside)
+
+
+def is_from_elsewhere(text: str, key: TomlKey) -> bool:
+    """Whether a dependency comes from a repository, a folder or a URL."""
+    start, stop = _value(text, key)
+    return _ORIGIN.search(text, start, stop) is not None
 
 
 def _value(text: str, key: TomlKey) -> tuple[int, int]:

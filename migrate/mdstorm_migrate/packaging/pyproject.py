@@ -37,6 +37,13 @@ def dependency_keys(text: str) -> Iterator[TomlKey]:
     return (key for key in toml_keys(text) if _TABLES.fullmatch(key.table))
 
 
+def has_own_source(text: str, name: str) -> bool:
+    """Whether uv takes a dependency from a repository, a folder or an index of its own."""
+    return any(
+        key.name.lower() == name and key.table == "tool.uv.sources" for key in toml_keys(text)
+    )
+
+
 def _holds_requirements(string: TomlString) -> bool:
     return any(
         re.fullmatch(table, string.table) and (key is None or re.fullmatch(key, string.key))

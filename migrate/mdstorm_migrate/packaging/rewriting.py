@@ -30,14 +30,7 @@ def rewrite_requirement(
     """Yield what becomes of a requirement: edits, or a finding where manual review is needed."""
     needs = document.needs
     if found.is_url:
-        yield Finding(
-            rule,
-            "manual",
-            found.start,
-            found.stop,
-            "Petastorm is installed from a URL, perhaps a fork with changes of its own",
-            "require mdstorm, after a review of what the fork changes",
-        )
+        yield of_fork(found, rule)
         return
     if is_for_old_python(document.text[found.stop : _line_of(document, found)[1]]):
         what = "this requires Petastorm for a Python that mdstorm does not run on"
@@ -79,6 +72,18 @@ def rewrite_requirement(
             names = ", ".join(f"`{name}`" for name in beside)
             text = f"the code also needs {names}, which this place cannot hold"
             yield Finding(rule, "manual", found.start, found.stop, text, f"require {names} as well")
+
+
+def of_fork(found: Requirement, rule: str) -> Finding:
+    """Report a requirement whose source is named, as in ``petastorm @ https://…``."""
+    return Finding(
+        rule,
+        "manual",
+        found.start,
+        found.stop,
+        "Petastorm is installed from a URL, perhaps a fork with changes of its own",
+        "require mdstorm, after a review of what the fork changes",
+    )
 
 
 def verdict(document: Document) -> tuple[Class, str]:

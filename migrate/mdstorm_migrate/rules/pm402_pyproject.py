@@ -9,12 +9,13 @@ from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.packaging.commands import rewrite_runs
 from mdstorm_migrate.packaging.installing import rewrite_commands
 from mdstorm_migrate.packaging.poetry import rewrite_dependency, rewrite_extras
-from mdstorm_migrate.packaging.pyproject import dependency_keys, requirement_strings
+from mdstorm_migrate.packaging.pyproject import dependency_keys, has_own_source, requirement_strings
 from mdstorm_migrate.packaging.requirement import (
     find_requirements,
     is_requirement,
 )
-from mdstorm_migrate.packaging.rewriting import rewrite_requirement
+from mdstorm_migrate.packaging.rewriting import of_fork, rewrite_requirement
+from mdstorm_migrate.petastorm.names import OLD_ROOT
 
 CODE = "PM402"
 TITLE = "pyproject.toml names mdstorm"
@@ -25,10 +26,14 @@ KIND = "pyproject"
 def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield the edits of a project's file."""
     text = document.text
+    is_fork = has_own_source(text, OLD_ROOT)
     for string in requirement_strings(text):
         if is_requirement(string.value):
             for found in find_requirements(text, string.start, string.stop):
-                yield from rewrite_requirement(document, found, CODE, "string")
+                if is_fork:
+                    yield of_fork(found, CODE)
+                else:
+                    yield from rewrite_requirement(document, found, CODE, "string")
     for key in dependency_keys(text):
         if key.name.lower() == "petastorm":
             yield from rewrite_dependency(document, key, CODE)

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.poetry import is_from_elsewhere
+from mdstorm_migrate.packaging.pyproject import dependency_keys, has_own_source
+from mdstorm_migrate.packaging.requirement import find_requirements, other_origins
 from mdstorm_migrate.packaging.rewriting import verdict
 from mdstorm_migrate.packaging.tool_settings import Setting, tool_settings
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, missing, renamed
@@ -80,10 +83,27 @@ def _entries(
             yield Finding(CODE, "manual", at, entry.end(), what, f"{what}: it needs Petastorm")
         elif document.needs.importers and not document.needs.moved:
             yield _stays(document, at, entry.end())
+        elif _is_of_fork(document):
+            what = "this entry point waits for the dependency, which has a source of its own"
+            yield Finding(CODE, "note", at, entry.end(), what)
         else:
             cls, _ = verdict(document)
             message = f"run `{renamed(path)}`"
             yield Edit(CODE, cls, at, at + len(OLD_ROOT), NEW_ROOT, message)
+
+
+def _is_of_fork(document: Document) -> bool:
+    """Whether the requirement of a file stays since it names where Petastorm comes from."""
+    text = document.text
+    if any(found.is_url for found in find_requirements(text)) or any(other_origins(text, CODE)):
+        return True
+    return document.kind == "pyproject" and (
+        has_own_source(text, OLD_ROOT)
+        or any(
+            key.name.lower() == OLD_ROOT and is_from_elsewhere(text, key)
+            for key in dependency_keys(text)
+        )
+    )
 
 
 def _modules(document: Document, setting: Setting) -> Iterator[Edit | Finding]:

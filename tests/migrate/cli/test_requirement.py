@@ -140,6 +140,14 @@ def test_the_hooks_are_for_requirements_docker_and_yaml_too() -> None:
         "constraints.txt",
         "Pipfile",
         "x.json",
+        "pins.freeze",
+        "deploy/requirements",
+        "bin/bootstrap",
+        ".pylintrc",
+        "cluster.tf",
+        "templates/setup.sh.j2",
+        "Job.scala",
     ):
         assert files.search(name), name
-    assert not files.search("image.png")
+    for name in ("image.png", ".gitignore", "data.csv", "src/app.ts"):
+        assert not files.search(name), name

@@ -89,3 +89,22 @@ def test_each_of_several_constraints_loses_its_version() -> None:
         '  {version = "*", python = ">=3.8"},\n]\nother = {version = "1"}\n',
         PATH,
     )
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '[tool.uv.sources]\npetastorm = { git = "https://host/fork" }\n',
+        '[tool.uv.sources.petastorm]\npath = "../fork"\n',
+        '[tool.uv.sources]\nPetastorm = [{ index = "ours" }]\n',
+    ],
+)
+def test_a_dependency_waits_with_the_source_that_uv_takes_it_from(source: str) -> None:
+    text = f'[project]\ndependencies = ["petastorm[torch]"]\n{source}'
+    check_noop(text, PATH)
+    check_finding(text, "PM402", "petastorm[torch]", PATH)
+
+
+def test_sources_of_others_hold_nothing_back() -> None:
+    text = '[project]\ndependencies = ["petastorm"]\n[tool.uv.sources]\ntorch = { path = "x" }\n'
+    check_rewrite(text, text.replace("petastorm", "mdstorm"), PATH)

@@ -186,3 +186,17 @@ def test_an_entry_point_that_mdstorm_lacks_keeps_petastorm_required(tmp_path: Pa
     after = migrated(tmp_path, files)["pyproject.toml"]
     assert '"mdstorm", "petastorm"' in after
     assert 'b = "mdstorm.tools.copy_dataset:main"' in after
+
+
+@pytest.mark.parametrize(
+    "dependency",
+    [
+        '[project]\ndependencies = ["petastorm"]\n[tool.uv.sources]\npetastorm = {path = "x"}\n',
+        '[project]\ndependencies = ["petastorm @ https://host/fork.zip"]\n',
+        '[tool.poetry.dependencies]\npetastorm = {git = "https://host/fork"}\n',
+    ],
+)
+def test_an_entry_point_waits_for_a_fork(dependency: str) -> None:
+    text = f'{dependency}[project.scripts]\nx = "petastorm.benchmark.cli:main"\n'
+    check_noop(text, "pyproject.toml")
+    check_finding(text, CODE, "petastorm.benchmark.cli:main", "pyproject.toml")
