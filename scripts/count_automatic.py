@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from mdstorm_migrate.audit.features import features_of
-from mdstorm_migrate.run.migration import Outcome, migrate_bytes
+from mdstorm_migrate.run.migration import migrate_bytes
+from mdstorm_migrate.run.outcome import Outcome
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.sources import find_source
 

@@ -10,7 +10,8 @@ from pathlib import PurePath
 
 from mdstorm_migrate.base.diff import unified_diff
 from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.run.migration import Problem, migrate_bytes
+from mdstorm_migrate.run.migration import migrate_bytes
+from mdstorm_migrate.run.outcome import Problem
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.sources import find_source
 from mdstorm_migrate.sources.python import SOURCE as PYTHON

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from tests.installed import installed_as_petastorm
 
-from mdstorm_migrate.run.migration import Outcome, migrate_bytes
+from mdstorm_migrate.run.migration import migrate_bytes
+from mdstorm_migrate.run.outcome import Outcome
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.sources import find_source
 

@@ -20,7 +20,8 @@ from mdstorm_migrate.petastorm.names import (
 from mdstorm_migrate.python.conf_writes import CONSTANT
 from mdstorm_migrate.python.imports import ImportedName, imported_names
 from mdstorm_migrate.python.literals import string_value
-from mdstorm_migrate.python.module import PythonModule, parse_python
+from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.parsing import parse_python
 from mdstorm_migrate.python.shadow import shadowed
 from mdstorm_migrate.sources import find_source
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document, SourceError
 from mdstorm_migrate.packaging.commands import install_commands
-from mdstorm_migrate.python.module import PythonModule, parse_python
+from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.parsing import parse_python
 
 _NAME = re.compile(r"install\w*\Z|installPyPI\Z", re.IGNORECASE)
 _ARGUMENT = re.compile(r"packages_to_install\Z|requirements\Z|\Apip\Z|\Adependencies\Z")

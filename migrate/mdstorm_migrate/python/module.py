@@ -5,13 +5,11 @@ from __future__ import annotations
 import ast
 import bisect
 import re
-import sys
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from mdstorm_migrate.base.document import Document, SourceError
+from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class
 from mdstorm_migrate.base.surroundings import ALONE, Surroundings
 from mdstorm_migrate.petastorm.names import CONVERTER, CONVERTER_METHODS, counterpart, is_petastorm
@@ -20,30 +18,6 @@ from mdstorm_migrate.python.scopes import Analysis, Binding, Scope
 
 #: What may follow a statement that is the last one of its line.
 _REST_OF_LINE = re.compile(r"[ \t\f]*(?:#[^\r\n]*)?(?=[\r\n]|\Z)")
-
-
-def parse_python(code: str) -> ast.Module:
-    """Parse Python code.
-
-    Python's own parser is used to find things: on a file of 5,000 lines it takes 0.05 s and gives
-    the place of every node, for which LibCST needs 2 s. LibCST rewrites the statements that change.
-
-    Raises
-    ------
-    SourceError
-        If it is not Python of the version that is running, with the reason and the line.
-    """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # such as those of escapes in strings
-            return ast.parse(code)
-    except SyntaxError as error:
-        version = f"{sys.version_info.major}.{sys.version_info.minor}"
-        raise SourceError(f"not Python {version}: {error.msg}", error.lineno) from None
-    except ValueError as error:
-        raise SourceError(f"not Python: {error}") from None
-    except (RecursionError, MemoryError):
-        raise SourceError("nested too deeply for Python's parser") from None
 
 
 def dotted(node: ast.AST) -> tuple[ast.Name, list[str]] | None:

@@ -15,7 +15,7 @@ from mdstorm_migrate.base.edits import Edit, Finding, Lines
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.run.discover import Skipped
 from mdstorm_migrate.run.files import FileOutcome, Totals
-from mdstorm_migrate.run.migration import Problem
+from mdstorm_migrate.run.outcome import Problem
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.sources.notebook import code_cells
 

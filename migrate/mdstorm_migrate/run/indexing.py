@@ -10,11 +10,13 @@ from mdstorm_migrate.base.document import SourceError
 from mdstorm_migrate.petastorm.names import CONF_KEY
 from mdstorm_migrate.python.conf_writes import CONSTANT
 from mdstorm_migrate.python.exchange import Exchange, exchange_of
-from mdstorm_migrate.python.module import PythonModule, parse_python
+from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.parsing import parse_python
 from mdstorm_migrate.run.discover import CODE
+from mdstorm_migrate.run.file_facts import FileFacts
 from mdstorm_migrate.run.files import LARGEST, FileOutcome
 from mdstorm_migrate.run.import_lines import ImportLines, graph_of, read_imports
-from mdstorm_migrate.run.index import FileFacts, RunIndex
+from mdstorm_migrate.run.index import RunIndex
 from mdstorm_migrate.run.naming import Configured, ImportGraph, Naming
 from mdstorm_migrate.run.pool import each
 from mdstorm_migrate.sources import find_source

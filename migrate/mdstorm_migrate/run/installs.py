@@ -10,7 +10,7 @@ from dataclasses import replace
 from mdstorm_migrate.base.document import DecodedFile
 from mdstorm_migrate.base.edits import Edit
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
-from mdstorm_migrate.python.module import parse_python
+from mdstorm_migrate.python.parsing import parse_python
 
 #: Rules whose edits install mdstorm.
 _RULES = frozenset({"PM406", "PM407"})

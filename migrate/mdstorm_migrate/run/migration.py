@@ -7,19 +7,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
 from mdstorm_migrate.base.document import DecodedFile, Document, Source, SourceError
-from mdstorm_migrate.base.edits import NAMES, Edit, EditError, Finding, apply_edits
+from mdstorm_migrate.base.edits import Edit, EditError, Finding, apply_edits
 from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.base.surroundings import ALONE, Surroundings
 from mdstorm_migrate.base.todo_comments import MARK
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.exchange import Exchange, exchange_of
-from mdstorm_migrate.python.module import PythonModule, parse_python
-from mdstorm_migrate.python.patches import patches, patches_by_name
+from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.parsing import parse_python
 from mdstorm_migrate.rules import all_rules
 from mdstorm_migrate.run.comments import Suppressions
 from mdstorm_migrate.run.facts import needs_alone
 from mdstorm_migrate.run.installs import installs, keep_installs
-from mdstorm_migrate.run.naming import Naming
+from mdstorm_migrate.run.naming import Naming, naming_of
+from mdstorm_migrate.run.outcome import Outcome, Problem
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.run.todos import todos_of
 from mdstorm_migrate.run.waiting import names_wait, staying, with_review
@@ -27,75 +28,6 @@ from mdstorm_migrate.sources.decoding import is_wide
 
 _WORD = OLD_ROOT.encode()
 _MARK = MARK.encode()
-#: Rules about strings that name modules.
-_NAMING = frozenset({"PM103", "PM130", "PM131"})
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Why a file was left alone, or a cell of it."""
-
-    reason: str
-    line: int | None = None
-    cell: int | None = None
-
-    @property
-    def place(self) -> str:
-        """``cell 3:1``, ``1``, or nothing: where it is, as in compilers' messages."""
-        cell = None if self.cell is None else f"cell {self.cell}"
-        return ":".join(str(part) for part in (cell, self.line) if part is not None)
-
-    def __str__(self) -> str:
-        places = [("cell", self.cell), ("line", self.line)]
-        where = ", ".join(f"{name} {number}" for name, number in places if number is not None)
-        return f"{where}: {self.reason}" if where else self.reason
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of one file.
-
-    Attributes
-    ----------
-    before, after : bytes
-        The file as it is, and as it would be; the same object if nothing changes.
-    encoding : str
-        That of the text in both.
-    edits : sequence of Edit
-        Those that lead from `before` to `after`, in the order of the file.
-    findings : sequence of Finding
-        What needs attention, in the order of the file. The class ``review`` is for edits that
-        only ``--unsafe`` applies.
-    problems : sequence of Problem
-        Reasons why the file could not be read, parsed or changed; then nothing changes, unless it
-        is about one cell.
-    exchange : Exchange or None
-        What its Python code gives to other files and takes from them.
-    stays : str or None
-        What of it stays with Petastorm.
-    names_wait : bool
-        Whether strings of it that name modules wait for review.
-    naming : Naming
-        What strings of it that name modules do.
-    """
-
-    before: bytes
-    after: bytes
-    encoding: str = "utf-8"
-    edits: Sequence[Edit] = ()
-    findings: Sequence[Finding] = ()
-    problems: Sequence[Problem] = ()
-    exchange: Exchange | None = None
-    stays: str | None = None
-    names_wait: bool = False
-    naming: Naming = ""
-
-    def texts(self) -> tuple[str, str]:
-        """Return `before` and `after` as text; bytes that are none are surrogates in it."""
-        before, after = (
-            data.decode(self.encoding, "surrogateescape") for data in (self.before, self.after)
-        )
-        return before, after
 
 
 def concerns_us(data: bytes) -> bool:
@@ -258,29 +190,11 @@ def _migrate_document(
     edits = with_review(edits, [*kept.findings, *findings], around)
     applied, pending = _choose(edits, suppressions, settings)
     kept.names_wait |= names_wait(edits, pending)
-    kept.naming = kept.naming or _naming(module, edits, findings)
+    kept.naming = kept.naming or naming_of(module, edits, findings)
     todos = todos_of(document, module, [*findings, *pending], settings.todo)
     kept.edits += [document.in_file(edit, file.lines) for edit in applied]
     kept.todos += [document.in_file(edit, file.lines) for edit in todos.edits]
     kept.add_findings(document.in_file(finding, file.lines) for finding in todos.findings)
-
-
-def _naming(
-    module: PythonModule | None, edits: Iterable[Edit], findings: Iterable[Finding]
-) -> Naming:
-    """Return what strings of a document that name modules do."""
-    if any(found.blocks for found in findings) or (module is not None and patches(module)):
-        return "patches"
-    if module is not None and module.around.takes_converters:
-        return "reads copies"
-    is_named = any(edit.group == NAMES for edit in edits) or any(
-        found.rule in _NAMING and found.holds for found in findings
-    )
-    if not is_named:
-        return ""
-    if module is None:
-        return "configures"
-    return "patches" if patches_by_name(module) else "imports"
 
 
 def _parsed(document: Document, settings: Settings, around: Surroundings) -> PythonModule:

@@ -13,19 +13,42 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from mdstorm_migrate.base.edits import NAMES, Edit, Finding
 from mdstorm_migrate.python.exchange import Take
+from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.patches import patches, patches_by_name
 from mdstorm_migrate.run.imports import Resolver
 
 #: What strings that name modules do: nothing, import, replace parts of modules, configure. Or that
 #: a file reads the copies of converters, whose makers it is linked with like a mock with callers.
 Naming: TypeAlias = Literal["", "imports", "patches", "configures", "reads copies"]
 
+#: Rules about strings that name modules.
+_NAMING = frozenset({"PM103", "PM130", "PM131"})
 _TEST = re.compile(r"test_.*|.*_test|conftest")
 _FROM = re.compile(rb"from[ \t]+(\.*)[ \t]*([\w.]*)[ \t]+import[ \t]*\(?(.*)", re.DOTALL)
 _IMPORT = re.compile(rb"import[ \t]+(.*)", re.DOTALL)
 _RUN = re.compile(rb"%run[ \t]+(?:-\w+[ \t]+)*[\\\"']*([^\"'\s\\]+)")
 _NAMES = re.compile(rb"(?:^|,|\()[ \t\r\n\\]*([\w.]+|\*)")
 _COMMENT = re.compile(rb"#[^\n]*")
+
+
+def naming_of(
+    module: PythonModule | None, edits: Iterable[Edit], findings: Iterable[Finding]
+) -> Naming:
+    """Return what strings of a document that name modules do."""
+    if any(found.blocks for found in findings) or (module is not None and patches(module)):
+        return "patches"
+    if module is not None and module.around.takes_converters:
+        return "reads copies"
+    is_named = any(edit.group == NAMES for edit in edits) or any(
+        found.rule in _NAMING and found.holds for found in findings
+    )
+    if not is_named:
+        return ""
+    if module is None:
+        return "configures"
+    return "patches" if patches_by_name(module) else "imports"
 
 
 class ImportGraph:

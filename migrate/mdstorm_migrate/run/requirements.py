@@ -10,7 +10,8 @@ from mdstorm_migrate.base.document import Document, SourceError
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.petastorm.names import OLD_ROOT
-from mdstorm_migrate.python.module import PythonModule, parse_python
+from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.parsing import parse_python
 from mdstorm_migrate.rules import all_rules
 from mdstorm_migrate.rules import pm414_settings as settings_rule
 from mdstorm_migrate.run.chains import PACKAGING

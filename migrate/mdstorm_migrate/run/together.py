@@ -17,7 +17,7 @@ from mdstorm_migrate.run.files import FileOutcome, examine_file
 from mdstorm_migrate.run.index import RunIndex
 from mdstorm_migrate.run.indexing import index_of
 from mdstorm_migrate.run.installs import is_install
-from mdstorm_migrate.run.migration import Problem
+from mdstorm_migrate.run.outcome import Problem
 from mdstorm_migrate.run.pool import each
 from mdstorm_migrate.run.requirements import needs_of
 from mdstorm_migrate.run.settings import Settings

@@ -24,7 +24,7 @@ from mdstorm_migrate.base.document import (
 )
 from mdstorm_migrate.base.todo_comments import MARK
 from mdstorm_migrate.petastorm.names import CONVERTER_METHODS, OLD_ROOT, is_petastorm
-from mdstorm_migrate.python.module import parse_python
+from mdstorm_migrate.python.parsing import parse_python
 from mdstorm_migrate.sources.magics import (
     HEAD,
     Magic,

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from tests.migrate.wild2.expected import EXPECTED as EXPECTED_OF_WILD2
 
-from mdstorm_migrate.run.migration import Outcome, migrate_bytes
+from mdstorm_migrate.run.migration import migrate_bytes
+from mdstorm_migrate.run.outcome import Outcome
 from mdstorm_migrate.run.settings import Settings
 from mdstorm_migrate.sources import find_source
 
