@@ -16,5 +16,11 @@ VALUE = re.compile(
     (?=[ \t]*(?:[,}}\]\r\n]|\#|\Z))""",
     re.VERBOSE,
 )
+#: An entry point.
+ENTRY_POINT = re.compile(
+    r"(?:(?<=[\"'=\s])|^)(?P<module>petastorm(?:\.\w+)*)[ \t]*:[ \t]*(?P<name>\w+(?:\.\w+)*)"
+)
+#: One with its name in the same string, as in ``setup.py``.
+NAMED_ENTRY_POINT = re.compile(rf"[\w.-]+[ \t]*=[ \t]*{ENTRY_POINT.pattern}")
 #: Keys whose values are imported and called: by Hydra, Lightning's command line and ``logging``.
 CALLED = frozenset({"_target_", "class_path", "()"})

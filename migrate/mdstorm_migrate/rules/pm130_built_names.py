@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.edits import Class, Finding
-from mdstorm_migrate.petastorm.configuration import CALLED, VALUE
+from mdstorm_migrate.petastorm.configuration import CALLED, NAMED_ENTRY_POINT, VALUE
 from mdstorm_migrate.petastorm.names import OLD_ROOT, is_module
 from mdstorm_migrate.python.call_strings import (
     IMPORTING,
@@ -103,6 +103,8 @@ def _what(module: PythonModule, string: ast.Constant) -> str | None:
     value = str(string.value)
     if value == OLD_ROOT:
         return _asked(module, string)
+    if _is_setup(module) and NAMED_ENTRY_POINT.fullmatch(value):
+        return None  # PM414 has these
     if _ENTRY.fullmatch(value) or any(map(_is_looked_up, VALUE.finditer(value))):
         return "this string names a part of Petastorm"
     if _LOGGER.search(value):
@@ -123,6 +125,11 @@ def _what(module: PythonModule, string: ast.Constant) -> str | None:
     ):
         return "this string is code that imports Petastorm"
     return None
+
+
+def _is_setup(module: PythonModule) -> bool:
+    path = module.document.path
+    return path is not None and path.name == "setup.py"
 
 
 def _is_looked_up(value: re.Match[str]) -> bool:

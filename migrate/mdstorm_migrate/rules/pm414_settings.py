@@ -12,6 +12,7 @@ from mdstorm_migrate.packaging.pyproject import dependency_keys, has_own_source
 from mdstorm_migrate.packaging.requirement import find_requirements, other_origins
 from mdstorm_migrate.packaging.rewriting import verdict
 from mdstorm_migrate.packaging.tool_settings import Setting, tool_settings
+from mdstorm_migrate.petastorm.configuration import ENTRY_POINT, NAMED_ENTRY_POINT
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, missing, renamed
 from mdstorm_migrate.python.literals import inner_span
 from mdstorm_migrate.python.module import PythonModule
@@ -21,11 +22,6 @@ TITLE = "Entry points and settings of tools name mdstorm"
 CLASS: Class = "exact"
 KIND = ("python", "pyproject", "setup_cfg", "cluster")
 
-#: An entry point, with its name where that stands in the same string.
-ENTRY = re.compile(
-    r"(?:(?<=[\"'=\s])|^)(?P<module>petastorm(?:\.\w+)*)[ \t]*:[ \t]*(?P<name>\w+(?:\.\w+)*)"
-)
-_NAMED_ENTRY = re.compile(rf"[\w.-]+[ \t]*=[ \t]*{ENTRY.pattern}")
 _WORD = re.compile(r"(?<![\w.@])(?<!(?<!mypy)-)petastorm(?P<rest>(?:\.(?:\w+|\*))*)(?!\.?[\w/-])")
 #: The module of a filter of warnings: ``ignore::FutureWarning:petastorm.*``.
 _FILTER = re.compile(r"^[ \t]*\w+:[^:\r\n]*:[^:\r\n]*:(?P<module>petastorm)\b", re.MULTILINE)
@@ -44,7 +40,7 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
         if path is not None and path.name == "setup.py":
             for string in module.scopes.strings:
                 if (span := inner_span(module, string)) is not None:
-                    yield from _entries(module.document, _NAMED_ENTRY, *span)
+                    yield from _entries(module.document, NAMED_ENTRY_POINT, *span)
         return
     if module.kind == "cluster":
         if module.path is not None and _ELSEWHERE.fullmatch(module.path.name.lower()):
@@ -54,7 +50,7 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
         start, stop = setting.start, setting.stop
         match setting.use:
             case "program":
-                yield from _entries(module, ENTRY, start, stop)
+                yield from _entries(module, ENTRY_POINT, start, stop)
             case "modules":
                 yield from _modules(module, setting)
             case "warnings":
