@@ -15,10 +15,11 @@ _INTERVAL = 0.5
 class DownloadLine:
     """Shows the files and bytes that a pass has brought to this machine.
 
-    It is drawn by the threads that download, after a file, so that there is no thread for it, and
-    no batch waits; a pass that downloads nothing shows nothing. On a terminal it ends with the
-    first batch: from there on the terminal belongs to the training loop. A fork leaves it to its
-    parent, whose threads may hold its lock.
+    It is drawn by the threads that download, after a file, so that there is no thread for it. The
+    first batch may wait until it is opened, a fraction of a second; no other batch waits. A pass
+    that downloads nothing shows nothing. On a terminal it ends with the first batch: from there on
+    the terminal belongs to the training loop. A fork leaves it to its parent, whose threads may
+    hold its lock.
 
     Parameters
     ----------
