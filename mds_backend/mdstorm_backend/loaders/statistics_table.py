@@ -73,7 +73,7 @@ def lines(found: Statistics) -> list[tuple[str, str]]:
     table.append(("shards opened", f"{found.shards:,}, {human_bytes(found.shard_bytes)}"))
     if found.cache_hits or found.evictions:
         hits = counted(found.cache_hits, "hit")
-        table.append(("cache", f"{hits}, {counted(found.evictions, 'eviction', 'evictions')}"))
+        table.append(("cache", f"{hits}, {counted(found.evictions, 'eviction')}"))
     table.append(("ready ahead", f"{found.queue_depth:.1f} results"))
     return table
 
@@ -88,7 +88,7 @@ def delivered(found: Statistics) -> list[str]:
 
 
 def _files(found: Statistics) -> str:
-    return f"{counted(found.downloads, 'file', 'files')}, {human_bytes(found.downloaded_bytes)}"
+    return f"{counted(found.downloads, 'file')}, {human_bytes(found.downloaded_bytes)}"
 
 
 def _seconds(seconds: float, whole: float = 0.0) -> str:
