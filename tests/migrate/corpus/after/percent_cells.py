@@ -14,5 +14,5 @@ from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 spark.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, "file:///dbfs/oaks")
 
 # %%
-# !pip install petastorm
+# !pip install mdstorm
 converter = make_spark_converter(df)
