@@ -67,7 +67,7 @@ spark.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, CACHE)
 # MAGIC %md
 # MAGIC ## The rows
 # MAGIC
-# MAGIC 1,797 pictures of 8 by 8 pixels, as arrays of numbers. A tenth is held out.
+# MAGIC 1,797 images of 8 by 8 pixels, as arrays of numbers. A tenth is held out.
 
 # COMMAND ----------
 
@@ -91,7 +91,7 @@ print(f"{len(converter_train)} rows to train on, {len(converter_val)} held out")
 # MAGIC ## One node
 # MAGIC
 # MAGIC `make_tf_dataset` gives a `tf.data.Dataset` of named tuples, a field for each column. It
-# MAGIC goes round and round by default, so Keras is told how many steps an epoch has.
+# MAGIC repeats the rows forever by default, so Keras is told how many steps an epoch has.
 
 # COMMAND ----------
 
@@ -147,7 +147,7 @@ print("recognises nine of ten digits that it has not seen:", accuracy > 0.9)
 # MAGIC ## Search
 # MAGIC
 # MAGIC The trials of Hyperopt run one after another on the driver. With `trials=SparkTrials()` they
-# MAGIC run as Spark tasks, as in the notebook about PyTorch.
+# MAGIC run as Spark tasks, as in the PyTorch notebook.
 
 # COMMAND ----------
 
@@ -172,11 +172,10 @@ print(f"{len(trials.trials)} trials; the best recognises most:", min(trials.loss
 # MAGIC ## Distributed
 # MAGIC
 # MAGIC A barrier stage of Spark starts the workers together, and they tell each other their
-# MAGIC addresses. Each reads its share of the rows, by `cur_shard` and `shard_count`, in batches of
-# MAGIC its own, and so `distribute_datasets_from_function` must not split the dataset again.
+# MAGIC addresses. Each reads its share of the rows, given by `cur_shard` and `shard_count`, in
+# MAGIC batches of its own, so `distribute_datasets_from_function` must not split the dataset again.
 # MAGIC
-# MAGIC `fit` of Keras 3 does not run under this strategy. A loop does, and says what happens in a
-# MAGIC step.
+# MAGIC Keras 3's `fit` does not run under this strategy, so this is a training loop.
 
 # COMMAND ----------
 

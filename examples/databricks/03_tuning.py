@@ -1,6 +1,6 @@
 # Databricks notebook source
 # MAGIC %md
-# MAGIC # Searching for hyper-parameters with Optuna, Hyperopt and joblib
+# MAGIC # Tuning hyperparameters with Optuna, Hyperopt and joblib
 # MAGIC
 # MAGIC The rows are converted once, before the trials, and every trial reads them. Optuna's trials
 # MAGIC run here on the driver; Hyperopt's and joblib's are Spark tasks.
@@ -131,8 +131,8 @@ show([(t.params["learning_rate"], t.value, t.user_attrs["rows"]) for t in study.
 # MAGIC %md
 # MAGIC ## Hyperopt, with SparkTrials
 # MAGIC
-# MAGIC Spark sends the function to its workers with all that it uses. Of the converter that is
-# MAGIC where the shards lie and how many rows they hold; the rows stay where they are.
+# MAGIC Spark sends the function to its workers with everything it uses. The converter holds only
+# MAGIC where the shards are and how many rows they have; the rows stay where they are.
 
 # COMMAND ----------
 

@@ -1,9 +1,9 @@
 # Databricks notebook source
 # MAGIC %md
-# MAGIC # Lightning: one process, several, and on from a checkpoint
+# MAGIC # Lightning: one process, several, and resuming from a checkpoint
 # MAGIC
-# MAGIC A data module takes converters. Each process reads its share of the rows, each epoch has
-# MAGIC each row once, and a checkpoint in the middle of an epoch goes on with the next row.
+# MAGIC A data module takes converters. Each process reads its share of the rows, each row comes
+# MAGIC once per epoch, and a run resumes in the middle of an epoch with the next row.
 
 # COMMAND ----------
 
@@ -58,7 +58,7 @@ CACHE = "file:///tmp/examples-cache"
 # MAGIC %md
 # MAGIC ## The rows
 # MAGIC
-# MAGIC 1,797 pictures of 8 by 8 pixels, as arrays of numbers. A tenth is held out.
+# MAGIC 1,797 images of 8 by 8 pixels, as arrays of numbers. A tenth is held out.
 
 # COMMAND ----------
 
@@ -84,7 +84,7 @@ held_out = make_spark_converter(df.where("number % 10 = 0"), parent_cache_dir_ur
 # MAGIC %md
 # MAGIC ## The model, and the data module
 # MAGIC
-# MAGIC Batches are dicts of tensors, a tensor for each column.
+# MAGIC Batches are dicts of tensors, one per column.
 
 # COMMAND ----------
 
@@ -125,7 +125,7 @@ QUIET |= {"num_sanity_val_steps": 0}
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## One process, stopped in its second epoch, and on from there
+# MAGIC ## One process, stopped in its second epoch and resumed
 
 # COMMAND ----------
 
@@ -157,7 +157,7 @@ print("recognises most:", float(trainer.callback_metrics["accuracy"]) > 0.8)
 # MAGIC ## Two processes
 # MAGIC
 # MAGIC `TorchDistributor` starts them, here on this machine; with `local_mode=False` they are Spark
-# MAGIC tasks on the workers of the cluster. The code is that of one process.
+# MAGIC tasks on the workers of the cluster. The code is the same as for one process.
 
 # COMMAND ----------
 

@@ -2,8 +2,8 @@
 # MAGIC %md
 # MAGIC # Parquet files and Delta tables, read in place
 # MAGIC
-# MAGIC What is there already need not be converted to be trained on. Parquet files are read as they
-# MAGIC are, and of a Delta table the live rows of one version. Nothing here needs Spark.
+# MAGIC Existing files need no conversion before training. Parquet files are read as they are, and
+# MAGIC of a Delta table the live rows of one version. Nothing here needs Spark.
 
 # COMMAND ----------
 
@@ -86,8 +86,8 @@ print(f"{len(ids)} rows, {ids[0]} to {ids[-1]}")
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC To PyTorch they come in batches of any size, shuffled across files. A state says where a
-# MAGIC loader stands: another one, in another process, goes on with the next row.
+# MAGIC PyTorch gets them in batches of any size, shuffled across files. A state says how far a
+# MAGIC loader has got: another one, in another process, continues with the next row.
 
 # COMMAND ----------
 
@@ -114,8 +114,8 @@ print(f"stopped and resumed: {len(ids)} rows, {len(np.unique(ids))} of them diff
 # MAGIC %md
 # MAGIC ## Delta
 # MAGIC
-# MAGIC A table with three versions: orders, more orders, and none of the seventh day. The files of
-# MAGIC older versions are still in the directory; the log of the table says which rows are alive.
+# MAGIC A table with three versions: orders, more orders, and the seventh day deleted. The files of
+# MAGIC older versions are still in the directory; the table's log says which rows are live.
 
 # COMMAND ----------
 
@@ -138,8 +138,8 @@ print(f"the newest version: {len(ids_of())} rows; the first: {len(ids_of(version
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC A converter takes a path in place of a DataFrame, and a version too: loaders for PyTorch and
-# MAGIC TensorFlow with everything that they can do, and no copy.
+# MAGIC A converter takes a path instead of a DataFrame, and a version too. Its loaders for PyTorch
+# MAGIC and TensorFlow work as usual, without a copy.
 
 # COMMAND ----------
 
@@ -152,11 +152,10 @@ with converter.make_torch_dataloader(batch_size=256, num_epochs=1) as loader:
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Or converted, once
+# MAGIC ## Or convert once
 # MAGIC
-# MAGIC Shards of MDS shuffle and resume faster, and are what many machines download best. `verify`
-# MAGIC compares every row with the source. On a command line: `mdstorm convert SRC DST`, `mdstorm
-# MAGIC verify --against SRC DST`.
+# MAGIC MDS is read faster than Parquet. `verify` compares every row with the source. On the command
+# MAGIC line: `mdstorm convert SRC DST`, `mdstorm verify --against SRC DST`.
 
 # COMMAND ----------
 

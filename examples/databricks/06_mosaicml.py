@@ -1,11 +1,10 @@
 # Databricks notebook source
 # MAGIC %md
-# MAGIC # MDS as users of MosaicML Streaming write it
+# MAGIC # MDS for users of MosaicML Streaming
 # MAGIC
-# MAGIC Spark writes text as tokens, a writer writes pictures, and one dataset mixes several
-# MAGIC streams. Code that was written for MosaicML Streaming needs another import and nothing else:
-# MAGIC `from streaming import …` becomes `from mdstorm_backend import …`, and the datasets that it
-# MAGIC has written are read.
+# MAGIC Spark writes text as tokens, a writer writes images, and one dataset mixes several streams.
+# MAGIC In code written for MosaicML Streaming, `from streaming import …` becomes
+# MAGIC `from mdstorm_backend import …`; existing datasets are read as they are.
 
 # COMMAND ----------
 
@@ -63,7 +62,7 @@ DATA = "file:///tmp/examples-cache"
 # MAGIC
 # MAGIC `dataframe_to_mds` writes each partition into a directory of its own, and one index over
 # MAGIC all. The preprocessing function gets rows as a pandas DataFrame, and yields samples.
-# MAGIC Compression makes the files small, and hashes say whether one was damaged.
+# MAGIC Compression makes the files smaller, and hashes show whether one was damaged.
 
 # COMMAND ----------
 
@@ -105,8 +104,8 @@ ships = write_tokens(texts.repartition(4, "id"), "ships")
 # MAGIC %md
 # MAGIC ## Reading
 # MAGIC
-# MAGIC A dataset takes shards from `remote` as it needs them, and keeps them on this machine. Each
-# MAGIC epoch has another order, and all ranks and workers of a job agree on it.
+# MAGIC A dataset downloads shards from `remote` as it needs them, and keeps them on this machine.
+# MAGIC Each epoch has a different order, on which all ranks and workers of a job agree.
 
 # COMMAND ----------
 
@@ -122,7 +121,7 @@ print(f"tokens of a batch: {next(iter(loader))['tokens'].shape}")
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Going on where a job stopped
+# MAGIC ## Resuming where a job stopped
 
 # COMMAND ----------
 
@@ -145,7 +144,7 @@ print(f"{len(before)} rows, then {len(after)}: {len({*before, *after})} differen
 # MAGIC %md
 # MAGIC ## Several streams, mixed
 # MAGIC
-# MAGIC Three of four rows come from the one, the fourth from the other.
+# MAGIC Three of four samples come from one stream, the fourth from the other.
 
 # COMMAND ----------
 
@@ -166,10 +165,10 @@ print(f"{len(numbers)} rows, {sum(number >= 1000 for number in numbers)} of them
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Pictures
+# MAGIC ## Images
 # MAGIC
-# MAGIC A writer stores each as a file, here PNG. They come back as pictures, sample by sample; a
-# MAGIC loader's `batch_map` or `collate_fn` makes tensors of them.
+# MAGIC A writer stores each as a file, here PNG. They are read as Pillow images, sample by sample; a
+# MAGIC loader's `batch_map` or `collate_fn` turns them into tensors.
 
 # COMMAND ----------
 

@@ -1,6 +1,6 @@
 # Databricks notebook source
 # MAGIC %md
-# MAGIC # Volumes of Unity Catalog from outside of Databricks
+# MAGIC # Unity Catalog volumes from outside Databricks
 # MAGIC
 # MAGIC On Databricks a volume is a directory, `/Volumes/…`, and nothing more is needed: give
 # MAGIC `file:///Volumes/…` as the cache directory. Where it is not mounted, on a laptop, in a
@@ -59,7 +59,7 @@ VOLUME = "dbfs:/Volumes/main/default/examples"
 # MAGIC %md
 # MAGIC ## Credentials on the driver
 # MAGIC
-# MAGIC They are looked for in `DATABRICKS_HOST` and `DATABRICKS_TOKEN`, in
+# MAGIC mdstorm looks for them in `DATABRICKS_HOST` and `DATABRICKS_TOKEN`, in
 # MAGIC `DATABRICKS_CONFIG_PROFILE` and in `~/.databrickscfg`. A notebook should not hold a token:
 # MAGIC set the variables where Jupyter is started, or take them from a secret store. Here they are
 # MAGIC taken out of the environment first, to see what happens.
@@ -105,9 +105,8 @@ print(f"{len(open_dataset(VOLUME))} rows in {VOLUME}")
 # MAGIC %md
 # MAGIC ## Credentials on workers
 # MAGIC
-# MAGIC Workers have an environment of their own, and what was set on the driver afterwards is not
-# MAGIC in it. A wrong token, as an expired one, is refused by the workspace; the error on the
-# MAGIC worker says so.
+# MAGIC Workers have their own environment, without what was set on the driver after they started.
+# MAGIC The workspace refuses a wrong or expired token; the error on the worker says so.
 
 # COMMAND ----------
 
@@ -158,12 +157,11 @@ print(train_on_a_worker({**credentials, "DATABRICKS_TOKEN": "expired"}))
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## The cure: set them inside of the training function
+# MAGIC ## The fix: set them inside the training function
 # MAGIC
 # MAGIC The function gets the credentials as an argument and sets them before anything is read. The
 # MAGIC same goes for `TorchDistributor`, for Ray and for any other launcher. An argument travels
-# MAGIC with the task: use a token that does not live long, or let the function read it from a
-# MAGIC secret store.
+# MAGIC with the task: use a short-lived token, or let the function read it from a secret store.
 
 # COMMAND ----------
 
@@ -175,9 +173,9 @@ print("the model has learned:", loss < 0.01)
 # MAGIC %md
 # MAGIC ## What else goes wrong
 # MAGIC
-# MAGIC A directory that is not there, or a volume, is an error that names the path and says what to
-# MAGIC look at. Nothing waits without a time limit, and what was downloaded is verified by its
-# MAGIC size, and by a hash if the index has one.
+# MAGIC A missing directory or volume raises an error that names the path and says what to check.
+# MAGIC Every wait has a time limit, and downloads are verified by size, and by hash if the index
+# MAGIC has one.
 
 # COMMAND ----------
 

@@ -1,6 +1,6 @@
 # Databricks notebook source
 # MAGIC %md
-# MAGIC # Serverless GPU: loaders that are made inside of the distributed function
+# MAGIC # Serverless GPU: loaders made inside the distributed function
 # MAGIC
 # MAGIC On serverless GPU compute a function is pickled and runs in a process for each GPU, on
 # MAGIC machines that share nothing with the notebook but the volume. So the function takes small
@@ -54,8 +54,8 @@ CACHE = "file:///tmp/examples-cache"
 # MAGIC %md
 # MAGIC ## Processes
 # MAGIC
-# MAGIC `serverless_gpu` is there on that compute alone. Elsewhere two processes on this machine do
-# MAGIC the same, so that the notebook can be tried before a GPU is paid for.
+# MAGIC The package `serverless_gpu` exists only on that compute. Elsewhere two processes on this
+# MAGIC machine stand in, so that the notebook can be tried before paying for a GPU.
 
 # COMMAND ----------
 
@@ -100,7 +100,7 @@ converter = make_spark_converter(df.repartition(8), parent_cache_dir_url=CACHE)
 # MAGIC ## What travels
 # MAGIC
 # MAGIC Everything that a function uses is pickled with it, and a table in it is sent to every
-# MAGIC process. A converter only says where the rows lie and how many there are.
+# MAGIC process. A converter holds only where the rows are and how many there are.
 
 # COMMAND ----------
 
@@ -113,12 +113,12 @@ print(f"{len(converter)} rows in a pickle of less than 4 KB:", len(pickle.dumps(
 # MAGIC %md
 # MAGIC ## The function
 # MAGIC
-# MAGIC Loader, model and process group are made inside. `cur_shard="auto"` finds rank and number of
-# MAGIC processes, also from the variables of the launcher.
+# MAGIC Loader, model and process group are made inside. `cur_shard="auto"` finds the rank and the
+# MAGIC number of processes, from the process group or from the launcher's variables.
 # MAGIC
-# MAGIC - **Copies over epochs.** Shards on a volume are copied to the machine's own disk when they
-# MAGIC   are read first, by the process that needs them first, and from there in all epochs.
-# MAGIC   `MDSTORM_CACHE_DIR` names a directory on the fastest disk.
+# MAGIC - **Copies across epochs.** The process that first needs a shard copies it from the volume to
+# MAGIC   the machine's own disk, and it is read from there in all epochs.
+# MAGIC   Set `MDSTORM_CACHE_DIR` to a directory on the fastest disk.
 # MAGIC - **Threads and prefetch.** `workers_count` threads read and decode ahead of the training
 # MAGIC   loop, and `shuffling_queue_capacity` says over how many rows it shuffles. Copying goes
 # MAGIC   ahead of both.

@@ -92,7 +92,7 @@ def mdstorm(*arguments):
 # MAGIC %md
 # MAGIC ## Audit: what is used where
 # MAGIC
-# MAGIC Nothing is written. The last lines say how much of it needs a human.
+# MAGIC Nothing is written. The last lines say how much needs manual review.
 
 # COMMAND ----------
 
@@ -114,8 +114,8 @@ before = mdstorm("run", "train_digits.py", "--epochs", "4")
 # MAGIC %md
 # MAGIC ## What would change
 # MAGIC
-# MAGIC A diff, and nothing is written either. Where a human has to decide, a comment `#
-# MAGIC TODO(mdstorm)` says what.
+# MAGIC A diff; nothing is written. Where manual review is needed, a `# TODO(mdstorm)` comment says
+# MAGIC what to do.
 
 # COMMAND ----------
 
@@ -154,8 +154,8 @@ print("the same as before:", before.stdout == after.stdout)
 # MAGIC %md
 # MAGIC ## The data
 # MAGIC
-# MAGIC The datasets that Petastorm has written stay where they are and are read as before. To make
-# MAGIC shards of one, convert it, and let `verify` compare all rows, the pictures decoded.
+# MAGIC Datasets that Petastorm wrote stay where they are and are read as before. To get MDS shards,
+# MAGIC convert one, and let `verify` compare all rows, with images decoded.
 
 # COMMAND ----------
 

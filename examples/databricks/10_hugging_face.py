@@ -2,9 +2,9 @@
 # MAGIC %md
 # MAGIC # Hugging Face: the Trainer and Accelerate
 # MAGIC
-# MAGIC Whole batches of the rows that Spark has prepared, where these libraries otherwise collate
-# MAGIC samples. Each process reads its share, evaluation counts every row once, and a checkpoint
-# MAGIC goes on where it stopped.
+# MAGIC Both train from whole batches of the rows that Spark prepared, instead of collating samples.
+# MAGIC Each process reads its share, evaluation counts every row once, and a checkpoint resumes
+# MAGIC where it stopped.
 
 # COMMAND ----------
 
@@ -60,7 +60,7 @@ CACHE = "file:///tmp/examples-cache"
 # MAGIC %md
 # MAGIC ## The rows
 # MAGIC
-# MAGIC 1,797 pictures of 8 by 8 pixels, as arrays of numbers. A tenth is held out.
+# MAGIC 1,797 images of 8 by 8 pixels, as arrays of numbers. A tenth is held out.
 
 # COMMAND ----------
 
@@ -152,8 +152,8 @@ print("recognises most:", metrics["eval_accuracy"] > 0.8)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC A checkpoint in the middle of the second epoch goes on with the rows that were left of it:
-# MAGIC the weights in the end are those of the run that was not interrupted.
+# MAGIC A checkpoint in the middle of the second epoch resumes with the rest of its rows: the final
+# MAGIC weights are those of the uninterrupted run.
 
 # COMMAND ----------
 

@@ -2,7 +2,7 @@
 # MAGIC %md
 # MAGIC # Ray Train
 # MAGIC
-# MAGIC The workers of Ray read what Spark has prepared. The converter is pickled to them, and with
+# MAGIC Ray's workers read the rows that Spark prepared. The converter is pickled to them, and with
 # MAGIC `cur_shard="auto"` each worker finds its share of the rows.
 
 # COMMAND ----------
@@ -63,7 +63,7 @@ converter = make_spark_converter(df.repartition(4), parent_cache_dir_url=CACHE)
 # MAGIC ## The training function
 # MAGIC
 # MAGIC `prepare_data_loader` fetches one batch ahead. The state comes from the loader beneath it,
-# MAGIC which knows of that batch: it goes into the checkpoint, beside the weights.
+# MAGIC which accounts for that batch, and goes into the checkpoint with the weights.
 
 # COMMAND ----------
 

@@ -67,9 +67,9 @@ spark.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, CACHE)
 # MAGIC %md
 # MAGIC ## The rows
 # MAGIC
-# MAGIC 1,797 pictures of 8 by 8 pixels, each stored as the bytes of its pixels. A tenth is held
+# MAGIC 1,797 images of 8 by 8 pixels, each stored as the bytes of its pixels. A tenth is held
 # MAGIC out. `make_spark_converter` runs the plan of a DataFrame once and keeps the result in the
-# MAGIC cache directory; the same plan a second time is not run again.
+# MAGIC cache directory; the same plan is not run a second time.
 
 # COMMAND ----------
 
@@ -92,8 +92,8 @@ print(f"{len(converter_train)} rows to train on, {len(converter_val)} held out")
 # MAGIC %md
 # MAGIC ## What a batch is made of
 # MAGIC
-# MAGIC A `TransformSpec` makes features of the stored columns, many rows at a time as a pandas
-# MAGIC DataFrame, and says which fields come out of it.
+# MAGIC A `TransformSpec` turns the stored columns into features, many rows at a time as a pandas
+# MAGIC DataFrame, and declares the resulting fields.
 
 # COMMAND ----------
 
@@ -127,8 +127,8 @@ print({name: (tuple(column.shape), column.dtype) for name, column in batch.items
 # MAGIC %md
 # MAGIC ## One node
 # MAGIC
-# MAGIC A loader goes round and round by default, so an epoch is a number of steps. That way all
-# MAGIC processes take equally many of them, which matters below.
+# MAGIC A loader repeats the rows forever by default, so an epoch is a number of steps. That way all
+# MAGIC processes take the same number of steps, which matters below.
 
 # COMMAND ----------
 
@@ -181,8 +181,8 @@ print("recognises nine of ten digits that it has not seen:", accuracy > 0.9)
 # MAGIC %md
 # MAGIC ## Search
 # MAGIC
-# MAGIC The trials of Hyperopt run as Spark tasks. The converter travels with the function: it only
-# MAGIC says where the rows lie, and how many there are.
+# MAGIC Hyperopt's trials run as Spark tasks. The converter is pickled with the function: it holds
+# MAGIC only where the rows are, and how many there are.
 
 # COMMAND ----------
 
@@ -211,8 +211,8 @@ print(f"{len(trials.trials)} trials; the best recognises most:", min(trials.loss
 # MAGIC ## Distributed
 # MAGIC
 # MAGIC `TorchDistributor` starts the processes, here two on this machine; with `local_mode=False`
-# MAGIC they are Spark tasks on the workers of the cluster. Each reads its share of the rows, by
-# MAGIC `cur_shard` and `shard_count`.
+# MAGIC they are Spark tasks on the workers of the cluster. Each reads its share of the rows, given
+# MAGIC by `cur_shard` and `shard_count`.
 
 # COMMAND ----------
 
