@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from mdstorm_migrate.python.call_strings import RESOLVERS
@@ -35,14 +37,46 @@ class ImportLines:
         """Yield what they take."""
         return takes_of(self.texts)
 
-    def take(self, given: Mapping[bytes, frozenset[bytes]]) -> bool:
-        """Whether a statement takes one of the names that a file gives, or all of the file."""
-        for modules, names in self.statements:
-            if any(module in given for module in names):
-                return True  # `from package import module`, `import module`, `%run module`
-            if any(names & given[module] for module in modules if module in given):
-                return True
-        return False
+
+class Importers:
+    """Which files import something by which words, each of them asked for once.
+
+    Parameters
+    ----------
+    read : iterable of ImportLines
+    """
+
+    def __init__(self, read: Iterable[ImportLines]) -> None:
+        self._by_name: defaultdict[bytes, list[Path]] = defaultdict(list)
+        self._by_module: defaultdict[bytes, list[tuple[Path, frozenset[bytes]]]] = defaultdict(list)
+        self._opened: dict[bytes, dict[bytes, list[Path]]] = {}
+        self._seen: set[Path] = set()
+        for one in read:
+            for modules, names in one.statements:
+                for module in modules:
+                    self._by_module[module].append((one.path, names))
+                for name in names:
+                    self._by_name[name].append(one.path)
+
+    def of(self, module: str, names: Iterable[str]) -> Iterator[Path]:
+        """Yield the files that take a module or some names in it, but for those yielded before."""
+        word = module.encode()
+        within = self._within(word)
+        found = [self._by_name.pop(word, ()), within.pop(b"*", ())]
+        found += (within.pop(name.encode(), ()) for name in names)
+        for path in chain.from_iterable(found):
+            if path not in self._seen:
+                self._seen.add(path)
+                yield path
+
+    def _within(self, module: bytes) -> dict[bytes, list[Path]]:
+        """Return who takes which name, of the statements that name a module."""
+        if module not in self._opened:
+            opened = self._opened[module] = defaultdict(list)
+            for path, names in self._by_module.pop(module, ()):
+                for name in names:
+                    opened[name].append(path)
+        return self._opened[module]
 
 
 def read_imports(path: Path) -> ImportLines | None:

@@ -6,16 +6,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
 
 from mdstorm_migrate.base.surroundings import ALONE, Surroundings
-from mdstorm_migrate.petastorm.names import OLD_ROOT
-from mdstorm_migrate.python.exchange import Take
 from mdstorm_migrate.run.file_facts import FileFacts
 from mdstorm_migrate.run.imports import Resolver
-
-#: For each name of a file, the files in which its objects of Petastorm's come into being.
-Origins: TypeAlias = dict[str, frozenset[Path]]
+from mdstorm_migrate.run.origins import Origins
 
 
 @dataclass(frozen=True)
@@ -43,25 +38,24 @@ class RunIndex:
     facts: Mapping[Path, FileFacts]
     reaching: Mapping[Path, Collection[Path]] = field(default_factory=dict)
     resolving: Collection[Path] = frozenset()
+    _origins: Origins = field(init=False)
+    _held: list[Path] = field(init=False)
     _groups: dict[Path, _Group] = field(init=False)
     _roots: set[Path] = field(init=False)
     _staying: list[Path] = field(init=False)
     _splitting: list[Path] = field(init=False)
 
     def __post_init__(self) -> None:
-        resolver = Resolver(self.facts)
-        self._targets = {
-            path: [(take, resolver.files(path, take)) for take in one.exchange.takes]
-            for path, one in self.facts.items()
-        }
+        self._origins = Origins(Resolver(self.facts))
+        self._origins.add(self.facts)
+        self._held = sorted(path for path, one in self.facts.items() if one.holds is not None)
         self._running: defaultdict[Path, set[Path]] = defaultdict(set)
-        for path, targets in self._targets.items():
+        for path, targets in self._origins.targets.items():
             for file in (file for take, files in targets if take.level < 0 for file in files):
                 self._running[file].add(path)
-        self._origins = self._all_origins()
         self._groups = self._grouped()
         # one, and another one for itself
-        self._staying = [path for path in self._held() if self._is_felt(path)][:2]
+        self._staying = [path for path in self._held if self._is_felt(path)][:2]
         self._splitting = sorted(p for p, one in self.facts.items() if one.splits_conf)[:2]
         self._roots = self._handing_on_the_root()
 
@@ -90,12 +84,8 @@ class RunIndex:
         is_shown = len(reached) > 1 and not any(one in self.resolving for one in reached)
         if self.facts[path].naming != "patches" or is_shown:
             return None
-        found = next((one for one in self._held() if one != path), None)
+        found = next((one for one in self._held if one != path), None)
         return None if found is None else _because(found, self.facts[found])
-
-    def _held(self) -> list[Path]:
-        """Return the files of which something does not move without review."""
-        return sorted(path for path, one in self.facts.items() if one.holds is not None)
 
     def _is_felt(self, path: Path) -> bool:
         """Whether other files may notice that a file does not move."""
@@ -124,80 +114,18 @@ class RunIndex:
             found |= new
         return found - {path}
 
-    def gives(self, path: Path) -> Collection[str]:
-        """Return the names of a file that hold objects of Petastorm's, or lead to some."""
-        return self._origins[path]
-
-    def _all_origins(self) -> dict[Path, Origins]:
-        """Follow names from file to file until nothing new is reached."""
-        found: dict[Path, Origins] = {path: {} for path in self.facts}
-        users: dict[Path, set[Path]] = defaultdict(set)
-        for path, targets in self._targets.items():
-            for _, files in targets:
-                for file in files:
-                    users[file].add(path)
-        todo = list(self.facts)
-        while todo:
-            path = todo.pop()
-            new = self._origins_of(path, found)
-            if new != found[path]:
-                found[path] = new
-                todo += users[path]
-        return found
-
-    def _origins_of(self, path: Path, found: Mapping[Path, Origins]) -> Origins:
-        one = self.facts[path]
-        bound: dict[str, set[Path]] = defaultdict(set)
-        given: dict[str, set[Path]] = defaultdict(set)
-        for take, files in self._targets[path]:
-            for name, origins in self._taken(take, files, found):
-                bound[name] |= origins
-                if take.name == "*":
-                    given[name] |= origins
-        for name, roots in one.exchange.roots:
-            for root in roots:
-                if root == OLD_ROOT:
-                    given[name].add(path)
-                else:
-                    reached = set(bound.get(root.removeprefix("?"), ()))
-                    if root.startswith("?"):
-                        reached |= bound.get("*", set())
-                    given[name] |= reached
-                    if reached and one.is_ours and root != name:
-                        given[name].add(path)
-        return {name: frozenset(origins) for name, origins in given.items() if origins}
-
     def _links(self) -> Iterable[tuple[Path, ...]]:
         """Yield files that exchange objects of Petastorm's, or name the modules of each other."""
         for path, reached in self.reaching.items():
             found = ((one, self.facts[one]) for one in reached if one in self.facts)
             yield path, *(one for one, said in found if said.uses or not said.exchange.is_known)
         for path, one in self.facts.items():
-            origins = {
-                name: reached
-                for take, files in self._targets[path]
-                for name, reached in self._taken(take, files, self._origins)
-            }
+            origins = {name: reached for _, name, reached in self._origins.taken(path)}
             if one.is_ours:
                 yield path, *(file for reached in origins.values() for file in reached)
             else:
                 for meeting in one.exchange.meetings(origins):
                     yield tuple(file for name in meeting for file in origins[name])
-
-    def _taken(
-        self, take: Take, files: Iterable[Path], found: Mapping[Path, Origins]
-    ) -> Iterable[tuple[str, frozenset[Path]]]:
-        """Yield what is bound by taking a name from files, and where it comes from."""
-        for file in files:
-            origins = found.get(file, {})
-            if not self.facts[file].exchange.is_known:
-                yield take.bound, frozenset([file])
-            elif take.name == "*":
-                yield from origins.items()
-            elif take.name in origins:
-                yield take.bound, origins[take.name]
-            elif origins and take.name in ("", file.stem, file.parent.name):
-                yield take.bound, frozenset().union(*origins.values())
 
     def _handing_on_the_root(self) -> set[Path]:
         """Return the files whose name ``petastorm`` others take, with a star or ``%run``."""
@@ -205,7 +133,7 @@ class RunIndex:
         todo = [path for path, one in self.facts.items() if one.exchange.needs_root]
         seen = set(todo)
         while todo:
-            for take, files in self._targets[todo.pop()]:
+            for take, files in self._origins.targets[todo.pop()]:
                 new = set(files) - seen if take.name == "*" else set()
                 found |= new
                 seen |= new

@@ -15,9 +15,11 @@ from mdstorm_migrate.python.parsing import parse_python
 from mdstorm_migrate.run.discover import CODE
 from mdstorm_migrate.run.file_facts import FileFacts
 from mdstorm_migrate.run.files import LARGEST, FileOutcome
-from mdstorm_migrate.run.import_lines import ImportLines, graph_of, read_imports
+from mdstorm_migrate.run.import_lines import Importers, ImportLines, graph_of, read_imports
+from mdstorm_migrate.run.imports import Resolver
 from mdstorm_migrate.run.index import RunIndex
 from mdstorm_migrate.run.naming import Configured, ImportGraph, Naming
+from mdstorm_migrate.run.origins import Origins
 from mdstorm_migrate.run.pool import each
 from mdstorm_migrate.sources import find_source
 
@@ -117,27 +119,25 @@ def _facts(one: FileOutcome) -> FileFacts:
 def _handing_on(
     facts: Mapping[Path, FileFacts], left: Sequence[ImportLines], jobs: int
 ) -> dict[Path, FileFacts]:
-    """Return the facts of the files that import from those, or from each other."""
-    found = dict(facts)
-    while True:
-        given = _given(RunIndex(found))
-        importing = {one.path for one in left if one.take(given)}
-        if not importing:
-            return found
-        left = [one for one in left if one.path not in importing]
-        for path, exchange in each(_exchange_of, sorted(importing), jobs):
-            found[path] = FileFacts(exchange, is_ours=False)
+    """Return the facts of the files that import from those, or from each other.
 
-
-def _given(index: RunIndex) -> dict[bytes, frozenset[bytes]]:
-    """Return the names that files give to others, by what the files are called in imports."""
-    found: dict[bytes, frozenset[bytes]] = {}
-    for path, one in index.facts.items():
-        names = {name.encode() for name in index.gives(path)}
-        if names or not one.exchange.is_known:
-            name = (path.parent.name if path.stem == "__init__" else path.stem).encode()
-            found[name] = found.get(name, frozenset()) | names | {b"*"}
-    return found
+    Each file is parsed once, when one that it takes from gives something of Petastorm's.
+    """
+    origins = Origins(Resolver([*facts, *(one.path for one in left)]))
+    importers = Importers(left)
+    new: Mapping[Path, FileFacts] = facts
+    while new:
+        importing: set[Path] = set()
+        for path in origins.add(new):
+            names = origins.given[path].keys()
+            if names or not origins.facts[path].exchange.is_known:
+                name = path.parent.name if path.stem == "__init__" else path.stem
+                importing.update(importers.of(name, names))
+        new = {
+            path: FileFacts(exchange, is_ours=False)
+            for path, exchange in each(_exchange_of, sorted(importing), jobs)
+        }
+    return origins.facts
 
 
 def _exchange_of(path: Path) -> tuple[Path, Exchange] | None:
