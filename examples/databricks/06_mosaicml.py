@@ -167,8 +167,8 @@ print(f"{len(numbers)} rows, {sum(number >= 1000 for number in numbers)} of them
 # MAGIC %md
 # MAGIC ## Images
 # MAGIC
-# MAGIC A writer stores each as a file, here PNG. They are read as Pillow images, sample by sample; a
-# MAGIC loader's `batch_map` or `collate_fn` turns them into tensors.
+# MAGIC A writer stores each as a file, here PNG. They are read as Pillow images, sample by sample;
+# MAGIC a loader's `batch_map` or `collate_fn` turns them into tensors.
 
 # COMMAND ----------
 

@@ -116,8 +116,8 @@ print(f"{len(converter)} rows in a pickle of less than 4 KB:", len(pickle.dumps(
 # MAGIC Loader, model and process group are made inside. `cur_shard="auto"` finds the rank and the
 # MAGIC number of processes, from the process group or from the launcher's variables.
 # MAGIC
-# MAGIC - **Copies across epochs.** The process that first needs a shard copies it from the volume to
-# MAGIC   the machine's own disk, and it is read from there in all epochs.
+# MAGIC - **Copies across epochs.** The process that first needs a shard copies it from the volume
+# MAGIC   to the machine's own disk, and it is read from there in all epochs.
 # MAGIC   Set `MDSTORM_CACHE_DIR` to a directory on the fastest disk.
 # MAGIC - **Threads and prefetch.** `workers_count` threads read and decode ahead of the training
 # MAGIC   loop, and `shuffling_queue_capacity` says over how many rows it shuffles. Copying goes
