@@ -17,6 +17,7 @@ from mdstorm_migrate.packaging.pyproject import dependency_keys, requirement_str
 from mdstorm_migrate.packaging.pythons import HOSTS
 from mdstorm_migrate.packaging.toml_text import toml_keys
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
+from mdstorm_migrate.run.closure import closure
 
 #: Kinds of documents that require or install something.
 PACKAGING: frozenset[Kind] = frozenset(
@@ -81,7 +82,7 @@ class Chains:
         self._names = {path.name for path in documents}
         self._constraints: set[Path] = set()
         self._links = {path: set(self._of(path)) for path in documents}
-        self._closures = {path: self._closure(path) for path in documents}
+        self._closures = {path: closure([path], self._links) for path in documents}
         self.pins = cache(self._pins)
 
     def together(self, path: Path) -> set[Path]:
@@ -94,16 +95,6 @@ class Chains:
 
     def _pins(self, path: Path) -> list[Pin]:
         return [pin for document in self._documents[path] for pin in pins_of(document)]
-
-    def _closure(self, path: Path) -> set[Path]:
-        found: set[Path] = set()
-        waiting = [path]
-        while waiting:
-            one = waiting.pop()
-            if one not in found:
-                found.add(one)
-                waiting += self._links.get(one, ())
-        return found
 
     def _of(self, path: Path) -> Iterator[Path]:
         """Yield the files that one names, or stands for."""

@@ -27,6 +27,11 @@ class GlobError(ValueError):
     """An invalid pattern in `include` or `exclude`."""
 
 
+def is_code(path: Path) -> bool:
+    """Whether a file is code: not a ``setup.py``, which is a list of requirements."""
+    return path.suffix in CODE and path.name != "setup.py"
+
+
 @dataclass(frozen=True)
 class Skipped:
     """A path that was found but skipped, and why.
@@ -77,7 +82,7 @@ def project_of(named: Iterable[Path]) -> list[Path]:
     """
     roots: dict[Path, None] = {}
     for path in named:
-        if path.is_file() and not (path.suffix in CODE and path.name != "setup.py"):
+        if path.is_file() and not is_code(path):
             above = path.resolve().parents
             roots |= dict.fromkeys([one for one in above if (one / ".git").exists()][:1])
     return [one for one in discover(roots) if isinstance(one, Path)]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mdstorm_migrate.base.surroundings import ALONE, Surroundings
+from mdstorm_migrate.run.closure import closure
 from mdstorm_migrate.run.file_facts import FileFacts
 from mdstorm_migrate.run.imports import Resolver
 from mdstorm_migrate.run.origins import Origins
@@ -106,13 +107,7 @@ class RunIndex:
 
     def runners(self, path: Path) -> set[Path]:
         """Return the notebooks that ``%run`` a file, directly or by way of others."""
-        found: set[Path] = set()
-        todo = [path]
-        while todo:
-            new = self._running.get(todo.pop(), set())
-            todo += new - found
-            found |= new
-        return found - {path}
+        return closure([path], self._running) - {path}
 
     def _links(self) -> Iterable[tuple[Path, ...]]:
         """Yield files that exchange objects of Petastorm's, or name the modules of each other."""

@@ -17,6 +17,7 @@ from mdstorm_migrate.base.edits import NAMES, Edit, Finding
 from mdstorm_migrate.python.exchange import Take
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.patches import patches, patches_by_name
+from mdstorm_migrate.run.closure import closure
 from mdstorm_migrate.run.imports import Resolver
 
 #: What strings that name modules do: nothing, import, replace parts of modules, configure. Or that
@@ -73,7 +74,7 @@ class ImportGraph:
 
     def reached_by_patch(self, path: Path) -> set[Path]:
         """Return what runs in one process with a file that replaces parts of modules."""
-        with_it = _closure([path], self._importing)
+        with_it = closure([path], self._importing)
         if path.stem == "conftest":
             with_it |= {
                 one
@@ -84,17 +85,7 @@ class ImportGraph:
 
     def imported(self, paths: Iterable[Path]) -> set[Path]:
         """Return what files import, directly or by way of others, themselves included."""
-        return _closure(paths, self._imported)
-
-
-def _closure(paths: Iterable[Path], edges: Mapping[Path, Collection[Path]]) -> set[Path]:
-    todo = list(paths)
-    found = set(todo)
-    while todo:
-        new = set(edges.get(todo.pop(), ())) - found
-        found |= new
-        todo += new
-    return found
+        return closure(paths, self._imported)
 
 
 class Configured:

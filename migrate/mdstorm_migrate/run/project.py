@@ -14,7 +14,7 @@ from mdstorm_migrate.packaging.bounds import EXTRAS
 from mdstorm_migrate.packaging.conflicts import conflicts_of
 from mdstorm_migrate.packaging.requirement import find_requirements, mdstorm_extras
 from mdstorm_migrate.run.chains import Chains, provided_by, required_names
-from mdstorm_migrate.run.discover import CODE
+from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.facts import Facts, needed_extras, notebook_needs
 from mdstorm_migrate.run.settings import Settings
 
@@ -104,7 +104,7 @@ class Project:
         found: dict[Path, Needs] = {}
         for path in sorted(self.requiring):
             together = self._chains.together(path)
-            if _is_code(path):
+            if is_code(path):
                 one = self._of_notebook(path, together)
             else:
                 one = self._of_code(path, together)
@@ -143,7 +143,7 @@ class Project:
             *(
                 names
                 for one, names in self._names.items()
-                if anchor in one.parents and not _is_code(one)
+                if anchor in one.parents and not is_code(one)
             ),
             *(provided_by(self.documents[one]) for one in self.documents if anchor in one.parents),
         )
@@ -188,7 +188,7 @@ class Project:
         return {
             other
             for other, names in self._names.items()
-            if anchor in other.parents and names & libraries and not _is_code(other)
+            if anchor in other.parents and names & libraries and not is_code(other)
         }
 
     def _importers(self, facts: Facts) -> Iterable[Path]:
@@ -221,16 +221,11 @@ class Project:
 
     def _held(self, path: Path, together: set[Path], extras: set[str]) -> str | None:
         """Return a pin of a file that is installed with another one, in words."""
-        for other in sorted(together if _is_code(path) else together - {path}):
+        for other in sorted(together if is_code(path) else together - {path}):
             for conflict in conflicts_of(self._chains.pins(other), extras):
                 where = "this notebook" if other == path else other
                 return f"`{conflict.shown}` of {where}: {conflict.needed}"
         return None
-
-
-def _is_code(path: Path) -> bool:
-    """Whether a file is code that installs something itself, such as a notebook."""
-    return path.suffix in CODE and path.name != "setup.py"
 
 
 def _is_in(name: str, names: set[str]) -> bool:

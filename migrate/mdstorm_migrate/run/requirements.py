@@ -15,7 +15,7 @@ from mdstorm_migrate.python.parsing import parse_python
 from mdstorm_migrate.rules import all_rules
 from mdstorm_migrate.rules import pm414_settings as settings_rule
 from mdstorm_migrate.run.chains import PACKAGING
-from mdstorm_migrate.run.discover import CODE
+from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.facts import Facts, facts_of, read_facts
 from mdstorm_migrate.run.pool import each
 from mdstorm_migrate.run.project import Project
@@ -56,12 +56,12 @@ def needs_of(
     code: dict[Path, Facts] = {}
     for path, data, after in outcomes:
         before[path] = data
-        if _is_code(path) or is_notebook(path, data[:HEAD]):
+        if is_code(path) or is_notebook(path, data[:HEAD]):
             code[path] = facts_of(after, path)
     documents = {
         path: found
         for path in [
-            *(one for one in paths if not (one in code or _is_code(one))),
+            *(one for one in paths if not (one in code or is_code(one))),
             *_installing(code),
         ]
         if (found := _documents(path, before.get(path)))
@@ -72,7 +72,7 @@ def needs_of(
         return {}
     if not settings.selects("PM101"):  # who moves requirements alone moves the code elsewhere
         return Project(documents, requiring, setting, {}, settings).needs()
-    others = [path for path in paths if _is_code(path) and path not in before]
+    others = [path for path in paths if is_code(path) and path not in before]
     read = dict(each(read_facts, others, jobs))
     code.update(read)
     documents.update((path, found) for path in _installing(read) if (found := _documents(path)))
@@ -81,10 +81,6 @@ def needs_of(
     for path in setting:
         code[path] = code.get(path, Facts()) | _of_entry_points(path, documents[path])
     return Project(documents, requiring, setting, code, settings).needs()
-
-
-def _is_code(path: Path) -> bool:
-    return path.suffix in CODE and path.name != "setup.py"
 
 
 def _installing(code: Mapping[Path, Facts]) -> list[Path]:
