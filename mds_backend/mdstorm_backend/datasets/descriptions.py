@@ -69,7 +69,7 @@ def describe_place(
 
     For a `full` description its index is read, if that is on a local disk.
     """
-    found = at_hand(place, storage_options) if full else None
+    found = _at_hand(place, storage_options) if full else None
     if found is not None:
         return found._mdstorm_description(full=True)
     shown = shown_place(place)
@@ -81,7 +81,7 @@ def describe_place(
     return Description([repr(shown)], [("place", shown), ("state", state)])
 
 
-def at_hand(place: str, storage_options: dict[str, Any] | None = None) -> Dataset | None:
+def _at_hand(place: str, storage_options: dict[str, Any] | None) -> Dataset | None:
     """Open the MDS dataset at a place, if that takes no more than a look at a local disk."""
     from mdstorm_backend.datasets.dataset import open_dataset
 
