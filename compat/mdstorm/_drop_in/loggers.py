@@ -24,6 +24,7 @@ def install() -> None:
     ``mdstorm.reader`` to ``petastorm.reader``, ``mdstorm``, ``petastorm`` and the root logger.
     """
     for theirs, ours in _PAIRS.items():
+        logging.getLogger(ours.rpartition(".")[0])  # made later, it would take theirs' place
         below, above = logging.getLogger(ours), logging.getLogger(theirs)
         if below.parent is not above:
             above.parent, below.parent = below.parent, above

@@ -44,6 +44,17 @@ def test_the_level_of_a_part_silences_that_part(theirs: str, silenced: str, hear
     assert logging.getLogger(heard).isEnabledFor(logging.WARNING)
 
 
+def test_a_logger_of_a_package_that_is_made_later_changes_nothing() -> None:
+    program = (
+        "import logging\nfrom mdstorm import install_as_petastorm\ninstall_as_petastorm()\n"
+        "logging.getLogger('petastorm.pytorch').setLevel('ERROR')\n"
+        "logging.getLogger('mdstorm._torch')\n"
+        "print(logging.getLogger('mdstorm._torch.loader').getEffectiveLevel())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == (f"{logging.ERROR}\n", "")
+
+
 def test_levels_of_mdstorm_hold_as_well() -> None:
     logging.getLogger("mdstorm").setLevel(logging.CRITICAL)
     try:
