@@ -133,21 +133,21 @@ def table(files: list[str] = FILES) -> str:
     """Return the shares of the files, in percent."""
     judged = {name: faults(name) for name in files}
     count = {
-        "edited wrongly": sum(bool(wrong) for wrong, _ in judged.values()),
-        "missed, or said wrongly": sum(
+        "wrong edits": sum(bool(wrong) for wrong, _ in judged.values()),
+        "missed or misreported": sum(
             bool(missed) and not wrong for wrong, missed in judged.values()
         ),
-        "needs no work": sum(
+        "no work left": sum(
             not wrong and not missed and not expected_of(name).todo
             for name, (wrong, missed) in judged.items()
         ),
-        "has the right TODOs": sum(
+        "correct TODOs": sum(
             not wrong and not missed and bool(expected_of(name).todo)
             for name, (wrong, missed) in judged.items()
         ),
     }
     assert sum(count.values()) == len(files)
-    lines = [f"| of {len(files)} files | files | share |", "|---|--:|--:|"]
+    lines = [f"| of {len(files)} files | | |", "|---|--:|--:|"]
     lines += [f"| {what} | {n} | {n / len(files):.0%} |" for what, n in count.items()]
     return "\n".join(lines)
 
