@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.petastorm.names import CONF_KEY, OLD_ROOT
 
 #: A value that is a dotted path, with the key before it, or an item of a list. The last name may
 #: stand behind a colon, as in entry points.
@@ -16,6 +16,14 @@ VALUE = re.compile(
     (?=[ \t]*(?:[,}}\]\r\n]|\#|\Z))""",
     re.VERBOSE,
 )
+#: Where text sets or reads Spark's key of the parent cache directory: in SQL and in options of
+#: ``spark-submit``.
+_KEY = rf"(?P<key>{re.escape(CONF_KEY)})(?![\w.])"
+SET_KEY = re.compile(
+    rf"""(?:\b(?i:SET)\s+`?|(?:(?<!\S)|(?<=["']))(?=[\w.]+=)|--conf[= ]+["']?){_KEY}"""
+)
+#: The same in cells of other languages than Python: ``spark.conf.set("…", url)`` of Scala.
+KEY_IN_CELLS = re.compile(rf"""(?:\b(?i:SET)\s+`?|--conf[= ]+["']?|["']){_KEY}""")
 #: An entry point.
 ENTRY_POINT = re.compile(
     r"(?:(?<=[\"'=\s])|^)(?P<module>petastorm(?:\.\w+)*)[ \t]*:[ \t]*(?P<name>\w+(?:\.\w+)*)"

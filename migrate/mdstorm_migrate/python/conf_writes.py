@@ -25,6 +25,27 @@ class ConfWrite:
     value: ast.expr
 
 
+def compared_key(module: PythonModule) -> ast.AST | None:
+    """Return where the constant is compared, which goes on holding Petastorm's key; None if not."""
+    for node in module.scopes.parents if CONSTANT in module.text else ():
+        if isinstance(node, ast.Attribute) and node.attr == CONSTANT:
+            match module.scopes.parents.get(node):
+                case ast.Compare() as found:
+                    return found
+                case ast.Call(func=ast.Attribute(attr=name)) as found if name.startswith("assert"):
+                    return found
+    return None
+
+
+def is_set(module: PythonModule, literal: ast.Constant) -> bool:
+    """Whether a literal is the key of a call that sets something."""
+    call = module.scopes.parents.get(literal)
+    if isinstance(call, ast.keyword):
+        call = module.scopes.parents.get(call)
+    is_method = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
+    return is_method and call.func.attr in SETTERS  # type: ignore[union-attr]
+
+
 def conf_writes(module: PythonModule) -> Iterator[ConfWrite]:
     """Yield the calls that set the parent cache directory, in the order of the text."""
     for call in module.scopes.calls:

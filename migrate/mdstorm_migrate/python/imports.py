@@ -141,7 +141,7 @@ def _use(module: PythonModule, name: ast.Name, target: str, depth: int) -> Use:
     further: list[Use] = []
     if is_module(path) and depth:
         further = [_use(module, one, path, depth - 1) for one in _other_names(module, node)]
-    return Use(node, name, path, _lacking(module, node, path), tuple(further))
+    return Use(node, name, path, lacking(module, node, path), tuple(further))
 
 
 def _other_names(module: PythonModule, node: ast.expr) -> Iterator[ast.Name]:
@@ -185,7 +185,7 @@ def _of_default(
                 yield reference.node
 
 
-def _lacking(module: PythonModule, node: ast.expr, path: str) -> str | None:
+def lacking(module: PythonModule, node: ast.expr, path: str) -> str | None:
     """Return what mdstorm does not have of a path.
 
     That is the version of Petastorm, too, where something is decided by it: mdstorm's has nothing

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ from mdstorm_migrate.python.module import PythonModule
 
 #: Stands among functions for the dictionary of modules, whose key an item is.
 SYS_MODULES = "sys.modules"
+#: As people write it; in the form of `ast.unparse`.
+_SYS_MODULES = r"(?:(?:sys|(?:__import__|(?:importlib\.)?import_module)\('sys'\))\.)?modules"
 #: What gives the items of a table in the same form.
 _SAME = frozenset({"frozenset", "iter", "keys", "list", "reversed", "set", "sorted", "tuple"})
 #: What shows an item to people: by which name does not matter.
@@ -171,7 +174,7 @@ def changes_sys_modules(call: ast.Call) -> bool:
 
 def is_sys_modules(node: ast.AST) -> bool:
     """Whether it is `sys.modules`."""
-    return ast.unparse(node) in ("sys.modules", "modules")
+    return re.fullmatch(_SYS_MODULES, ast.unparse(node)) is not None
 
 
 def _is_shown(module: PythonModule, node: ast.AST) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Finding
+from mdstorm_migrate.petastorm.configuration import KEY_IN_CELLS
 
 CODE = "PM100"
 TITLE = "Not Python: skipped"
@@ -19,6 +20,10 @@ def check(document: Document) -> Iterable[Finding]:
     if document.kind == "unparsed":
         what = "this cell is not Python: it was skipped, and its use of Petastorm was not checked"
         yield Finding(CODE, CLASS, 0, 0, what)
+        return
+    if set_key := KEY_IN_CELLS.search(document.text):
+        what = "this cell was skipped; it names Petastorm's key, which mdstorm reads after its own"
+        yield Finding(CODE, CLASS, *set_key.span("key"), what)
         return
     mention = re.search("petastorm", document.text, re.IGNORECASE)
     if mention is not None:

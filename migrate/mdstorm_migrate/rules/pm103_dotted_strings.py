@@ -11,6 +11,7 @@ from mdstorm_migrate.petastorm.names import (
     ENTRIES,
     NEW_ROOT,
     OLD_ROOT,
+    VERSION,
     is_module,
     missing,
     renamed,
@@ -23,6 +24,7 @@ from mdstorm_migrate.python.call_strings import (
     logger_class,
 )
 from mdstorm_migrate.python.fallbacks import is_fallback
+from mdstorm_migrate.python.imports import lacking as of_use
 from mdstorm_migrate.python.literals import inner_span, string_value
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.resolved import (
@@ -160,6 +162,9 @@ def _rewrite(
         return
     if lacking == f"{value}.*":
         what = f'a part of "{value}" is imported by a name that is put together'
+    elif lacking == VERSION:
+        own = "mdstorm has its own version numbers"
+        what = f'"{value}" is imported by name, and its `__version__` is compared; {own}'
     elif lacking == value:
         what = f'"{value}" names a part of Petastorm that mdstorm does not have'
     elif lacking:
@@ -193,7 +198,7 @@ def _lacking(module: PythonModule, string: ast.Constant, value: str) -> str | No
             home = module.scopes.scopes[call].home(name)
             references = module.scopes.references.get(name, ())
             nodes = [one.node for one in references if home and one.scope.may_see(name, home)]
-    found = (missing(module.chain(one, value)[1]) for one in nodes)
+    found = (of_use(module, *module.chain(one, value)) for one in nodes)
     return next(filter(None, (missing(value), *found)), None)
 
 

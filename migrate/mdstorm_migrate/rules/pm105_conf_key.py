@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.petastorm.configuration import SET_KEY
 from mdstorm_migrate.petastorm.names import CONF_KEY, NEW_CONF_KEY
-from mdstorm_migrate.python.conf_writes import CONSTANT, SETTERS
+from mdstorm_migrate.python.call_strings import is_docstring
+from mdstorm_migrate.python.conf_writes import CONSTANT, compared_key, is_set
 from mdstorm_migrate.python.literals import inner_span, string_value
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.rules import pm201_cache_dir_argument as pm201
@@ -18,27 +20,37 @@ CLASS: Class = "exact"
 KIND = "python"
 
 _TYPO = f"SparkDatasetConverter.{CONSTANT}"
+_MESSAGE = f'"{CONF_KEY}" becomes "{NEW_CONF_KEY}"'
 
 
 def check(module: PythonModule) -> Iterable[Edit | Finding]:
     """Yield an edit for each literal key, and a finding where a name was put in quotes.
 
     mdstorm reads both keys, its own first; the constant holds Petastorm's. So the edit is exact
-    only where this file sets the literal and does nothing else with either key.
+    only where this file sets the literal and does nothing else with either key. What the constant
+    is compared with stays.
     """
     literals = [string for string in module.scopes.strings if string.value == CONF_KEY]
-    only_set = CONSTANT not in module.text and all(_is_set(module, one) for one in literals)
-    cls: Class = "exact" if only_set else "review"
+    compared = compared_key(module)
+    if compared is not None:
+        kept = [one for one in literals if not is_set(module, one)]
+        literals = [one for one in literals if one not in kept]
+        for literal in kept:
+            what = f"this key stays: the file compares `{CONSTANT}`, which holds Petastorm's key"
+            yield Finding(CODE, "note", *module.span(literal), what)
+    texts = sorted(set(_in_texts(module)))
+    why = _why_not_exact(module, literals, texts)
+    cls: Class = "review" if why else "exact"
+    message = f"{_MESSAGE}; {why}" if why else _MESSAGE
     removed = [
         one
         for one in (pm201.check(module) if module.applies("PM201", "review") else ())
         if isinstance(one, Edit)
     ]
-    for literal in literals:
-        span = inner_span(module, literal)
-        if span is not None and not any(one.start <= span[0] < one.stop for one in removed):
-            message = f'"{CONF_KEY}" becomes "{NEW_CONF_KEY}"'
-            yield Edit(CODE, cls, *span, NEW_CONF_KEY, message, CODE)
+    spans = [*filter(None, (inner_span(module, literal) for literal in literals)), *texts]
+    for start, stop in spans:
+        if not any(one.start <= start < one.stop for one in removed):
+            yield Edit(CODE, cls, start, stop, NEW_CONF_KEY, message, CODE)
     for call in module.scopes.calls:
         if call.args and string_value(call.args[0]) == _TYPO:
             what = f"`{_TYPO}` is in quotes, so another key is set than the one that is read"
@@ -46,9 +58,27 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
             yield Finding(CODE, "manual", *module.span(call.args[0]), what, remedy)
 
 
-def _is_set(module: PythonModule, literal: ast.Constant) -> bool:
-    call = module.scopes.parents.get(literal)
-    if isinstance(call, ast.keyword):
-        call = module.scopes.parents.get(call)
-    is_method = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
-    return is_method and call.func.attr in SETTERS  # type: ignore[union-attr]
+def _why_not_exact(
+    module: PythonModule, literals: Iterable[ast.Constant], texts: Iterable[tuple[int, int]]
+) -> str | None:
+    """Return why somebody must see that all places name the same key; None if only code sets it."""
+    if CONSTANT in module.text:
+        return f"this file also uses `{CONSTANT}`, which holds Petastorm's key"
+    if any(texts):
+        return "a command or SQL names it, too; mdstorm reads both keys, its own first"
+    if not all(is_set(module, one) for one in literals):
+        return "this file does more than set it; mdstorm reads both keys, its own first"
+    return None
+
+
+def _in_texts(module: PythonModule) -> Iterator[tuple[int, int]]:
+    """Yield the spans of the key in commands and in SQL: ``spark.sql(f"SET {key} = {url}")``."""
+    for string in module.scopes.strings:
+        if string.value == CONF_KEY or not SET_KEY.search(str(string.value)):
+            continue
+        if is_docstring(module, string):
+            continue
+        around = module.scopes.parents.get(string)
+        literal = around if isinstance(around, ast.JoinedStr) else string
+        for found in SET_KEY.finditer(module.text, *module.span(literal)):
+            yield found.span("key")

@@ -18,7 +18,7 @@ from mdstorm_migrate.petastorm.names import (
     missing,
     renamed,
 )
-from mdstorm_migrate.python.import_actions import incidental_names, moved
+from mdstorm_migrate.python.import_actions import incidental_names, left_behind, moved
 from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
@@ -47,8 +47,10 @@ def check(module: PythonModule) -> Iterable[Finding]:
             yield from _by_accident(module, binding)
         target = name.imports[0].target or ""
         if is_module(target) or target == VERSION:  # otherwise the import has said it
+            left = left_behind(module, name)
             for use in name.all_uses:
-                yield from _of_use(module.span(use.node), use.missing)
+                for finding in _of_use(module.span(use.node), use.missing):
+                    yield replace(finding, holds=finding.holds or left)
             for text in name.texts:
                 yield from _types(_of_use((text.start, text.stop), text.missing))
     for (_, state, advice), places in asked.items():

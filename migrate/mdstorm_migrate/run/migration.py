@@ -11,6 +11,7 @@ from mdstorm_migrate.base.edits import Edit, EditError, Finding, apply_edits
 from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.base.surroundings import ALONE, Surroundings
 from mdstorm_migrate.base.todo_comments import MARK
+from mdstorm_migrate.petastorm.configuration import KEY_IN_CELLS
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.exchange import Exchange, exchange_of
 from mdstorm_migrate.python.module import PythonModule
@@ -115,6 +116,8 @@ def _prove(file: DecodedFile, after: bytes, path: PurePath | None, source: Sourc
 def _kept(file: DecodedFile, settings: Settings, around: Surroundings) -> _Kept:
     """Return what rules have found, in characters of the file."""
     kept = _Kept()
+    if around.conf is None and any(map(_sets_key, file.documents)):
+        around = replace(around, conf="another cell names the old key, which mdstorm reads as well")
     for document in file.documents:
         is_named = OLD_ROOT in document.text.lower() or MARK in document.text
         is_needed = document.needs.together or around.takes_converters
@@ -125,6 +128,12 @@ def _kept(file: DecodedFile, settings: Settings, around: Surroundings) -> _Kept:
     if blocking:
         kept.block(blocking)
     return kept
+
+
+def _sets_key(document: Document) -> bool:
+    """Whether a cell in another language names Spark's key, which nobody changes there."""
+    is_other = document.kind in ("other", "shell", "magic", "unparsed")
+    return is_other and KEY_IN_CELLS.search(document.text) is not None
 
 
 @dataclass

@@ -32,12 +32,25 @@ def with_review(
     around : Surroundings
         What the other files of the run say.
     """
-    stays = sorted({found.holds for found in findings if found.holds})
+    held = sorted({(found.rule, found.holds) for found in findings if found.holds})
     edits = list(edits)
-    reason = f"`{stays[0]}` stays" if stays else around.waits_for
+    reason = _until(*held[0]) if held else around.waits_for
     if any(edit.group == NAMES and edit.cls == "review" for edit in edits):
-        reason = reason or "strings of this file that name modules do"
+        reason = reason or "strings of this file that name modules wait as well"
     return [_reviewed(edit, reason, around) for edit in edits]
+
+
+def _until(rule: str, held: str) -> str:
+    """Say what must be settled first."""
+    return (
+        f"{rule} in this file is to be settled first ({_named(held)}): the objects of the two "
+        "libraries do not mix"
+    )
+
+
+def _named(held: str) -> str:
+    """Return what stays: a path as code, words as they are."""
+    return held if " " in held else f"`{held}`"
 
 
 def _reviewed(edit: Edit, reason: str | None, around: Surroundings) -> Edit:
@@ -63,6 +76,6 @@ def names_wait(edits: Iterable[Edit], pending: Iterable[Finding]) -> bool:
 def staying(findings: Iterable[Finding]) -> str | None:
     """Return what stays with Petastorm in a file; None if all of it may move."""
     found = (
-        f"`{one.holds}`" if one.holds else one.rule for one in findings if one.holds or one.blocks
+        _named(one.holds) if one.holds else one.rule for one in findings if one.holds or one.blocks
     )
     return next(found, None)
