@@ -75,17 +75,20 @@ class Masked:
 
 
 def language_of(cell: str) -> tuple[Language, int]:
-    """Return the language of a cell by its first line, and where its code begins."""
+    """Return the language of a cell by its first line, and where its code begins.
+
+    Behind Databricks' ``%sh``, code begins on the same line; behind ``%%sh``, options stand there.
+    """
     match = _FIRST_LINE.match(cell)
     if match is None:
         return "python", 0
     name, is_cell = match["name"], match["percent"] == "%%"
     if name in _SHELL_CELLS:
-        return "shell", match.end()
+        return "shell", match.end() if is_cell else match.end("name")
     if is_cell and name not in _PYTHON_CELLS:
         return "other", match.end()
     if not is_cell and name in _OTHER_CELLS:
-        return "other", match.end()
+        return "other", match.end("name")
     return "python", 0
 
 
