@@ -8,7 +8,7 @@
 
 # COMMAND ----------
 
-# MAGIC %pip install mdstorm hyperopt scikit-learn
+# MAGIC %pip install "mdstorm[tf]" hyperopt scikit-learn
 
 # COMMAND ----------
 

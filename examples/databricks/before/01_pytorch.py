@@ -8,7 +8,7 @@
 
 # COMMAND ----------
 
-# MAGIC %pip install petastorm==0.13.1 hyperopt scikit-learn
+# MAGIC %pip install "petastorm[torch]==0.13.1" hyperopt scikit-learn
 
 # COMMAND ----------
 
