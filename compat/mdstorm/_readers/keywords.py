@@ -140,8 +140,10 @@ def check_keywords(function: str, given: Iterable[str], known: Collection[str]) 
                 "own dataset, leave the argument out"
             )
         names = sorted({*known} - {"self"})
+        remedy = _remedy(name, names)
+        stop = "" if remedy.endswith("?") else "."
         raise ArgumentTypeError(
-            f"{function}() got an unexpected keyword argument {name!r}{_remedy(name, names)}. "
+            f"{function}() got an unexpected keyword argument {name!r}{remedy}{stop} "
             f"Keywords are {', '.join(names)}"
         )
 

@@ -43,7 +43,8 @@ def parent_cache_dir(session: SparkSession, argument: str | None = None) -> str:
     if not url:
         raise InvalidArgumentError(
             f"Please set the spark config {PETASTORM_CONF}. It names the directory for converted "
-            f"DataFrames, such as file:///dbfs/tmp/cache. Where Spark conf cannot be set, pass "
+            "DataFrames, such as file:///dbfs/tmp/cache. If it is set, its key is misspelled: take "
+            "SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF. Where Spark conf cannot be set, pass "
             f"parent_cache_dir_url=… or set the environment variable {ENVIRONMENT_VARIABLE}"
         )
     if not has_scheme(url):

@@ -49,7 +49,8 @@ def _lacking(error: Exception, session: SparkSession) -> str:
     if found is None:
         return ""
     remedy = (
-        f"Set the environment variable PYSPARK_PYTHON to {sys.executable} before Spark starts"
+        f"Set the environment variable PYSPARK_PYTHON to {sys.executable} before Spark starts, "
+        "or activate its environment"
         if is_local(session)
         else "Install mdstorm on the workers as well, or set PYSPARK_PYTHON to a Python that has it"
     )

@@ -108,7 +108,10 @@ def test_converters_say_what_was_meant(make: Callable[..., Any], name: str, reme
     unknown = f"{make.__name__}() got an unexpected keyword argument '{name}'"
     with pytest.raises(TypeError, match=f"{re.escape(unknown)}.*?{re.escape(remedy)}") as caught:
         make(**{name: 1})
-    assert "self" not in str(caught.value).split("Keywords are ")[1].split(", ")
+    before, keywords = str(caught.value).split(" Keywords are ")
+    assert "self" not in keywords.split(", ")
+    assert before.endswith("?" if "?" in remedy else ".")
+    assert not before.endswith("?.")
 
 
 def test_arguments_of_the_other_method_are_not_offered() -> None:

@@ -82,6 +82,7 @@ def test_no_setting_is_an_error(conf: dict[str, str]) -> None:
     assert isinstance(e.value, ValueError)
     assert VARIABLE in str(e.value)
     assert "parent_cache_dir_url" in str(e.value)
+    assert "SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF" in str(e.value)
 
 
 @pytest.mark.parametrize(

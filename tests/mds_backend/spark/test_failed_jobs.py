@@ -160,6 +160,7 @@ def test_workers_without_arrow_say_which_python_to_choose(tmp_path: Path) -> Non
     (stand_in / "pyarrow.py").write_text(f"raise ModuleNotFoundError({message!r})\n")
     done = run_program(NOT_INSTALLED, tmp_path / "dataset", stand_in, cwd=tmp_path)
     assert "has no pyarrow. Set the environment variable PYSPARK_PYTHON to /" in done.stdout
+    assert "or activate its environment" in done.stdout
     assert len(done.stdout.splitlines()) == 1
     assert not (tmp_path / "dataset").exists()
 
