@@ -57,7 +57,7 @@ X, Y = edit_field("x", np.int32, ()), edit_field("y", np.int32, ())
     ids=str,
 )
 def test_edited_columns_come_last(spec: dict[str, Any], columns: tuple[str, ...]) -> None:
-    assert TransformSpec(**spec).columns_of(["a", "b", "c"]) == columns
+    assert TransformSpec(**spec)._mdstorm_columns_of(["a", "b", "c"]) == columns
 
 
 SCHEMA = Unischema(
@@ -111,6 +111,6 @@ def test_edited_fields_may_be_those_of_a_schema() -> None:
 @pytest.mark.parametrize("field", ["x", ("x",), ("x", np.int8, None, False), (*X, None)])
 def test_edited_fields_are_whole(field: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="each as a tuple of name, NumPy type"):
-        TransformSpec(edit_fields=[field]).columns_of(["a"])
+        TransformSpec(edit_fields=[field])._mdstorm_columns_of(["a"])
     with pytest.raises(InvalidArgumentError, match="each as a tuple of name, NumPy type"):
         transform_schema(SCHEMA, TransformSpec(edit_fields=[field]))
