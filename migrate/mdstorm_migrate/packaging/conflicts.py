@@ -20,6 +20,7 @@ from mdstorm_migrate.packaging.bounds import (
     raised_python,
     release,
 )
+from mdstorm_migrate.packaging.environments import without_old
 from mdstorm_migrate.packaging.pin import PYTHON as PYTHON_NAME
 from mdstorm_migrate.packaging.pin import Pin
 from mdstorm_migrate.packaging.pins import pins_of
@@ -64,8 +65,12 @@ class Conflict:
         """The pin in one word or two."""
         if self.pin.style == "runtime":
             return f"Databricks Runtime {self.pin.specifier}"
+        if self.pin.where:
+            return f"Python {self.pin.specifier} of {self.pin.where}"
+        if self.pin.style == "environments":
+            return f"envlist {' '.join(self.pin.specifier.split())}"
         gap = "" if self.pin.specifier[:1] in "=<>~!^" else " "
-        return f"{self.pin.name}{gap}{self.pin.specifier}"
+        return f"{self.pin.name}{gap}{' '.join(self.pin.specifier.split())}"
 
 
 def conflicts_in(document: Document) -> Iterator[Conflict]:
@@ -81,7 +86,7 @@ def conflicts_of(pins: Iterator[Pin] | list[Pin], extras: set[str]) -> Iterator[
     """Yield those of some pins that conflict with mdstorm and these extras of it."""
     bounds = lower_bounds(extras)
     for pin in pins:
-        if "$" in pin.specifier or "{" in pin.specifier:
+        if pin.style != "environments" and re.search(r"[${]", pin.specifier):
             continue  # a variable, whose value is elsewhere
         if pin.name == PYTHON_NAME:
             replacement = _python(pin)
@@ -103,6 +108,10 @@ def _python(pin: Pin) -> str | None:
         return "" if release(pin.specifier) < release(RUNTIME) else None
     if pin.style == "list":
         return _listed(pin.specifier)
+    if pin.style == "block":
+        return _lines(pin.specifier)
+    if pin.style == "environments":
+        return without_old(pin.specifier)
     if pin.style == "version" or (pin.style == "conda" and "," not in pin.specifier):
         plain = pin.specifier.strip("= \"'")
         if not conflicts(plain, PYTHON, "pip"):
@@ -126,7 +135,17 @@ def _listed(versions: str) -> str | None:
     if not kept:
         kept = [re.sub(r"\d+(?:\.\d+)?", "310" if "py" in items[0] else PYTHON, items[0])]
         kept = [f'"{one}"' if one == PYTHON else one for one in kept]
-    return ", ".join(kept) if ", " in versions else ",".join(kept)
+    return ", ".join(kept) if re.search(r",\s", versions) else ",".join(kept)
+
+
+def _lines(versions: str) -> str | None:
+    """Return a list with a version a line without those that are too old; None if there is none."""
+    lines = versions.splitlines(keepends=True)
+    kept = [one for one in lines if not _is_old(one)]
+    if len(kept) == len(lines):
+        return None
+    new = re.sub(r"""(["']?)\d[\d.]*\1""", f'"{PYTHON}"', lines[0], count=1)
+    return "".join(kept or [new])
 
 
 def _is_old(version: str) -> bool:

@@ -29,6 +29,8 @@ _REQUIREMENT = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+#: Before an extra of a distribution: ``ours[torch,``.
+_IN_EXTRAS = re.compile(r"\w\[[\w\s,.-]*\Z")
 _REPOSITORY = re.compile(
     r"""(?<!@[ ]) (?<![\w+])
     (?: (?:git\+)? (?:https?|ssh|git):// \S* /petastorm (?:\.git)? (?![\w-]) \S*
@@ -82,6 +84,8 @@ def mdstorm_extras(extras: tuple[str, ...] | list[str]) -> list[str]:
 def find_requirements(text: str, start: int = 0, stop: int | None = None) -> Iterator[Requirement]:
     """Yield the requirements of Petastorm between two characters of a text."""
     for match in _REQUIREMENT.finditer(text, start, len(text) if stop is None else stop):
+        if _IN_EXTRAS.search(text, text.rfind("\n", 0, match.start()) + 1, match.start()):
+            continue  # an extra of another distribution
         extras = tuple(e.strip().lower() for e in (match["extras"] or "").split(",") if e.strip())
         yield Requirement(*match.span(), extras, match["url"] is not None)
 

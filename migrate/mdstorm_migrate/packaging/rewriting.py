@@ -8,13 +8,17 @@ from typing import Literal, TypeAlias
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.bounds import PYTHON as LOWEST
 from mdstorm_migrate.packaging.conflicts import conflicts_in
+from mdstorm_migrate.packaging.pin import PYTHON
 from mdstorm_migrate.packaging.requirement import (
     Requirement,
+    find_requirements,
     is_for_old_python,
     mdstorm_extras,
     quoted_word,
 )
+from mdstorm_migrate.packaging.variables import definition, referenced
 
 #: How requirements are listed: one a ``line``, a quoted ``string`` of an array, a line of an
 #: ``ini`` file, a ``word`` of a command, an ``item`` of a list in YAML; ``alone`` where one value
@@ -34,7 +38,10 @@ def rewrite_requirement(
         return
     if is_for_old_python(document.text[found.stop : _line_of(document, found)[1]]):
         what = "this requires Petastorm for a Python that mdstorm does not run on"
-        remedy = f"{what}: remove it, or keep that Python's code apart"
+        others = (one for one in find_requirements(document.text) if one != found)
+        is_other = any(others) or _names_mdstorm(document, found, "ini")
+        instead = "remove it" if is_other else f"require mdstorm for Python {LOWEST} and newer"
+        remedy = f"{what}: {instead}, or keep that Python's code apart"
         is_alone = needs.importers and not needs.moved
         if is_alone:
             yield Finding(rule, "note", found.start, found.stop, what)
@@ -62,6 +69,7 @@ def rewrite_requirement(
             is_quoted = document.text[found.start - 1 : found.start] in ("'", '"')
             text = new if is_quoted else f'"{new}"'
         yield Edit(rule, cls, found.start, found.stop, text, message)
+        yield from _unused(document, found, rule)
     if needs.index is not None and needs.index not in document.text:
         yield from _index(document, found, rule, place, cls)
     if beside:
@@ -72,6 +80,23 @@ def rewrite_requirement(
             names = ", ".join(f"`{name}`" for name in beside)
             text = f"the code also needs {names}, which this place cannot hold"
             yield Finding(rule, "manual", found.start, found.stop, text, f"require {names} as well")
+
+
+def _unused(document: Document, found: Requirement, rule: str) -> Iterator[Finding]:
+    """Report variables, such as axes of a matrix, that chose the version of a requirement."""
+    text = document.text
+    for name in dict.fromkeys(referenced(text[found.start : found.stop])):
+        span = definition(text, name)
+        before = text[: found.start]
+        if span is None or name in referenced("".join(_versions(before))):
+            continue  # said with the first requirement that has it
+        what = f"`{name}` chooses a version of Petastorm"
+        remedy = f"{what}: remove it once mdstorm is required"
+        yield Finding(rule, "manual", *span, what, remedy)
+
+
+def _versions(text: str) -> Iterator[str]:
+    return (text[one.start : one.stop] for one in find_requirements(text))
 
 
 def of_fork(found: Requirement, rule: str) -> Finding:
@@ -92,9 +117,9 @@ def verdict(document: Document) -> tuple[Class, str]:
     It awaits a review where a pin, here or in a file that is installed with this one, conflicts.
     """
     held = document.needs.held
-    first = next(conflicts_in(document), None)
-    if first is not None:
-        held = f"`{first.shown}`: {first.needed}"
+    found = sorted(conflicts_in(document), key=lambda one: one.pin.name != PYTHON)
+    if found:
+        held = "; ".join(dict.fromkeys(f"`{one.shown}`: {one.needed}" for one in found))
     if held is None:
         return "exact", MESSAGE
     return "review", f"require mdstorm, together with another version than {held}"

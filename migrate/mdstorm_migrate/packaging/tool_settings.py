@@ -52,7 +52,7 @@ _TOML: dict[Use, re.Pattern[str]] = {
         r"|extension-pkg-(?:whitelist|allow-list))"
         r"|deptry(?:\.per_rule_ignores)?/(?:per_rule_ignores|DEP\d+|ignore_\w+)"
     ),
-    "warnings": re.compile(r"pytest(?:\.ini_options)?/filterwarnings"),
+    "warnings": re.compile(r"pytest(?:\.ini_options)?/(?:filterwarnings|addopts)"),
     "other": re.compile(
         r"(?:mypy|isort|ruff|lint|pytest|pylint|deptry|importlinter|coverage|pyright|basedpyright"
         r"|pyre|ty|bandit|vulture|flake8)\b.*"
@@ -68,7 +68,7 @@ _INI: dict[Use, re.Pattern[str]] = {
         r"|[^/]*/(?:ignored-modules|ignored-classes|extension-pkg-(?:whitelist|allow-list)"
         r"|known-third-party)"
     ),
-    "warnings": re.compile(r"(?:tool:)?pytest/filterwarnings"),
+    "warnings": re.compile(r"(?:tool:)?pytest/(?:filterwarnings|addopts)"),
     "other": re.compile(
         r"(?:(?:tool:)?(?:pytest|isort|settings|mypy|flake8|importlinter\b[^/]*|pylint[^/]*"
         r"|coverage:\w+|pydocstyle|bandit)|MASTER|MAIN|MESSAGES CONTROL|TYPECHECK|IMPORTS|run"

@@ -1,4 +1,4 @@
-"""PM408: configuration files of Spark."""
+"""PM408: Spark's configuration: its files, and commands and definitions that have settings."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from mdstorm_migrate.petastorm.names import CONF_KEY, NEW_CONF_KEY
 CODE = "PM408"
 TITLE = "Spark's configuration files use mdstorm's key"
 CLASS: Class = "review"
-KIND = "spark_conf"
+KIND = ("spark_conf", "docker", "magic", "shell", "text")
 
 _KEY = re.compile(rf"^[ \t]*(?P<key>{re.escape(CONF_KEY)})(?=[ \t]*[=: \t])", re.MULTILINE)
+#: In commands, texts that they write, and maps of Terraform.
+_ANYWHERE = re.compile(rf"(?<![\w.])(?P<key>{re.escape(CONF_KEY)})(?![\w.])")
+_COMMENTED = re.compile(r"(?:^|\s)(?:#|//)")
 
 
 def check(document: Document) -> Iterator[Edit | Finding]:
@@ -24,8 +27,12 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     mdstorm reads its own key first, so what is set here would take precedence over a program that
     sets Petastorm's key, as `SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF` does.
     """
-    for match in _KEY.finditer(document.text):
+    is_conf = document.kind == "spark_conf"
+    for match in (_KEY if is_conf else _ANYWHERE).finditer(document.text):
         start, stop = match.span("key")
+        if _COMMENTED.search(document.text[document.lines.start_of(start) : start]):
+            continue
         message = "use mdstorm's key, which takes precedence where a program sets Petastorm's"
         yield Edit(CODE, "review", start, stop, NEW_CONF_KEY, message)
-    yield from report_remaining(document, CODE, ())
+    if is_conf:
+        yield from report_remaining(document, CODE, ())

@@ -20,7 +20,7 @@ CLASS: Class = "exact"
 KIND = "cluster"
 
 #: As a key, quoted or not.
-_CONF = re.compile(rf"""(?<![\w.])(?P<key>{re.escape(CONF_KEY)})(?=["']?[ \t]*:)""")
+_CONF = re.compile(rf"""(?<![\w.])(?P<key>{re.escape(CONF_KEY)})(?=["']?[ \t]*[:=])""")
 #: The one place where a job names a library, and lists whose entries are requirements.
 _PACKAGE = re.compile(
     r"""["']?\bpackage["']?[ \t]*:[ \t]*

@@ -24,7 +24,10 @@ KIND = ("python", "pyproject", "setup_cfg", "cluster")
 
 _WORD = re.compile(r"(?<![\w.@])(?<!(?<!mypy)-)petastorm(?P<rest>(?:\.(?:\w+|\*))*)(?!\.?[\w/-])")
 #: The module of a filter of warnings: ``ignore::FutureWarning:petastorm.*``.
-_FILTER = re.compile(r"^[ \t]*\w+:[^:\r\n]*:[^:\r\n]*:(?P<module>petastorm)\b", re.MULTILINE)
+_FILTER = re.compile(
+    r"""(?:^[ \t]*|-W[ =]?["']?|[,"'])\w+:[^:\r\n]*:[^:\r\n]*:(?P<module>petastorm)\b""",
+    re.MULTILINE,
+)
 _NAMED = re.compile(r"(?<![\w-])petastorm(?![\w-])")
 #: The updates of dependencies, and Pyright's settings, as YAML and JSON have them.
 _ELSEWHERE = re.compile(r"\.?(?:dependabot\.ya?ml|renovate(?:rc)?\.json5?|pyrightconfig\.json)")

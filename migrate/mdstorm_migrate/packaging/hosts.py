@@ -1,0 +1,153 @@
+"""Which Pythons the machines run that install something: images, systems, matrices, commands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from mdstorm_migrate.packaging.pin import PYTHON, Pin, Style
+from mdstorm_migrate.packaging.variables import REFERENCE
+
+#: What a Python is asked for by, before a variable that says which one.
+_ASKED = re.compile(
+    rf"""(?: (?:python[-_]?versions?|versionSpec|(?<![\w.-])python)["']?[ ]*[:=][ ]*
+    | (?<![\w.-])python | --python[ =]? ) ["']? (?:python)? {REFERENCE}""",
+    re.VERBOSE | re.IGNORECASE,
+)
+#: Keys whose values are versions of Python, in all files and in those of a name.
+_KEYS = r"python[-_]?versions?|versionSpec"
+_KEYS_OF = re.compile(r"\.travis\.ya?ml|\.readthedocs\.ya?ml|python_env\.ya?ml")
+_VERSION = r"[23]\.\d+(?:\.\d+)?"
+_IMAGE = re.compile(rf"(?<![\w.-])python:(?:\d+-)?(?P<version>{_VERSION})", re.IGNORECASE)
+_RUNTIME = re.compile(r"""\bruntime["']?[ ]*[:=][ ]*["']?python(?P<version>3\.?\d+)""", re.I)
+#: The whole name of an image, in Dockerfiles and elsewhere.
+_NAME = re.compile(
+    r"""(?: ^[ \t]*FROM[ \t]+(?:--\S+[ \t]+)?
+    | \b(?:image|image_uri|container|dockerImage)["']?[ \t]*[:=(]?[ \t]*["']? )
+    (?P<name>[\w./:@-]+)""",
+    re.VERBOSE | re.MULTILINE | re.IGNORECASE,
+)
+_TAG = re.compile(r"(?<=[:._-])py(?:thon)?-?(?P<version>3\.?\d+)(?![\w.])")
+_SYSTEM = re.compile(
+    r"(?P<version>ubuntu[:-]?(?:1[468]\.04|20\.04|xenial|bionic|focal)"
+    r"|debian[:-]?(?:9|10|11|stretch|buster|bullseye)\b)",
+    re.IGNORECASE,
+)
+#: The Pythons of systems that are older than what mdstorm needs, by the end of their names.
+_SYSTEMS = {
+    **{"14.04": "3.4", "16.04": "3.5", "xenial": "3.5", "18.04": "3.6", "bionic": "3.6"},
+    **{"20.04": "3.8", "focal": "3.8", "9": "3.5", "stretch": "3.5"},
+    **{"10": "3.7", "buster": "3.7", "11": "3.9", "bullseye": "3.9"},
+}
+_PACKAGES = (
+    r"\b(?:apt(?:-get)?|apk|yum|dnf|amazon-linux-extras)\b(?:[^\n\\;&|]|\\[ \t]*\r?\n|\\.)*?"
+)
+_SYSTEM_PYTHON = re.compile(rf"{_PACKAGES}[ \t]python3(?:-(?:pip|dev|venv))?(?![\w.-])")
+_OTHER_PYTHON = re.compile(r"conda|mamba|pyenv|deadsnakes|\buv[ ]|python3\.\d")
+#: Commands that name a Python, which nobody but the user can exchange for another.
+_COMMANDS = (
+    re.compile(r"(?<![\w.-])python(?P<version>3\.\d+)(?=[ \t]+-m[ \t]+(?:pip|venv|virtualenv))"),
+    re.compile(r"(?<![\w.-])pip(?P<version>3\.\d+)(?=[ \t]+install\b)"),
+    re.compile(
+        r"\b(?:uv|virtualenv|pipenv|poetry)\b[^\n;&|]*?[ \t](?:--python|-p|env[ ]use)[ =]"
+        r"(?:python)?(?P<version>3\.\d+)"
+    ),
+    re.compile(
+        rf"\bpyenv[ ](?:install|local|global|virtualenv)[ ](?:-\S+[ ])*(?P<version>{_VERSION})"
+    ),
+    re.compile(rf"{_PACKAGES}[ \t]python(?P<version>3\.?\d+)(?![\d.])"),
+)
+
+
+def pythons_of_images(text: str) -> Iterator[Pin]:
+    """Yield the Pythons of images: those of ``python:3.8``, of tags, of a system's own."""
+    for pattern in (_IMAGE, _RUNTIME):
+        for found in pattern.finditer(text):
+            if not _is_commented_out(text, found.start()):
+                yield Pin(PYTHON, *found.span("version"), found["version"], "version")
+    has_system_python = _SYSTEM_PYTHON.search(text) and not _OTHER_PYTHON.search(text)
+    for image in _NAME.finditer(text):
+        if _is_commented_out(text, image.start("name")):
+            continue
+        where = image["name"].rpartition("/")[2]
+        tag = _TAG.search(text, *image.span("name"))
+        if tag is not None:
+            yield _fixed(tag, dotted(tag["version"]), where)
+        system = _SYSTEM.search(text, *image.span("name"))
+        if system is not None and has_system_python:
+            end = re.split(r"[:-]|(?<=[un])(?=\d)", system["version"].lower())[-1]
+            yield _fixed(system, _SYSTEMS[end], system["version"])
+
+
+def pythons_of_commands(text: str) -> Iterator[Pin]:
+    """Yield the Pythons that commands name, such as ``python3.8 -m pip``."""
+    for pattern in _COMMANDS:
+        for found in pattern.finditer(text):
+            if not _is_commented_out(text, found.start()):
+                yield _fixed(found, dotted(found["version"]), "")
+
+
+def pythons_of_keys(text: str, name: str) -> Iterator[Pin]:
+    """Yield the Pythons of YAML's keys that say them, and of the variables that stand for them.
+
+    Parameters
+    ----------
+    text : str
+    name : str
+        Of the file.
+    """
+    yield from _defined(text, _KEYS)
+    if _KEYS_OF.fullmatch(name):
+        yield from _defined(text, "python")
+    for variable in _asked(text):
+        yield from _defined(text, re.escape(variable))
+
+
+def pythons_of_arguments(text: str) -> Iterator[Pin]:
+    """Yield the values of the variables of a Dockerfile or a script that say a Python."""
+    names = "|".join([r"PYTHON_?VERSION", *map(re.escape, _asked(text))])
+    pattern = (
+        rf"""^[ \t]*(?:(?:ARG|ENV|export)[ \t]+)?(?:{names})[= \t]+["']?(?P<version>{_VERSION})"""
+    )
+    for found in re.finditer(pattern, text, re.MULTILINE | re.IGNORECASE):
+        yield Pin(PYTHON, *found.span("version"), found["version"], "version")
+
+
+def dotted(version: str) -> str:
+    """Return ``3.8`` for ``38``."""
+    return version if "." in version else f"{version[0]}.{version[1:]}"
+
+
+def _asked(text: str) -> set[str]:
+    """Return the variables that a Python is asked for by."""
+    return {found[found.lastgroup or 0] for found in _ASKED.finditer(text)}
+
+
+def _defined(text: str, names: str) -> Iterator[Pin]:
+    """Yield the versions that keys of YAML have: one, a list on one line, a list of lines."""
+    key = rf"""(?<![\w.-])["']?(?:{names})["']?[ \t]*:"""
+    item = rf"""(?:[ \t]*-[ \t]+["']?{_VERSION}["']?[ \t]*(?:\#[^\n]*)?(?:\n|\Z))"""
+    styles: tuple[tuple[Style, str], ...] = (
+        ("list", rf"""{key}[ \t]*["']?\[(?P<version>[^\]{{}}]*)\]"""),
+        ("block", rf"{key}[ \t]*(?:\#[^\n]*)?\n(?P<version>{item}+)"),
+        ("version", rf"""{key}[ \t]*(?P<version>(["']?){_VERSION}\2)(?=[ \t]*(?:[,}}\n#\r]|\Z))"""),
+        (
+            "version",
+            rf"""\bname:[ \t]*["']?(?:{names})["']?[ \t]*\n[ \t]*value:"""
+            rf"""[ \t]*(?P<version>(["']?){_VERSION}\2)""",
+        ),
+    )
+    for style, pattern in styles:
+        for found in re.finditer(pattern, text, re.IGNORECASE):
+            if not _is_commented_out(text, found.start()):
+                yield Pin(PYTHON, *found.span("version"), found["version"], style, yaml=True)
+
+
+def _fixed(found: re.Match[str], version: str, where: str) -> Pin:
+    span = found.span("version")
+    return Pin(PYTHON, *span, version, "version", is_fixed=True, where=where)
+
+
+def _is_commented_out(text: str, position: int) -> bool:
+    line = text[text.rfind("\n", 0, position) + 1 : position]
+    return re.search(r"(^|\s)(#|//)", line) is not None
