@@ -15,6 +15,9 @@ class Surroundings:
     waits_for : str or None
         Why nothing of the file may move without review: another file that it exchanges objects
         with stays with Petastorm.
+    waits_with : str or None
+        Why nothing that follows what is installed may change without review: what requires
+        Petastorm for the file does not move.
     hands_on_root : bool
         Whether another file uses the name ``petastorm`` that this one imports.
     conf : str or None
@@ -44,6 +47,7 @@ class Surroundings:
     names: str | None = None
     is_resolved: bool = False
     takes_converters: bool = False
+    waits_with: str | None = None
 
 
 #: Of a file alone.

@@ -17,6 +17,7 @@ from mdstorm_migrate.run.files import FileOutcome, examine_file
 from mdstorm_migrate.run.index import RunIndex
 from mdstorm_migrate.run.indexing import index_of
 from mdstorm_migrate.run.installs import is_install
+from mdstorm_migrate.run.lists import waiting_code
 from mdstorm_migrate.run.outcome import Problem
 from mdstorm_migrate.run.pool import each
 from mdstorm_migrate.run.requirements import needs_of
@@ -77,9 +78,14 @@ def examine(
         said = around[path] = replace(around[path], imports=imports)
         if again := examine_file(path, settings, said):
             found[path] = replace(again, group=said.group)
-    for path, needs in _needs(paths, found.values(), settings, jobs, others).items():
+    needed = _needs(paths, found.values(), settings, jobs, others)
+    for path, needs in needed.items():
         said = around.get(path, ALONE)
         if again := examine_file(path, settings, said, needs):
+            found[path] = replace(again, group=said.group)
+    for path, reason in waiting_code(found, [*paths, *others]).items():
+        said = replace(around.get(path, ALONE), waits_with=reason)
+        if again := examine_file(path, settings, said, needed.get(path)):
             found[path] = replace(again, group=said.group)
     return [found[path] for path in paths if path in found]
 

@@ -56,7 +56,9 @@ def _named(held: str) -> str:
 def _reviewed(edit: Edit, reason: str | None, around: Surroundings) -> Edit:
     if edit.cls != "exact":
         return edit
-    if edit.rule in _CONF:
+    if around.waits_with is not None and edit.rule.startswith(("PM1", "PM4")):
+        reason = reason or around.waits_with
+    elif edit.rule in _CONF:
         reason = reason or around.conf
     elif not edit.rule.startswith("PM1"):
         return edit

@@ -1,0 +1,119 @@
+"""Code that waits together with the lists that install Petastorm for it.
+
+Where every list that serves some code goes on installing Petastorm, since a pin beside it awaits a
+review, code that imports mdstorm could not be run. One list that installs mdstorm is enough.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from mdstorm_migrate.base.edits import Edit, Finding
+from mdstorm_migrate.run.chains import PACKAGING
+from mdstorm_migrate.run.discover import CODE
+from mdstorm_migrate.run.files import FileOutcome
+from mdstorm_migrate.sources.plain import kind_of
+
+#: Rules whose edits require mdstorm, and how their messages begin.
+_REQUIRING = re.compile(r"PM40[1-79]|PM413")
+_MESSAGE = "require "
+#: Rules about names that the whole run shares.
+_SHARED = frozenset({"PM103", "PM105"})
+_MDSTORM = re.compile(rb"""(?:^|[\s"'=,])mdstorm(?=[\[\s"'=<>~!,;]|$)(?!\))""", re.MULTILINE)
+_COMMENT = re.compile(rb"(?m)(?:^|\s)#.*")
+#: Larger files are no lists, in bytes.
+_LARGEST = 1 << 20
+
+
+def waiting_code(found: Mapping[Path, FileOutcome], paths: Sequence[Path]) -> dict[Path, str]:
+    """Return the files that must not move without the lists of theirs, and why.
+
+    Parameters
+    ----------
+    found : mapping of Path to FileOutcome
+        Of the files that mention Petastorm, seen together.
+    paths : sequence of Path
+        All files of the project.
+    """
+    held = {path for path, one in found.items() if _is_held(one)}
+    if not held:
+        return {}
+    moved = {path for path, one in found.items() if _is_moved(one)}
+    moved |= {path for path in paths if path not in found and _requires_mdstorm(path)}
+    folders = {folder for path, one in found.items() if _moves(one) for folder in path.parents}
+    served = {path: _served(path, folders) for path in held | moved}
+    waiting: dict[Path, str] = {}
+    for path, one in found.items():
+        lists = [path] if path in held | moved and path.suffix in CODE else None
+        if lists is None:
+            lists = [other for other, folder in served.items() if folder in path.parents]
+        if _moves(one) and lists and held.issuperset(lists):
+            waiting[path] = _reason(path, lists)
+    for path, one in found.items():
+        together = next((name for name in one.group if Path(name) in waiting), None)
+        if waiting and path not in waiting and (together or _is_shared(one)):
+            waiting[path] = f"`{together or next(iter(waiting))}` waits"
+    return waiting
+
+
+def _served(path: Path, folders: set[Path]) -> Path | None:
+    """Return the nearest folder above a list with code that would move; None of a notebook."""
+    if path.suffix in CODE and path.name != "setup.py":
+        return None
+    return next((folder for folder in path.parents if folder in folders), None)
+
+
+def _reason(path: Path, lists: Iterable[Path]) -> str:
+    first = min(lists)
+    where = "this file" if first == path else f"`{first.as_posix()}`"
+    return f"{where} requires Petastorm until a pin is reviewed: --unsafe moves both"
+
+
+def _moves(one: FileOutcome) -> bool:
+    """Whether edits of a file follow what is installed: names of modules, not other libraries'."""
+    return any(edit.rule.startswith("PM1") and edit.cls == "exact" for edit in _edits(one)) or any(
+        edit.rule.startswith("PM4") and edit.cls == "exact" for edit in _edits(one)
+    )
+
+
+def _edits(one: FileOutcome) -> Iterator[Edit]:
+    return (edit for edit in one.outcome.edits if not _is_requiring(edit))
+
+
+def _is_requiring(said: Edit | Finding) -> bool:
+    return _REQUIRING.match(said.rule) is not None and said.message.startswith(_MESSAGE)
+
+
+def _is_held(one: FileOutcome) -> bool:
+    """Whether all that a file would require of mdstorm awaits a review."""
+    findings = (found for found in one.outcome.findings if found.cls == "review")
+    return any(map(_is_requiring, findings)) and not _is_moved(one)
+
+
+def _is_moved(one: FileOutcome) -> bool:
+    return any(map(_is_requiring, one.outcome.edits)) or (
+        _is_list(one.path) and _names_mdstorm(one.outcome.before)
+    )
+
+
+def _is_shared(one: FileOutcome) -> bool:
+    return any(edit.rule in _SHARED and edit.cls == "exact" for edit in one.outcome.edits)
+
+
+def _requires_mdstorm(path: Path) -> bool:
+    try:
+        if not _is_list(path) or path.stat().st_size > _LARGEST:
+            return False
+        return _names_mdstorm(path.read_bytes())
+    except OSError:
+        return False
+
+
+def _is_list(path: Path) -> bool:
+    return path.name == "setup.py" or kind_of(path) in PACKAGING
+
+
+def _names_mdstorm(data: bytes) -> bool:
+    return b"mdstorm" in data and _MDSTORM.search(_COMMENT.sub(b"", data)) is not None
