@@ -18,6 +18,8 @@ RESOLVERS = (
 #: Functions that import what their first argument names, or look for it; the last part of the name.
 IMPORTING = frozenset({"__import__", "find_spec", "import_module", "importorskip", "locate"})
 
+#: Loggers that mean the same in both libraries.
+_SAME_LOGGERS = (OLD_ROOT, f"{OLD_ROOT}.spark.spark_dataset_converter")
 _TAKES_LOGGER = frozenset({"Filter", "getLogger", "get_logger"})
 
 
@@ -52,8 +54,8 @@ def is_docstring(module: PythonModule, string: ast.Constant) -> bool:
 def logger_class(module: PythonModule, string: ast.Constant) -> Class | None:
     """Return the class of an edit, if the string is the name of a logger.
 
-    All that mdstorm logs reaches the logger ``mdstorm``, but under other names below it, and with
-    other messages than those of Petastorm that a test waits for.
+    All that mdstorm logs reaches the logger ``mdstorm``, and the converter logs under the same name
+    below it; the rest has other names, and other messages than those that a test waits for.
     """
     name = called(call_with_first(module, string))
     if name == "Filter":
@@ -61,8 +63,8 @@ def logger_class(module: PythonModule, string: ast.Constant) -> Class | None:
     items = uses_of_item(module, string)
     is_item = items is not None and bool(items.functions & _TAKES_LOGGER)
     if name in _TAKES_LOGGER or is_item or _is_of_dict(module, string):
-        is_root = string.value == OLD_ROOT and module.around.stays is None
-        return "exact" if is_root and (items is None or items.are_only(_TAKES_LOGGER)) else "review"
+        is_same = string.value in _SAME_LOGGERS and module.around.stays is None
+        return "exact" if is_same and (items is None or items.are_only(_TAKES_LOGGER)) else "review"
     parent = module.scopes.parents.get(string)
     is_keyword = isinstance(parent, ast.keyword) and parent.arg == "logger"
     return "review" if is_keyword or name in ("assertLogs", "assertNoLogs") else None

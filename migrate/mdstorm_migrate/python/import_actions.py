@@ -181,7 +181,8 @@ def _is_exported(module: PythonModule, name: ImportedName) -> bool:
     in_try = any(
         isinstance(parent, ast.Try) for one in name.imports for parent in module.ancestors(one.node)
     )
-    return not name.uses and not name.texts and not in_try
+    is_used = name.uses or name.texts or any(one.uses for one in imported_names(module))
+    return not is_used and not in_try  # perhaps it is there for others
 
 
 def _is_in_magics(module: PythonModule) -> bool:

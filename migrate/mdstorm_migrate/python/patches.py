@@ -5,12 +5,29 @@ from __future__ import annotations
 import ast
 import re
 
+from mdstorm_migrate.petastorm.names import ENTRIES, OLD_ROOT, missing
 from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.module import PythonModule
 
 _METHODS = frozenset({"object", "setattr", "delattr", "spy", "stub"})
 #: What replaces parts of modules that strings name.
 _BY_NAME = re.compile(r"\bpatch\b|\bmonkeypatch\b|\bmocker\b|\bsys\.modules\b|\bsetitem\b")
+#: Methods that programs call themselves, of the same name in both libraries.
+_METHOD = re.compile(
+    r"petastorm\.(?:pytorch\.\w*DataLoader\.__(?:enter|exit|iter)__|reader\.Reader\.(?:join|stop)"
+    r"|spark(?:\.spark_dataset_converter)?\.SparkDatasetConverter"
+    r"\.(?:delete|make_tf_dataset|make_torch_dataloader))"
+)
+
+
+def reaches_callers(path: str) -> bool:
+    """Whether a mock of a name is for programs, which find it there with both libraries.
+
+    What the package itself offers is one: Petastorm's own code takes that from its modules.
+    """
+    owner, _, name = path.rpartition(".")
+    is_of_package = owner == OLD_ROOT and missing(path) is None
+    return name in ENTRIES or is_of_package or _METHOD.fullmatch(path) is not None
 
 
 def replaced(call: ast.AST | None, target: ast.expr) -> ast.expr | None:

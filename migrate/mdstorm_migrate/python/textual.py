@@ -59,15 +59,18 @@ class TextualUse:
     is_fixed: bool = False
 
 
-def textual_uses(module: PythonModule, scope: Scope) -> list[TextualUse]:
-    """Return the uses of the ``petastorm`` that `scope` binds; comments belong to the module."""
+def textual_uses(module: PythonModule, scope: Scope | None) -> list[TextualUse]:
+    """Return the uses of the ``petastorm`` that `scope` binds; comments belong to the module.
+
+    Without a scope, those that no import reaches: types that nobody looks up at run time.
+    """
     found = []
     for string in module.scopes.strings:
         is_fixed = is_forward_reference(module, string)
         is_type = is_fixed or is_annotation(module, string)
         if is_type and module.scopes.scopes[string].home(OLD_ROOT) is scope:
             found += list(_chains(module, *module.span(string), is_fixed))
-    if scope.parent is None and _TYPE_COMMENT.search(module.text):
+    if scope is not None and scope.parent is None and _TYPE_COMMENT.search(module.text):
         for offset, comment in module.document.comments():
             if _TYPE_COMMENT.match(comment):
                 found += list(_chains(module, offset, offset + len(comment)))

@@ -56,7 +56,8 @@ def _import(
     else:
         new = re.sub(r"^[\w.]+", renamed(alias.name), module.text[start:stop])
     old = " ".join(module.text[start:stop].split())
-    message = f"`import {old}` becomes `import {' '.join(new.split())}`"
+    said = ", ".join(" ".join(one.split()) for one in re.split(r";?\s+import\s", new))
+    message = f"`import {old}` becomes `import {said}`"
     if action == "both":
         message = f"`import {renamed(alias.name)}` joins `import {old}`, which some uses need"
     yield Edit(CODE, CLASS, start, stop, new, message, name.group)
@@ -75,12 +76,14 @@ def _plain_import(
         if alias.name == OLD_ROOT:
             return under_old_name
         is_bound = any(_is_before(module, one, binding) for one in name.imports)
-        return new if is_bound else f"{new}, {under_old_name}"
-    if action == "both":
-        alone = isinstance(statement, ast.Import) and len(statement.names) == 1
-        between = f"{module.separator(statement)}import " if alone else ", "
-        return f"{alias.name}{between}{new}"
-    return new
+        return new if is_bound else f"{new}{_between(module, statement)}{under_old_name}"
+    return f"{alias.name}{_between(module, statement)}{new}" if action == "both" else new
+
+
+def _between(module: PythonModule, statement: ast.stmt) -> str:
+    """Return what stands between two imports: a line of its own for each, if it was one."""
+    alone = isinstance(statement, ast.Import) and len(statement.names) == 1
+    return f"{module.separator(statement)}import " if alone else ", "
 
 
 def _is_before(module: PythonModule, one: Binding, other: Binding) -> bool:

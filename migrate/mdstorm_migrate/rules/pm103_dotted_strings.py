@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.edits import NAMES, Class, Edit, Finding
 from mdstorm_migrate.petastorm.names import (
-    ENTRIES,
     NEW_ROOT,
     OLD_ROOT,
     VERSION,
@@ -16,6 +15,7 @@ from mdstorm_migrate.petastorm.names import (
     missing,
     renamed,
 )
+from mdstorm_migrate.python.archives import shipped_library
 from mdstorm_migrate.python.call_strings import (
     RESOLVERS,
     call_with_first,
@@ -27,6 +27,7 @@ from mdstorm_migrate.python.fallbacks import is_fallback
 from mdstorm_migrate.python.imports import lacking as of_use
 from mdstorm_migrate.python.literals import inner_span, string_value
 from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.patches import reaches_callers
 from mdstorm_migrate.python.resolved import (
     PATCHES,
     RESOLVING,
@@ -50,8 +51,6 @@ KIND = "python"
 _FILTER = re.compile(rf"\w+:[^:]*:[\w.]*:(?P<module>{OLD_ROOT})\b(?:\\?\..*)?")
 _PATH = re.compile(rf"{OLD_ROOT}(?:\.[^\W\d]\w*)*")
 
-#: What people ship the library in.
-_ARCHIVE = re.compile(r"(?<![\w/.-])[\w./:-]*\bpetastorm[\w.-]*\.(?:egg|tar\.gz|whl|zip)(?![\w-])")
 #: What resolves names that stand elsewhere, as in a table of classes.
 _RESOLVES = re.compile(rf"\b{RESOLVERS}\(")
 
@@ -60,19 +59,21 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
     """Yield an edit for each such string; a finding where mdstorm has nothing of that name."""
     for string in module.scopes.strings:
         value = str(string.value)
-        if (found := _ARCHIVE.search(value)) and not is_docstring(module, string):
-            message = f"`{found[0]}` belongs to Petastorm"
+        if (file := shipped_library(value)) and not is_docstring(module, string):
+            message = f"`{file}` belongs to Petastorm"
             remedy = f"{message}: ship mdstorm and mdstorm_backend instead"
             yield Finding(CODE, "manual", *module.span(string), message, remedy)
         if place := _in_mark(module, string):
             message = "filter the warnings of mdstorm"
             yield Edit(CODE, "review", place, place + len(OLD_ROOT), NEW_ROOT, message)
         elif _is_module_pattern(module, string):
-            yield from _rewrite(module, string, value, None, "review")
+            why = "mdstorm warns in other places"
+            yield from _rewrite(module, string, value, None, "review", why=why)
         elif _PATH.fullmatch(value):
             if (logger := logger_class(module, string)) is not None:
                 lacking = None if is_module(value) else value
-                yield from _rewrite(module, string, value, lacking, logger)
+                why = "mdstorm says other things there, and some of them under other names"
+                yield from _rewrite(module, string, value, lacking, logger, why=why)
             elif is_path(module, string):
                 yield from _of_path(module, string, value)
             elif what := looked_up(module, string):
@@ -94,8 +95,9 @@ def _of_path(module: PythonModule, string: ast.Constant, value: str) -> Iterator
         yield _of_version(module, string)
     else:
         lacking = missing(value) or _lacking(module, string, value)
-        cls = _class_of(module, string, value)
-        yield from _rewrite(module, string, value, lacking, cls, NAMES)
+        why = _why_review(module, string, value)
+        cls: Class = CLASS if why is None else "review"
+        yield from _rewrite(module, string, value, lacking, cls, NAMES, why=why)
 
 
 def _is_left(module: PythonModule, string: ast.Constant, value: str) -> bool:
@@ -153,11 +155,14 @@ def _rewrite(
     lacking: str | None,
     cls: Class,
     group: str | None = None,
+    *,
+    why: str | None = None,
 ) -> Iterator[Edit | Finding]:
     inner = inner_span(module, string)
     if lacking is None and inner is not None:
         start = inner[0]
         message = f'"{value}" becomes "{renamed(value)}"'
+        message = f"{message}; {why}" if why and cls == "review" else message
         yield Edit(CODE, cls, start, start + len(OLD_ROOT), NEW_ROOT, message, group)
         return
     if lacking == f"{value}.*":
@@ -202,8 +207,8 @@ def _lacking(module: PythonModule, string: ast.Constant, value: str) -> str | No
     return next(filter(None, (missing(value), *found)), None)
 
 
-def _class_of(module: PythonModule, string: ast.Constant, value: str) -> Class:
-    """Return the class of an edit of a path.
+def _why_review(module: PythonModule, string: ast.Constant, value: str) -> str | None:
+    """Return why an edit of a path is to be reviewed; None if it is exact.
 
     All files that it reaches must name the same library: that is checked across the run
     (`run.naming`). A patch reaches a caller of Petastorm's alone if Petastorm
@@ -211,12 +216,13 @@ def _class_of(module: PythonModule, string: ast.Constant, value: str) -> Class:
     """
     items = uses_of_item(module, string)
     if items is not None and not _is_of_names_alone(module, string, items):
-        return "review"
+        return "it stands in a table that is used for something else, too"
     if module.around.names is not None:
-        return "review"
+        return f"waits, since {module.around.names}"
     is_patch = called(call_with_first(module, string)) in PATCHES
-    is_module_or_entry = is_module(value) or value.rpartition(".")[2] in ENTRIES
-    return "review" if is_patch and not is_module_or_entry else CLASS
+    if is_patch and not (is_module(value) or reaches_callers(value)):
+        return "mdstorm itself does not look it up there: see that your own code does"
+    return None
 
 
 def _in_mark(module: PythonModule, string: ast.Constant) -> int | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mdstorm_migrate.base.edits import Class, Finding
-from mdstorm_migrate.petastorm.names import ENTRIES, is_module, missing
+from mdstorm_migrate.petastorm.names import is_module, missing
 from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule
-from mdstorm_migrate.python.patches import replaced
+from mdstorm_migrate.python.patches import reaches_callers, replaced
 
 CODE = "PM120"
 TITLE = "A mock of what mdstorm does not look up"
@@ -30,7 +30,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
             attribute = string_value(name_of)
             path = f"{use.path}.{attribute}"
             is_private = (attribute or "_").startswith("_")
-            if not is_private and (not is_module(use.path) or attribute in ENTRIES):
+            if reaches_callers(path) or not (is_private or is_module(use.path)):
                 continue
             what = f"`{path}` is replaced by a mock, and mdstorm does not look it up there"
             remedy = f"{what}: replace what your own code calls instead"

@@ -137,7 +137,8 @@ def test_a_name_that_is_bound_twice_keeps_its_name(rest: str) -> None:
 
 def test_a_name_that_others_may_import_keeps_its_name() -> None:
     both = 'import petastorm.spark\n__all__ = ["petastorm"]\npetastorm.spark\n'
-    check_rewrite(both, both.replace("petastorm.spark", "mdstorm.spark, mdstorm as petastorm", 1))
+    two = "mdstorm.spark\nimport mdstorm as petastorm"
+    check_rewrite(both, both.replace("petastorm.spark", two, 1))
     check_rewrite("import petastorm\n", "import mdstorm as petastorm\n")
     used = "import petastorm\npetastorm.make_reader\n"
     check_rewrite(used, used.replace("petastorm\n", "mdstorm as petastorm\n", 1), "a/__init__.py")
@@ -192,18 +193,24 @@ def test_an_import_only_to_see_whether_it_is_there_is_no_export() -> None:
         ),
         (
             "if x: import petastorm\nimport petastorm.reader\n",
-            "if x: import mdstorm as petastorm\nimport mdstorm.reader, mdstorm as petastorm\n",
+            "if x: import mdstorm as petastorm\n"
+            "import mdstorm.reader\nimport mdstorm as petastorm\n",
         ),
         (
             "if x:\n    import petastorm\nelse:\n    import petastorm.reader\n",
             "if x:\n    import mdstorm as petastorm\n"
-            "else:\n    import mdstorm.reader, mdstorm as petastorm\n",
+            "else:\n    import mdstorm.reader\n    import mdstorm as petastorm\n",
         ),
     ],
 )
 def test_the_old_name_is_bound_once(before: str, after: str) -> None:
     use = "eval('petastorm.reader')\n"
     check_rewrite(f"{before}{use}", f"{after}{use}")
+
+
+def test_an_unused_import_beside_used_ones_is_no_export() -> None:
+    text = "import petastorm\nfrom petastorm import make_reader\nmake_reader(url)\n"
+    check_rewrite(text, text.replace("petastorm", "mdstorm"))
 
 
 def test_an_import_under_its_own_name_keeps_the_uses_of_that() -> None:

@@ -32,6 +32,10 @@ from mdstorm_migrate.api import migrate
         'cfg["_target_"] = "petastorm.spark.make_spark_converter"',
         'conf = dict(_target_="petastorm.reader.Reader")',
         'logging.getLogger("petastorm").setLevel(40)',
+        'logging.getLogger("petastorm.spark.spark_dataset_converter").setLevel(40)',
+        'mocker.patch("petastorm.pytorch.DataLoader.__iter__")',
+        'mocker.patch("petastorm.TransformSpec")',
+        'monkeypatch.setitem(__import__("sys").modules, "petastorm", None)',
         'for n in ("petastorm", "py4j"):\n    logging.getLogger(n).setLevel(40)',
         '[getLogger(n).disable() for n in ["petastorm"]]',
         'NOISY = ["petastorm"]\nfor n in sorted(NOISY):\n    getLogger(n).setLevel(40)',
@@ -66,7 +70,7 @@ def test_names_for_python_follow(text: str) -> None:
         '@patch("petastorm.reader.Reader", autospec=True)\ndef test(reader): ...',
         'mocker.patch(target="petastorm.pytorch.DataLoader")',
         # mdstorm logs and warns in other places
-        'logging.getLogger("petastorm.spark.spark_dataset_converter")',
+        'logging.getLogger("petastorm.reader")',
         'dictConfig({"loggers": {"petastorm.reader": {"level": "ERROR"}}})',
         'NOISY = ["petastorm"]\nfor n in NOISY: getLogger(n)\nprint(", ".join(NOISY))',
         '{n: __import__(n).__version__ for n in ["petastorm"]}',
@@ -82,6 +86,47 @@ def test_names_for_python_follow(text: str) -> None:
 def test_names_that_mdstorm_reads_otherwise_are_to_review(text: str) -> None:
     check_noop(text)
     check_rewrite(text, text.replace("petastorm", "mdstorm"), unsafe=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'assert pytest.importorskip("petastorm").__version__ >= "0.9"\n',
+        'm = pytest.importorskip("petastorm")\nassert m.__version__ >= "0.9"\n',
+        'm = import_module("petastorm")\nmajor, *_ = m.__version__.split(".")\nassert major < "1"',
+    ],
+)
+def test_a_name_whose_version_is_compared_keeps_the_file(text: str) -> None:
+    text = f"from petastorm import make_reader\n{text}"
+    check_noop(text)
+    check_finding(text, "PM103", '"petastorm"')
+
+
+@pytest.mark.parametrize(
+    ("file", "is_library"),
+    [
+        ("s3://code/petastorm-0.11.4-py2.py3-none-any.whl", True),
+        ("petastorm_env.tar.gz#environment", True),
+        ("s3://code/petastorm_job.zip", False),
+        ("my_petastorm.zip", False),
+    ],
+)
+def test_a_file_of_the_library_is_told_from_jobs_of_people(file: str, is_library: bool) -> None:
+    result = migrate(f'args = ["--py-files", "{file}"]\n')
+    assert ("belongs to Petastorm" in result.output) == is_library
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('getLogger("petastorm.reader")', "mdstorm says other things there"),
+        ('warnings.filterwarnings("ignore", module="petastorm")', "mdstorm warns in other places"),
+        ('mock.patch("petastorm.reader.Reader")', "mdstorm itself does not look it up there"),
+    ],
+)
+def test_what_is_to_review_says_why(text: str, why: str) -> None:
+    (finding,) = migrate(text).findings
+    assert why in finding.message
 
 
 @pytest.mark.parametrize(

@@ -80,3 +80,20 @@ def test_other_strings_say_nothing_of_the_name(text: str) -> None:
         f"import petastorm\n{text}\npetastorm.make_reader\n",
         f"import mdstorm\n{text}\nmdstorm.make_reader\n",
     )
+
+
+def test_a_type_that_no_import_reaches_follows_the_imports_of_functions() -> None:
+    text = (
+        'def f(schema: "petastorm.unischema.Unischema"):\n'
+        "    from petastorm.unischema import dict_to_spark_row\n"
+        "    return dict_to_spark_row(schema, {})\n"
+    )
+    check_rewrite(text, text.replace("petastorm", "mdstorm"))
+
+
+def test_a_type_that_no_import_reaches_stays_with_what_stays() -> None:
+    text = (
+        'def f(schema: "petastorm.unischema.Unischema"):\n'
+        "    from petastorm.unischema import _private\n"
+    )
+    check_noop(text)

@@ -45,3 +45,45 @@ def test_a_constant_in_quotes_needs_manual_review() -> None:
 
 def test_prose_and_longer_keys_stay() -> None:
     check_noop(f'x = "set {KEY}"\ny = "{KEY}.other"\n')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'spark.sql("SET {KEY} = file:///x")\n',
+        f'spark.sql(f"set {KEY}={{url}}")\n',
+        f'args = ["spark-submit", "--conf", "{KEY}=file:///x", "a.py"]\n',
+        f'run(f"spark-submit --conf {KEY}={{url}} a.py")\n',
+        f'{SET}spark.sql("SET `{KEY}`")\n',
+    ],
+)
+def test_in_sql_and_commands_it_is_to_review(text: str) -> None:
+    check_noop(text)
+    check_rewrite(text, text.replace(KEY, f"md{KEY.removeprefix('peta')}"), unsafe=True)
+
+
+@pytest.mark.parametrize(
+    "compared",
+    [
+        f'assert SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF == "{KEY}"\n',
+        f'self.assertEqual("{KEY}", SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF)\n',
+        f'WANTED = "{KEY}"\nassert SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF == WANTED\n',
+    ],
+)
+def test_what_the_constant_is_compared_with_stays(compared: str) -> None:
+    check_noop(compared, unsafe=True)
+    check_rewrite(
+        SET + compared, SET.replace(KEY, f"md{KEY.removeprefix('peta')}") + compared, unsafe=True
+    )
+
+
+@pytest.mark.parametrize(
+    "cell", [f"# MAGIC %sql\n# MAGIC SET {KEY} = x\n", f'# MAGIC %scala\n# MAGIC f("{KEY}", x)\n']
+)
+def test_it_waits_where_a_cell_in_another_language_names_it(cell: str) -> None:
+    head = f"# Databricks notebook source\n{cell}\n# COMMAND ----------\n"
+    result = check_noop(head + SET, "notebook.py")
+    (note,) = (found for found in result.findings if found.rule == "PM100")
+    assert "which mdstorm reads after its own" in note.message
+    (edit,) = (found for found in result.findings if found.rule == "PM105")
+    assert "another cell names the old key" in edit.message

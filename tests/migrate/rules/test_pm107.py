@@ -155,3 +155,34 @@ def test_other_names_of_modules_move_with_what_they_use(text: str) -> None:
     migrated = migrate(f"import petastorm\n{text}")
     assert migrated.findings == ()
     assert migrated.output.startswith("import mdstorm\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "try:\n    import petastorm\n    from petastorm import make_reader\n"
+        "except ImportError:\n    petastorm = None\n",
+        "import petastorm as p\nfrom petastorm import make_reader\n",
+    ],
+)
+def test_what_stays_because_a_version_is_compared_keeps_the_file(text: str) -> None:
+    name = "p" if " as p" in text else "petastorm"
+    text += (
+        f'old = {name}.__version__ < "0.9"\n'
+        f"try:\n    make_reader(url)\nexcept {name}.errors.NoDataAvailableError:\n    pass\n"
+    )
+    result = check_noop(text)
+    (edit,) = (found for found in result.findings if found.rule == "PM101")
+    assert edit.message.endswith(
+        "; waits, since PM107 in this file is to be settled first "
+        "(`petastorm.errors.NoDataAvailableError`): the objects of the two libraries do not mix"
+    )
+
+
+def test_a_version_that_is_compared_alone_keeps_nothing_else() -> None:
+    text = (
+        "import petastorm as p\nfrom petastorm import make_reader\n"
+        'old = p.__version__ < "0.9"\nmake_reader(url)\n'
+    )
+    after = text.replace("from petastorm", "from mdstorm")
+    check_rewrite(text, after, todo=False)

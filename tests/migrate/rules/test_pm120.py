@@ -32,6 +32,7 @@ def test_private_parts_keep_the_file() -> None:
     [
         "mock.patch.object(reader, 'make_reader')\n",
         "mock.patch.object(reader.Reader, 'stop')\n",
+        "import petastorm as p\nmocker.patch.object(p, 'TransformSpec')\n",
         "mocker.patch.object(other, 'Reader')\n",
     ],
 )

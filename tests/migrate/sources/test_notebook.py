@@ -274,3 +274,16 @@ def test_a_written_file_that_cannot_be_parsed_is_named() -> None:
     result = migrate(text, path="a.ipynb")
     assert [(one.cell, one.line) for one in result.errors] == [(3, 3)]
     assert '"import mdstorm as p"' in result.output
+
+
+@pytest.mark.parametrize(
+    ("cell", "after"),
+    [
+        ("%sh pip install petastorm==0.11.4 && pip list", "%sh pip install mdstorm && pip list"),
+        ('%sh /opt/bin/pip install "petastorm==0.9.8"', '%sh /opt/bin/pip install "mdstorm"'),
+        ("%sh cd /tmp\npip install petastorm", "%sh cd /tmp\npip install mdstorm"),
+        ("%%sh -e\npip install petastorm", "%%sh -e\npip install mdstorm"),
+    ],
+)
+def test_commands_may_begin_behind_the_magic_of_a_shell(cell: str, after: str) -> None:
+    check_rewrite(json.dumps(notebook(cell)), json.dumps(notebook(after)), "a.ipynb")
