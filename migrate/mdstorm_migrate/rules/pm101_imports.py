@@ -75,7 +75,9 @@ def _plain_import(
         under_old_name = f"{NEW_ROOT} as {OLD_ROOT}"
         if alias.name == OLD_ROOT:
             return under_old_name
-        is_bound = any(_is_before(module, one, binding) for one in name.imports)
+        is_kept = len(name.imports) == len(name.scope.bindings[name.name])
+        is_kept = is_kept and name.name not in name.scope.deleted_names
+        is_bound = is_kept and any(_is_before(module, one, binding) for one in name.imports)
         return new if is_bound else f"{new}{_between(module, statement)}{under_old_name}"
     return f"{alias.name}{_between(module, statement)}{new}" if action == "both" else new
 

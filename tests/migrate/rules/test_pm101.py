@@ -192,6 +192,11 @@ def test_an_import_only_to_see_whether_it_is_there_is_no_export() -> None:
             "import mdstorm.reader, mdstorm as petastorm, mdstorm.codecs\n",
         ),
         (
+            "import petastorm\npetastorm = 2\nimport petastorm.reader\n",
+            "import mdstorm as petastorm\npetastorm = 2\n"
+            "import mdstorm.reader\nimport mdstorm as petastorm\n",
+        ),
+        (
             "if x: import petastorm\nimport petastorm.reader\n",
             "if x: import mdstorm as petastorm\n"
             "import mdstorm.reader\nimport mdstorm as petastorm\n",
