@@ -90,9 +90,8 @@ def _unused(document: Document, found: Requirement, rule: str) -> Iterator[Findi
         before = text[: found.start]
         if span is None or name in referenced("".join(_versions(before))):
             continue  # said with the first requirement that has it
-        what = f"`{name}` chooses a version of Petastorm"
-        remedy = f"{what}: remove it once mdstorm is required"
-        yield Finding(rule, "manual", *span, what, remedy)
+        what = f"`{name}` chooses a version of Petastorm: remove it once mdstorm is required"
+        yield Finding(rule, "note", *span, what)
 
 
 def _versions(text: str) -> Iterator[str]:

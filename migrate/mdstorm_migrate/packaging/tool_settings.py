@@ -68,7 +68,9 @@ _INI: dict[Use, re.Pattern[str]] = {
         r"|[^/]*/(?:ignored-modules|ignored-classes|extension-pkg-(?:whitelist|allow-list)"
         r"|known-third-party)"
     ),
-    "warnings": re.compile(r"(?:tool:)?pytest/(?:filterwarnings|addopts)"),
+    "warnings": re.compile(
+        r"(?:tool:)?pytest/(?:filterwarnings|addopts)|testenv[^/]*/(?:commands\w*|set_?env)"
+    ),
     "other": re.compile(
         r"(?:(?:tool:)?(?:pytest|isort|settings|mypy|flake8|importlinter\b[^/]*|pylint[^/]*"
         r"|coverage:\w+|pydocstyle|bandit)|MASTER|MAIN|MESSAGES CONTROL|TYPECHECK|IMPORTS|run"

@@ -7,7 +7,7 @@ review, code that imports mdstorm could not be run. One list that installs mdsto
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from mdstorm_migrate.base.edits import Edit, Finding
@@ -19,6 +19,8 @@ from mdstorm_migrate.sources.plain import kind_of
 #: Rules whose edits require mdstorm, and how their messages begin.
 _REQUIRING = re.compile(r"PM40[1-79]|PM413")
 _MESSAGE = "require "
+#: The rule about pins.
+_PINS = "PM412"
 #: Rules about names that the whole run shares.
 _SHARED = frozenset({"PM103", "PM105"})
 _MDSTORM = re.compile(rb"""(?:^|[\s"'=,])mdstorm(?=[\[\s"'=<>~!,;]|$)(?!\))""", re.MULTILINE)
@@ -50,7 +52,7 @@ def waiting_code(found: Mapping[Path, FileOutcome], paths: Sequence[Path]) -> di
         if lists is None:
             lists = [other for other, folder in served.items() if folder in path.parents]
         if _moves(one) and lists and held.issuperset(lists):
-            waiting[path] = _reason(path, lists)
+            waiting[path] = _reason(path, [one for one in lists if _has_pin(found[one])] or lists)
     for path, one in found.items():
         together = next((name for name in one.group if Path(name) in waiting), None)
         if waiting and path not in waiting and (together or _is_shared(one)):
@@ -73,13 +75,10 @@ def _reason(path: Path, lists: Iterable[Path]) -> str:
 
 def _moves(one: FileOutcome) -> bool:
     """Whether edits of a file follow what is installed: names of modules, not other libraries'."""
-    return any(edit.rule.startswith("PM1") and edit.cls == "exact" for edit in _edits(one)) or any(
-        edit.rule.startswith("PM4") and edit.cls == "exact" for edit in _edits(one)
+    return any(
+        edit.rule.startswith(("PM1", "PM4")) and edit.cls == "exact" and not _is_requiring(edit)
+        for edit in one.outcome.edits
     )
-
-
-def _edits(one: FileOutcome) -> Iterator[Edit]:
-    return (edit for edit in one.outcome.edits if not _is_requiring(edit))
 
 
 def _is_requiring(said: Edit | Finding) -> bool:
@@ -90,6 +89,11 @@ def _is_held(one: FileOutcome) -> bool:
     """Whether all that a file would require of mdstorm awaits a review."""
     findings = (found for found in one.outcome.findings if found.cls == "review")
     return any(map(_is_requiring, findings)) and not _is_moved(one)
+
+
+def _has_pin(one: FileOutcome) -> bool:
+    """Whether the pin that awaits a review is one of the file itself."""
+    return any(found.rule == _PINS for found in one.outcome.findings)
 
 
 def _is_moved(one: FileOutcome) -> bool:
