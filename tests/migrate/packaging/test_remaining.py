@@ -105,3 +105,24 @@ def test_code_that_installs_it_needs_review(text: str, fragment: str) -> None:
     if fragment.startswith('"pip'):  # the place of a part of an f-string is that of the whole
         fragment = text[4:-2]
     check_finding(text, "PM403", fragment, "code.py")
+
+
+@pytest.mark.parametrize("extras", ["petastorm", "torch, petastorm"])
+def test_an_extra_of_another_distribution_requires_nothing(extras: str) -> None:
+    check_noop(f"pip install ours[{extras}]\n", "a.sh")
+    assert not migrate(f'raise RuntimeError("pip install ours[{extras}]")\n').findings
+
+
+def test_a_variable_that_chose_petastorms_version_is_named() -> None:
+    text = "ARG V=0.12.1\nRUN pip install petastorm==${V}\n"
+    found = [one for one in migrate(text, path="Dockerfile").findings if one.cls == "note"]
+    assert [text[one.start : one.stop] for one in found] == ["V"]
+
+
+def test_a_requirement_for_old_pythons_alone_is_to_be_replaced() -> None:
+    text = 'petastorm==0.11.4 ; python_version < "3.10"\n'
+    (found,) = (one for one in migrate(text, path="requirements.txt").findings if one.remedy)
+    assert "require mdstorm for Python 3.10 and newer" in (found.remedy or "")
+    both = f'{text}mdstorm; python_version >= "3.10"\n'
+    (found,) = (one for one in migrate(both, path="requirements.txt").findings if one.remedy)
+    assert "remove it" in (found.remedy or "")

@@ -1,5 +1,6 @@
 """Spark's configuration files."""
 
+import pytest
 from tests.migrate.checks import check_finding, check_noop, check_rewrite
 
 KEY = "petastorm.spark.converter.parentCacheDirUrl"
@@ -26,3 +27,20 @@ def test_it_is_one_to_review() -> None:
 def test_packages_that_spark_installs_need_review() -> None:
     text = "spark.pyspark.virtualenv.packages petastorm==0.12.1\n"
     check_finding(text, "PM408", "petastorm==0.12.1", "spark-defaults.conf")
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("main.tf", '  spark_conf = {{\n    "{key}" = "file:///dbfs/tmp"\n  }}\n'),
+        ("init.sh", 'cat > x.conf <<CONF\n[driver] {{\n  "{key}" = "file:///tmp"\n}}\nCONF\n'),
+        ("submit.sh", "spark-submit --conf {key}=hdfs:///tmp train.py\n"),
+        ("Dockerfile", 'CMD ["spark-submit", "--conf", "{key}=/tmp", "a.py"]\n'),
+        ("job.yml", "command: spark-submit --conf {key}=/tmp a.py\n"),
+    ],
+)
+def test_the_key_is_found_in_commands_and_definitions(path: str, text: str) -> None:
+    before = text.format(key="petastorm.spark.converter.parentCacheDirUrl")
+    check_noop(before, path)
+    after = text.format(key="mdstorm.spark.converter.parentCacheDirUrl")
+    check_rewrite(before, after, path, unsafe=True)

@@ -200,3 +200,16 @@ def test_an_entry_point_waits_for_a_fork(dependency: str) -> None:
     text = f'{dependency}[project.scripts]\nx = "petastorm.benchmark.cli:main"\n'
     check_noop(text, "pyproject.toml")
     check_finding(text, CODE, "petastorm.benchmark.cli:main", "pyproject.toml")
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("setup.cfg", "[tool:pytest]\naddopts = -q -W ignore::FutureWarning:{}.fs_utils\n"),
+        ("tox.ini", "[testenv]\ncommands = pytest -W ignore::UserWarning:{} petastorm_tests\n"),
+        ("pyproject.toml", '[tool.pytest.ini_options]\naddopts = ["-Wignore::UserWarning:{}"]\n'),
+    ],
+)
+def test_filters_of_warnings_in_options_wait_for_review(path: str, text: str) -> None:
+    check_noop(text.format("petastorm"), path)
+    check_rewrite(text.format("petastorm"), text.format("mdstorm"), path, unsafe=True)

@@ -1,0 +1,121 @@
+"""The Pythons of the machines that install something."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+import pytest
+from tests.migrate.checks import check_noop, check_rewrite
+
+from mdstorm_migrate.packaging.conflicts import conflicts_in
+from mdstorm_migrate.packaging.environments import without_old
+from mdstorm_migrate.sources.plain import PlainSource
+
+INSTALL = "      - run: pip install petastorm==0.12.1\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "after"),
+    [
+        (
+            "ci.yml",
+            "      matrix: {py: ['3.8', '3.11']}\n          python-version: ${{ matrix.py }}\n",
+            "      matrix: {py: ['3.11']}\n          python-version: ${{ matrix.py }}\n",
+        ),
+        (
+            "ci.yml",
+            "        version:\n          - 3.8\n          - '3.11'  # newest\n"
+            "          python-version: ${{ matrix.version }}\n",
+            "        version:\n          - '3.11'  # newest\n"
+            "          python-version: ${{ matrix.version }}\n",
+        ),
+        (
+            "ci.yml",
+            "        include:\n          - {interpreter: '3.9', os: linux}\n"
+            "          python-version: ${{ matrix.interpreter }}\n",
+            "        include:\n          - {interpreter: '3.10', os: linux}\n"
+            "          python-version: ${{ matrix.interpreter }}\n",
+        ),
+        (
+            "azure-pipelines.yml",
+            "    old: {python.version: '3.7'}\n  inputs: {versionSpec: '$(python.version)'}\n",
+            "    old: {python.version: '3.10'}\n  inputs: {versionSpec: '$(python.version)'}\n",
+        ),
+        (
+            "azure-pipelines.yml",
+            "- name: py\n  value: 3.7\n  inputs: {versionSpec: $(py)}\n",
+            '- name: py\n  value: "3.10"\n  inputs: {versionSpec: $(py)}\n',
+        ),
+        (".travis.yml", 'python: ["3.6", "3.7"]\n', 'python: ["3.10"]\n'),
+        (".travis.yml", "python:\n  - 3.6\n  - 3.7\n", 'python:\n  - "3.10"\n'),
+        (".gitlab-ci.yml", "  PY: '3.9'\nimage: python:$PY-slim\n", None),
+        ("config.yml", "- image: cimg/python:3.8\n", "- image: cimg/python:3.10\n"),
+        ("template.yml", "  Runtime: python3.8\n", "  Runtime: python3.10\n"),
+    ],
+)
+def test_workflows_that_run_an_old_python_are_held(path: str, text: str, after: str | None) -> None:
+    check_noop(f"{text}{INSTALL}", path)
+    after = text.replace("3.9", "3.10") if after is None else after
+    check_rewrite(
+        f"{text}{INSTALL}", f"{after}      - run: pip install mdstorm\n", path, unsafe=True
+    )
+
+
+def test_an_image_of_jenkins_is_held() -> None:
+    text = "agent { docker { image 'python:3.9' } }\nsteps { sh 'pip install petastorm==0.12.1' }\n"
+    check_noop(text, "Jenkinsfile")
+    after = text.replace("3.9", "3.10").replace("petastorm==0.12.1", "mdstorm")
+    check_rewrite(text, after, "Jenkinsfile", unsafe=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "shown"),
+    [
+        (
+            "Dockerfile",
+            "FROM nvidia/cuda:11.3.1-devel-ubuntu20.04\nRUN apt-get install -y \\\n  python3-pip\n",
+            "Python 3.8 of ubuntu20.04",
+        ),
+        ("Dockerfile", "FROM debian:bullseye\nRUN apt-get install python3\n", "Python 3.9 of"),
+        ("Dockerfile", "FROM ours/sagemaker:1.12-gpu-py38-cu113\n", "Python 3.8 of sagemaker:1.12"),
+        ("Dockerfile", "FROM apache/airflow:2.3.0-python3.7\n", "Python 3.7 of airflow:2.3.0"),
+        ("Dockerfile", "FROM ubuntu:22.04\nRUN apt-get install -y python3-pip\n", None),
+        ("Dockerfile", "FROM ubuntu:20.04\nRUN apt-get install -y git\n", None),
+        ("Dockerfile", "FROM ubuntu:20.04\nRUN apt-get install python3 python3.11\n", None),
+        ("Dockerfile", "FROM ubuntu:20.04\nRUN apt install python3.9\n", "python 3.9"),
+        ("Dockerfile", "ARG PY=3.8\nFROM python:${PY}-slim\n", "python 3.8"),
+        ("a.sh", "python3.8 -m pip install x\n", "python 3.8"),
+        ("a.sh", "uv venv --python 3.9\n", "python 3.9"),
+        ("a.sh", "ls /usr/lib/python3.8/site-packages\n# python3.8 -m pip\n", None),
+        ("ci.yml", "node-version: 3.8\nversion: ['3.8']\n# image: python:3.8\n", None),
+    ],
+)
+def test_the_python_of_images_and_commands_is_known(
+    path: str, text: str, shown: str | None
+) -> None:
+    file = PlainSource().read(text.encode(), PurePath(path))
+    found = [one.shown for document in file.documents for one in conflicts_in(document)]
+    if shown is None:
+        assert not found
+    else:
+        assert len(found) == 1
+        assert found[0].startswith(shown)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("py{37,38,39}", "py310"),
+        ("py3{7,8,9}-{a,b}", "py310-{a,b}"),
+        ("py{38,39,310,311}-x, lint", "py{310,311}-x, lint"),
+        ("py39, py310-petastorm{011,012}", "py310-petastorm{011,012}"),
+        ("{py38,py39}, docs", "py310, docs"),
+        ("\n    lint\n    py37,py38\n    py311", "\n    lint\n    py311"),
+        ("py3{9,10}, 3.8", "py310"),
+        ("py310, lint, py3", None),
+        ("{a,b}-{py38,py311}-petastorm011", "{a,b}-py311-petastorm011"),
+    ],
+)
+def test_environments_of_tox_lose_their_old_pythons(before: str, after: str | None) -> None:
+    assert without_old(before) == after
+    assert after is None or without_old(after) is None

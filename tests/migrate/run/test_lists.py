@@ -1,0 +1,72 @@
+"""Code moves with the lists that install Petastorm for it, or waits with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.migrate.run.test_installed_together import after
+
+HELD = "petastorm==0.12.1\npyarrow==10.0.0\n"
+CODE = "from petastorm import make_reader\n"
+MOVED = "from mdstorm import make_reader\n"
+
+
+@pytest.fixture(autouse=True)
+def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_code_and_its_list_wait_for_a_pin_and_move_together() -> None:
+    files = {
+        "requirements.txt": HELD,
+        "src/a.py": CODE,
+        "mypy.ini": "[mypy-petastorm.*]\nignore_missing_imports = True\n",
+    }
+    assert after(files) == files
+    changed = after(files, "--unsafe")
+    assert changed["src/a.py"] == MOVED
+    assert "mdstorm" in changed["requirements.txt"]
+    assert "[mypy-mdstorm.*]" in changed["mypy.ini"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"job.yml": "libraries:\n  - pypi:\n      package: petastorm==0.12.1\n"},
+        {"base.requirements.txt": "mdstorm[torch]\n"},
+    ],
+    ids=["moves", "is there"],
+)
+def test_one_list_that_installs_mdstorm_is_enough(other: dict[str, str]) -> None:
+    changed = after({"requirements.txt": HELD, "a.py": CODE, **other})
+    assert changed["a.py"] == MOVED
+    assert changed["requirements.txt"] == HELD
+
+
+def test_each_part_of_a_repository_has_lists_of_its_own() -> None:
+    changed = after(
+        {
+            "one/requirements.txt": HELD,
+            "one/a.py": CODE,
+            "two/requirements.txt": "petastorm\n",
+            "two/b.py": CODE,
+        }
+    )
+    assert (changed["one/a.py"], changed["two/b.py"]) == (CODE, MOVED)
+
+
+def test_a_notebook_waits_for_what_it_installs_itself() -> None:
+    head = "# Databricks notebook source\n# MAGIC %pip install"
+    cell = "\n# COMMAND ----------\n\n"
+    held = f"{head} petastorm==0.12.1 pyarrow==10.0.0\n{cell}{CODE}"
+    files = {"n.py": held, "m.py": f"{head} petastorm\n{cell}{CODE}"}
+    changed = after(files)
+    assert changed["n.py"] == held
+    assert MOVED in changed["m.py"]
+
+
+def test_what_the_whole_run_shares_waits_with_the_rest() -> None:
+    key = 'spark.conf.set("petastorm.spark.converter.parentCacheDirUrl", "file:///tmp")\n'
+    files = {"one/requirements.txt": HELD, "one/a.py": CODE, "b.py": key}
+    assert after(files)["b.py"] == key
