@@ -7,6 +7,7 @@ review, code that imports mdstorm could not be run. One list that installs mdsto
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -24,7 +25,8 @@ _PINS = "PM412"
 #: Rules about names that the whole run shares.
 _SHARED = frozenset({"PM103", "PM105"})
 _MDSTORM = re.compile(rb"""(?:^|[\s"'=,])mdstorm(?=[\[\s"'=<>~!,;]|$)(?!\))""", re.MULTILINE)
-_COMMENT = re.compile(rb"(?m)(?:^|\s)#.*")
+#: Comments, and the setting of this command that says how mdstorm is to be required.
+_NO_LIST = re.compile(rb"(?m)(?:^|\s)#.*|^requirement[ \t]*=.*")
 #: Larger files are no lists, in bytes.
 _LARGEST = 1 << 20
 
@@ -45,14 +47,18 @@ def waiting_code(found: Mapping[Path, FileOutcome], paths: Sequence[Path]) -> di
     moved = {path for path, one in found.items() if _is_moved(one)}
     moved |= {path for path in paths if path not in found and _requires_mdstorm(path)}
     folders = {folder for path, one in found.items() if _moves(one) for folder in path.parents}
-    served = {path: _served(path, folders) for path in held | moved}
+    serving: defaultdict[Path, list[Path]] = defaultdict(list)
+    for path in held | moved:
+        if (folder := _served(path, folders)) is not None:
+            serving[folder].append(path)
     waiting: dict[Path, str] = {}
     for path, one in found.items():
         lists = [path] if path in held | moved and path.suffix in CODE else None
         if lists is None:
-            lists = [other for other, folder in served.items() if folder in path.parents]
+            lists = [other for folder in path.parents for other in serving.get(folder, ())]
         if _moves(one) and lists and held.issuperset(lists):
-            waiting[path] = _reason(path, [one for one in lists if _has_pin(found[one])] or lists)
+            pinned = [other for other in lists if _has_pin(found[other])]
+            waiting[path] = _reason(path, pinned or lists)
     for path, one in found.items():
         together = next((name for name in one.group if Path(name) in waiting), None)
         if waiting and path not in waiting and (together or _is_shared(one)):
@@ -120,4 +126,4 @@ def _is_list(path: Path) -> bool:
 
 
 def _names_mdstorm(data: bytes) -> bool:
-    return b"mdstorm" in data and _MDSTORM.search(_COMMENT.sub(b"", data)) is not None
+    return b"mdstorm" in data and _MDSTORM.search(_NO_LIST.sub(b"", data)) is not None

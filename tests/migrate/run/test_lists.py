@@ -44,6 +44,12 @@ def test_one_list_that_installs_mdstorm_is_enough(other: dict[str, str]) -> None
     assert changed["requirements.txt"] == HELD
 
 
+def test_what_this_command_is_told_installs_nothing() -> None:
+    told = '[tool.mdstorm.migrate]\nrequirement = "mdstorm>=0.1"\n'
+    files = {"requirements.txt": HELD, "a.py": CODE, "pyproject.toml": told}
+    assert after(files) == files
+
+
 def test_each_part_of_a_repository_has_lists_of_its_own() -> None:
     changed = after(
         {
