@@ -19,6 +19,12 @@ _PIP = re.compile(
     rf"(?:install|add)\b{_END}"
 )
 _CONDA = re.compile(rf"\b(?:conda|mamba|micromamba)\b{_GAP}(?:install|create)\b{_END}")
+#: Between two commands that are strings of a list, as in ``script: ["pip install x", "pytest"]``.
+_NEXT = re.compile(r"""["'][ \t]*,[ \t]*["']""")
+#: ``python`` in a command, before ``-m``: after others, such as pytest, that is no module.
+_PYTHON = re.compile(r"python(?:(?!py\.?test)(?:[^\n\\;&|]|\\[ \t]*\r?\n|\\.))*\Z", re.IGNORECASE)
+#: How far before ``-m`` that is looked for, in characters.
+_BEFORE = 300
 #: Code of Petastorm's that a command runs: ``python -c "import petastorm"``, ``python -m
 #: petastorm.etl…``, its own scripts.
 _RUN = re.compile(
@@ -57,8 +63,8 @@ _VARIABLE = re.compile(
 def install_commands(text: str) -> Iterator[tuple[str, int, int]]:
     """Yield the install commands of a text: ``pip`` or ``conda``, and the span."""
     for tool, pattern in (("pip", _PIP), ("conda", _CONDA)):
-        for command in _commands(pattern, text):
-            yield tool, *command.span()
+        for start, stop in _commands(pattern, text):
+            yield tool, start, stop
 
 
 def command_requirements(text: str) -> Iterator[tuple[str, Requirement]]:
@@ -74,7 +80,7 @@ def report_variables(text: str, rule: str) -> Iterator[Finding]:
 
     Without a version or an extra, it counts only where an install command names the variable.
     """
-    commands = [command.span() for command in _commands(_PIP, text)]
+    commands = list(_commands(_PIP, text))
     installed = [text[start:stop] for start, stop in commands]
     for variable in _VARIABLE.finditer(text):
         for found in find_requirements(text, *variable.span()):
@@ -111,7 +117,9 @@ def rewrite_runs(text: str, rule: str, *, is_prose: bool = False) -> Iterator[Ed
     runs = [
         match
         for match in _RUN.finditer(text)
-        if not _is_commented_out(text, match.start()) and not (is_prose and match["code"])
+        if not _is_commented_out(text, match.start())
+        and not (is_prose and match["code"])
+        and not _is_marker(text, match)
     ]
     cls: Class = "review" if any(match["script"] in _SCRIPTS for match in runs) else "exact"
     for match in runs:
@@ -134,11 +142,22 @@ def rewrite_runs(text: str, rule: str, *, is_prose: bool = False) -> Iterator[Ed
             )
 
 
-def _commands(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
-    """Yield the commands that are not commented out."""
-    for match in pattern.finditer(text):
-        if not _is_commented_out(text, match.start()):
-            yield match
+def _is_marker(text: str, run: re.Match[str]) -> bool:
+    """Whether ``-m petastorm`` is an option of another command than Python, as of pytest."""
+    before = text[max(run.start() - _BEFORE, 0) : run.start()]
+    return run["module"] == OLD_ROOT and _PYTHON.search(before) is None
+
+
+def _commands(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans of the commands that are not commented out."""
+    at = 0
+    while match := pattern.search(text, at):
+        start, at = match.span()
+        following = _NEXT.search(text, start, at)
+        if following is not None and re.search(r"\s", text[start : following.start()]):
+            at = following.start()  # each string is a command, not a word of one
+        if not _is_commented_out(text, start):
+            yield start, at
 
 
 def _is_commented_out(text: str, position: int) -> bool:

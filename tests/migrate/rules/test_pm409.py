@@ -1,7 +1,7 @@
 """Definitions of clusters and jobs."""
 
 import pytest
-from tests.migrate.checks import check_noop, check_rewrite
+from tests.migrate.checks import check_finding, check_noop, check_rewrite
 
 KEY = "petastorm.spark.converter.parentCacheDirUrl"
 NEW_KEY = "mdstorm.spark.converter.parentCacheDirUrl"
@@ -61,3 +61,41 @@ def test_lists_without_quotes_are_read() -> None:
 @pytest.mark.parametrize("text", ["package: petastorm\n", '[{"package": "petastorm"}]\n'])
 def test_packages_that_are_no_libraries_stay(text: str) -> None:
     check_noop(text, "mkdocs.yml")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            'script: ["pip install petastorm[test]", "pytest -m petastorm"]\n',
+            'script: ["pip install mdstorm", "pytest -m petastorm"]\n',
+        ),
+        (
+            'script: ["pip install a", "pytest -m petastorm", "pip install petastorm==0.12.1"]\n',
+            'script: ["pip install a", "pytest -m petastorm", "pip install mdstorm"]\n',
+        ),
+        (
+            'command: ["pip", "install", "numpy", "petastorm"]\n',
+            'command: ["pip", "install", "numpy", "mdstorm"]\n',
+        ),
+    ],
+)
+def test_strings_of_a_list_are_commands_or_words_of_one(before: str, after: str) -> None:
+    check_rewrite(before, after, ".gitlab-ci.yml")
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["pytest -m petastorm", "python -m pytest -m petastorm", "git commit -m petastorm"],
+)
+def test_a_marker_is_no_module(command: str) -> None:
+    result = check_noop(f"script:\n  - {command}\n", ".gitlab-ci.yml", unsafe=True)
+    assert result.findings == ()
+
+
+@pytest.mark.parametrize(
+    "command", ["python -m {}", "python3.8 -W ignore \\\n      -m {}", "$(PYTHON) -m {}"]
+)
+def test_a_module_that_python_runs_is_reported(command: str) -> None:
+    text = f"run: |\n  {command.format('petastorm')}\n"
+    check_finding(text, "PM409", "-m petastorm", "databricks.yml")
