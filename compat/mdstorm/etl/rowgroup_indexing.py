@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from mdstorm._datasets.common_metadata import location_of
 from mdstorm._datasets.metadata_keys import ROW_GROUPS_INDEX_KEY
 from mdstorm._datasets.petastorm_source import DecodedSource
 from mdstorm._datasets.sources import open_source
@@ -27,7 +28,7 @@ from mdstorm.etl.rowgroup_indexers import (
 )
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.format import Batch, Column, Values
-from mdstorm_backend.parquet import ParquetDataset
+from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.read import SampleSource, default_workers, map_in_threads
 
 __all__ = ["ROWGROUPS_INDEX_KEY", "PieceInfo", "build_rowgroup_index", "get_row_group_indexes"]
@@ -114,19 +115,23 @@ def get_row_group_indexes(dataset: Any) -> dict[str, Indexer]:
 
     Parameters
     ----------
-    dataset : str, Dataset or ParquetDataset
-        The dataset, or its URL.
+    dataset : str, Dataset, ParquetDataset or pyarrow.parquet.ParquetDataset
+        The dataset, or its URL. Of pyarrow's its directory counts, whatever its filters leave.
 
     Raises
     ------
+    ArgumentTypeError
+        If it is something else; also TypeError.
     InvalidArgumentError
         If it has none; also ValueError.
     """
     if isinstance(dataset, str):
         dataset = _as_stored(dataset)
+    elif hasattr(dataset, "fragments"):  # pyarrow's
+        dataset = open_parquet(location_of(dataset).url, filesystem=dataset.filesystem)
     if not isinstance(dataset, (Dataset, ParquetDataset)):
         raise ArgumentTypeError(
-            f"get_row_group_indexes takes the URL of a dataset, found {dataset!r}"
+            f"get_row_group_indexes takes a dataset or its URL, found {dataset!r}"
         )
     return load_row_group_index(dataset)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.compat.selection.parquet_files import column, write
 from tests.mds_backend.small_datasets import array_of, write_dataset
@@ -105,6 +106,12 @@ def test_an_index_knows_which_row_groups_hold_a_value(directory: Path) -> None:
         index = found[f"any {name}"]
         assert index.get_row_group_indexes(None) == groups_with
         assert index.indexed_values == ["Field is Not Null"]
+
+
+def test_a_dataset_that_pyarrow_opened_has_the_indexes_of_its_directory(directory: Path) -> None:
+    found = get_row_group_indexes(pq.ParquetDataset(str(directory)))
+    assert list(found) == list(get_row_group_indexes(directory.as_uri()))
+    assert found["of s"].get_row_group_indexes("a") == GROUPS["s"]["a"]
 
 
 def test_shards_of_mds_are_row_groups(directory: Path, mds: Path) -> None:
@@ -205,7 +212,7 @@ class TestWhatIsNotThere:
             get_row_group_indexes(open_parquet(str(tmp_path)))
 
     def test_something_else_is_no_dataset(self) -> None:
-        with pytest.raises(ArgumentTypeError, match="takes the URL of a dataset"):
+        with pytest.raises(ArgumentTypeError, match="takes a dataset or its URL"):
             get_row_group_indexes(5)
 
 
