@@ -1,4 +1,4 @@
-"""Calls in Python code that install something: of ``subprocess``, ``dbutils``, Nox, Airflow."""
+"""Calls in Python code that install something: of ``subprocess``, ``dbutils``, Nox, Airflow, Ray."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ _ARGUMENT = re.compile(r"packages_to_install\Z|requirements\Z|\Apip\Z|\Adependen
 
 
 def install_calls(document: Document) -> Iterator[tuple[int, int]]:
-    """Yield the spans of calls of a Python document that install something."""
-    if "install" not in document.text and "requirements" not in document.text:
+    """Yield the spans of calls of a Python document that install something.
+
+    So do lists in dictionaries, as in ``runtime_env = {"pip": ["torch==1.13.1"]}`` of Ray's.
+    """
+    if not any(word in document.text for word in ("install", "requirements", "pip")):
         return
     try:
         module = PythonModule(document, parse_python(document.code))
@@ -26,6 +29,19 @@ def install_calls(document: Document) -> Iterator[tuple[int, int]]:
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Call) and _installs(node):
             yield module.span(node)
+        elif isinstance(node, ast.Dict):
+            for key, value in zip(node.keys, node.values, strict=True):
+                if _is_list_of_packages(key, value):
+                    yield module.span(value)
+
+
+def _is_list_of_packages(key: ast.expr | None, value: ast.expr) -> bool:
+    return (
+        isinstance(key, ast.Constant)
+        and isinstance(key.value, str)
+        and _ARGUMENT.search(key.value) is not None
+        and isinstance(value, ast.List | ast.Tuple)
+    )
 
 
 def _installs(call: ast.Call) -> bool:

@@ -26,6 +26,12 @@ from mdstorm_migrate.packaging.pin import Pin
 from mdstorm_migrate.packaging.pins import pins_of
 from mdstorm_migrate.packaging.requirement import find_requirements, mdstorm_extras
 
+#: What of Petastorm's stands for extras in the code of a file.
+_USES = {
+    "tf": re.compile(r"\b(?:petastorm|mdstorm)\.tf_utils\b|\bmake_tf_dataset\b"),
+    "torch": re.compile(r"\b(?:petastorm|mdstorm)\.pytorch\b|\bmake_torch_dataloader\b"),
+}
+
 
 @dataclass(frozen=True)
 class Conflict:
@@ -77,6 +83,8 @@ def conflicts_in(document: Document) -> Iterator[Conflict]:
     """Yield what of a document conflicts with mdstorm, as it is required there or used."""
     needs = document.needs
     extras = {*needs.uses, *needs.extras, *needs.wanted.extras}
+    if document.kind == "python":  # which says itself what it uses
+        extras.update(one for one, names in _USES.items() if names.search(document.text))
     for found in find_requirements(document.text):
         extras.update(mdstorm_extras(found.extras))
     yield from conflicts_of(pins_of(document), extras)

@@ -95,3 +95,24 @@ def test_what_only_the_user_can_tell_is_a_finding(path: str, text: str, fragment
 
 def test_markers_of_old_pythons_keep_petastorm() -> None:
     check_noop('petastorm==0.9; python_version < "3.8"\n', "requirements.txt")
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        'ray.init(runtime_env={"pip": PINS})\n',
+        'runtime_env = {"env_vars": {}, "pip": PINS}\n',
+        "component(packages_to_install=PINS)\n",
+    ],
+)
+def test_lists_of_packages_in_code_are_read_with_what_the_code_uses(environment: str) -> None:
+    pins = '["petastorm==0.12.1", "torch==1.13.1", "pyarrow==10.0.1", "tensorflow==2.9.0"]'
+    text = "from petastorm.pytorch import DataLoader\n" + environment.replace("PINS", pins)
+    result = migrate(text, path="train.py")
+    spans = [text[one.start : one.stop] for one in result.findings if one.rule == "PM412"]
+    assert spans == ["==1.13.1", "==10.0.1"]
+
+
+def test_a_dictionary_that_lists_no_packages_pins_nothing() -> None:
+    text = 'a = ["petastorm==0.12.1"]\nb = {"seen": ["pyarrow==10.0.1"], "pip": "pyarrow==1.0"}\n'
+    assert not [one for one in migrate(text, path="a.py").findings if one.rule == "PM412"]
