@@ -35,6 +35,7 @@ _REPOSITORY = re.compile(
     r"""(?<!@[ ]) (?<![\w+])
     (?: (?:git\+)? (?:https?|ssh|git):// \S* /petastorm (?:\.git)? (?![\w-]) \S*
       | (?<![^\s"'=]) [^\s"'=]* /petastorm-\d[^\s"',]* \.(?:whl|zip|tar\.gz)
+      | (?<=--py-files[ =]) (?:[^\s"'=]*[/,])? petastorm-\d[^\s"',]* \.egg
       | (?<=-e[ ]) \S* /petastorm/? (?=\s|$) )""",
     re.IGNORECASE | re.VERBOSE,
 )

@@ -165,3 +165,10 @@ def test_commands_of_a_script_move_together() -> None:
     module = "mdstorm.etl.petastorm_generate_metadata"
     after = both.replace("petastorm-generate-metadata.py", f"python -m {module}")
     check_rewrite(both, after.replace("petastorm.tools", "mdstorm.tools"), "a.sh", unsafe=True)
+
+
+def test_a_file_of_petastorm_that_is_shipped_is_reported() -> None:
+    for file in ("dist/petastorm-0.9.8-py3.7.egg", "petastorm-0.9.8.egg"):
+        text = f"spark-submit --py-files {file} job.py\n"
+        check_finding(text, "PM406", file, "run.sh")
+    assert check_noop("ls petastorm_jobs-1.egg\n", "run.sh").findings == ()
