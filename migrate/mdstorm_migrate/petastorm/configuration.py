@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from mdstorm_migrate.petastorm.names import CONF_KEY, OLD_ROOT
 
@@ -32,3 +33,27 @@ ENTRY_POINT = re.compile(
 NAMED_ENTRY_POINT = re.compile(rf"[\w.-]+[ \t]*=[ \t]*{ENTRY_POINT.pattern}")
 #: Keys whose values are imported and called: by Hydra, Lightning's command line and ``logging``.
 CALLED = frozenset({"_target_", "class_path", "()"})
+#: Loggers of ``logging.config.dictConfig`` in YAML and JSON, up to the names below it.
+_LOGGERS = re.compile(
+    r"""^(?P<indent>[ \t]*)["']?loggers["']?[ \t]*:[ \t]*\{?[ \t]*\r?\n
+    (?P<body>(?:(?P=indent)[ \t]+\S[^\n]*(?:\n|\Z)|[ \t]*\r?\n)+)""",
+    re.MULTILINE | re.VERBOSE,
+)
+_LOGGER = re.compile(
+    rf"""^(?P<indent>[ \t]+)["']?(?P<name>{OLD_ROOT}(?:\.\w+)*)["']?[ \t]*:""", re.MULTILINE
+)
+
+
+def loggers(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans of Petastorm's loggers in configuration of ``logging``.
+
+    Those of mdstorm beside them say what it needs.
+    """
+    for block in _LOGGERS.finditer(text):
+        body = block["body"]
+        if re.search(r"\bmdstorm\b", body):
+            continue
+        depth = len(body.lstrip("\r\n")) - len(body.lstrip())
+        for name in _LOGGER.finditer(text, *block.span("body")):
+            if len(name["indent"]) == depth:
+                yield name.span("name")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import NAMES, Class, Edit, Finding
-from mdstorm_migrate.petastorm.configuration import CALLED, VALUE
+from mdstorm_migrate.petastorm.configuration import CALLED, VALUE, loggers
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_module, missing, renamed
 
 CODE = "PM131"
@@ -44,3 +44,6 @@ def check(document: Document) -> Iterator[Edit | Finding]:
         elif not is_module(path):
             remedy = f"{what}: name mdstorm in it if it is looked up"
             yield Finding(CODE, "manual", start, stop, what, remedy, holds=path)
+    for start, _ in loggers(document.text):
+        message = "configure the logger of mdstorm"
+        yield Edit(CODE, "review", start, start + len(OLD_ROOT), NEW_ROOT, message)

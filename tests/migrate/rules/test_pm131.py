@@ -77,3 +77,30 @@ def test_items_of_lists_are_named() -> None:
         '["petastorm.pytorch.DataLoader"]', "PM131", "petastorm.pytorch.DataLoader", "a.json"
     )
     assert migrate('["petastorm.reader", "petastorm"]', path="a.json").findings == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("logging:\n  loggers:\n    a: {}\n    petastorm:\n      level: WARNING\nx: 1\n", "a.yaml"),
+        ("loggers:\n  petastorm.reader: {level: INFO}\n", "logging.yml"),
+        ('{\n  "loggers": {\n    "petastorm": {"level": "INFO"}\n  }\n}\n', "logging.json"),
+    ],
+)
+def test_loggers_are_edits_to_review(text: str, path: str) -> None:
+    check_noop(text, path)
+    check_rewrite(text, text.replace("petastorm", "mdstorm"), path, unsafe=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "loggers:\n  app: {}\nformats:\n  petastorm:\n    level: 1\n",
+        "loggers:\n  app:\n    petastorm: 1\n",
+        "readers:\n  petastorm:\n    level: WARNING\n",
+        "loggers:\n  petastorm: {level: INFO}\n  mdstorm: {level: INFO}\n",
+    ],
+)
+def test_keys_that_are_no_loggers_are_data(text: str) -> None:
+    assert "PM131" not in {found.rule for found in migrate(text, path="a.yaml").findings}
+    check_noop(text, "a.yaml", unsafe=True)
