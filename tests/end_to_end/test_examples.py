@@ -35,6 +35,7 @@ def test_every_example_is_tested_here_or_is_a_notebook() -> None:
     assert names == {"quickstart.py", "legacy/train_digits.py"}  # the latter by 09_migration
 
 
+@pytest.mark.long
 def test_quickstart_prints_a_table_of_models_that_have_learned(tmp_path: Path) -> None:
     done = run(tmp_path, EXAMPLES / "quickstart.py", "--rows", "4000", "--steps", "40")
     assert done.stderr == ""  # Spark and TensorFlow are kept quiet

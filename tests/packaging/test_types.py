@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.newest
+pytestmark = [pytest.mark.newest, pytest.mark.long]
 
 PROGRAMS = Path(__file__).with_name("typed_programs")
 

@@ -1,4 +1,4 @@
-"""Calls in Python code that install something: of ``subprocess``, ``dbutils``, Nox, Airflow, Ray."""
+"""Calls in Python code that install: of ``subprocess``, ``dbutils``, Nox, Airflow, Ray."""
 
 from __future__ import annotations
 

@@ -28,6 +28,7 @@ print(converter.cache_dir_url, again.cache_dir_url)
 """
 
 
+@pytest.mark.long
 def test_a_copy_outlives_its_session_and_not_the_process(tmp_path: Path) -> None:
     done = run_program(CONVERT + NEW_SESSION, tmp_path / "cache", cwd=tmp_path)
     first, again = done.stdout.split()
