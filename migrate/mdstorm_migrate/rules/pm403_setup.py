@@ -168,8 +168,15 @@ def _installs(module: PythonModule) -> Iterator[Finding]:
         # Commands may go without their first word: ``run_line_magic("pip", "install petastorm")``.
         command = f"pip {value}" if value.startswith("install ") else value
         in_command = any(command_requirements(command)) or any(other_origins(value, CODE))
-        if pinned or installs or in_command or _IN_JSON.search(value):
+        lists = _is_written(parent) and _lists_it(module, string)
+        if pinned or installs or lists or in_command or _IN_JSON.search(value):
             yield Finding(CODE, "manual", *module.span(string), _WHAT, _REMEDY)
+
+
+def _is_written(parent: ast.AST | None) -> bool:
+    """Whether it is a call that writes a text to a file."""
+    name = ast.unparse(parent.func) if isinstance(parent, ast.Call) else ""
+    return re.search(r"\bwrite(?:_text)?$", name) is not None
 
 
 def _is_required(module: PythonModule, string: ast.Constant) -> bool:

@@ -101,3 +101,19 @@ def test_packages_in_json_within_a_string_need_manual_review() -> None:
     check_finding(text, "PM403", string)
     prose = "'it says: petastorm==0.11.4 is installed'"
     assert migrate(f"print({prose})\n").findings == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "is_list"),
+    [
+        ("f.write('petastorm\\ns3fs\\n')", True),
+        ("Path(p).write_text('numpy>=1.2\\npetastorm\\n')", True),
+        ("print('petastorm\\ns3fs\\n')", False),
+        ("f.write('petastorm\\n')", False),
+        ("f.write('petastorm\\nreads a dataset\\n')", False),
+    ],
+)
+def test_lists_of_requirements_that_are_written_need_manual_review(
+    text: str, is_list: bool
+) -> None:
+    assert any(found.rule == "PM403" for found in migrate(text).findings) == is_list
