@@ -11,7 +11,7 @@ from mdstorm_migrate.petastorm.names import OLD_ROOT, VERSION, is_module, is_pet
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding, Reference, Scope
 from mdstorm_migrate.python.textual import TextualUse, textual_uses
-from mdstorm_migrate.python.versions import is_decided_by
+from mdstorm_migrate.python.versions import is_beside_decision, is_decided_by
 
 #: Through how many names a module is followed.
 _DEPTH = 3
@@ -188,8 +188,10 @@ def _of_default(
 def lacking(module: PythonModule, node: ast.expr, path: str) -> str | None:
     """Return what mdstorm does not have of a path.
 
-    That is the version of Petastorm, too, where something is decided by it: mdstorm's has nothing
-    to do with it.
+    That is the version of Petastorm, too, where something is decided by it, and in what is said of
+    the decision: mdstorm's has nothing to do with it.
     """
     is_version = path == VERSION or path.startswith(f"{VERSION}.")
-    return VERSION if is_version and is_decided_by(module, node) else missing(path)
+    if is_version and (is_decided_by(module, node) or is_beside_decision(module, node)):
+        return VERSION
+    return missing(path)

@@ -40,6 +40,21 @@ def is_decided_by(module: PythonModule, node: ast.AST) -> bool:
     return False
 
 
+def is_beside_decision(module: PythonModule, node: ast.expr) -> bool:
+    """Whether a version stands in a branch that the same version decides, as in its message."""
+    text = ast.unparse(node)
+    tests = (
+        parent.test for parent in module.ancestors(node) if isinstance(parent, ast.If | ast.IfExp)
+    )
+    return any(
+        isinstance(one, ast.Attribute | ast.Name)
+        and ast.unparse(one) == text
+        and _is_deciding(module, one)
+        for test in tests
+        for one in ast.walk(test)
+    )
+
+
 def _is_deciding(module: PythonModule, node: ast.AST) -> bool:
     """Whether the expression around a node compares it, or hands it to what does."""
     for parent in module.ancestors(node):

@@ -23,6 +23,7 @@ from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
 from mdstorm_migrate.python.shadow import shadowed
+from mdstorm_migrate.python.versions import is_decided_by
 
 CODE = "PM107"
 TITLE = "Not offered by mdstorm: this use stays with Petastorm"
@@ -49,6 +50,8 @@ def check(module: PythonModule) -> Iterable[Finding]:
         if is_module(target) or target == VERSION:  # otherwise the import has said it
             left = left_behind(module, name)
             for use in name.all_uses:
+                if use.missing == VERSION and not is_decided_by(module, use.node):
+                    continue  # what is said of a decision, which has its own finding
                 for finding in _of_use(module.span(use.node), use.missing):
                     yield replace(finding, holds=finding.holds or left)
             for text in name.texts:

@@ -186,3 +186,13 @@ def test_a_version_that_is_compared_alone_keeps_nothing_else() -> None:
     )
     after = text.replace("from petastorm", "from mdstorm")
     check_rewrite(text, after, todo=False)
+
+
+def test_a_message_shows_the_version_that_was_compared() -> None:
+    text = (
+        "import petastorm\n"
+        "if V(petastorm.__version__) < V('0.9'):\n"
+        "    raise ImportError('petastorm >= 0.9, found %s' % petastorm.__version__)\n"
+    )
+    result = check_noop(text)
+    assert [one.start for one in result.findings if one.rule == "PM107"] == [22]
