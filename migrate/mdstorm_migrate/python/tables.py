@@ -36,6 +36,9 @@ _SHOWING = frozenset(
     ]
 )
 
+#: What gives a path, or a text with it.
+_TEXTS = frozenset({"abspath", "basename", "dirname", "format", "realpath", "repr", "str"})
+
 
 @dataclass(frozen=True)
 class ItemUses:
@@ -186,6 +189,23 @@ def _is_shown(module: PythonModule, node: ast.AST) -> bool:
             return True
         if isinstance(parent, ast.stmt):
             return False
+    return False
+
+
+def is_only_shown(module: PythonModule, node: ast.AST) -> bool:
+    """Whether a value goes into a message and nowhere else, in whatever form of text."""
+    for parent in module.ancestors(node):
+        match parent:
+            case ast.Call(func=function, args=arguments) if node in arguments:
+                if _last(function) in _SHOWING - {"format"}:
+                    return True
+                if _last(function) not in _TEXTS:
+                    return False
+            case ast.BinOp() | ast.FormattedValue() | ast.JoinedStr() | ast.Tuple():
+                pass
+            case _:
+                return False
+        node = parent
     return False
 
 

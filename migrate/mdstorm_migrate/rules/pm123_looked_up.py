@@ -11,6 +11,7 @@ from mdstorm_migrate.python.imports import Use, imported_names
 from mdstorm_migrate.python.literals import string_value
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.shadow import hiding
+from mdstorm_migrate.python.tables import is_only_shown
 
 CODE = "PM123"
 TITLE = "Parts of modules that are looked up at run time"
@@ -29,6 +30,8 @@ def check(module: PythonModule) -> Iterable[Finding]:
                 continue  # PM107 says it, or PM115
             owner, _, attribute = use.path.rpartition(".")
             if attribute in _PATHS and is_module(owner):
+                if is_only_shown(module, use.node):
+                    continue
                 what = f"`{use.path}` is a place of files, and mdstorm has its engine elsewhere"
                 advice = "what ships or lists these files needs mdstorm_backend as well"
             elif is_module(use.path) and _is_looked_into(module, use):

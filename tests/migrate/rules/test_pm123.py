@@ -28,3 +28,28 @@ def test_their_file_waits(text: str, fragment: str) -> None:
 )
 def test_names_that_are_spelt_move(text: str) -> None:
     check_rewrite(text, text.replace("petastorm", "mdstorm"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'import petastorm\nlogger.info("{} at {}", petastorm.__version__, petastorm.__file__)\n',
+        "import petastorm\nprint(f'{os.path.dirname(petastorm.__file__)!r}')\n",
+        'import petastorm\nprint("at %s" % petastorm.__file__)\n',
+    ],
+)
+def test_places_that_are_only_shown_move(text: str) -> None:
+    check_rewrite(text, text.replace("petastorm", "mdstorm"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "print(zip_it(petastorm.__file__))",
+        'command = "zip {}".format(petastorm.__file__)',
+        "print('x', file=petastorm.__file__)",
+    ],
+)
+def test_places_that_go_further_wait(line: str) -> None:
+    check_noop(f"import petastorm\n{line}\n")
+    check_finding(f"import petastorm\n{line}\n", "PM123", "petastorm.__file__")
