@@ -12,9 +12,9 @@ from mdstorm_migrate.python.module import PythonModule
 _METHODS = frozenset({"object", "setattr", "delattr", "spy", "stub"})
 #: What replaces parts of modules that strings name.
 _BY_NAME = re.compile(r"\bpatch\b|\bmonkeypatch\b|\bmocker\b|\bsys\.modules\b|\bsetitem\b")
-#: Methods that programs call themselves, of the same name in both libraries.
+#: Methods of the same name in both libraries that programs call, some by making an object.
 _METHOD = re.compile(
-    r"petastorm\.(?:pytorch\.\w*DataLoader\.__(?:enter|exit|iter)__|reader\.Reader\.(?:join|stop)"
+    r"petastorm\.(?:pytorch\.\w*DataLoader\.__(?:enter|exit|init|iter)__|reader\.Reader\.(?:join|stop)"
     r"|spark(?:\.spark_dataset_converter)?\.SparkDatasetConverter"
     r"\.(?:delete|make_tf_dataset|make_torch_dataloader))"
 )

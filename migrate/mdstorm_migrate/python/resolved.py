@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.call_strings import (
     IMPORTING,
     before_in_list,
@@ -47,12 +48,18 @@ _HOLDS_MODULE = re.compile(
 _LOOKS_UP = re.compile(
     r"import|(?:module|package|lib|library)_?(?:is_)?(?:available|exists)|lazy", re.I
 )
+#: Names of those that may ask for anything, and mean a package by the bare name of one.
+_ASKS_FOR = re.compile(r"available|installed|(?:^|_)has_|require", re.I)
 
 
 def is_path(module: PythonModule, string: ast.Constant) -> bool:
     """Whether Python, or Hydra, takes a string for the path of a module or of a part of one."""
     call = call_with_first(module, string)
-    if called(call) in TAKES_PATH or anchored(module, string) is not None:
+    if (
+        called(call) in TAKES_PATH
+        or finds_spec(module, call)
+        or anchored(module, string) is not None
+    ):
         return True
     items = uses_of_item(module, string)
     if items is not None and items.functions & RESOLVING:
@@ -74,6 +81,26 @@ def is_path(module: PythonModule, string: ast.Constant) -> bool:
         around = module.scopes.parents.get(parent)
         return isinstance(around, ast.Call) and changes_sys_modules(around)
     return False
+
+
+def finds_spec(module: PythonModule, call: ast.Call | None) -> bool:
+    """Whether a call is of a function of the file that gives its argument to `find_spec` alone."""
+    if call is None or not isinstance(call.func, ast.Name) or len(call.args) != 1:
+        return False
+    bindings = module.bindings(call.func.id, module.scopes.scopes[call])
+    function = bindings[0].node if len(bindings) == 1 else None
+    if not isinstance(function, ast.FunctionDef) or not function.args.args:
+        return False
+    name = function.args.args[0].arg
+    reads = [one for one in ast.walk(function) if isinstance(one, ast.Name) and one.id == name]
+    given = (module.scopes.parents.get(one) for one in reads)
+    return bool(reads) and all(
+        isinstance(parent, ast.Call)
+        and called(parent) == "find_spec"
+        and len(parent.args) == 1
+        and parent.args[0] is one
+        for one, parent in zip(reads, given, strict=True)
+    )
 
 
 def anchored(module: PythonModule, string: ast.Constant) -> ast.expr | None:
@@ -175,6 +202,11 @@ def looked_up(module: PythonModule, string: ast.Constant) -> str | None:
     if not isinstance(call, ast.Call):
         return None
     name = called(call)
-    if _LOOKS_UP.search(name) or (name in TAKES_DISTRIBUTION and string in call.args):
+    is_asked_for = string.value == OLD_ROOT and _ASKS_FOR.search(name) is not None
+    if (
+        is_asked_for
+        or _LOOKS_UP.search(name)
+        or (name in TAKES_DISTRIBUTION and string in call.args)
+    ):
         return f"{name}()"
     return None

@@ -34,6 +34,7 @@ from mdstorm_migrate.api import migrate
         'logging.getLogger("petastorm").setLevel(40)',
         'logging.getLogger("petastorm.spark.spark_dataset_converter").setLevel(40)',
         'mocker.patch("petastorm.pytorch.DataLoader.__iter__")',
+        'mocker.patch("petastorm.pytorch.BatchedDataLoader.__init__", return_value=None)',
         'mocker.patch("petastorm.TransformSpec")',
         'monkeypatch.setitem(__import__("sys").modules, "petastorm", None)',
         'for n in ("petastorm", "py4j"):\n    logging.getLogger(n).setLevel(40)',
@@ -185,6 +186,11 @@ def test_what_cannot_be_decided_is_named(text: str, fragment: str) -> None:
         'pkg_resources.get_distribution("petastorm").version',
         'importlib.import_module("." + name, "petastorm")',
         'HAS = _module_available("petastorm")',
+        'HAS = is_available("petastorm")',
+        'if has_package("petastorm"): ...',
+        '@require_package("petastorm")\ndef f(): ...',
+        'def is_installed(n):\n    return find_spec(n), n in seen\nHAS = is_installed("petastorm")',
+        'def is_available(n): return import_module(n)\nif is_available("petastorm"): ...',
         'petastorm = optional_import("petastorm")',
         'petastorm = LazyLoader("petastorm", globals(), "x")',
     ],
@@ -192,6 +198,19 @@ def test_what_cannot_be_decided_is_named(text: str, fragment: str) -> None:
 def test_what_looks_the_name_up_by_other_means_needs_manual_review(text: str) -> None:
     check_noop(text)
     check_finding(text, "PM103", '"petastorm"')
+
+
+def test_imports_wait_for_a_gate_that_cannot_be_followed() -> None:
+    check_noop('if is_available("petastorm"):\n    from petastorm.pytorch import DataLoader\n')
+
+
+def test_a_gate_of_the_file_moves_with_the_imports() -> None:
+    text = (
+        "def is_available(package: str) -> bool:\n"
+        "    return importlib.util.find_spec(package) is not None\n\n\n"
+        'if is_available("petastorm"):\n    from petastorm.pytorch import DataLoader\n'
+    )
+    check_rewrite(text, text.replace("petastorm", "mdstorm"))
 
 
 @pytest.mark.parametrize(
