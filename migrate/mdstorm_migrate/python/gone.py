@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,6 +20,10 @@ from mdstorm_migrate.python.module import PythonModule
 _BACK = frozenset({"numpy.bool", "numpy.long"})
 #: How many names a finding lists.
 _LISTED = 5
+#: A pin of Lightning to a release before 2.0, which mdstorm does not ask anyone to leave.
+_OLD_LIGHTNING = re.compile(
+    r"\blightning(?:\[[\w,-]*\])?[ ]*(?:==[ ]*[01]\.|~=[ ]*[01]\.\d+\.|<[ ]*[12]\b)"
+)
 
 
 @dataclass(frozen=True)
@@ -95,10 +100,14 @@ def _in_tables(path: str) -> str | None:
 def grouped(module: PythonModule, code: str, places: Iterable[Gone]) -> Iterator[Finding]:
     """Yield one finding for the places that share release and advice, at the first of them.
 
-    Those that begin in one statement are one finding, too.
+    Left out is what Lightning 2.0 removed if the file itself pins an older one. Those that begin in
+    one statement are one finding, too.
     """
     groups: dict[tuple[str, str], list[Gone]] = {}
+    is_pinned = _OLD_LIGHTNING.search(module.document.text) is not None
     for one in sorted(places, key=lambda one: module.span(one.node)):
+        if is_pinned and one.removed.release.startswith("Lightning"):
+            continue
         groups.setdefault((one.removed.release, one.removed.instead), []).append(one)
     statements: dict[int, list[list[Gone]]] = {}
     for some in groups.values():

@@ -47,3 +47,15 @@ def test_arguments_with_one_advice_are_one_finding() -> None:
     code = "pd.read_csv(p, error_bad_lines=False, warn_bad_lines=True)\n"
     (found,) = migrate(HEAD + code).findings
     assert "read_csv(error_bad_lines=)`, `read_csv(warn_bad_lines=)` are gone" in found.message
+
+
+@pytest.mark.parametrize(
+    ("pin", "is_named"),
+    [("pytorch-lightning==1.6.3", False), ("lightning<2", False), ("lightning==2.1", True)],
+)
+def test_lightning_that_the_file_pins_below_2_has_its_arguments(pin: str, is_named: bool) -> None:
+    text = (
+        f"# Databricks notebook source\n# MAGIC %pip install {pin}\n\n# COMMAND ----------\n\n"
+        f"{HEAD}from pytorch_lightning import Trainer\nTrainer(gpus=1)\n"
+    )
+    assert any(found.rule == "PM303" for found in migrate(text).findings) == is_named
