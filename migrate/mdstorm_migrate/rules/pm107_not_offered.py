@@ -20,6 +20,7 @@ from mdstorm_migrate.petastorm.names import (
 )
 from mdstorm_migrate.python.import_actions import incidental_names, left_behind, moved
 from mdstorm_migrate.python.imports import imported_names
+from mdstorm_migrate.python.libraries import scope_of
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
 from mdstorm_migrate.python.shadow import shadowed
@@ -59,6 +60,19 @@ def check(module: PythonModule) -> Iterable[Finding]:
     for (_, state, advice), places in asked.items():
         spans, names = zip(*places, strict=True)
         yield _finding(min(spans), list(dict.fromkeys(names)), state, advice)
+    yield from _versions_of_others(module)
+
+
+def _versions_of_others(module: PythonModule) -> Iterator[Finding]:
+    """Yield a finding for each ``compat.petastorm.__version__`` that is compared."""
+    for node in module.scopes.parents:
+        match node:
+            case ast.Attribute(
+                value=ast.Attribute(value=ast.Name() as owner, attr="petastorm"), attr="__version__"
+            ) if is_decided_by(module, node):
+                bindings = module.bindings(owner.id, scope_of(module, owner))
+                if any(isinstance(one.node, ast.alias) for one in bindings):
+                    yield from _of_use(module.span(node), VERSION)
 
 
 def _types(found: Iterable[Finding]) -> Iterator[Finding]:

@@ -196,3 +196,10 @@ def test_a_message_shows_the_version_that_was_compared() -> None:
     )
     result = check_noop(text)
     assert [one.start for one in result.findings if one.rule == "PM107"] == [22]
+
+
+def test_a_version_is_compared_through_a_module_of_the_project() -> None:
+    text = "from app import compat\nassert V(compat.petastorm.__version__) >= V('0.9')\n"
+    check_noop(text)
+    check_finding(text, "PM107", "compat.petastorm.__version__")
+    assert not migrate("from app import compat\nprint(compat.petastorm.__version__)\n").findings
