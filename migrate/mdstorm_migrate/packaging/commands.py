@@ -32,6 +32,14 @@ _RUN = re.compile(
     rf"|(?<![\w-])-m{_GAP}(?P<module>petastorm(?:\.\w+)*))(?![\w-])"
     r"|(?<![\w/.-])(?P<script>petastorm-[a-z-]+\.py)\b"
 )
+#: Commands that ask whether the distribution is installed: ``pip freeze | grep petastorm``.
+_QUERY = re.compile(
+    r"""\b(?:pip[\d.]*|conda|mamba)[ \t]+(?:
+        show[ \t]+(?:-[\w-]+[ \t]+)*
+      | (?:freeze|list)\b[^\n;&|]*\|[ \t]*[ef]?grep[ \t]+(?:-[\w-]+[ \t]+)*["']?\^? )
+    (?P<name>petastorm)(?=["'\s;&|)>]|\Z)""",
+    re.VERBOSE,
+)
 #: The modules of mdstorm that do what Petastorm's scripts do.
 _SCRIPTS = {
     "petastorm-copy-dataset.py": "mdstorm.tools.copy_dataset",
@@ -73,6 +81,11 @@ def command_requirements(text: str) -> Iterator[tuple[str, Requirement]]:
         for found in find_requirements(text, start, stop):
             if not _is_commented_out(text, found.start):
                 yield tool, found
+
+
+def queries(text: str) -> Iterator[re.Match[str]]:
+    """Yield the commands that ask for the distribution of Petastorm by its ``name``."""
+    return (one for one in _QUERY.finditer(text) if not _is_commented_out(text, one.start()))
 
 
 def report_variables(text: str, rule: str) -> Iterator[Finding]:

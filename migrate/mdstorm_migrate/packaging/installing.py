@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.packaging.commands import command_requirements
+from mdstorm_migrate.packaging.commands import command_requirements, queries
 from mdstorm_migrate.packaging.requirement import of_conda, other_origins
-from mdstorm_migrate.packaging.rewriting import rewrite_requirement
+from mdstorm_migrate.packaging.rewriting import rewrite_requirement, verdict
+from mdstorm_migrate.petastorm.names import NEW_ROOT
+
+#: Kinds of documents whose commands run.
+_SCRIPTS = frozenset({"cluster", "docker", "magic", "shell"})
 
 
 def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
@@ -24,3 +29,28 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
         remedy = "take petastorm out of this command and add `pip install mdstorm`"
         yield of_conda(found, rule, remedy)
     yield from other_origins(document.text, rule)
+    if document.kind in _SCRIPTS:
+        yield from _rewrite_queries(document, rule)
+
+
+def _rewrite_queries(document: Document, rule: str) -> Iterator[Edit | Finding]:
+    """Yield what becomes of commands that ask for Petastorm, as the install here does."""
+    if document.needs.importers:
+        return  # it stays
+    installed = [found for tool, found in command_requirements(document.text) if tool == "pip"]
+    is_moved = any(not found.is_url for found in installed)
+    for query in queries(document.text):
+        start, stop = query.span("name")
+        if is_moved:
+            cls, _ = verdict(document)
+            yield Edit(rule, cls, start, stop, NEW_ROOT, "ask for mdstorm, which is installed here")
+        elif not _only_shows(document, query.end()):
+            what = f"this command asks for the distribution of Petastorm: `{query[0]}`"
+            remedy = "name mdstorm here, or take this out"
+            yield Finding(rule, "manual", start, stop, what, remedy)
+
+
+def _only_shows(document: Document, stop: int) -> bool:
+    """Whether a command is in a cell of a notebook, and nothing depends on what it finds."""
+    is_cell = document.path is not None and document.path.suffix in (".ipynb", ".py")
+    return is_cell and re.match(r"""["' \t]*(?:&&|\|)""", document.text[stop:]) is None

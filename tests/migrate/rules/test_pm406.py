@@ -172,3 +172,44 @@ def test_a_file_of_petastorm_that_is_shipped_is_reported() -> None:
         text = f"spark-submit --py-files {file} job.py\n"
         check_finding(text, "PM406", file, "run.sh")
     assert check_noop("ls petastorm_jobs-1.egg\n", "run.sh").findings == ()
+
+
+CELL = "# Databricks notebook source\n# MAGIC %sh\n"
+QUERIES = [
+    "pip freeze | grep {} || exit 1",
+    "pip list --format=freeze | grep -i '{}'",
+    "/opt/bin/pip show -f {} > /dev/null",
+    "python -m pip freeze | grep -q ^{}",
+]
+
+
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("pip install {0}\n{1}\n", "init.sh"),
+        ("RUN pip install {0} && {1}\n", "Dockerfile"),
+        ("a:\n\tpip install {0}\n\t{1}\n", "Makefile"),
+        ("a:\n  script:\n    - pip install {0}\n    - {1}\n", ".gitlab-ci.yml"),
+        (f"{CELL}# MAGIC pip install {{0}}\n# MAGIC {{1}}\n", "n.py"),
+    ],
+)
+def test_commands_ask_for_what_is_installed(text: str, path: str, query: str) -> None:
+    before = text.format("petastorm==0.12.1", query.format("petastorm"))
+    check_rewrite(before, text.format("mdstorm", query.format("mdstorm")), path)
+
+
+def test_commands_that_ask_for_what_others_install_are_reported() -> None:
+    for query in QUERIES:
+        check_finding(f"{query.format('petastorm')}\n", "PM406", "petastorm", "check.sh")
+    needed = f"{CELL}# MAGIC {QUERIES[0].format('petastorm')}\n"
+    check_finding(needed, "PM406", "petastorm", "n.py")
+    shown = f"{CELL}# MAGIC pip show petastorm\n"
+    assert check_noop(shown, "n.py").findings == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["pip freeze | grep petastorm-tools\n", "# pip show petastorm\n", "grep petastorm a\n"]
+)
+def test_commands_that_ask_for_something_else_stay(text: str) -> None:
+    assert check_noop(text, "check.sh").findings == ()
