@@ -35,6 +35,11 @@ _EXTRAS = {
     "tf": re.compile(rb"\b(?:petastorm|mdstorm)\.tf_utils\b|\bmake_tf_dataset\b"),
     "torch": re.compile(rb"\b(?:petastorm|mdstorm)\.pytorch\b|\bmake_torch_dataloader\b"),
 }
+#: Methods of converters, which files may have from others that import Petastorm.
+_CONVERTED = {
+    "tf": re.compile(rb"(?<!self)\.make_tf_dataset\("),
+    "torch": re.compile(rb"(?<!self)\.make_torch_dataloader\("),
+}
 _READER = re.compile(rb"\bmake_(?:batch_)?reader\b")
 _DELTA = re.compile(rb"""\.format\(\s*\\?["']delta\\?["']\s*\)|\bDeltaTable\b|\bdeltalake\b""")
 _INSTALLING = re.compile(rb"\binstall|%run[ \t]")
@@ -104,6 +109,8 @@ def facts_of(data: bytes, path: Path) -> Facts:
         extras = frozenset(name for name, pattern in _EXTRAS.items() if pattern.search(data))
         if _READER.search(data):
             extras |= {"reader"}
+    elif b".make_t" in data:
+        extras = frozenset(name for name, called in _CONVERTED.items() if called.search(data))
     if (b"delta" in data or b"Delta" in data) and _DELTA.search(data):
         extras |= {"delta-table"}
     keeps = (path,) if old and _still_imports(data, path) else ()

@@ -111,11 +111,12 @@ def _may_install(path: Path, data: bytes) -> bool:
 
 
 def _requires(documents: Sequence[Document]) -> bool:
-    """Whether a rule would require mdstorm in a file."""
+    """Whether a rule would require mdstorm in a file, or have the user do so for conda."""
     return any(
         _MDSTORM.fullmatch(found.replacement)
-        for found in _found(documents, _REQUIRING)
         if isinstance(found, Edit)
+        else found.rule == "PM404" and found.cls == "manual"
+        for found in _found(documents, _REQUIRING)
     )
 
 

@@ -244,3 +244,15 @@ def test_a_group_is_written_as_a_whole(tmp_path: Path) -> None:
         f"not written: {tmp_path}/schema.py, which must move together with it, cannot be",
     ]
     assert (tmp_path / "train.py").read_text() == files["train.py"]
+
+
+def test_pins_beside_a_petastorm_of_conda_leave_room_for_what_the_code_uses(tmp_path: Path) -> None:
+    environment = (
+        "dependencies:\n  - petastorm=0.11\n  - pyspark{}\n  - pip:\n      - tensorflow{}\n"
+    )
+    (tmp_path / "environment.yml").write_text(environment.format("=3.1", "==2.9.0"))
+    (tmp_path / "convert.py").write_text("from petastorm.spark import make_spark_converter\n")
+    (tmp_path / "train.py").write_text("import convert\nconvert.c.make_tf_dataset(batch_size=1)\n")
+    found = run(sorted(tmp_path.iterdir()), Settings(todo=False, unsafe=True))
+    after = {one.path.name: one.outcome.after.decode() for one in found}
+    assert after["environment.yml"] == environment.format(">=3.5,<4", ">=2.14.1,<3")
