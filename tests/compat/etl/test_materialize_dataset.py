@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import fsspec
@@ -311,7 +312,8 @@ def test_a_file_that_another_process_is_writing_is_waited_for(
         waits.append(seconds)
         write_ids(tmp_path, "b.parquet", range(2))
 
-    monkeypatch.setattr(petastorm_metadata.time, "sleep", sleep)
+    # Not in `time` itself, for threads of other tests sleep as well.
+    monkeypatch.setattr(petastorm_metadata, "time", SimpleNamespace(sleep=sleep))
     with materialize_dataset(None, tmp_path.as_uri(), IDS):
         pass
     assert len(waits) == 1
