@@ -61,6 +61,7 @@ def test_examples_give_what_they_say(name: str, tmp_path: Path) -> None:
     assert not failures(name, tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", names(with_spark=True))
 def test_examples_with_spark_give_what_they_say(
     name: str, spark: SparkSession, tmp_path: Path
