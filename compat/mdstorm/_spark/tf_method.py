@@ -5,28 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.keywords import ReaderKeywords, refuses_unknown_keywords
 from mdstorm._rows.dataset_type import ResumableTFDataset
 from mdstorm._rows.row_type import Row
+from mdstorm._spark.converter_files import DEFAULT_BATCH_SIZE, ConverterFiles
 from mdstorm._spark.model_inputs import ColumnNames, ModelInputs
 from mdstorm_backend.base import require
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-_DEFAULT_BATCH_SIZE = 32
 
-
-class TFMethod:
+class TFMethod(ConverterFiles):
     """Makes TensorFlow datasets over the files of a converter."""
-
-    #: Those of `SparkDatasetConverter`.
-    cache_dir_url: str | None
-    file_urls: list[str]
-    dataset_size: int
-    _mdstorm_decimals: str | None
-    _mdstorm_version: int | None
 
     @overload
     def make_tf_dataset(
@@ -167,14 +158,11 @@ class TFMethod:
             If a column holds nulls for which TensorFlow has no value.
         """
         inputs = ModelInputs(features, labels, sample_weights)
-        if self._mdstorm_decimals is not None:
-            petastorm_reader_kwargs.setdefault("decimals", self._mdstorm_decimals)
-        arguments = ReaderArguments(
+        arguments = self._mdstorm_arguments(
+            petastorm_reader_kwargs,
             num_epochs=num_epochs,
             workers_count=workers_count,
             shuffling_queue_capacity=shuffling_queue_capacity,
-            version=self._mdstorm_version,
-            **petastorm_reader_kwargs,
         )
         require("tensorflow")
         from mdstorm._spark.tf_dataset import make_dataset
@@ -183,7 +171,7 @@ class TFMethod:
             self.cache_dir_url,
             self.file_urls,
             arguments,
-            batch_size or _DEFAULT_BATCH_SIZE,
+            batch_size or DEFAULT_BATCH_SIZE,
             prefetch,
             inputs,
         )

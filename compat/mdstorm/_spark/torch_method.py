@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
-from mdstorm._readers.arguments import DEFAULT_WORKERS, ReaderArguments
+from mdstorm._readers.arguments import DEFAULT_WORKERS
 from mdstorm._readers.keywords import ReaderKeywords, refuses_unknown_keywords
 from mdstorm._spark.context_managers import TorchDatasetContextManager
+from mdstorm._spark.converter_files import DEFAULT_BATCH_SIZE, ConverterFiles
 from mdstorm._spark.model_inputs import ColumnNames, ModelInputs
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import require
@@ -18,21 +19,12 @@ if TYPE_CHECKING:
 
     from mdstorm_backend.loaders.torch import StreamingDataLoader, TorchBatch
 
-_DEFAULT_BATCH_SIZE = 32
-
 _Loader = TypeVar("_Loader")
 _Mapped = TypeVar("_Mapped")
 
 
-class TorchMethod:
+class TorchMethod(ConverterFiles):
     """Makes PyTorch loaders over the files of a converter."""
-
-    #: Those of `SparkDatasetConverter`.
-    cache_dir_url: str | None
-    file_urls: list[str]
-    dataset_size: int
-    _mdstorm_decimals: str | None
-    _mdstorm_version: int | None
 
     @overload
     def make_torch_dataloader(
@@ -162,7 +154,7 @@ class TorchMethod:
     @refuses_unknown_keywords
     def make_torch_dataloader(
         self,
-        batch_size: int | None = _DEFAULT_BATCH_SIZE,
+        batch_size: int | None = DEFAULT_BATCH_SIZE,
         num_epochs: int | None = None,
         workers_count: int | None = None,
         shuffling_queue_capacity: int | None = 0,
@@ -214,14 +206,11 @@ class TorchMethod:
             first use tells, or arguments do not go together.
         """
         inputs = ModelInputs(features, labels, sample_weights)
-        if self._mdstorm_decimals is not None:
-            petastorm_reader_kwargs.setdefault("decimals", self._mdstorm_decimals)
-        arguments = ReaderArguments(
+        arguments = self._mdstorm_arguments(
+            petastorm_reader_kwargs,
             num_epochs=num_epochs,
             workers_count=workers_count,
             shuffling_queue_capacity=shuffling_queue_capacity,
-            version=self._mdstorm_version,
-            **petastorm_reader_kwargs,
         )
         if data_loader_fn is not None:
             if inputs or batch_map is not None or device is not None:

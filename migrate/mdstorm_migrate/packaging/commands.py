@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.comments import is_commented_out
 from mdstorm_migrate.packaging.requirement import Requirement, find_requirements
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 
@@ -79,13 +80,13 @@ def command_requirements(text: str) -> Iterator[tuple[str, Requirement]]:
     """Yield the requirements of Petastorm in install commands, with the tool that installs."""
     for tool, start, stop in install_commands(text):
         for found in find_requirements(text, start, stop):
-            if not _is_commented_out(text, found.start):
+            if not is_commented_out(text, found.start):
                 yield tool, found
 
 
 def queries(text: str) -> Iterator[re.Match[str]]:
     """Yield the commands that ask for the distribution of Petastorm by its ``name``."""
-    return (one for one in _QUERY.finditer(text) if not _is_commented_out(text, one.start()))
+    return (one for one in _QUERY.finditer(text) if not is_commented_out(text, one.start()))
 
 
 def report_variables(text: str, rule: str) -> Iterator[Finding]:
@@ -97,7 +98,7 @@ def report_variables(text: str, rule: str) -> Iterator[Finding]:
     installed = [text[start:stop] for start, stop in commands]
     for variable in _VARIABLE.finditer(text):
         for found in find_requirements(text, *variable.span()):
-            if _is_commented_out(text, found.start):
+            if is_commented_out(text, found.start):
                 continue
             if any(start <= found.start < stop for start, stop in commands):
                 continue
@@ -130,7 +131,7 @@ def rewrite_runs(text: str, rule: str, *, is_prose: bool = False) -> Iterator[Ed
     runs = [
         match
         for match in _RUN.finditer(text)
-        if not _is_commented_out(text, match.start())
+        if not is_commented_out(text, match.start())
         and not (is_prose and match["code"])
         and not _is_marker(text, match)
     ]
@@ -169,10 +170,5 @@ def _commands(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
         following = _NEXT.search(text, start, at)
         if following is not None and re.search(r"\s", text[start : following.start()]):
             at = following.start()  # each string is a command, not a word of one
-        if not _is_commented_out(text, start):
+        if not is_commented_out(text, start):
             yield start, at
-
-
-def _is_commented_out(text: str, position: int) -> bool:
-    line = text[text.rfind("\n", 0, position) + 1 : position]
-    return re.search(r"(^|\s)#", line) is not None

@@ -25,12 +25,10 @@ from mdstorm_migrate.packaging.pin import PYTHON as PYTHON_NAME
 from mdstorm_migrate.packaging.pin import Pin
 from mdstorm_migrate.packaging.pins import pins_of
 from mdstorm_migrate.packaging.requirement import find_requirements, mdstorm_extras
+from mdstorm_migrate.petastorm.extras import USES
 
 #: What of Petastorm's stands for extras in the code of a file.
-_USES = {
-    "tf": re.compile(r"\b(?:petastorm|mdstorm)\.tf_utils\b|\bmake_tf_dataset\b"),
-    "torch": re.compile(r"\b(?:petastorm|mdstorm)\.pytorch\b|\bmake_torch_dataloader\b"),
-}
+_USES = {extra: re.compile(USES[extra]) for extra in ("tf", "torch")}
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from mdstorm_migrate.packaging.comments import ANY, is_commented_out
 from mdstorm_migrate.packaging.pin import PYTHON, Pin, Style
 from mdstorm_migrate.packaging.variables import REFERENCE
 
@@ -63,11 +64,11 @@ def pythons_of_images(text: str) -> Iterator[Pin]:
     """Yield the Pythons of images: those of ``python:3.8``, of tags, of a system's own."""
     for pattern in (_IMAGE, _RUNTIME):
         for found in pattern.finditer(text):
-            if not _is_commented_out(text, found.start()):
+            if not is_commented_out(text, found.start(), ANY):
                 yield Pin(PYTHON, *found.span("version"), found["version"], "version")
     has_system_python = _SYSTEM_PYTHON.search(text) and not _OTHER_PYTHON.search(text)
     for image in _NAME.finditer(text):
-        if _is_commented_out(text, image.start("name")):
+        if is_commented_out(text, image.start("name"), ANY):
             continue
         where = image["name"].rpartition("/")[2]
         tag = _TAG.search(text, *image.span("name"))
@@ -83,7 +84,7 @@ def pythons_of_commands(text: str) -> Iterator[Pin]:
     """Yield the Pythons that commands name, such as ``python3.8 -m pip``."""
     for pattern in _COMMANDS:
         for found in pattern.finditer(text):
-            if not _is_commented_out(text, found.start()):
+            if not is_commented_out(text, found.start(), ANY):
                 yield _fixed(found, dotted(found["version"]), "")
 
 
@@ -139,15 +140,10 @@ def _defined(text: str, names: str) -> Iterator[Pin]:
     )
     for style, pattern in styles:
         for found in re.finditer(pattern, text, re.IGNORECASE):
-            if not _is_commented_out(text, found.start()):
+            if not is_commented_out(text, found.start(), ANY):
                 yield Pin(PYTHON, *found.span("version"), found["version"], style, yaml=True)
 
 
 def _fixed(found: re.Match[str], version: str, where: str) -> Pin:
     span = found.span("version")
     return Pin(PYTHON, *span, version, "version", is_fixed=True, where=where)
-
-
-def _is_commented_out(text: str, position: int) -> bool:
-    line = text[text.rfind("\n", 0, position) + 1 : position]
-    return re.search(r"(^|\s)(#|//)", line) is not None

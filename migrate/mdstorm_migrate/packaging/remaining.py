@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Finding
+from mdstorm_migrate.packaging.comments import ANY, is_commented_out
 from mdstorm_migrate.packaging.requirement import Requirement, find_requirements
 
 #: What is before the last words of a command that goes over several lines, as in folded YAML.
@@ -22,7 +23,6 @@ _ANSIBLE = re.compile(
 #: How far above a requirement that is looked for, in characters.
 _ABOVE = 200
 _LIBRARY = re.compile(r"pypi|coordinates")
-_COMMENTED = re.compile(r"(?:^|\s)(?:#|//)")
 #: Lines that only say something.
 _SAYING = re.compile(r"""^\s*(?:-\s+)?@?(?:echo|printf|logger?)\b(?![^\n]*>)""")
 
@@ -60,7 +60,7 @@ def _is_required(document: Document, found: Requirement, plain: re.Pattern[str] 
     start = document.lines.start_of(found.start)
     end = text.find("\n", found.stop)
     before, line = text[start : found.start], text[start : len(text) if end < 0 else end]
-    if _COMMENTED.search(before) or _SAYING.match(line):
+    if is_commented_out(text, found.start, ANY) or _SAYING.match(line):
         return False
     if found.is_url or re.search(r"[=<>~!\[]", text[found.start : found.stop]):
         return True

@@ -7,7 +7,7 @@ import ast
 from mdstorm_migrate.base.edits import Class
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.literals import string_value
-from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.module import PythonModule, last_name
 from mdstorm_migrate.python.tables import uses_of_item
 
 #: Functions that resolve names which stand elsewhere, as in a table or in a file of configuration.
@@ -35,7 +35,7 @@ def call_with_first(module: PythonModule, string: ast.Constant) -> ast.Call | No
 
 def called(call: ast.Call | None) -> str:
     """Return the last part of the name of what is called."""
-    return "" if call is None else ast.unparse(call.func).rpartition(".")[2]
+    return "" if call is None else last_name(call.func)
 
 
 def before_in_list(module: PythonModule, string: ast.Constant) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from mdstorm_migrate.petastorm.names import NEW_ROOT
 from mdstorm_migrate.python.call_strings import IMPORTING
 from mdstorm_migrate.python.literals import string_value
-from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.module import PythonModule, last_name
 from mdstorm_migrate.python.scopes import Binding
 
 
@@ -82,7 +82,7 @@ def _names_of_mdstorm(node: ast.AST) -> Iterable[str]:
 def _imports_by_name(node: ast.AST) -> bool:
     match node:
         case ast.Call(func=called, args=[first, *_]):
-            is_importing = ast.unparse(called).rpartition(".")[2] in IMPORTING
+            is_importing = last_name(called) in IMPORTING
             return is_importing and _is_mdstorm(string_value(first) or "")
     return False
 

@@ -29,6 +29,11 @@ def dotted(node: ast.AST) -> tuple[ast.Name, list[str]] | None:
     return (node, attributes[::-1]) if isinstance(node, ast.Name) else None
 
 
+def last_name(node: ast.AST) -> str:
+    """Return the last part of what an expression names: ``c`` for ``a.b().c``."""
+    return ast.unparse(node).rpartition(".")[2]
+
+
 @dataclass(eq=False)
 class PythonModule:
     """A parsed Python document.

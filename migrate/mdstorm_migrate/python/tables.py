@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.module import PythonModule, last_name
 
 #: Stands among functions for the dictionary of modules, whose key an item is.
 SYS_MODULES = "sys.modules"
@@ -114,7 +114,7 @@ def _of_loop(module: PythonModule, node: ast.AST) -> ItemUses | None:
             case ast.Call(func=ast.Name(name)) if name in _SAME:
                 pass
             case ast.Call(func=ast.Name("map"), args=[function, values]) if values is node:
-                return ItemUses(frozenset({_last(function)}), True)
+                return ItemUses(frozenset({last_name(function)}), True)
             case ast.For(target=target, iter=values, body=body) if values is node:
                 return _of_target(module, target, takes_pairs, body)
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
@@ -141,7 +141,7 @@ def _of_target(
         if isinstance(node, ast.Name) and node.id == target.id and isinstance(node.ctx, ast.Load):
             parent = module.scopes.parents.get(node)
             if isinstance(parent, ast.Call) and node in parent.args[:1]:
-                functions.add(_last(parent.func))
+                functions.add(last_name(parent.func))
             elif _is_of_sys_modules(module, node):
                 functions.add(SYS_MODULES)
             else:
@@ -185,7 +185,7 @@ def _is_shown(module: PythonModule, node: ast.AST) -> bool:
     for parent in module.ancestors(node):
         if isinstance(parent, ast.Raise):
             return True
-        if isinstance(parent, ast.Call) and _last(parent.func) in _SHOWING:
+        if isinstance(parent, ast.Call) and last_name(parent.func) in _SHOWING:
             return True
         if isinstance(parent, ast.stmt):
             return False
@@ -197,9 +197,9 @@ def is_only_shown(module: PythonModule, node: ast.AST) -> bool:
     for parent in module.ancestors(node):
         match parent:
             case ast.Call(func=function, args=arguments) if node in arguments:
-                if _last(function) in _SHOWING - {"format"}:
+                if last_name(function) in _SHOWING - {"format"}:
                     return True
-                if _last(function) not in _TEXTS:
+                if last_name(function) not in _TEXTS:
                     return False
             case ast.BinOp() | ast.FormattedValue() | ast.JoinedStr() | ast.Tuple():
                 pass
@@ -207,7 +207,3 @@ def is_only_shown(module: PythonModule, node: ast.AST) -> bool:
                 return False
         node = parent
     return False
-
-
-def _last(function: ast.expr) -> str:
-    return ast.unparse(function).rpartition(".")[2]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT, missing
-from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.module import PythonModule, last_name
 from mdstorm_migrate.python.scopes import Scope
 
 _CHAIN = re.compile(rf"(?<![\w.]){OLD_ROOT}\b(?:\.[^\W\d]\w*)*")
@@ -124,7 +124,7 @@ def is_annotation(module: PythonModule, string: ast.Constant) -> bool:
         if isinstance(parent, ast.Subscript) and "Literal" in ast.unparse(parent.value):
             return False
         if isinstance(parent, ast.Call):
-            is_cast = ast.unparse(parent.func).rpartition(".")[2] == "cast"
+            is_cast = last_name(parent.func) == "cast"
             return is_cast and bool(parent.args) and parent.args[0] is node
         if isinstance(parent, ast.AnnAssign):
             return parent.annotation is node
@@ -147,13 +147,13 @@ def is_forward_reference(module: PythonModule, string: ast.Constant) -> bool:
     node: ast.AST = string
     for parent in module.ancestors(string):
         if isinstance(parent, ast.Subscript) and parent.slice is node:
-            name = ast.unparse(parent.value).rpartition(".")[2]
+            name = last_name(parent.value)
             return name != "Literal" and (name[:1].isupper() or name in _GENERIC_BUILTINS)
         if isinstance(parent, ast.Call):
-            name = ast.unparse(parent.func).rpartition(".")[2]
+            name = last_name(parent.func)
             return name == "ForwardRef" or (name in _MAKES_TYPES and node not in parent.args[:1])
         if isinstance(parent, ast.AnnAssign):
-            return ast.unparse(parent.annotation).rpartition(".")[2] == "TypeAlias"
+            return last_name(parent.annotation) == "TypeAlias"
         if isinstance(parent, ast.stmt):
             return type(parent).__name__ == "TypeAlias"  # of Python 3.12
         node = parent

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from mdstorm_migrate.python.literals import string_value
-from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.module import PythonModule, last_name
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 #: Functions and methods that give a version in another form.
@@ -62,7 +62,7 @@ def _is_deciding(module: PythonModule, node: ast.AST) -> bool:
             case ast.Compare() | ast.MatchValue():
                 return True
             case ast.Call(func=function) if function is not node:
-                name = _last(function)
+                name = last_name(function)
                 if _DECIDING.search(name):
                     return True
                 if not _FORMS.match(name):
@@ -83,7 +83,7 @@ def _further(module: PythonModule, node: ast.AST) -> Iterator[ast.AST]:
     for parent in module.ancestors(node):
         match parent:
             case ast.Call(func=function) if function is not node and not _FORMS.match(
-                _last(function)
+                last_name(function)
             ):
                 return
             case ast.Dict(keys=keys, values=values) if node in values:
@@ -151,9 +151,5 @@ def _calls_of(module: PythonModule, statement: ast.Return) -> Iterator[ast.AST]:
         (one for one in module.ancestors(statement) if isinstance(one, _FUNCTIONS)), None
     )
     for call in module.scopes.calls if function is not None else ():
-        if _last(call.func) == function.name:  # type: ignore[union-attr]
+        if last_name(call.func) == function.name:  # type: ignore[union-attr]
             yield call
-
-
-def _last(function: ast.expr) -> str:
-    return ast.unparse(function).rpartition(".")[2]

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.python.imports import imported_names
-from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.module import PythonModule, last_name
 
 CODE = "PM119"
 TITLE = "The copy of a converter is MDS, not Parquet"
@@ -99,7 +99,7 @@ def _receiver(module: PythonModule, node: ast.AST) -> ast.Call | None:
     """Return the call that gets a value, alone, in a list or as a part of a string or a path."""
     for parent in module.ancestors(node):
         if isinstance(parent, ast.Call):
-            if ast.unparse(parent.func).rpartition(".")[2] not in _HANDING_ON:
+            if last_name(parent.func) not in _HANDING_ON:
                 return parent
         elif not isinstance(parent, _PARTS):
             return None

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.edits import Class, Finding
-from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.module import PythonModule, last_name
 
 CODE = "PM122"
 TITLE = "Errors of other libraries, which mdstorm does not raise"
@@ -34,7 +34,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
     for node in module.scopes.parents:
         if isinstance(node, ast.Try) and _calls(node, ours):
             for error in _caught(node):
-                name = ast.unparse(error).rpartition(".")[2]
+                name = last_name(error)
                 if name in _ERRORS:
                     what = f"mdstorm raises errors of its own where Petastorm let `{name}` through"
                     remedy = (

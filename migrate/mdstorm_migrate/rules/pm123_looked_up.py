@@ -9,7 +9,7 @@ from mdstorm_migrate.base.edits import Class, Finding
 from mdstorm_migrate.petastorm.names import is_module, missing
 from mdstorm_migrate.python.imports import Use, imported_names
 from mdstorm_migrate.python.literals import string_value
-from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.module import PythonModule, last_name
 from mdstorm_migrate.python.shadow import hiding
 from mdstorm_migrate.python.tables import is_only_shown
 
@@ -49,7 +49,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
 def _is_looked_into(module: PythonModule, use: Use) -> bool:
     match module.scopes.parents.get(use.node):
         case ast.Call(func=func, args=[first, *rest]) if first is use.node:
-            if ast.unparse(func).rpartition(".")[2] not in _FUNCTIONS:
+            if last_name(func) not in _FUNCTIONS:
                 return False
             names = _spelled(module, rest[0]) if rest else ()
             return not names or any(missing(f"{use.path}.{name}") for name in names)

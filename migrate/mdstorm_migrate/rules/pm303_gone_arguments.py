@@ -11,7 +11,7 @@ from mdstorm_migrate.libraries.tables import KEYWORDS
 from mdstorm_migrate.python.gone import Gone, grouped
 from mdstorm_migrate.python.guards import is_guarded
 from mdstorm_migrate.python.libraries import belongs_to_us, library_path
-from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.module import PythonModule, last_name
 from mdstorm_migrate.python.values import FRAME, class_of
 
 CODE = "PM303"
@@ -41,7 +41,7 @@ def _gone(module: PythonModule) -> Iterator[Gone]:
         for keyword in call.keywords:
             removed = known.get(keyword.arg or "")
             if removed is not None and not is_guarded(module, call, is_argument=True):
-                name = f"{ast.unparse(call.func).rpartition('.')[2]}({keyword.arg}=)"
+                name = f"{last_name(call.func)}({keyword.arg}=)"
                 yield Gone(keyword, name, removed)
 
 

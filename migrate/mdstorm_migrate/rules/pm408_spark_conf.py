@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.comments import ANY, is_commented_out
 from mdstorm_migrate.packaging.remaining import report_remaining
 from mdstorm_migrate.petastorm.names import CONF_KEY, NEW_CONF_KEY
 
@@ -18,7 +19,6 @@ KIND = ("spark_conf", "docker", "magic", "shell", "text")
 _KEY = re.compile(rf"^[ \t]*(?P<key>{re.escape(CONF_KEY)})(?=[ \t]*[=: \t])", re.MULTILINE)
 #: In commands, texts that they write, and maps of Terraform.
 _ANYWHERE = re.compile(rf"(?<![\w.])(?P<key>{re.escape(CONF_KEY)})(?![\w.])")
-_COMMENTED = re.compile(r"(?:^|\s)(?:#|//)")
 
 
 def check(document: Document) -> Iterator[Edit | Finding]:
@@ -30,7 +30,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     is_conf = document.kind == "spark_conf"
     for match in (_KEY if is_conf else _ANYWHERE).finditer(document.text):
         start, stop = match.span("key")
-        if _COMMENTED.search(document.text[document.lines.start_of(start) : start]):
+        if is_commented_out(document.text, start, ANY):
             continue
         message = "use mdstorm's key, which takes precedence where a program sets Petastorm's"
         yield Edit(CODE, "review", start, stop, NEW_CONF_KEY, message)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.packaging.comments import INI, is_commented_out
 from mdstorm_migrate.packaging.poetry import is_from_elsewhere
 from mdstorm_migrate.packaging.pyproject import dependency_keys, has_own_source
 from mdstorm_migrate.packaging.requirement import find_requirements, other_origins
@@ -33,7 +34,6 @@ _NAMED = re.compile(r"(?<![\w-])petastorm(?![\w-])")
 _ELSEWHERE = re.compile(r"\.?(?:dependabot\.ya?ml|renovate(?:rc)?\.json5?|pyrightconfig\.json)")
 #: How far before a name one of mdstorm's is looked for, in characters.
 _FAR = 80
-_COMMENT = re.compile(r"(?:^|\s)[#;][^\n]*\Z")
 
 
 def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
@@ -75,7 +75,7 @@ def _entries(
     """Yield what becomes of entry points, which move together with the dependency."""
     for entry in pattern.finditer(document.text, start, stop):
         at = entry.start("module")
-        if _is_commented_out(document, at):
+        if is_commented_out(document.text, at, INI):
             continue
         path = f"{entry['module']}.{entry['name']}"
         if lacking := missing(path):
@@ -111,7 +111,7 @@ def _modules(document: Document, setting: Setting) -> Iterator[Edit | Finding]:
     text, needs = document.text, document.needs
     for word in _WORD.finditer(text, setting.start, setting.stop):
         start, stop = word.span()
-        if _is_commented_out(document, start):
+        if is_commented_out(document.text, start, INI):
             continue
         plain = re.sub(r"(?:\.\*)+$", "", word[0])
         if lacking := missing(plain):
@@ -150,7 +150,8 @@ def _others(
     document: Document, start: int, stop: int, where: str, handled: set[int] | None = None
 ) -> Iterator[Finding]:
     for word in _NAMED.finditer(document.text, start, stop):
-        if word.start() not in (handled or ()) and not _is_commented_out(document, word.start()):
+        at = word.start()
+        if at not in (handled or ()) and not is_commented_out(document.text, at, INI):
             what = f"`{where}` is a setting for `petastorm`: it may have to name mdstorm"
             yield Finding(CODE, "note", *word.span(), what)
 
@@ -158,8 +159,3 @@ def _others(
 def _stays(document: Document, start: int, stop: int) -> Finding:
     what = f"this setting stays: {document.needs.importers[0]} still imports Petastorm"
     return Finding(CODE, "note", start, stop, what)
-
-
-def _is_commented_out(document: Document, start: int) -> bool:
-    line = document.lines.start_of(start)
-    return _COMMENT.search(document.text[line:start]) is not None

@@ -10,6 +10,7 @@ from pathlib import Path, PurePath
 from mdstorm_migrate.base.document import Document, SourceError
 from mdstorm_migrate.base.needs import Needs
 from mdstorm_migrate.packaging.bounds import EXTRAS
+from mdstorm_migrate.petastorm.extras import USES
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.run.chains import required_names
 from mdstorm_migrate.run.installs import imported_packages
@@ -26,15 +27,7 @@ _IMPORT = re.compile(rb"^(?:# MAGIC )?[ \t]*" + _STATEMENT, re.MULTILINE)
 #: In the strings of a notebook.
 _IMPORT_IN_JSON = re.compile(rb'(?:"|\\n)[ \t]*' + _STATEMENT)
 #: What shows that an extra is needed.
-_EXTRAS = {
-    "images": re.compile(rb"\bCompressedImageCodec\b"),
-    "spark": re.compile(
-        rb"\b(?:petastorm|mdstorm)\.spark(?:_utils)?\b|\bmaterialize_dataset\b"
-        rb"|\bmake_spark_converter\b|\bdict_to_spark_row\b"
-    ),
-    "tf": re.compile(rb"\b(?:petastorm|mdstorm)\.tf_utils\b|\bmake_tf_dataset\b"),
-    "torch": re.compile(rb"\b(?:petastorm|mdstorm)\.pytorch\b|\bmake_torch_dataloader\b"),
-}
+_EXTRAS = {extra: re.compile(names.encode()) for extra, names in USES.items()}
 #: Methods of converters, which files may have from others that import Petastorm.
 _CONVERTED = {
     "tf": re.compile(rb"(?<!self)\.make_tf_dataset\("),

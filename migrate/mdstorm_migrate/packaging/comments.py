@@ -1,0 +1,17 @@
+"""Whether what stands on a line of a file that is not Python is commented out."""
+
+from __future__ import annotations
+
+import re
+
+#: Beginnings of comments: in shells, YAML and Dockerfiles; also in the likes of C; in INI files.
+SHELL = re.compile(r"(?:^|\s)#")
+ANY = re.compile(r"(?:^|\s)(?:#|//)")
+INI = re.compile(r"(?:^|\s)[#;]")
+
+
+def is_commented_out(text: str, position: int, marks: re.Pattern[str] = SHELL) -> bool:
+    """Whether a comment begins before a character, on its line."""
+    start = text.rfind("\n", 0, position) + 1
+    start = text.rfind("\r", start, position) + 1 or start
+    return marks.search(text[start:position]) is not None
