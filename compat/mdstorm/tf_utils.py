@@ -24,7 +24,12 @@ from mdstorm._tensorflow.datasets import (
     warn_of_texts,
 )
 from mdstorm._tensorflow.fields import specs_of_schema
-from mdstorm._tensorflow.values import column_for_tf, date_to_nsec_from_epoch, value_for_tf
+from mdstorm._tensorflow.values import (
+    column_for_tf,
+    date_to_nsec_from_epoch,
+    refuse_nulls_in_rows,
+    value_for_tf,
+)
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.unischema import Unischema
 from mdstorm_backend.loaders.tf import ColumnSpec
@@ -137,6 +142,7 @@ def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue
         values = [value for row in rows for value in row]
         if reader.batched_output:
             return [column_for_tf(np.asarray(v), s) for v, s in zip(values, specs, strict=True)]
+        refuse_nulls_in_rows((s.name, value) for value, s in zip(values, specs, strict=True))
         return [value_for_tf(value, spec) for value, spec in zip(values, specs, strict=True)]
 
     dtypes = [tf.as_dtype(spec.dtype) for spec in specs]

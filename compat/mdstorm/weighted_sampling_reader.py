@@ -9,11 +9,12 @@ import numpy as np
 
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import OwnContext
+from mdstorm_backend.display import Described, Description
 
 __all__ = ["WeightedSamplingReader"]
 
 
-class WeightedSamplingReader(OwnContext):
+class WeightedSamplingReader(Described, OwnContext):
     """Takes each row, or batch, from one of several readers, drawn with given probabilities.
 
     It ends with the first reader that ends, until that one is reset. The signature is that of
@@ -81,6 +82,17 @@ class WeightedSamplingReader(OwnContext):
         self.is_batched_reader = bool(self.batched_output)
         self.ngram = readers[0].ngram
         self.schema = readers[0].schema
+
+    def _mdstorm_description(self, *, full: bool) -> Description:
+        weights = [f"{weight:.4g}" for weight in np.diff(self._cum_prob, prepend=0)]
+        delivers = "batches" if self.is_batched_reader else "rows"
+        readers = list(map(repr, self._readers))
+        return Description(
+            [f"{len(readers)} readers", f"probabilities {', '.join(weights)}", delivers],
+            [("readers", str(len(readers))), ("delivers", delivers)],
+            ["probability", "reader"],
+            list(zip(weights, readers, strict=True)),
+        )
 
     def __len__(self) -> int:
         return sum(len(reader) for reader in self._readers)

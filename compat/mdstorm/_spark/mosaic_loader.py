@@ -13,6 +13,7 @@ from mdstorm._readers.arguments import ReaderArguments
 from mdstorm._readers.sample_order import sample_order
 from mdstorm.errors import NullValueError, UnsupportedArgumentError
 from mdstorm_backend.datasets import Dataset
+from mdstorm_backend.display import counted
 from mdstorm_backend.loaders import ElasticShare
 from mdstorm_backend.read import SampleSource
 from mdstorm_backend.storage import Location
@@ -140,7 +141,9 @@ def _check_nulls(dataset: Dataset) -> None:
         if column.has_nulls and not column.is_floating
     }
     if found:
-        held = ", ".join(f"column {name!r} holds {count} nulls" for name, count in found.items())
+        held = ", ".join(
+            f"column {name!r} holds {counted(count, 'null')}" for name, count in found.items()
+        )
         raise NullValueError(
             f"{held}, and MosaicML Streaming does not know of nulls: it would deliver arbitrary "
             "values. Fill them before converting, or use another loader",

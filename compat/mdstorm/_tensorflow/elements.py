@@ -10,7 +10,12 @@ import numpy as np
 
 from mdstorm._readers.passes import ReaderPasses, can_pass_over, can_restart, is_at_a_start
 from mdstorm._readers.reader import DatasetReader
-from mdstorm._tensorflow.values import column_for_tf, rows_for_tf, value_for_tf
+from mdstorm._tensorflow.values import (
+    column_for_tf,
+    refuse_nulls_in_rows,
+    rows_for_tf,
+    value_for_tf,
+)
 from mdstorm.errors import UnequalLengthsError
 from mdstorm_backend.format import Batch, num_rows, slice_batch
 from mdstorm_backend.loaders import NOTHING, Delivered, mark_and_rows
@@ -74,7 +79,10 @@ class Elements:
 
     def _columns(self, batch: Batch) -> Any:
         assert self._passes is not None
-        convert = column_for_tf if self.reader.batched_output else rows_for_tf
+        convert = column_for_tf
+        if not self.reader.batched_output:
+            refuse_nulls_in_rows((spec.name, batch[spec.name]) for spec in self.specs)
+            convert = rows_for_tf
         column = self._passes.options.column
         return self._named(convert(batch[s.name], s, column(s.name)) for s in self.specs)
 
@@ -84,6 +92,7 @@ class Elements:
             if self.reader.batched_output:
                 yield self._named(column_for_tf(np.asarray(values[s.name]), s) for s in self.specs)
             else:
+                refuse_nulls_in_rows((spec.name, values[spec.name]) for spec in self.specs)
                 cells = (value_for_tf(values[s.name], s) for s in self.specs)
                 yield self._named(np.asarray(cell)[np.newaxis] for cell in cells)
 
@@ -117,9 +126,9 @@ class NGrams:
             yield {offset: self._row(item[offset], offset) for offset in self.specs}
 
     def _row(self, row: Any, offset: int) -> Any:
-        return type(row)(
-            *(value_for_tf(getattr(row, spec.name), spec) for spec in self.specs[offset])
-        )
+        specs = self.specs[offset]
+        refuse_nulls_in_rows((spec.name, getattr(row, spec.name)) for spec in specs)
+        return type(row)(*(value_for_tf(getattr(row, spec.name), spec) for spec in specs))
 
 
 def _from_its_place(reader: Any) -> Iterator[Any]:

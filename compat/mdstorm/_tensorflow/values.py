@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import calendar
 import datetime
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -64,39 +65,52 @@ def column_for_tf(values: Values, spec: ColumnSpec, column: Column | None = None
 
 
 def rows_for_tf(values: Values, spec: ColumnSpec, column: Column | None = None) -> Any:
-    """Return a column of rows, in which no null has a value but NaN; see `column_for_tf`.
+    """Return a column of rows, which holds no null but NaN; see `column_for_tf`.
 
     As in Petastorm, a date of a row is a number of days, and a timestamp one of microseconds.
-
-    Raises
-    ------
-    NullInRowError
-        If a value is null.
     """
     if isinstance(values, pa.Array):
-        if values.null_count:
-            raise _null_in_row(spec.name)
         if pa.types.is_decimal(values.type):
             values = np.array([str(value.normalize()) for value in values.to_pylist()], object)
         elif pa.types.is_temporal(values.type):
             values = values.to_numpy(zero_copy_only=False)
-    elif values.dtype == object and any(value is None for value in values):
-        raise _null_in_row(spec.name)
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind == "M":
         return _days_or_microseconds(values)
     return column_for_tf(values, spec, column)
 
 
-def value_for_tf(value: Any, spec: ColumnSpec) -> Any:
-    """Return one value of a row, or one column of a batch, that a reader delivered.
+def refuse_nulls_in_rows(fields: Iterable[tuple[str, Any]]) -> None:
+    """Refuse nulls in rows, all fields that hold some in one message.
+
+    Parameters
+    ----------
+    fields : iterable of tuple of str and object
+        Names, with the value of one row or the column of several.
 
     Raises
     ------
     NullInRowError
-        If it is None.
+        If there is one.
     """
-    if value is None:
-        raise _null_in_row(spec.name)
+    found = dict.fromkeys(name for name, values in fields if _holds_none(values))
+    if found:
+        held = ", ".join(f'"{name}"=None' for name in found)
+        raise NullInRowError(
+            f"Encountered {held}. Tensorflow does not support None values as a tensor. Leave such "
+            "rows out with a predicate, or give them a value in a transform_spec or with fill_nulls"
+        )
+
+
+def _holds_none(values: Any) -> bool:
+    if isinstance(values, pa.Array):
+        return bool(values.null_count)
+    if isinstance(values, np.ndarray) and values.ndim and values.dtype == object:
+        return any(value is None for value in values)
+    return values is None
+
+
+def value_for_tf(value: Any, spec: ColumnSpec) -> Any:
+    """Return one value of a row, or one column of a batch, that a reader delivered."""
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "OM" and spec.dtype != "string":
             return value.astype(spec.dtype, copy=False)
@@ -142,11 +156,3 @@ def _check_lengths(lengths: list[Any], spec: ColumnSpec) -> None:
             f"the following set of lengths: '{found}'. Pad them in a transform_spec, or leave the "
             "column out with schema_fields"
         )
-
-
-def _null_in_row(name: str) -> NullInRowError:
-    return NullInRowError(
-        f'Encountered "{name}"=None. Tensorflow does not support None values as a tensor. Leave '
-        "such rows out with a predicate, or give them a value in a transform_spec or with "
-        "fill_nulls"
-    )

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mdstorm_backend.display import counted
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, NullValueError
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.batch import Batch, Values, as_arrow
@@ -162,7 +163,7 @@ def _null_error(counts: Mapping[str, int], framework: str, *, inside: bool) -> N
     held = (
         f"columns {', '.join(f'{name!r} ({count})' for name, count in counts.items())} hold nulls"
         if several
-        else f"column {names[0]!r} holds {counts[names[0]]} nulls"
+        else f"column {names[0]!r} holds {counted(counts[names[0]], 'null')}"
     )
     return NullValueError(
         f"{held}, and {framework} has no value that means null there. "

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from mdstorm_backend.display import counted
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.schema import FORMAT_VERSION, Schema
 from mdstorm_backend.write.arrow_plan import plan_batch
@@ -126,6 +127,6 @@ class MixedShards:
             nulls = 0 if self.plan[name].nullable else data.column(name).null_count
             if nulls:
                 raise InvalidArgumentError(
-                    f"column {name!r} holds {nulls} nulls, and the schema of the first batch says "
-                    "that it has none: make the field nullable there, or fill the nulls"
+                    f"column {name!r} holds {counted(nulls, 'null')}, and the schema of the first "
+                    "batch says that it has none: make the field nullable there, or fill the nulls"
                 )

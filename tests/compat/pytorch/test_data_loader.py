@@ -310,7 +310,7 @@ class TestNulls:
         assert batch["text"] == ["a", None, "b"]
 
     def test_that_have_no_value_are_refused(self, url: str) -> None:
-        with pytest.raises(NullValueError, match="column 'flag' holds 1 nulls"):
+        with pytest.raises(NullValueError, match="column 'flag' holds 1 null"):
             next(iter(DataLoader(batch_reader(url, schema_fields=["flag"]), 3)))
 
     def test_that_a_predicate_leaves_out_do_not_matter(self, url: str) -> None:

@@ -82,7 +82,7 @@ class TestBatches:
 
     def test_nulls(self) -> None:
         flags = ItemReader(items(flag=[np.array([True, None])]), batched=True)
-        with pytest.raises(NullValueError, match="column 'flag' holds 1 nulls"):
+        with pytest.raises(NullValueError, match="column 'flag' holds 1 null"):
             list(DataLoader(flags, 2))
         with pytest.raises(TypeError, match="Found None in flag"):
             list(DataLoader(ItemReader(items(flag=[True, None]), batched=False), 2))

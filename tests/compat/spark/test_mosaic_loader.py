@@ -135,5 +135,5 @@ def test_nulls_that_it_does_not_know_of_are_refused(tmp_path: Path) -> None:
     converter = converter_of(tmp_path / "nulls", {"n": [1, 2], "x": [0.5, None]}, fields)
     loader_of(converter)
     converter = converter_of(tmp_path / "more", {"n": [1, None], "x": [0.5, None]}, fields)
-    with pytest.raises(NullValueError, match="column 'n' holds 1 nulls"):
+    with pytest.raises(NullValueError, match="column 'n' holds 1 null"):
         loader_of(converter)

@@ -139,7 +139,7 @@ def test_nulls_of_floats_are_nan_and_null_arrays_an_error(tmp_path: Path) -> Non
     assert repr([t.tolist() for t in in_torch(uneven)[0]]) == "[[1.0, nan], []]"
     for number, values in enumerate([[[[1.0]], None], [[[1.0], None]]]):
         made = converter(tmp_path / f"c{number}", values)
-        with pytest.raises(NullValueError, match="column 'v' holds 1 nulls"):
+        with pytest.raises(NullValueError, match="column 'v' holds 1 null"):
             in_torch(made)
 
 

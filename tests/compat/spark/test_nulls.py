@@ -81,7 +81,7 @@ def test_pytorch_and_nulls(tmp_path: Path, name: str) -> None:
     loader = nulls(tmp_path, name).make_torch_dataloader(decimals="decimal", **IN_ORDER)
     expected = NULLS[name][2]
     if expected is None:
-        with pytest.raises(NullValueError, match="column 'v' holds 1 nulls, and PyTorch"):
+        with pytest.raises(NullValueError, match="column 'v' holds 1 null, and PyTorch"):
             next(iter(loader))
         return
     (batch,) = loader
@@ -98,7 +98,7 @@ def test_tensorflow_and_nulls(tmp_path: Path, name: str) -> None:
     converter = nulls(tmp_path, name)
     expected = NULLS[name][3]
     if expected is None:
-        with pytest.raises(NullValueError, match="column 'v' holds 1 nulls, and TensorFlow"):
+        with pytest.raises(NullValueError, match="column 'v' holds 1 null, and TensorFlow"):
             converter.make_tf_dataset(decimals="decimal", **IN_ORDER)
         return
     ((values,),) = converter.make_tf_dataset(decimals="decimal", **IN_ORDER)
@@ -122,9 +122,9 @@ def test_the_error_says_what_to_do(tmp_path: Path, read: Read) -> None:
 def test_the_error_comes_before_the_first_batch(tmp_path: Path) -> None:
     columns = {"v": [True] * 19_999 + [None]}
     converter = converter_of(tmp_path / "nulls", columns, {"v": "boolean"}, tasks=2)
-    with pytest.raises(NullValueError, match="column 'v' holds 1 nulls"):
+    with pytest.raises(NullValueError, match="column 'v' holds 1 null"):
         next(iter(converter.make_torch_dataloader(batch_size=1, **IN_ORDER)))
-    with pytest.raises(NullValueError, match="column 'v' holds 1 nulls"):
+    with pytest.raises(NullValueError, match="column 'v' holds 1 null"):
         converter.make_tf_dataset(batch_size=1)
 
 
@@ -147,7 +147,7 @@ def test_nulls_in_rows_that_are_left_out_do_not_matter(
     batches = read(converter, reader_pool_type=pool, **{how: left[how]}, **IN_ORDER)
     assert [list(batch["v"]) for batch in batches] == [[True, False]]
     left = {"predicate": in_lambda(["id"], lambda id: id > 0), "filters": [("id", ">", 0)]}
-    with pytest.raises((NullValueError, tf.errors.OpError), match="column 'v' holds 1 nulls"):
+    with pytest.raises((NullValueError, tf.errors.OpError), match="column 'v' holds 1 null"):
         read(converter, reader_pool_type=pool, **{how: left[how]}, **IN_ORDER)
 
 
@@ -262,7 +262,7 @@ def _is_null(cell: Any) -> bool:
 def test_a_transform_that_leaves_nulls_is_an_error_at_the_first_batch(
     tmp_path: Path, read: Read, name: str
 ) -> None:
-    with pytest.raises((NullValueError, tf.errors.OpError), match="column 'v' holds 1 nulls"):
+    with pytest.raises((NullValueError, tf.errors.OpError), match="column 'v' holds 1 null"):
         read(nulls(tmp_path, name), transform_spec=TransformSpec(lambda f: f), num_epochs=1)
 
 

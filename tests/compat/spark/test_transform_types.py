@@ -139,7 +139,7 @@ def test_missing_numbers_become_nan_in_pytorch_and_an_error_in_tensorflow(
     found = torch_x(two, returning(values))
     assert found.dtype == torch.float64
     assert repr(found.tolist()) == repr([1.0, NAN])
-    with pytest.raises(tf.errors.OpError, match="column 'x' holds 1 nulls"):
+    with pytest.raises(tf.errors.OpError, match="column 'x' holds 1 null"):
         tf_x(two, returning(values))
 
 

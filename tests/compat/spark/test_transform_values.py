@@ -104,7 +104,7 @@ def test_null_arrays_in_one_shard_only(tmp_path: Path) -> None:
         return frame
 
     assert plain(torch_x(converter, TransformSpec(fill))) == [[1.5], [0.0], [2.5], [3.5]]
-    with pytest.raises(NullValueError, match="column 'x' holds 1 nulls"):
+    with pytest.raises(NullValueError, match="column 'x' holds 1 null"):
         torch_x(converter, IDENTITY)
 
 

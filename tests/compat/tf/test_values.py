@@ -130,7 +130,7 @@ class TestNulls:
     @pytest.mark.filterwarnings("ignore::UnicodeWarning")
     @pytest.mark.parametrize("name", ["number", "text"])
     def test_of_batches_are_refused_at_once(self, url: str, name: str) -> None:
-        with pytest.raises(NullValueError, match=f"column '{name}' holds 1 nulls"):
+        with pytest.raises(NullValueError, match=f"column '{name}' holds 1 null"):
             make_petastorm_dataset(batch_reader(url, schema_fields=[name]))
 
     def test_that_a_predicate_leaves_out_do_not_matter(self, url: str) -> None:
@@ -146,6 +146,16 @@ class TestNulls:
         for _ in range(skip):
             next(reader)
         with pytest.raises(tf.errors.UnknownError, match=f'Encountered "{name}"=None'):
+            list(make_petastorm_dataset(reader))
+
+    @pytest.mark.filterwarnings("ignore::UnicodeWarning")
+    @pytest.mark.parametrize("skip", [0, 2], ids=["blocks", "items"])
+    def test_of_rows_are_named_together(self, url: str, skip: int) -> None:
+        reader = row_reader(url, schema_fields=["number", "text"], num_epochs=2)
+        for _ in range(skip):
+            next(reader)
+        expected = 'Encountered "number"=None, "text"=None'
+        with pytest.raises(tf.errors.UnknownError, match=expected):
             list(make_petastorm_dataset(reader))
 
     @with_either
@@ -165,7 +175,7 @@ class TestNulls:
     def test_of_other_readers(self, dtype: Any, value: Any) -> None:
         reader = ItemReader(items(c=[np.array([value, None], object)]), batched=True)
         reader.schema = Unischema("S", [UnischemaField("c", dtype, ())])  # type: ignore[attr-defined]
-        with pytest.raises(tf.errors.InvalidArgumentError, match="column 'c' holds 1 nulls"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="column 'c' holds 1 null"):
             list(make_petastorm_dataset(reader))
 
 

@@ -124,7 +124,7 @@ def test_missing_images_stay_missing_beside_their_mask(tmp_path: Path) -> None:
     assert batch["x_is_null"].tolist() == [0, 1]
     assert batch["x"][1] is None
     assert tuple(batch["x"][0].shape) == (2, 3)
-    with pytest.raises(NullValueError, match="'x' holds 1 nulls"):
+    with pytest.raises(NullValueError, match="'x' holds 1 null"):
         list(make_specs(dataset))
 
 

@@ -188,7 +188,7 @@ def test_elements_beside_filled_arrays_stay_null_with_one_dtype(
     assert repr(listed(rows)) == repr([[float(n) for n in values[0]], [3.0, NAN], [7.0, 8.0]])
     assert {row.dtype for row in rows} == {torch.float64}
     booleans = write(tmp_path / "b", array_of("boolean"), [[True], [None], None])
-    with pytest.raises(NullValueError, match="column 'a' holds 1 nulls"):
+    with pytest.raises(NullValueError, match="column 'a' holds 1 null"):
         read(booleans, fill_nulls={"a": [True]})
 
 

@@ -159,11 +159,11 @@ def test_nulls_that_nobody_counted_are_refused_where_they_come(tmp_path: Path) -
     columns = {"b": [True, None], "v": [[1], None], "n": [1, None]}
     path = write(tmp_path, columns, write_statistics=False)
     for name in ("b", "v"):
-        with pytest.raises(NullValueError, match=f"column '{name}' holds 1 nulls"):
+        with pytest.raises(NullValueError, match=f"column '{name}' holds 1 null"):
             list(loader(path, columns=(name,)))
     ((batch),) = loader(path, columns=("n",))
     assert repr(batch["n"].tolist()) == "[1.0, nan]"
-    with pytest.raises((MDStormError, tf.errors.OpError), match="column 'n' holds 1 nulls"):
+    with pytest.raises((MDStormError, tf.errors.OpError), match="column 'n' holds 1 null"):
         list(tf_batches(path, 2, columns=("n",)))
 
 

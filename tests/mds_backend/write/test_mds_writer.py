@@ -511,7 +511,7 @@ def test_samples_before_a_batch_that_is_refused_stay(out: Path) -> None:
         with pytest.raises(MissingColumnError):
             writer.write_batch(pa.table({"m": [1]}))
         writer.write({"n": 2})
-        with pytest.raises(InvalidArgumentError, match="holds 1 nulls"):
+        with pytest.raises(InvalidArgumentError, match="holds 1 null"):
             writer.write_batch(without_nulls([None]))
     assert numbers_in(out) == [1, 2]
 

@@ -129,9 +129,9 @@ def test_object_arrays_of_a_transform_are_lists() -> None:
 def test_arrow_columns_of_a_transform_decide_by_their_own_nulls() -> None:
     assert to_torch(pa.array([1, 2]), None, "a").dtype == torch.int64  # type: ignore[union-attr]
     assert to_torch(pa.array([1, None]), None, "a").dtype == torch.float64  # type: ignore[union-attr]
-    with pytest.raises(NullValueError, match="'a' holds 1 nulls"):
+    with pytest.raises(NullValueError, match="'a' holds 1 null"):
         to_torch(pa.array([True, None]), None, "a")
-    with pytest.raises(NullValueError, match="'a' holds 1 nulls"):
+    with pytest.raises(NullValueError, match="'a' holds 1 null"):
         to_torch(pa.array([[1], None]), None, "a")
 
 
