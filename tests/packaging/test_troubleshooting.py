@@ -33,7 +33,9 @@ def texts_of(node: ast.AST) -> list[str]:
 
 @pytest.fixture(scope="module")
 def texts() -> str:
-    files = [p for name in ("compat", "mds_backend") for p in (ROOT / name).rglob("*.py")]
+    files = [
+        p for name in ("compat", "mds_backend", "migrate") for p in (ROOT / name).rglob("*.py")
+    ]
     nodes = (node for file in files for node in ast.walk(ast.parse(file.read_text("utf-8"))))
     return "\n".join(text for node in nodes for text in texts_of(node))
 

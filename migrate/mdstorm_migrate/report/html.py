@@ -55,7 +55,8 @@ def _header(report: Report) -> str:
             "place that needs manual review",
             "places that need manual review",
         ),
-        ("note", totals.note, "note", "notes"),
+        ("note", totals.note - totals.mentions, "note", "notes"),
+        ("note", totals.mentions, "line that still names it", "lines that still name it"),
         ("problem", totals.failed, f"file {_FAILED}", f"files {_FAILED}"),
     ]
     shown = tiles(

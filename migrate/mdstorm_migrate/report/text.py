@@ -101,7 +101,12 @@ class Printer:
                     "place that needs manual review",
                     "places that need manual review",
                 ),
-                (totals.note, f"note{_WITH_V}", f"notes{_WITH_V}"),
+                (totals.note - totals.mentions, f"note{_WITH_V}", f"notes{_WITH_V}"),
+                (
+                    totals.mentions,
+                    f"other line that still names petastorm{_WITH_V}",
+                    f"other lines that still name petastorm{_WITH_V}",
+                ),
                 (
                     totals.failed,
                     "file that could not be migrated, or not wholly",

@@ -29,6 +29,8 @@ _KEEPING = frozenset(
         ("PM108", "manual"),
     }
 )
+#: The rule whose notes are mentions.
+_MENTION = "PM001"
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,8 @@ class Totals:
         Files that still import Petastorm, which therefore must stay installed.
     unmarked : int
         Of `manual`, those that no TODO comment marks.
+    mentions : int
+        Of `note`, mentions of Petastorm of which nothing else is said.
     """
 
     changed: int = 0
@@ -129,6 +133,7 @@ class Totals:
     pending: int = 0
     kept: int = 0
     unmarked: int = 0
+    mentions: int = 0
 
     def add(self, one: FileOutcome) -> None:
         """Count a file."""
@@ -142,6 +147,7 @@ class Totals:
         self.manual += len(manual)
         self.unmarked += sum(not (found.is_marked or found.is_open_todo) for found in manual)
         self.note += sum(found.cls == "note" for found in outcome.findings)
+        self.mentions += sum(found.rule == _MENTION for found in outcome.findings)
         self.pending += sum(found.cls == "review" for found in outcome.findings)
         self.kept += any(
             (found.rule, found.cls) in _KEEPING

@@ -20,6 +20,7 @@ from mdstorm_migrate.rules import all_rules
 from mdstorm_migrate.run.comments import Suppressions
 from mdstorm_migrate.run.facts import needs_alone
 from mdstorm_migrate.run.installs import installs, keep_installs
+from mdstorm_migrate.run.mentions import without_told
 from mdstorm_migrate.run.naming import Naming, naming_of
 from mdstorm_migrate.run.outcome import Outcome, Problem
 from mdstorm_migrate.run.settings import Settings
@@ -196,6 +197,7 @@ def _migrate_document(
         and settings.selects(one.rule)
         and (one.is_open_todo or not suppressions.cover(one))
     ]
+    findings = without_told(document, findings, edits)
     edits = with_review(edits, [*kept.findings, *findings], around)
     applied, pending = _choose(edits, suppressions, settings)
     kept.names_wait |= names_wait(edits, pending)

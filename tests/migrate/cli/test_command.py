@@ -123,6 +123,16 @@ def test_findings_are_named_with_their_places(tmp_path: Path) -> None:
     assert verbose.count("PM107") == 1
 
 
+def test_mentions_that_stay_are_counted_apart(tmp_path: Path) -> None:
+    write(tmp_path, a=f'{BEFORE}NAMES = ["petastorm"]\nmake_reader(url, **options)\n')
+    plain = run("--no-diff", tmp_path).stderr
+    counts = (
+        "1  note (shown with -v)\n      1  other line that still names petastorm (shown with -v)\n"
+    )
+    assert counts in plain
+    assert f"{tmp_path / 'a.py'}:2:10: PM001 note: " in run("-v", "--no-diff", tmp_path).stderr
+
+
 def test_what_no_comment_can_say_is_said_with_its_remedy(tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text('{"command": "conda install petastorm"}\n')
     lines = run(tmp_path).stderr.splitlines()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.migrate.checks import check_finding, check_noop, check_rewrite
+from tests.migrate.checks import check_finding, check_noop, check_rewrite, check_silence
 
 from mdstorm_migrate.api import migrate
 
@@ -76,7 +76,7 @@ def test_items_of_lists_are_named() -> None:
     check_finding(
         '["petastorm.pytorch.DataLoader"]', "PM131", "petastorm.pytorch.DataLoader", "a.json"
     )
-    assert migrate('["petastorm.reader", "petastorm"]', path="a.json").findings == ()
+    check_silence('["petastorm.reader", "petastorm"]', "a.json")
 
 
 @pytest.mark.parametrize(

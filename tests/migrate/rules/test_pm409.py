@@ -1,7 +1,7 @@
 """Definitions of clusters and jobs."""
 
 import pytest
-from tests.migrate.checks import check_finding, check_noop, check_rewrite
+from tests.migrate.checks import check_finding, check_noop, check_rewrite, check_silence
 
 KEY = "petastorm.spark.converter.parentCacheDirUrl"
 NEW_KEY = "mdstorm.spark.converter.parentCacheDirUrl"
@@ -89,8 +89,9 @@ def test_strings_of_a_list_are_commands_or_words_of_one(before: str, after: str)
     ["pytest -m petastorm", "python -m pytest -m petastorm", "git commit -m petastorm"],
 )
 def test_a_marker_is_no_module(command: str) -> None:
-    result = check_noop(f"script:\n  - {command}\n", ".gitlab-ci.yml", unsafe=True)
-    assert result.findings == ()
+    text = f"script:\n  - {command}\n"
+    check_noop(text, ".gitlab-ci.yml", unsafe=True)
+    check_silence(text, ".gitlab-ci.yml")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,82 @@
+"""PM001: mentions of Petastorm that stay, of which no other rule says anything."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+
+from mdstorm_migrate.base.document import WRITTEN, Document
+from mdstorm_migrate.base.edits import Class, Finding
+from mdstorm_migrate.packaging.comments import ANY, is_commented_out
+from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.python.call_strings import is_docstring
+from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.python.textual import is_annotation, is_evaluated, is_forward_reference
+
+CODE = "PM001"
+TITLE = "Mentions of Petastorm that stay"
+CLASS: Class = "note"
+KIND = (*WRITTEN, "text")
+
+#: The library's name, also before its version, and its files: not a part of the user's own names,
+#: of a path, or of an address.
+_MENTION = re.compile(
+    rf"""(?<![\w/\\.@$-]){OLD_ROOT}(?![\w/\\]|-[a-z]|\.(?:readthedocs|io)\b)
+    | (?<![a-z0-9]){OLD_ROOT}(?!_?[a-z])[^\s"'`,;]*\.(?:egg|git|jar|gz|whl|zip)\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+#: Lines of a file that is not Python; what is left is counted.
+_MOST = 10
+#: What is shown of a line, in characters.
+_LONGEST = 80
+
+
+def check(module: PythonModule | Document) -> Iterable[Finding]:
+    """Yield a note for each; the run drops those on lines of which something else is said."""
+    if isinstance(module, PythonModule):
+        return _in_python(module)
+    return _in_text(module)
+
+
+def _in_python(module: PythonModule) -> Iterator[Finding]:
+    for string in module.scopes.strings:
+        parent = module.scopes.parents.get(string)
+        whole = parent if isinstance(parent, ast.JoinedStr) else string
+        if _MENTION.search(module.source_of(whole)) and not _is_code(module, string):
+            yield _note(module.document, *module.span(string))
+    for node in ast.walk(module.tree):
+        match node:
+            case ast.Attribute(attr=name) if name == OLD_ROOT:
+                _, stop = module.span(node)
+                yield _note(module.document, stop - len(name), stop)
+            case ast.ImportFrom(names=names):
+                for one in names:
+                    if one.name == OLD_ROOT:
+                        yield _note(module.document, *module.span(one))
+
+
+def _is_code(module: PythonModule, string: ast.Constant) -> bool:
+    """Whether a string is code that other rules look at, or a docstring."""
+    tests = (is_docstring, is_annotation, is_forward_reference, is_evaluated)
+    return any(test(module, string) for test in tests)
+
+
+def _in_text(document: Document) -> Iterator[Finding]:
+    lines: dict[int, tuple[int, int]] = {}
+    for found in _MENTION.finditer(document.text):
+        if not is_commented_out(document.text, found.start(), ANY):
+            lines.setdefault(document.lines.start_of(found.start()), found.span())
+    spans = list(lines.values())
+    yield from (_note(document, *span) for span in spans[:_MOST])
+    if spans[_MOST:]:
+        what = f"{len(spans) - _MOST:,} more lines still name Petastorm; see whether they should"
+        yield Finding(CODE, CLASS, *spans[_MOST], what)
+
+
+def _note(document: Document, start: int, stop: int) -> Finding:
+    line = document.text[document.lines.start_of(start) :].splitlines()[0].strip()
+    shown = line if len(line) <= _LONGEST else line[:_LONGEST].rstrip() + " …"
+    return Finding(
+        CODE, CLASS, start, stop, f"still names Petastorm; see whether it should: {shown}"
+    )

@@ -1,0 +1,94 @@
+"""Mentions of Petastorm that stay."""
+
+import pytest
+from tests.migrate.checks import check_noop
+
+from mdstorm_migrate.api import migrate
+
+CODE = "PM001"
+
+
+def mentions(text: str, path: str | None = None) -> list[int]:
+    """Return the lines whose mentions are noted."""
+    result = migrate(text, path=path, todo=False)
+    return [found.line for found in result.findings if found.rule == CODE]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'BACKENDS = ["petastorm", "tfrecord"]\n',
+        'if backend == "petastorm": pass\n',
+        'print("reading with petastorm")\n',
+        'VERSIONS = {"petastorm": "0.9"}\n',
+        "reader = loaders.petastorm.make()\n",
+        "from .loaders import petastorm\n",
+    ],
+)
+def test_each_in_code_is_noted(text: str) -> None:
+    assert mentions(text) == [1]
+    check_noop(text)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.sh", "curl https://host/petastorm-$VERSION.whl\n"),
+        ("job.yaml", "backend: petastorm\n"),
+        ("notes.txt", "We load with petastorm.\n"),
+        ("A.scala", 'val name = "petastorm"\n'),
+    ],
+)
+def test_each_in_other_files_is_noted(path: str, text: str) -> None:
+    assert mentions(text, path) == [1]
+    check_noop(text, path)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.py", 'cache = "/tmp/petastorm/cache"\n'),
+        ("a.py", 'cache = "file:///dbfs/petastorm"\n'),
+        ("a.py", 'def f():\n    """Reads with petastorm."""\n'),
+        ("a.py", "x = 1  # petastorm\n"),
+        ("a.py", 'petastorm_reader = "my_petastorm", "petastorm-demo", "mine.petastorm.b"\n'),
+        ("a.sh", "# petastorm\ncp /data/petastorm/a b\ndocker pull registry/petastorm:1\n"),
+        ("a.md", "We load with petastorm.\n"),
+    ],
+)
+def test_names_of_ones_own_paths_and_comments_are_not(path: str, text: str) -> None:
+    assert mentions(text, path) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.py", 'import importlib\nimportlib.import_module("petastorm.reader")\n'),
+        ("requirements.txt", "petastorm==0.9\n"),
+        ("a.sh", "pip install petastorm\n"),
+    ],
+)
+def test_lines_of_which_something_is_said_are_not(path: str, text: str) -> None:
+    assert mentions(text, path) == []
+
+
+def test_a_line_counts_once() -> None:
+    assert mentions('names = ["petastorm", "petastorm"]\n') == [1]
+
+
+def test_the_note_shows_the_line_cut_where_it_is_long() -> None:
+    text = f"    backend: petastorm {'x' * 200}\n"
+    (found,) = migrate(text, path="a.yaml").findings
+    assert found.message.endswith(f": backend: petastorm {'x' * 61} …")
+
+
+def test_a_long_file_of_them_is_counted() -> None:
+    text = "".join(f"- petastorm {number}\n" for number in range(2_000))
+    found = migrate(text, path="notes.txt").findings
+    assert [one.line for one in found] == list(range(1, 12))
+    assert found[-1].message.startswith("1,990 more lines")
+
+
+def test_a_file_that_stays_as_a_whole_has_none() -> None:
+    text = 'import petastorm\npetastorm.make_reader = None\nname = "petastorm"\n'
+    assert mentions(text) == []
