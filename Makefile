@@ -38,8 +38,8 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 	test-installers java \
 	environments clean distclean
 
-# Two jobs at a time: an installation, or a test run, mostly keeps one core busy.
-side_by_side = $(MAKE) --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+# Three jobs at a time, on two cores: an installation, or a test run, waits half of its time.
+side_by_side = $(MAKE) --jobs=3 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 # What the gate runs: all but what is marked `long`, and on the lowest versions, without what says
 # little of other versions, the folders where versions matter most.
