@@ -11,7 +11,7 @@ import tensorflow as tf
 from mdstorm_backend.errors import UnsupportedTypeError
 from mdstorm_backend.format.schema import Column
 from mdstorm_backend.format.values.nested_lists import depth_of, element_type
-from mdstorm_backend.loaders.nulls import refuse_nulls
+from mdstorm_backend.loaders.null_errors import refuse_nulls
 
 
 @dataclass(frozen=True)
